@@ -1,0 +1,1 @@
+"""People: the command line, the supervisor and the web process."""

@@ -1,0 +1,1 @@
+"""Spool files in, rows out: decode, read usage, price, store, unlink."""

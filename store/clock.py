@@ -1,0 +1,40 @@
+"""The one place that asks what time it is, and how an instant is written.
+
+Instants are UTC. ``created_at`` of an entry carries milliseconds (``2026-01-02T03:04:05.678Z``);
+durations never come from here but from a monotonic clock, so a clock that jumps cannot bend them.
+"""
+
+import os
+import time
+from datetime import UTC, datetime
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+def format_ms(instant: datetime) -> str:
+    """``YYYY-MM-DDTHH:MM:SS.mmmZ``; sorts as text in order of time."""
+    return (
+        instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.")
+        + f"{instant.microsecond // 1000:03d}Z"
+    )
+
+
+def format_seconds(instant: datetime) -> str:
+    """``YYYY-MM-DDTHH:MM:SSZ``."""
+    return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def parse_instant(text: str) -> datetime:
+    """Inverse of both formats. Raises ValueError for anything else."""
+    return datetime.fromisoformat(text).astimezone(UTC)
+
+
+def new_id() -> str:
+    """A UUIDv7 (RFC 9562): unique without a server, and sorts by time of creation."""
+    random = int.from_bytes(os.urandom(10))
+    value = (time.time_ns() // 1_000_000 & (1 << 48) - 1) << 80
+    value |= 0x7 << 76 | (random >> 64 & 0xFFF) << 64 | 0b10 << 62 | random & (1 << 62) - 1
+    text = f"{value:032x}"
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

@@ -1,0 +1,81 @@
+"""The usage log entry: what the recorder makes of one exchange and the trace database keeps."""
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Literal
+
+type Outcome = Literal[
+    "complete",
+    "upstream_error",
+    "upstream_interrupted",
+    "upstream_unreachable",
+    "upstream_timeout",
+    "client_disconnected",
+    "proxy_restarted",
+]
+type UsageSource = Literal["final", "partial", "none"]
+type Component = Literal[
+    "input", "output", "cache_read", "cache_write_5m", "cache_write_1h", "web_search"
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostItem:
+    """One line of an entry's bill: a quantity of one component in one billed pass of the model.
+
+    ``pass_index`` counts the billed passes of the call (0 where there is only one); each pass has
+    its own model and its own prompt size, which decides the price tier. ``rate_usd`` is the list
+    price in US dollars per million tokens (per thousand for ``web_search``) and ``multiplier`` what
+    geography, speed and batch make of it. ``cents`` = quantity / unit x rate x multiplier x 100.
+    Rate, multiplier, price version and cents are None while the model has no known price.
+    """
+
+    pass_index: int
+    model: str | None
+    component: Component
+    quantity: int
+    prompt_tokens: int
+    rate_usd: Decimal | None = None
+    multiplier: Decimal | None = None
+    price_version: str | None = None
+    cents: Decimal | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageLogEntry:
+    """One forwarded message request. Tokens are counts, cost is in US cents, times in ms, sizes in
+    bytes on the wire. Bodies are the exact bytes after content-decoding, None when not kept."""
+
+    entry_id: str
+    created_at: str
+    proxy_endpoint_id: str
+    slug: str
+    outcome: Outcome
+    usage_source: UsageSource
+    streamed: bool
+    model: str | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    cost_cents: Decimal | None = None
+    cost_items: tuple[CostItem, ...] = ()
+    duration_ms: float | None = None
+    ttfb_ms: float | None = None
+    proxy_overhead_ms: float | None = None
+    status_code: int | None = None
+    request_body: bytes | None = None
+    response_body: bytes | None = None
+    request_model: str | None = None
+    upstream_request_id: str | None = None
+    session_id: str | None = None
+    agent_id: str | None = None
+    client: str | None = None
+    service_tier: str | None = None
+    speed: str | None = None
+    inference_geo: str | None = None
+    retry_count: int | None = None
+    request_bytes: int | None = None
+    response_bytes: int | None = None
+    error_type: str | None = None
+    credential_hmac: str | None = None

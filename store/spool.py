@@ -1,0 +1,396 @@
+"""The spool: one append-only file per exchange, the seam between proxy and recorder.
+
+It is the maildir idea: create, append, rename when done. A proxy run owns a folder of its own below
+``data/spool`` and holds an exclusive lock on it; the lock's being free means that run is gone, and
+what it left unfinished is the recorder's to finish.
+
+    data/spool/<run id>/lock
+    data/spool/<run id>/<entry id>~<organization id>.open    being written
+    data/spool/<run id>/<entry id>~<organization id>.done    complete, never touched again
+
+A file is a sequence of frames: kind (1 byte), milliseconds since the request was complete (4 bytes),
+length of the payload (4 bytes), payload. Kinds, in order:
+
+    H  JSON  RequestHead        R  JSON  ResponseHead
+    Q  bytes the request body   C  bytes of the response, one frame per chunk
+                                E  JSON  Ending
+
+H and Q are one write, before the upstream connection is opened; each C is written before its chunk
+is passed on. A file without a whole Q was therefore never forwarded and is no entry. Only what this
+module names is ever written: no header goes in that is not a field here, so no credential can.
+
+Rejections of our own rate limit travel the same way, as ``<id>~rejections.done`` with one J frame.
+"""
+
+import errno
+import fcntl
+import os
+import struct
+from collections.abc import Buffer, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal, Self
+
+import orjson
+
+from store import clock
+
+FRAME = struct.Struct(">cII")
+OPEN, DONE, UNREADABLE = ".open", ".done", "unreadable"
+REJECTIONS = "rejections"
+
+type TransportOutcome = Literal[
+    "complete",
+    "upstream_interrupted",
+    "upstream_unreachable",
+    "upstream_timeout",
+    "client_disconnected",
+    "proxy_restarted",
+]
+type RequestBodyKept = Literal["whole", "omitted"]
+
+
+class SpoolError(Exception):
+    """A spool file that cannot be read as one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestHead:
+    """What the proxy knows of a request before it is forwarded. Header values are as received,
+    None when absent. ``request_bytes`` is the size of the body on the wire."""
+
+    entry_id: str
+    created_at: str
+    organization_id: str
+    proxy_endpoint_id: str
+    slug: str
+    metadata_only: bool
+    request_bytes: int | None
+    request_body: RequestBodyKept
+    credential_hmac: str | None = None
+    content_encoding: str | None = None
+    user_agent: str | None = None
+    session_id: str | None = None
+    agent_id: str | None = None
+    retry_count: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResponseHead:
+    status_code: int
+    content_type: str | None = None
+    content_encoding: str | None = None
+    upstream_request_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How the exchange went on the wire; the recorder refines it by what the body says.
+    ``response_lost`` is true when chunks were forwarded but could not be written to the spool."""
+
+    outcome: TransportOutcome
+    error_type: str | None = None
+    duration_ms: float | None = None
+    proxy_overhead_ms: float | None = None
+    response_bytes: int = 0
+    response_lost: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejection:
+    """Requests of one slug that our own limit refused within one clock hour (``YYYY-MM-DDTHH``)."""
+
+    organization_id: str
+    proxy_endpoint_id: str
+    slug: str
+    bucket: str
+    hour: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpooledExchange:
+    """A spool file read back. ``response`` and ``ttfb_ms`` are None when upstream sent no head;
+    bodies are as on the wire, still content-encoded. ``request_body`` is None when it was not kept."""
+
+    head: RequestHead
+    request_body: bytes | None
+    response: ResponseHead | None
+    ttfb_ms: float | None
+    response_body: bytes
+    last_byte_ms: float | None
+    ending: Ending
+
+
+class SpoolRun:
+    """The folder of one run of a proxy, locked for as long as that process lives."""
+
+    def __init__(self, root: Path) -> None:
+        """Raises OSError when the folder cannot be made or locked."""
+        run_id = clock.new_id()
+        # Locked under a hidden name first: a folder that shows and is not locked is abandoned.
+        hidden = root / f".{run_id}"
+        hidden.mkdir(parents=True, mode=0o700)
+        self._lock_fd = os.open(hidden / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self.path = hidden.rename(root / run_id)
+
+    def create(self, head: RequestHead, request_body: Buffer) -> "SpoolFile":
+        """Write head and request in one go. Raises OSError, and then leaves no file behind."""
+        return SpoolFile(
+            self.path / f"{head.entry_id}~{head.organization_id}{OPEN}", head, request_body
+        )
+
+    def write_rejections(self, rejections: Sequence[Rejection]) -> None:
+        """Raises OSError; then nothing was written and the caller still owns the counts."""
+        path = self.path / f"{clock.new_id()}~{REJECTIONS}{OPEN}"
+        payload = orjson.dumps([asdict(rejection) for rejection in rejections])
+        try:
+            path.write_bytes(FRAME.pack(b"J", 0, len(payload)) + payload)
+        except OSError:
+            path.unlink(missing_ok=True)
+            raise
+        path.rename(path.with_suffix(DONE))
+
+    def close(self) -> None:
+        """Give the folder up. Files still open in it are the recorder's from here on."""
+        os.close(self._lock_fd)
+
+
+class SpoolFile:
+    """One exchange being written. Every method but ``close`` may raise OSError."""
+
+    def __init__(self, path: Path, head: RequestHead, request_body: Buffer) -> None:
+        self.path = path
+        self._fd = os.open(
+            path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o600
+        )
+        try:
+            payload = orjson.dumps(asdict(head))
+            body = memoryview(request_body)
+            _write_all(
+                self._fd,
+                (
+                    FRAME.pack(b"H", 0, len(payload)),
+                    payload,
+                    FRAME.pack(b"Q", 0, body.nbytes),
+                    body,
+                ),
+            )
+        except OSError:
+            self.discard()
+            raise
+
+    def write_response_head(self, head: ResponseHead, elapsed_ms: float) -> None:
+        self._write_json(b"R", head, elapsed_ms)
+
+    def write_chunk(self, chunk: bytes, elapsed_ms: float) -> None:
+        _write_all(self._fd, (FRAME.pack(b"C", _clamp(elapsed_ms), len(chunk)), chunk))
+
+    def finish(self, ending: Ending, elapsed_ms: float) -> None:
+        """Write the ending and hand the file to the recorder, even if the ending does not fit."""
+        try:
+            self._write_json(b"E", ending, elapsed_ms)
+        finally:
+            self.close()
+            self.path.rename(self.path.with_suffix(DONE))
+
+    def discard(self) -> None:
+        """Forget an exchange that was never forwarded."""
+        self.close()
+        self.path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _write_json(self, kind: bytes, value: ResponseHead | Ending, elapsed_ms: float) -> None:
+        payload = orjson.dumps(asdict(value))
+        _write_all(self._fd, (FRAME.pack(kind, _clamp(elapsed_ms), len(payload)) + payload,))
+
+
+def _clamp(elapsed_ms: float) -> int:
+    return min(max(round(elapsed_ms), 0), 0xFFFFFFFF)
+
+
+def _write_all(fd: int, parts: Sequence[Buffer]) -> None:
+    """One writev. A short write means that the disk is full: the torn frame is cut off again, so
+    that a later write starts at a frame border. Raises OSError."""
+    wanted = sum(memoryview(part).nbytes for part in parts)
+    written = os.writev(fd, parts)
+    if written != wanted:
+        os.ftruncate(fd, os.fstat(fd).st_size - written)
+        raise OSError(errno.ENOSPC, f"only {written} of {wanted} bytes could be spooled")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """A spool file ready to be read, recognised by its name alone."""
+
+    path: Path
+    entry_id: str
+    owner: str  # an organization id, or REJECTIONS
+
+
+def find_waiting(root: Path) -> Iterator[Waiting]:
+    """Files that no proxy writes any more, oldest arrival first within each run.
+
+    Those that end in ``.open`` are given only once the lock of their run is free."""
+    for run in sorted(_folders(root)):
+        names = sorted(_names(run))
+        unfinished = any(name.endswith(OPEN) for name in names) and _is_abandoned(run)
+        if unfinished:
+            # The proxy may have renamed files between the listing and its end: look again.
+            names = sorted(_names(run))
+        for name in names:
+            stem, _, suffix = name.rpartition(".")
+            entry_id, separator, owner = stem.partition("~")
+            if separator and (f".{suffix}" == DONE or (unfinished and f".{suffix}" == OPEN)):
+                yield Waiting(path=run / name, entry_id=entry_id, owner=owner)
+
+
+def remove_empty_runs(root: Path) -> None:
+    """Remove the folders of runs that are gone and have nothing left in them."""
+    for run in _folders(root):
+        if _names(run) == ["lock"] and _is_abandoned(run):
+            (run / "lock").unlink(missing_ok=True)
+        if not _names(run):
+            try:
+                run.rmdir()
+            except OSError:
+                continue  # not empty after all: a file came in between, the next round sees it
+
+
+def set_aside(root: Path, path: Path) -> Path:
+    """Move a file that cannot be read out of the way, kept for a person to look at."""
+    folder = root / UNREADABLE
+    folder.mkdir(mode=0o700, exist_ok=True)
+    target = folder / path.name
+    path.rename(target)
+    return target
+
+
+def count_unreadable(root: Path) -> int:
+    return len(_names(root / UNREADABLE))
+
+
+def read_rejections(path: Path) -> list[Rejection]:
+    """Raises SpoolError when the file is not a whole J frame, OSError when it cannot be read."""
+    frames = list(_frames(path.read_bytes()))
+    if len(frames) != 1 or frames[0].kind != b"J" or frames[0].torn:
+        raise SpoolError(f"{path.name}: not a record of rejections")
+    try:
+        return [Rejection(**item) for item in orjson.loads(frames[0].payload)]
+    except (ValueError, TypeError) as error:
+        raise SpoolError(f"{path.name}: {error}") from error
+
+
+def read_exchange(path: Path) -> SpooledExchange | None:
+    """Read one exchange back; None for one that was never forwarded.
+
+    A file that simply stops (its proxy was killed) is no error: everything that came is given, with
+    the outcome ``proxy_restarted``. Raises SpoolError for what is not a spool file at all, OSError
+    when it cannot be read."""
+    return parse_exchange(path.read_bytes(), path.name)
+
+
+def parse_exchange(data: bytes, name: str = "spool file") -> SpooledExchange | None:
+    head: RequestHead | None = None
+    request_body: bytes | None = None
+    response: ResponseHead | None = None
+    ttfb_ms: float | None = None
+    last_ms: float | None = None
+    chunks: list[bytes] = []
+    ending: Ending | None = None
+    for frame in _frames(data):
+        if frame.torn and frame.kind != b"C":
+            break
+        try:
+            match frame.kind:
+                case b"H":
+                    head = RequestHead(**orjson.loads(frame.payload))
+                case b"Q":
+                    request_body = frame.payload
+                case b"R":
+                    response = ResponseHead(**orjson.loads(frame.payload))
+                    ttfb_ms = last_ms = float(frame.elapsed_ms)
+                case b"C":
+                    chunks.append(frame.payload)
+                    last_ms = float(frame.elapsed_ms)
+                case b"E":
+                    ending = Ending(**orjson.loads(frame.payload))
+                case _:
+                    raise SpoolError(f"{name}: unknown frame {frame.kind!r}")
+        except (ValueError, TypeError) as error:
+            raise SpoolError(f"{name}: {error}") from error
+    if head is None or request_body is None:
+        return None
+    response_body = b"".join(chunks)
+    return SpooledExchange(
+        head=head,
+        request_body=request_body if head.request_body == "whole" else None,
+        response=response,
+        ttfb_ms=ttfb_ms,
+        response_body=response_body,
+        last_byte_ms=last_ms,
+        ending=ending
+        or Ending(
+            outcome="proxy_restarted", duration_ms=last_ms, response_bytes=len(response_body)
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    kind: bytes
+    elapsed_ms: int
+    payload: bytes
+    torn: bool
+
+    @classmethod
+    def parse(cls, data: bytes, offset: int) -> Self:
+        kind, elapsed_ms, length = FRAME.unpack_from(data, offset)
+        start = offset + FRAME.size
+        payload = data[start : start + length]
+        return cls(kind, elapsed_ms, payload, len(payload) < length)
+
+
+def _frames(data: bytes) -> Iterator[_Frame]:
+    offset = 0
+    while offset + FRAME.size <= len(data):
+        frame = _Frame.parse(data, offset)
+        yield frame
+        offset += FRAME.size + len(frame.payload)
+
+
+def _folders(root: Path) -> list[Path]:
+    try:
+        with os.scandir(root) as entries:
+            names = [e.name for e in entries if e.is_dir() and not e.name.startswith(".")]
+    except FileNotFoundError:
+        return []
+    return [root / name for name in names if name != UNREADABLE]
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return [path.name for path in folder.iterdir()]
+    except FileNotFoundError:
+        return []
+
+
+def _is_abandoned(run: Path) -> bool:
+    """Is the lock of this run free? A folder without a lock file belongs to nobody yet or any more;
+    a proxy makes the lock before its first file, so one with files but no lock is abandoned."""
+    try:
+        fd = os.open(run / "lock", os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return any(name != "lock" for name in _names(run))
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(fd)
+    return True
