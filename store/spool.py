@@ -8,7 +8,7 @@ what it left unfinished is the recorder's to finish.
     data/spool/<run id>/<entry id>~<organization id>.open    being written
     data/spool/<run id>/<entry id>~<organization id>.done    complete, never touched again
 
-A file is a sequence of frames: kind (1 byte), milliseconds since the request was complete (4 bytes),
+A file is a sequence of frames: kind (1 byte), milliseconds since the request was complete (a double),
 length of the payload (4 bytes), payload. Kinds, in order:
 
     H  JSON  RequestHead        R  JSON  ResponseHead
@@ -35,7 +35,7 @@ import orjson
 
 from store import clock
 
-FRAME = struct.Struct(">cII")
+FRAME = struct.Struct(">cdI")
 OPEN, DONE, UNREADABLE = ".open", ".done", "unreadable"
 REJECTIONS = "rejections"
 
@@ -185,7 +185,7 @@ class SpoolFile:
         self._write_json(b"R", head, elapsed_ms)
 
     def write_chunk(self, chunk: bytes, elapsed_ms: float) -> None:
-        _write_all(self._fd, (FRAME.pack(b"C", _clamp(elapsed_ms), len(chunk)), chunk))
+        _write_all(self._fd, (FRAME.pack(b"C", elapsed_ms, len(chunk)), chunk))
 
     def finish(self, ending: Ending, elapsed_ms: float) -> None:
         """Write the ending and hand the file to the recorder, even if the ending does not fit."""
@@ -207,11 +207,7 @@ class SpoolFile:
 
     def _write_json(self, kind: bytes, value: ResponseHead | Ending, elapsed_ms: float) -> None:
         payload = orjson.dumps(asdict(value))
-        _write_all(self._fd, (FRAME.pack(kind, _clamp(elapsed_ms), len(payload)) + payload,))
-
-
-def _clamp(elapsed_ms: float) -> int:
-    return min(max(round(elapsed_ms), 0), 0xFFFFFFFF)
+        _write_all(self._fd, (FRAME.pack(kind, elapsed_ms, len(payload)) + payload,))
 
 
 def _write_all(fd: int, parts: Sequence[Buffer]) -> None:
@@ -260,6 +256,11 @@ def remove_empty_runs(root: Path) -> None:
                 run.rmdir()
             except OSError:
                 continue  # not empty after all: a file came in between, the next round sees it
+
+
+def has_runs(root: Path) -> bool:
+    """Is there still a run that lives, or one with files left?"""
+    return bool(_folders(root))
 
 
 def set_aside(root: Path, path: Path) -> Path:
@@ -314,10 +315,10 @@ def parse_exchange(data: bytes, name: str = "spool file") -> SpooledExchange | N
                     request_body = frame.payload
                 case b"R":
                     response = ResponseHead(**orjson.loads(frame.payload))
-                    ttfb_ms = last_ms = float(frame.elapsed_ms)
+                    ttfb_ms = last_ms = frame.elapsed_ms
                 case b"C":
                     chunks.append(frame.payload)
-                    last_ms = float(frame.elapsed_ms)
+                    last_ms = frame.elapsed_ms
                 case b"E":
                     ending = Ending(**orjson.loads(frame.payload))
                 case _:
@@ -344,7 +345,7 @@ def parse_exchange(data: bytes, name: str = "spool file") -> SpooledExchange | N
 @dataclass(frozen=True, slots=True)
 class _Frame:
     kind: bytes
-    elapsed_ms: int
+    elapsed_ms: float
     payload: bytes
     torn: bool
 

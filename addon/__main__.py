@@ -1,0 +1,81 @@
+"""``python -m addon``: mitmproxy with only the addons this proxy needs.
+
+Started by ``taximeter up``, which hands over a bound socket and what is in the environment; it runs
+on its own as well.
+"""
+
+import argparse
+import asyncio
+import gc
+import resource
+import signal
+import socket
+import sys
+
+from mitmproxy import master, options
+from mitmproxy.addons import core, disable_h2c, errorcheck, next_layer, proxyserver
+
+from addon import compat
+from addon.proxy import UsageProxy, Wiring
+from addon.upstream_tls import UpstreamTls
+from store import lifeline, logs
+from store.settings import Settings, SettingsError
+
+
+class LeanMaster(master.Master):
+    """A master with a dispatch table and only the addons that this proxy needs."""
+
+    def __init__(self, opts: options.Options, *ours: object) -> None:
+        super().__init__(opts)
+        self.addons = compat.DispatchTable(self)
+        self.addons.add(
+            core.Core(),
+            disable_h2c.DisableH2C(),
+            proxyserver.Proxyserver(),
+            next_layer.NextLayer(),
+            UpstreamTls(),
+            errorcheck.ErrorCheck(),
+            *ours,
+        )
+
+
+async def serve(settings: Settings, wiring: Wiring) -> None:
+    opts = options.Options(confdir=str(settings.data_dir / "mitmproxy"))
+    lean = LeanMaster(opts, UsageProxy(settings, wiring))
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, lean.shutdown)
+    lifeline.watch(lean.shutdown)
+    gc.collect()
+    gc.freeze()  # what is here now stays; later collections need not walk it
+    await lean.run()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m addon", description=__doc__)
+    parser.add_argument("--listen-fd", type=int, help="a socket that is bound already")
+    parser.add_argument("--web-port", type=int, help="where the web process listens on loopback")
+    arguments = parser.parse_args()
+    logs.configure("proxy")
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # a Ctrl-C reaches the supervisor, which orders the stop
+    _raise_descriptor_limit()
+    try:
+        settings = Settings.from_env()
+    except SettingsError as error:
+        sys.exit(f"taximeter: {error}")
+    if arguments.listen_fd is not None:
+        compat.listen_on(socket.socket(fileno=arguments.listen_fd))
+    wiring = Wiring.make(settings, arguments.web_port)
+    asyncio.run(serve(settings, wiring))
+
+
+def _raise_descriptor_limit() -> None:
+    """Every live stream holds three descriptors: client, upstream, spool file."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,175 @@
+"""Keeping exchanges: what the proxy writes to the spool, and what it does when it cannot.
+
+A failure here never reaches a client. It is logged once when it starts and once when it is over,
+counted, and shown on ``/healthz``.
+"""
+
+import logging
+import os
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from store import clock
+from store.spool import Ending, Rejection, RequestHead, ResponseHead, SpoolFile, SpoolRun
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class SpoolTroubles:
+    """Counts since this proxy started, and what is wrong right now (None when nothing is)."""
+
+    calls_not_kept: int = 0
+    responses_not_kept: int = 0
+    request_bodies_not_kept: int = 0
+    current: str | None = None
+
+
+class Spooler:
+    """Opens captures in this run's spool folder and watches the disk under it."""
+
+    def __init__(self, root: Path, disk_reserve: int) -> None:
+        self.troubles = SpoolTroubles()
+        self._root = root
+        self._disk_reserve = disk_reserve
+        self._disk_is_low = False
+        self._run: SpoolRun | None = None
+        self._rejected: Counter[tuple[str, str, str, str, str]] = Counter()
+
+    def start(self) -> None:
+        """Make and lock this run's folder. Raises OSError when that is impossible."""
+        self._run = SpoolRun(self._root)
+        self.check_disk()
+
+    def open(self, head: RequestHead, body: bytes) -> "Capture | None":
+        """Write a request to the spool; None, loudly, when that fails."""
+        if self._disk_is_low and body:
+            self.troubles.request_bodies_not_kept += 1
+            head, body = replace(head, request_body="omitted"), b""
+        try:
+            spool_file = self._open(head, body)
+        except OSError as error:
+            self.troubles.calls_not_kept += 1
+            self.report(f"cannot write to the spool: {error.strerror or error}")
+            return None
+        if self.troubles.current is not None and not self._disk_is_low:
+            self.recover()
+        return Capture(spool_file, self)
+
+    def _open(self, head: RequestHead, body: bytes) -> SpoolFile:
+        if self._run is None:
+            self._run = SpoolRun(self._root)
+        try:
+            return self._run.create(head, body)
+        except FileNotFoundError:  # somebody removed our folder: lock a new one
+            self._run.close()
+            self._run = None
+            self._run = SpoolRun(self._root)
+            return self._run.create(head, body)
+
+    def count_rejection(
+        self, organization_id: str, proxy_endpoint_id: str, slug: str, bucket: str
+    ) -> None:
+        hour = clock.format_ms(clock.now())[:13]
+        self._rejected[organization_id, proxy_endpoint_id, slug, bucket, hour] += 1
+
+    def flush_rejections(self) -> None:
+        if not self._rejected or self._run is None:
+            return
+        rejections = [
+            Rejection(
+                organization_id=organization_id,
+                proxy_endpoint_id=proxy_endpoint_id,
+                slug=slug,
+                bucket=bucket,
+                hour=hour,
+                count=count,
+            )
+            for (
+                organization_id,
+                proxy_endpoint_id,
+                slug,
+                bucket,
+                hour,
+            ), count in self._rejected.items()
+        ]
+        try:
+            self._run.write_rejections(rejections)
+        except OSError as error:
+            self.report(f"cannot write to the spool: {error.strerror or error}")
+        else:
+            self._rejected.clear()
+
+    def check_disk(self) -> None:
+        """Ask how much is free. Below the reserve, request bodies are no longer kept."""
+        try:
+            disk = os.statvfs(self._root)
+        except OSError as error:
+            self.report(f"cannot read the spool folder: {error.strerror or error}")
+            return
+        free = disk.f_bavail * disk.f_frsize
+        was_low, self._disk_is_low = self._disk_is_low, free < self._disk_reserve
+        if self._disk_is_low:
+            self.report(
+                f"only {free // 1_000_000} MB of disk are free, below the reserve of"
+                f" {self._disk_reserve // 1_000_000} MB: request bodies are not kept"
+            )
+        elif was_low:
+            self.recover()
+
+    def report(self, trouble: str) -> None:
+        if self.troubles.current is None:
+            logger.error("USAGE LOGGING IS IMPAIRED: %s. Calls still go through.", trouble)
+        self.troubles.current = trouble
+
+    def recover(self) -> None:
+        logger.warning("Usage logging works again after: %s", self.troubles.current)
+        self.troubles.current = None
+
+    def close(self) -> None:
+        self.flush_rejections()
+        if self._run is not None:
+            self._run.close()
+
+
+class Capture:
+    """One exchange on its way into the spool. No method raises."""
+
+    def __init__(self, spool_file: SpoolFile, spooler: Spooler) -> None:
+        self._file = spool_file
+        self._spooler = spooler
+        self._response_lost = False
+
+    def response_head(self, head: ResponseHead, elapsed_ms: float) -> None:
+        try:
+            self._file.write_response_head(head, elapsed_ms)
+        except OSError as error:
+            self._lose_response(error)
+
+    def chunk(self, data: bytes, elapsed_ms: float) -> None:
+        if self._response_lost:  # a body with a hole in it would be a lie
+            return
+        try:
+            self._file.write_chunk(data, elapsed_ms)
+        except OSError as error:
+            self._lose_response(error)
+
+    def finish(self, ending: Ending, elapsed_ms: float) -> None:
+        try:
+            self._file.finish(replace(ending, response_lost=self._response_lost), elapsed_ms)
+        except OSError as error:
+            self._spooler.troubles.calls_not_kept += 1
+            self._spooler.report(f"cannot write to the spool: {error.strerror or error}")
+
+    def discard(self) -> None:
+        try:
+            self._file.discard()
+        except OSError as error:
+            self._spooler.report(f"cannot remove from the spool: {error.strerror or error}")
+
+    def _lose_response(self, error: OSError) -> None:
+        if not self._response_lost:
+            self._spooler.troubles.responses_not_kept += 1
+        self._response_lost = True
+        self._spooler.report(f"cannot write to the spool: {error.strerror or error}")

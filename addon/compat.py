@@ -1,0 +1,200 @@
+"""What mitmproxy's core does not do for us, in one place.
+
+Three patches of the HTTP/1 core, each held down by a contract test that fails when mitmproxy
+changes under it:
+
+* interim (1xx) responses are swallowed; without that every later response on the connection is
+  shifted by one request (mitmproxy #2229);
+* HTTP/1 trailers are dropped instead of crashing the flow (mitmproxy #2474);
+* errors that the core itself answers are JSON in the upstream's envelope (mitmproxy #4854).
+
+And four helpers that reach into a running proxy: a dispatch table for hooks, listening on a socket
+that is already bound, closing an upstream connection in transit, and answering a client at once.
+"""
+
+import asyncio
+import logging
+import re
+import socket
+from collections.abc import Callable, Iterator
+from inspect import isawaitable
+from typing import Any
+
+from h11 import EndOfMessage
+from h11._readers import ChunkedReader
+from h11._receivebuffer import ReceiveBuffer
+from mitmproxy import addonmanager, exceptions, flow as mitmproxy_flow, hooks, http, master
+from mitmproxy.addons.proxyserver import Proxyserver
+from mitmproxy.connection import Connection, ConnectionState
+from mitmproxy.net.http import http1
+from mitmproxy.proxy import events, layer, mode_servers
+from mitmproxy.proxy.layers.http import _http1
+from mitmproxy.proxy.mode_servers import ProxyConnectionHandler
+
+from addon import errors
+from addon.errors import Refusal
+
+logger = logging.getLogger(__name__)
+
+_INTERIM = re.compile(rb"HTTP/1\.[01] 1(?!01)[0-9][0-9][ \r\n]")
+
+_original_read_headers = _http1.Http1Client.read_headers
+_original_make_body_reader = _http1.make_body_reader
+
+
+def patch_core() -> None:
+    """Apply the three patches; calling it again changes nothing."""
+    _http1.Http1Client.read_headers = _read_headers_after_interim  # type: ignore[method-assign]
+    _http1.make_body_reader = _make_body_reader
+    _http1.make_error_response = make_error_response
+
+
+def _read_headers_after_interim(
+    self: _http1.Http1Client, event: events.ConnectionEvent
+) -> layer.CommandGenerator[None]:
+    if isinstance(event, events.DataReceived) and self.request:
+        while _INTERIM.match(bytes(self.buf)):
+            if self.buf.maybe_extract_lines() is None:
+                return  # the rest of its head is still to come
+        if not self.buf:
+            return
+    yield from _original_read_headers(self, event)
+
+
+class TrailerlessChunkedReader(ChunkedReader):
+    """Reads a chunked body and forgets its trailers."""
+
+    def __call__(self, buf: ReceiveBuffer) -> Any:
+        event = super().__call__(buf)
+        return EndOfMessage() if isinstance(event, EndOfMessage) else event
+
+
+def _make_body_reader(expected_size: int | None) -> Any:
+    if expected_size is None:
+        return TrailerlessChunkedReader()
+    return _original_make_body_reader(expected_size)
+
+
+def make_error_response(status_code: int, message: str = "") -> bytes:
+    """A whole response, head and body. It closes the connection, because a connect error sticks to
+    the client connection that met it."""
+    return assemble(to_response(errors.protocol_error(status_code, message)))
+
+
+def to_response(refusal: Refusal) -> http.Response:
+    """A response for mitmproxy to send; it adds the content-length."""
+    return http.Response.make(refusal.status, refusal.body(), http.Headers(refusal.header_fields()))
+
+
+def assemble(response: http.Response) -> bytes:
+    """The bytes of a response that ends its connection."""
+    response.headers["connection"] = "close"
+    raw: bytes = http1.assemble_response(response)
+    return raw
+
+
+class DispatchTable(addonmanager.AddonManager):
+    """Calls only the addons that define a hook.
+
+    The stock manager asks every addon about every event, and about ``update`` after each of them;
+    that is about half of the time a small request takes."""
+
+    def __init__(self, owner: master.Master) -> None:
+        super().__init__(owner)
+        self._table: dict[str, list[Callable[..., Any]]] = {}
+
+    def register(self, addon: Any) -> Any:
+        self._table.clear()
+        return super().register(addon)
+
+    def remove(self, addon: Any) -> None:
+        self._table.clear()
+        super().remove(addon)
+
+    async def handle_lifecycle(self, event: hooks.Hook) -> None:
+        await self.trigger_event(event)
+        if self._handlers("update"):
+            message = event.args()[0]
+            if isinstance(message, mitmproxy_flow.Flow):
+                await self.trigger_event(hooks.UpdateHook([message]))
+
+    async def trigger_event(self, event: hooks.Hook) -> None:
+        for handler in self._handlers(event.name):
+            try:
+                result = handler(*event.args())
+                if result is not None and isawaitable(result):
+                    await result
+            except exceptions.AddonHalt:
+                return
+            except exceptions.OptionsError:
+                raise
+            except Exception:
+                logger.exception("Addon error in %s", event.name)
+
+    def _handlers(self, name: str) -> list[Callable[..., Any]]:
+        if name not in self._table:
+            addons = addonmanager.traverse(self.chain)
+            found = [getattr(addon, name, None) for addon in addons]
+            self._table[name] = [handler for handler in found if callable(handler)]
+        return self._table[name]
+
+
+def listen_on(bound: socket.socket) -> None:
+    """Make the reverse proxy serve a socket that is bound already.
+
+    Whoever bound it keeps it across a restart of this process, so that clients wait in its backlog
+    instead of being refused."""
+
+    async def listen(
+        self: mode_servers.ReverseInstance, _host: str, _port: int
+    ) -> list[asyncio.Server]:
+        return [await asyncio.start_server(self.handle_stream, sock=bound, backlog=1024)]
+
+    mode_servers.ReverseInstance.listen = listen  # type: ignore[method-assign, assignment]
+
+
+def asks_to_close(request: http.Request) -> bool:
+    """Did the client say that this is its last request on the connection?"""
+    asks: bool = http1.connection_close(request.http_version, request.headers)
+    return asks
+
+
+def proxyserver(owner: master.Master) -> Proxyserver:
+    addon = owner.addons.get("proxyserver")
+    if not isinstance(addon, Proxyserver):
+        raise TypeError("mitmproxy runs without its proxyserver addon")
+    return addon
+
+
+def find_handler(owner: master.Master, client: Connection) -> ProxyConnectionHandler | None:
+    return proxyserver(owner).connections.get(client.id)
+
+
+def close_upstream(handler: ProxyConnectionHandler) -> None:
+    """Close every upstream connection of a client connection, whatever state it is in."""
+    for connection in list(handler.transports):
+        if connection is not handler.client:
+            handler.close_connection(connection)
+
+
+def close_client(handler: ProxyConnectionHandler) -> None:
+    if handler.client in handler.transports:
+        handler.close_connection(handler.client)
+
+
+def answer_and_close(handler: ProxyConnectionHandler, response: http.Response) -> None:
+    """Answer a client that has had no response head yet, without waiting for the rest of its
+    request, and close the connection."""
+    transport = handler.transports.get(handler.client)
+    if transport is None or not handler.client.state & ConnectionState.CAN_WRITE:
+        return
+    if isinstance(transport.writer, asyncio.StreamWriter) and not transport.writer.is_closing():
+        transport.writer.write(assemble(response))
+    handler.close_connection(handler.client)
+
+
+def idle_handlers(owner: master.Master, busy: set[str]) -> Iterator[ProxyConnectionHandler]:
+    """The client connections, by mitmproxy's id, on which no exchange is under way."""
+    for connection_id, handler in list(proxyserver(owner).connections.items()):
+        if connection_id not in busy:
+            yield handler

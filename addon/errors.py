@@ -1,0 +1,138 @@
+"""The proxy's own errors, in the upstream's envelope so that its SDKs understand them.
+
+A header ``x-taximeter-error: <code>`` tells them from the upstream's, which are never touched.
+"""
+
+from dataclasses import dataclass, field
+
+import orjson
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An answer of our own instead of the upstream's."""
+
+    status: int
+    error_type: str
+    code: str
+    message: str
+    headers: tuple[tuple[bytes, bytes], ...] = field(default=())
+
+    def body(self) -> bytes:
+        error = {"type": self.error_type, "message": self.message}
+        return orjson.dumps({"type": "error", "error": error})
+
+    def header_fields(self) -> tuple[tuple[bytes, bytes], ...]:
+        """Without the framing headers, which belong to whoever sends it."""
+        return (
+            (b"content-type", b"application/json"),
+            (b"x-taximeter-error", self.code.encode()),
+            *self.headers,
+        )
+
+
+def unknown_slug(slug: str) -> Refusal:
+    return Refusal(
+        404,
+        "not_found_error",
+        "unknown_slug",
+        f"There is no proxy endpoint with the slug {slug!r}."
+        " `taximeter endpoints list` shows those that exist.",
+    )
+
+
+def unknown_path() -> Refusal:
+    return Refusal(
+        404,
+        "not_found_error",
+        "unknown_path",
+        "Not a path of the messages API. The base URL to configure is <service>/proxy/<slug>;"
+        " clients append /v1/messages to it.",
+    )
+
+
+def bad_path(reason: str) -> Refusal:
+    return Refusal(400, "invalid_request_error", "bad_path", f"The path was refused: {reason}.")
+
+
+def upgrade_refused() -> Refusal:
+    return Refusal(
+        400, "invalid_request_error", "upgrade_refused", "Protocol upgrades are not proxied."
+    )
+
+
+def method_not_allowed(method: str) -> Refusal:
+    return Refusal(
+        405, "invalid_request_error", "method_not_allowed", f"{method} is not proxied here."
+    )
+
+
+def rate_limited(limit: int, retry_after_s: int) -> Refusal:
+    return Refusal(
+        429,
+        "rate_limit_error",
+        "rate_limited",
+        f"This proxy endpoint takes {limit} such requests a minute."
+        f" Try again in {retry_after_s} s. The request was not forwarded.",
+        ((b"retry-after", b"%d" % retry_after_s),),
+    )
+
+
+def too_large(limit_bytes: int) -> Refusal:
+    return Refusal(
+        413,
+        "request_too_large",
+        "request_too_large",
+        f"The request body is larger than {limit_bytes // 1_000_000} MB.",
+    )
+
+
+def directory_unavailable() -> Refusal:
+    return Refusal(
+        503,
+        "api_error",
+        "directory_unavailable",
+        "The proxy cannot read its list of endpoints just now; try again.",
+        ((b"retry-after", b"1"),),
+    )
+
+
+def internal_error() -> Refusal:
+    return Refusal(500, "api_error", "internal_error", "The proxy failed before forwarding this.")
+
+
+def upstream_unreachable(reason: str) -> Refusal:
+    return Refusal(
+        502, "api_error", "upstream_unreachable", f"The upstream API could not be reached: {reason}"
+    )
+
+
+def upstream_interrupted(reason: str) -> Refusal:
+    return Refusal(
+        502, "api_error", "upstream_interrupted", f"The upstream API did not answer: {reason}"
+    )
+
+
+def upstream_timeout(phase: str) -> Refusal:
+    return Refusal(
+        504,
+        "api_error",
+        "upstream_timeout",
+        f"The upstream API timed out ({phase.replace('_', ' ')}).",
+    )
+
+
+def web_unavailable() -> Refusal:
+    return Refusal(
+        503,
+        "api_error",
+        "web_unavailable",
+        "The management pages are starting or restarting; try again.",
+        ((b"retry-after", b"1"),),
+    )
+
+
+def protocol_error(status: int, message: str) -> Refusal:
+    """What the HTTP core itself refuses: unparsable requests, smuggling attempts."""
+    error_type = "invalid_request_error" if status < 500 else "api_error"
+    return Refusal(status, error_type, "protocol_error", message)

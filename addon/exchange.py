@@ -1,0 +1,94 @@
+"""One request that is being forwarded: where it stands, and how long it took."""
+
+import time
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import Enum
+
+from addon.capture import Capture
+from store import clock
+from store.control import ProxyEndpoint
+from store.spool import Ending, TransportOutcome
+
+
+class Phase(Enum):
+    """What the exchange waits for. The values are the names of the timeouts."""
+
+    REQUEST = "request"
+    CONNECT = "connect"
+    FIRST_BYTE = "first_byte"
+    IDLE = "idle"
+
+
+@dataclass(slots=True)
+class Exchange:
+    """Times are of the monotonic clock, in seconds. ``waiting_since_s`` is when the phase began or
+    the last byte came; ``own_s`` adds up the time spent in our code while a byte could have moved.
+    """
+
+    endpoint: ProxyEndpoint | None = None  # None: on its way to the web process
+    logged: bool = False
+    buffered: bool = False
+    old_client: bool = False  # HTTP/1.0: knows no chunks, the end of the connection ends the answer
+    close_after: bool = False
+    arrived_at: datetime = field(default_factory=clock.now)
+    capture: Capture | None = None
+    phase: Phase = Phase.REQUEST
+    waiting_since_s: float = field(default_factory=time.monotonic)
+    request_done_s: float = field(default_factory=time.monotonic)
+    last_byte_s: float | None = None
+    own_s: float = 0.0
+    response_started: bool = False
+    response_bytes: int = 0
+    timed_out: Phase | None = None
+    held: list[bytes] = field(default_factory=list)
+
+    def enter(self, phase: Phase) -> None:
+        self.phase = phase
+        self.waiting_since_s = time.monotonic()
+
+    def elapsed_ms(self, at_s: float) -> float:
+        return (at_s - self.request_done_s) * 1000
+
+    def pass_request_chunk(self, chunk: bytes) -> bytes:
+        """An upload that moves is not idle."""
+        self.waiting_since_s = time.monotonic()
+        return chunk
+
+    def take_chunk(self, chunk: bytes) -> list[bytes]:
+        """Keep one chunk of the answer and return what goes on to the client now.
+
+        ``b""`` is the end. An empty list swallows a chunk; ``b""`` in mid-stream would end it."""
+        arrived_s = self.waiting_since_s = self.last_byte_s = time.monotonic()
+        if not chunk:
+            held, self.held = self.held, []
+            return [b"".join(held)] if held else []
+        self.response_bytes += len(chunk)
+        if self.capture is not None:
+            self.capture.chunk(chunk, self.elapsed_ms(arrived_s))
+        if self.buffered:
+            self.held.append(chunk)
+        self.own_s += time.monotonic() - arrived_s
+        return [] if self.buffered else [chunk]
+
+    def finish(self, outcome: TransportOutcome, error_type: str | None = None) -> None:
+        """Hand what was captured to the recorder. Only the first call counts."""
+        capture, self.capture = self.capture, None
+        if capture is None:
+            return
+        now_s = time.monotonic()
+        last_byte_s = now_s if self.last_byte_s is None else self.last_byte_s
+        ending = Ending(
+            outcome=outcome,
+            error_type=error_type,
+            duration_ms=self.elapsed_ms(last_byte_s),
+            proxy_overhead_ms=self.own_s * 1000,
+            response_bytes=self.response_bytes,
+        )
+        capture.finish(ending, self.elapsed_ms(now_s))
+
+    def discard(self) -> None:
+        """Forget what was captured: the upstream was never sent anything."""
+        capture, self.capture = self.capture, None
+        if capture is not None:
+            capture.discard()

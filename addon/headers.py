@@ -1,0 +1,103 @@
+"""Which headers pass. Requests: an allow-list. Responses: everything that is not between hops.
+
+Fields are (name, value) pairs of raw bytes in the order received; what passes keeps its case, its
+order and its duplicates.
+"""
+
+import hashlib
+import hmac
+import re
+from collections.abc import Iterable
+
+type Fields = tuple[tuple[bytes, bytes], ...]
+
+HOP_BY_HOP = frozenset(
+    b"connection keep-alive proxy-connection proxy-authenticate proxy-authorization te trailer"
+    b" transfer-encoding upgrade".split()
+)
+# host and the framing headers are not optional: without framing a body becomes a second request.
+_ALLOWED = frozenset(
+    b"x-api-key authorization user-agent accept accept-language accept-encoding x-app"
+    b" idempotency-key traceparent tracestate host content-length transfer-encoding expect".split()
+)
+_ALLOWED_PREFIXES = (b"x-sdk-", b"x-stainless-", b"x-claude-code-", b"content-")
+# Connection stays on responses: the HTTP core reads it there to know whether it may reuse a
+# connection, and a client has to hear that we close.
+_RESPONSE_DROPPED = (HOP_BY_HOP - {b"connection", b"transfer-encoding"}) | {b"alt-svc"}
+_BEARER = re.compile(rb"bearer\s+", re.IGNORECASE)
+
+
+class RequestFilter:
+    """The request headers that are forwarded, for one vendor and the operator's extra prefixes."""
+
+    def __init__(self, vendor: str, extra_prefixes: Iterable[str] = ()) -> None:
+        self._prefixes = (
+            f"{vendor}-".encode(),
+            *_ALLOWED_PREFIXES,
+            *(prefix.encode() for prefix in extra_prefixes),
+        )
+
+    def __call__(self, fields: Fields) -> Fields:
+        nominated = _nominated(fields)
+        return tuple(
+            field
+            for field in fields
+            if self._passes(name := field[0].lower()) and name not in nominated
+        )
+
+    def _passes(self, name: bytes) -> bool:
+        if name in _ALLOWED:
+            return True
+        return (
+            name.startswith(self._prefixes)
+            and name not in HOP_BY_HOP
+            and not name.startswith((b"cookie", b"x-forwarded-"))
+        )
+
+
+def returned(fields: Fields) -> Fields:
+    """The response headers that go back to the client."""
+    return tuple(field for field in fields if field[0].lower() not in _RESPONSE_DROPPED)
+
+
+def for_web(fields: Fields, client: bytes) -> Fields:
+    """What the web process gets: everything but upstream credentials and hop-by-hop headers, and
+    the client's address, which nobody outside can set."""
+    dropped = (HOP_BY_HOP - {b"transfer-encoding"}) | {b"x-api-key", b"x-taximeter-client"}
+    kept = tuple(field for field in fields if field[0].lower() not in dropped)
+    return (*kept, (b"x-taximeter-client", client))
+
+
+def fingerprint(fields: Fields, key: bytes) -> str | None:
+    """A keyed fingerprint of the upstream credential, to group calls by. It holds no character of
+    it, and without the key nobody can test a guess against it."""
+    credential = get(fields, b"x-api-key")
+    if not credential:
+        credential = _BEARER.sub(b"", get(fields, b"authorization") or b"", count=1)
+    if not credential:
+        return None
+    return hmac.new(key, credential, hashlib.sha256).hexdigest()[:32]
+
+
+def get(fields: Fields, name: bytes) -> bytes | None:
+    """The first value of a header, or None. ``name`` is lowercase."""
+    return next((value for field, value in fields if field.lower() == name), None)
+
+
+def text(fields: Fields, name: bytes) -> str | None:
+    value = get(fields, name)
+    return None if value is None else value.decode("latin-1")
+
+
+def _nominated(fields: Fields) -> frozenset[bytes]:
+    """Headers that the client itself declares to be between hops. Credentials and framing cannot
+    be made to vanish that way."""
+    return (
+        frozenset(
+            token.strip().lower()
+            for name, value in fields
+            if name.lower() == b"connection"
+            for token in value.split(b",")
+        )
+        - _ALLOWED
+    )

@@ -1,0 +1,61 @@
+"""What ``/healthz`` says: are proxy, recorder and web up, and is every call being kept?"""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from addon.capture import SpoolTroubles
+from store.heartbeat import Heartbeat
+
+WEB_TIMEOUT_S = 2.0
+
+
+class Health:
+    def __init__(self, data_dir: Path, web_port: int | None, troubles: SpoolTroubles) -> None:
+        self._data_dir = data_dir
+        self._web_port = web_port
+        self._troubles = troubles
+
+    async def report(self) -> tuple[int, bytes]:
+        """Status and JSON body: 200 when all is well, 503 with the reasons else."""
+        heartbeat = Heartbeat.read(self._data_dir)
+        reasons: list[str] = []
+        if heartbeat is None or not heartbeat.is_fresh:
+            reasons.append("the recorder is not running; calls wait in the spool")
+        if not await self._web_answers():
+            reasons.append("the web process does not answer")
+        if self._troubles.current is not None:
+            reasons.append(self._troubles.current)
+        document: dict[str, Any] = {
+            "status": "failing" if reasons else "ok",
+            "reasons": reasons,
+            "not_kept": {
+                "calls": self._troubles.calls_not_kept,
+                "responses": self._troubles.responses_not_kept,
+                "request_bodies": self._troubles.request_bodies_not_kept,
+            },
+        }
+        if heartbeat is not None:
+            document["recorder"] = {
+                "waiting": heartbeat.waiting,
+                "stuck_organizations": heartbeat.stuck_organizations,
+                "unreadable_files": heartbeat.unreadable,
+            }
+        return (503 if reasons else 200), orjson.dumps(document)
+
+    async def _web_answers(self) -> bool:
+        if self._web_port is None:
+            return False
+        try:
+            async with asyncio.timeout(WEB_TIMEOUT_S):
+                reader, writer = await asyncio.open_connection("127.0.0.1", self._web_port)
+                try:
+                    writer.write(b"GET /livez HTTP/1.0\r\nhost: localhost\r\n\r\n")
+                    status_line = await reader.readline()
+                finally:
+                    writer.close()
+        except OSError:  # TimeoutError is one
+            return False
+        return status_line.split(b" ")[1:2] == [b"200"]

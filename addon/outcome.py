@@ -1,0 +1,35 @@
+"""How a failed exchange is named, and what its client is told."""
+
+from dataclasses import dataclass
+
+from addon import errors
+from addon.errors import Refusal
+from addon.exchange import Phase
+from store.spool import TransportOutcome
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """``outcome`` for the entry, ``refusal`` for a client that has had no response head yet."""
+
+    outcome: TransportOutcome
+    refusal: Refusal
+
+    @property
+    def error_type(self) -> str | None:
+        return None if self.outcome == "client_disconnected" else self.refusal.code
+
+
+def explain_failure(
+    *, timed_out: Phase | None, client_left: bool, was_sent: bool, for_web: bool, message: str
+) -> Failure:
+    """``was_sent``: did the request reach an upstream connection? ``message`` is the core's."""
+    if for_web:
+        return Failure("upstream_unreachable", errors.web_unavailable())
+    if timed_out is not None:
+        return Failure("upstream_timeout", errors.upstream_timeout(timed_out.value))
+    if client_left:
+        return Failure("client_disconnected", errors.upstream_interrupted(message))
+    if not was_sent:
+        return Failure("upstream_unreachable", errors.upstream_unreachable(message))
+    return Failure("upstream_interrupted", errors.upstream_interrupted(message))

@@ -1,0 +1,105 @@
+"""Where a request goes, decided by its method and its target alone.
+
+Below ``/proxy/<slug>`` only what is on an exact list is let through: the target is sent on
+verbatim, so whatever an upstream might read differently from us (dot segments, encoded slashes,
+doubled slashes, fragments) is refused rather than normalised. The web process gets all the rest.
+"""
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from urllib.parse import unquote
+
+from addon import errors
+from addon.errors import Refusal
+from store import slugs
+
+PROXIED_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"})
+
+_PROXY_PATH = re.compile(r"/proxy/([^/?#]*)(.*)", re.DOTALL)
+_UPSTREAM_PATH = re.compile(r"/v1(?:/[A-Za-z0-9._~!$&'()*+,;=:@%-]+)+")
+_QUERY = re.compile(r"[!-\"$-~]*")  # printable ASCII without the fragment's #
+_ENCODED_TROUBLE = re.compile(r"%(?![0-9A-Fa-f]{2})|%2[fF]|%5[cC]|%[01][0-9A-Fa-f]|%7[fF]")
+
+
+class Destination(Enum):
+    MESSAGES = "messages"  # forwarded, limited, logged
+    COUNT_TOKENS = "count_tokens"  # forwarded, limited
+    OTHER = "other"  # forwarded, limited
+    PROBE = "probe"  # answered here: does this endpoint exist?
+    HEALTH = "health"  # answered here
+    LIVE = "live"  # answered here
+    WEB = "web"  # the web process
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """``target`` is what the upstream is asked for, below its path prefix, with the query."""
+
+    destination: Destination
+    slug: str = ""
+    target: str = ""
+
+
+_WEB = Route(Destination.WEB)
+
+
+def find_route(method: str, target: str) -> Route | Refusal:
+    """``target`` is the request target in origin form, exactly as received."""
+    path, question_mark, query = target.partition("?")
+    if path == "/livez":
+        return Route(Destination.LIVE)
+    if path == "/healthz":
+        return Route(Destination.HEALTH)
+    match = _PROXY_PATH.fullmatch(path)
+    if match is None:
+        return _WEB
+    slug, rest = match.groups()
+    if rest in ("", "/") and method in ("HEAD", "GET"):
+        return _probe(method, slug)
+    if rest.startswith("//v1/"):  # a base URL that was configured with a slash at its end
+        rest = rest[1:]
+    refusal = _check_path(rest) or _check_query(query)
+    if refusal is not None:
+        return refusal
+    if not slugs.is_slug(slug):
+        return errors.unknown_slug(slug)
+    if method not in PROXIED_METHODS:
+        return errors.method_not_allowed(method)
+    return Route(_destination(method, rest), slug, rest + question_mark + query)
+
+
+def _probe(method: str, slug: str) -> Route | Refusal:
+    if not slugs.is_slug(slug):
+        return errors.unknown_slug(slug)
+    return Route(Destination.PROBE, slug) if method == "HEAD" else errors.unknown_path()
+
+
+def _destination(method: str, path: str) -> Destination:
+    if method == "POST" and path == "/v1/messages":
+        return Destination.MESSAGES
+    if method == "POST" and path == "/v1/messages/count_tokens":
+        return Destination.COUNT_TOKENS
+    return Destination.OTHER
+
+
+def _check_path(path: str) -> Refusal | None:
+    if "#" in path:
+        return errors.bad_path("it has a fragment")
+    if "\\" in path or _ENCODED_TROUBLE.search(path):
+        return errors.bad_path(
+            "it has a backslash, an encoded slash or control character, or a bad %"
+        )
+    if any(segment in (".", "..") for segment in unquote(path).split("/")):
+        return errors.bad_path("it has dot segments")
+    if path.startswith("/v1/") and "//" in path:
+        return errors.bad_path("it has a doubled slash")
+    if _UPSTREAM_PATH.fullmatch(path) is None:
+        return errors.unknown_path()
+    return None
+
+
+def _check_query(query: str) -> Refusal | None:
+    if _QUERY.fullmatch(query) is None:
+        return errors.bad_path("its query has a fragment or characters that must be encoded")
+    return None

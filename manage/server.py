@@ -1,0 +1,108 @@
+"""The web process: everything of the base URL that is not ``/proxy``, on a loopback socket.
+
+The front door forwards to it. It answers only to the names people use for this service, so that a
+page on the internet cannot reach it by making its own name resolve to this machine.
+"""
+
+import argparse
+import contextlib
+import signal
+import sys
+from collections.abc import Generator
+from urllib.parse import urlsplit
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from manage.pages import render_home
+from store import lifeline, logs
+from store.control import ControlDatabase
+from store.heartbeat import Heartbeat
+from store.settings import LOOPBACK_HOSTS, Settings, SettingsError
+
+
+class KnownHosts:
+    """Refuses requests for any other name than those given (``/livez`` excepted)."""
+
+    def __init__(self, app: ASGIApp, hosts: frozenset[str]) -> None:
+        self._app = app
+        self._hosts = hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] != "/livez":
+            values = [value for name, value in scope["headers"] if name == b"host"]
+            if len(values) != 1 or _host_name(values[0]) not in self._hosts:
+                refusal = PlainTextResponse("This service does not answer to that name.\n", 421)
+                await refusal(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+
+def _host_name(header: bytes) -> str | None:
+    try:
+        return urlsplit(f"//{header.decode('latin-1')}").hostname
+    except ValueError:
+        return None
+
+
+def make_app(settings: Settings) -> Starlette:
+    control = ControlDatabase(settings.control_path)
+
+    async def live(_request: Request) -> JSONResponse:
+        return JSONResponse({"status": "ok"})
+
+    async def home(_request: Request) -> HTMLResponse:
+        organization = control.get_local_organization()
+        endpoints = control.list_endpoints(organization.id)
+        return HTMLResponse(render_home(settings, endpoints, Heartbeat.read(settings.data_dir)))
+
+    hosts = LOOPBACK_HOSTS | {urlsplit(settings.base_url).hostname or ""}
+    return Starlette(
+        routes=[Route("/livez", live), Route("/", home)],
+        middleware=[Middleware(KnownHosts, hosts=hosts)],
+    )
+
+
+class Server(uvicorn.Server):
+    """Uvicorn that leaves Ctrl-C to the supervisor."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, self.handle_exit)
+        yield
+
+    def stop(self) -> None:
+        self.should_exit = True
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m manage.server", description=__doc__)
+    parser.add_argument("--fd", type=int, required=True, help="a listening socket")
+    arguments = parser.parse_args()
+    logs.configure("web")
+    try:
+        settings = Settings.from_env()
+    except SettingsError as error:
+        sys.exit(f"taximeter: {error}")
+    config = uvicorn.Config(
+        make_app(settings),
+        fd=arguments.fd,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        lifespan="off",
+        timeout_graceful_shutdown=1,
+    )
+    server = Server(config)
+    lifeline.watch(server.stop)
+    server.run()
+
+
+if __name__ == "__main__":
+    main()

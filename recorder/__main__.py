@@ -1,0 +1,141 @@
+"""``python -m recorder``: round after round, until told to stop; then the spool is emptied first."""
+
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+
+from recorder.callog import format_entry
+from recorder.ingest import Ingester
+from recorder.prices import PriceFileError, PriceTable, load_prices
+from store import lifeline, logs, spool
+from store.entry import UsageLogEntry
+from store.heartbeat import Heartbeat
+from store.locks import LockHeldError, ProcessLock
+from store.settings import Settings, SettingsError
+
+logger = logging.getLogger(__name__)
+
+ROUND_S = 0.05
+BEAT_S = 1.0
+LAST_ROUNDS_S = 2.5
+
+
+class Prices:
+    """The price table, read again when the operator's file changes. A file that has become bad is
+    reported and the last good table stays."""
+
+    def __init__(self, path: Path | None) -> None:
+        """Raises PriceFileError when the file cannot be used at the start."""
+        self._path = path
+        self._version = self._stat()
+        self._table = load_prices(path)
+
+    def __call__(self) -> PriceTable:
+        return self._table
+
+    def refresh(self) -> None:
+        version = self._stat()
+        if version == self._version:
+            return
+        self._version = version
+        try:
+            self._table = load_prices(self._path)
+        except PriceFileError:
+            logger.exception("The price file cannot be used; the prices from before stay")
+
+    def _stat(self) -> tuple[int, int] | None:
+        if self._path is None:
+            return None
+        with suppress(OSError):
+            status = self._path.stat()
+            return status.st_mtime_ns, status.st_size
+        return None
+
+
+class Recorder:
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._prices = Prices(settings.prices)
+        self._ingester = Ingester(
+            settings.data_dir, settings.spool_path, self._prices, time.monotonic, _print_line
+        )
+        self._stop = threading.Event()
+        self._orphaned = False
+        self._last_beat_s = 0.0
+
+    def stop(self, *_: int | FrameType | None) -> None:
+        self._stop.set()
+
+    def outlive_proxies(self) -> None:
+        """The supervisor is gone: proxies drain now, and what they leave is still ours."""
+        self._orphaned = True
+        self._stop.set()
+
+    def run(self) -> None:
+        while not self._stop.is_set():
+            self._round()
+            self._stop.wait(ROUND_S)
+        patience_s = LAST_ROUNDS_S + (self._settings.drain_seconds if self._orphaned else 0)
+        deadline_s = time.monotonic() + patience_s
+        while self._round() and time.monotonic() < deadline_s:
+            time.sleep(ROUND_S)
+        self._ingester.close()
+
+    def _round(self) -> bool:
+        """Returns whether there may be more to do."""
+        result = self._ingester.run_round()
+        now_s = time.monotonic()
+        if now_s - self._last_beat_s >= BEAT_S:
+            self._last_beat_s = now_s
+            self._prices.refresh()
+            self._beat(now_s, result.waiting)
+        if self._orphaned and spool.has_runs(self._settings.spool_path):
+            return True
+        return result.handled > 0
+
+    def _beat(self, now_s: float, waiting: int) -> None:
+        beat = Heartbeat(
+            pid=os.getpid(),
+            beat_s=now_s,
+            waiting=waiting,
+            stuck_organizations=self._ingester.stuck_organizations,
+            unreadable=spool.count_unreadable(self._settings.spool_path),
+        )
+        try:
+            beat.write(self._settings.data_dir)
+        except OSError:
+            logger.exception("The heartbeat cannot be written")
+
+
+def _print_line(entry: UsageLogEntry) -> None:
+    with suppress(OSError):  # a terminal that was closed must not stop the recording
+        print(format_entry(entry), flush=True)
+
+
+def main() -> None:
+    logs.configure("recorder")
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # a Ctrl-C reaches the supervisor, which orders the stop
+    try:
+        settings = Settings.from_env()
+        recorder = Recorder(settings)
+        lock = ProcessLock(settings.data_dir / "recorder.lock")
+    except (SettingsError, PriceFileError) as error:
+        sys.exit(f"taximeter: {error}")
+    except LockHeldError as error:
+        sys.exit(f"taximeter: another recorder (process {error.pid}) works on this data directory")
+    signal.signal(signal.SIGTERM, recorder.stop)
+    lifeline.watch(recorder.outlive_proxies)
+    recorder.run()
+    lock.release()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""One readable line per call, for whoever watches the terminal."""
+
+from store import clock
+from store.entry import UsageLogEntry
+
+_UNKNOWN = "-"
+
+
+def format_entry(entry: UsageLogEntry) -> str:
+    """Local time, slug, model, tokens, cost, status, duration, and the outcome unless all went well:
+
+    ``14:03:27  default  claude-opus-5-5  1,204 in (980 cached)  88 out  $0.0123  200  2,310 ms``
+    """
+    arrived = clock.parse_instant(entry.created_at).astimezone()
+    parts = [
+        arrived.strftime("%H:%M:%S"),
+        entry.slug,
+        _printable(entry.model or entry.request_model),
+        _tokens_in(entry),
+        f"{_count(entry.output_tokens)} out",
+        _UNKNOWN if entry.cost_cents is None else f"${entry.cost_cents / 100:,.4f}",
+        _UNKNOWN if entry.status_code is None else str(entry.status_code),
+        _UNKNOWN if entry.duration_ms is None else f"{entry.duration_ms:,.0f} ms",
+    ]
+    if entry.outcome != "complete":
+        parts.append(" ".join(filter(None, (entry.outcome, _printable(entry.error_type, "")))))
+    return "  ".join(parts)
+
+
+def _tokens_in(entry: UsageLogEntry) -> str:
+    counts = (entry.input_tokens, entry.cache_creation_input_tokens, entry.cache_read_input_tokens)
+    if all(count is None for count in counts):
+        return f"{_UNKNOWN} in"
+    cached = f" ({entry.cache_read_input_tokens:,} cached)" if entry.cache_read_input_tokens else ""
+    return f"{sum(count or 0 for count in counts):,} in{cached}"
+
+
+def _count(value: int | None) -> str:
+    return _UNKNOWN if value is None else f"{value:,}"
+
+
+def _printable(text: str | None, absent: str = _UNKNOWN) -> str:
+    """What the upstream named must not be able to steer a terminal."""
+    if not text:
+        return absent
+    return "".join(char if char.isprintable() else "?" for char in text)[:80]

@@ -1,0 +1,218 @@
+"""Undo the content-encoding of a body, and read JSON out of what came.
+
+A body goes two ways: it is stored, and usage is read from it. What is stored must be exact, so a
+body that cannot be decoded is stored as it came. What usage is read from need only be a beginning:
+the tokens of a stream whose last block is damaged are known nonetheless.
+
+Decoding is incremental. Input goes in by small slices, because what a decoder had produced in the
+call that fails is lost, and because the output of one slice bounds how far a bomb gets past the cap.
+"""
+
+import json
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import brotli  # type: ignore[import-untyped]  # ships no types
+import orjson
+import zstandard
+
+MAX_DECODED_BYTES = 64 * 1024 * 1024
+MAX_LAYERS = 4
+SLICE_BYTES = 1024
+OUTPUT_STEP_BYTES = 1024 * 1024
+ZSTD_WINDOW_BYTES = 8 * 1024 * 1024  # what RFC 9659 allows a sender of this content-encoding
+
+type Problem = Literal["truncated", "corrupt", "unknown_encoding", "too_large"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecodedBody:
+    """``body`` is to be stored, ``text`` is to be read. ``problem`` is None when both are whole."""
+
+    body: bytes
+    text: bytes
+    problem: Problem | None = None
+
+    @property
+    def is_readable_to_its_end(self) -> bool:
+        """False where the end of what upstream said lies in bytes that could not be decoded."""
+        return self.problem is None or self.problem == "truncated"
+
+
+def decode_body(raw: bytes, content_encoding: str | None) -> DecodedBody:
+    """Never raises: a body that cannot be decoded is a finding, not a failure."""
+    layers = _parse_encodings(content_encoding)
+    if not layers or not raw:
+        return DecodedBody(body=raw, text=raw)
+    if len(layers) > MAX_LAYERS or any(layer not in _DECODERS for layer in layers):
+        return DecodedBody(body=raw, text=raw, problem="unknown_encoding")
+    text, problem = raw, None
+    for layer in reversed(layers):  # named in the order they were applied
+        text, found = _decode_layer(text, layer)
+        problem = _worse(problem, found)
+    # What did not decode at all may never have been encoded: some servers label plain errors so.
+    text = text if text or problem is None else raw
+    exact = problem is None or problem == "truncated"
+    return DecodedBody(body=text if exact else raw, text=text, problem=problem)
+
+
+def parse_json_object(data: bytes) -> dict[str, object] | None:
+    """The object that ``data`` is, or None. Lenient where orjson is strict (NaN, lone surrogates,
+    bytes that are not UTF-8), because one odd character must not cost the token counts."""
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        value = _parse_leniently(data)
+    return value if isinstance(value, dict) else None
+
+
+def _parse_leniently(data: bytes) -> object:
+    text = data.decode("utf-8-sig", "replace").strip()
+    if not text.startswith("{"):
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _parse_encodings(header: str | None) -> list[str]:
+    names = [name.strip().lower() for name in (header or "").split(",")]
+    return [name for name in names if name and name != "identity"]
+
+
+def _worse(first: Problem | None, second: Problem | None) -> Problem | None:
+    """An inner layer always looks truncated when the outer one failed: the failure stands."""
+    return second if first is None or (first == "truncated" and second is not None) else first
+
+
+class _Decoder(Protocol):
+    """``feed`` gives what the bytes yield, in bounded steps, and raises when they are corrupt."""
+
+    def feed(self, data: bytes) -> Iterator[bytes]: ...
+    @property
+    def is_complete(self) -> bool: ...
+
+
+class _CorruptError(Exception):
+    pass
+
+
+_ERRORS = (_CorruptError, zlib.error, brotli.error, zstandard.ZstdError)
+
+
+def _decode_layer(raw: bytes, encoding: str) -> tuple[bytes, Problem | None]:
+    output, problem = b"", None
+    for make in _DECODERS[encoding]:
+        output, problem = _run(raw, make)
+        if output or problem != "corrupt":
+            break
+    return output, problem
+
+
+def _run(raw: bytes, make: Callable[[], _Decoder]) -> tuple[bytes, Problem | None]:
+    decoder, output = make(), bytearray()
+    for start in range(0, len(raw), SLICE_BYTES):
+        size = len(output)
+        try:
+            for piece in decoder.feed(raw[start : start + SLICE_BYTES]):
+                output += piece
+                if len(output) > MAX_DECODED_BYTES:
+                    return bytes(output[:MAX_DECODED_BYTES]), "too_large"
+        except _ERRORS:
+            del output[size:]
+            return bytes(output) + _salvage(raw, start, make), "corrupt"
+    return bytes(output), None if decoder.is_complete else "truncated"
+
+
+def _salvage(raw: bytes, start: int, make: Callable[[], _Decoder]) -> bytes:
+    """What the failing slice still gives byte by byte, with a second decoder brought up to it."""
+    decoder, output = make(), bytearray()
+    for offset in range(0, start, SLICE_BYTES):
+        for _ in decoder.feed(raw[offset : offset + SLICE_BYTES]):
+            pass
+    try:
+        for offset in range(start, min(start + SLICE_BYTES, len(raw))):
+            for piece in decoder.feed(raw[offset : offset + 1]):
+                output += piece
+    except _ERRORS:
+        pass  # expected: this slice failed before, and what it gave until then is the answer
+    return bytes(output)
+
+
+class _Inflate:
+    """gzip, zlib and raw deflate. Only gzip may hold several members, and zeros as padding."""
+
+    def __init__(self, window_bits: int, *, has_members: bool) -> None:
+        self._window_bits, self._has_members = window_bits, has_members
+        self._stream = zlib.decompressobj(window_bits)
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        while data:
+            if self._stream.eof:
+                data = data.lstrip(b"\0") if self._has_members else data
+                if not data:
+                    return
+                if not self._has_members:
+                    raise _CorruptError
+                self._stream = zlib.decompressobj(self._window_bits)
+            yield self._stream.decompress(data)  # at most 1032 times the slice
+            data = self._stream.unused_data
+
+    @property
+    def is_complete(self) -> bool:
+        return self._stream.eof
+
+
+class _Brotli:
+    def __init__(self) -> None:
+        self._stream = brotli.Decompressor()
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        if self._stream.is_finished():
+            raise _CorruptError
+        yield self._stream.process(data, output_buffer_limit=OUTPUT_STEP_BYTES)
+        while not self._stream.can_accept_more_data():
+            yield self._stream.process(b"", output_buffer_limit=OUTPUT_STEP_BYTES)
+
+    @property
+    def is_complete(self) -> bool:
+        return bool(self._stream.is_finished())
+
+
+class _Zstd:
+    """Frames may follow each other. A block gives at most 128 KB for 4 bytes: 32 MB for a slice."""
+
+    def __init__(self) -> None:
+        self._context = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW_BYTES)
+        self._stream = self._context.decompressobj()
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        while data:
+            if self._stream.eof:
+                self._stream = self._context.decompressobj()
+            yield self._stream.decompress(data)
+            data = self._stream.unused_data
+
+    @property
+    def is_complete(self) -> bool:
+        return self._stream.eof
+
+
+def _gzip() -> _Decoder:
+    return _Inflate(zlib.MAX_WBITS | 16, has_members=True)
+
+
+# "deflate" is meant to be zlib's format, but servers have always sent the bare one too.
+_DECODERS: dict[str, tuple[Callable[[], _Decoder], ...]] = {
+    "gzip": (_gzip,),
+    "x-gzip": (_gzip,),
+    "deflate": (
+        lambda: _Inflate(zlib.MAX_WBITS, has_members=False),
+        lambda: _Inflate(-zlib.MAX_WBITS, has_members=False),
+    ),
+    "br": (_Brotli,),
+    "zstd": (_Zstd,),
+}

@@ -1,0 +1,174 @@
+"""From what was used to what it cost, as line items that explain themselves.
+
+A call is one pass of a model or, where upstream lists ``iterations``, several: compaction, advisor,
+fallback. Each pass is priced by its own model and the size of its own prompt. Geography, speed,
+service tier and web searches are those of the call.
+
+    cents = quantity / unit x list rate x multiplier x 100
+
+Fast and long-prompt prices are list rates of their own; what multiplies a rate is batch (0.5) and
+inference in the US (1.1, all token categories, models from 4.6 on). Web search is never multiplied.
+An attempt that was declined before it gave any output is not billed and makes no item.
+
+A cost of which one part is not known is not known: it is None, and the items wait with their
+quantities for ``reprice``, which needs nothing else. All arithmetic is exact.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import NamedTuple
+
+from recorder.prices import PriceTable
+from recorder.usage import Iteration, TokenCounts, Usage
+from store.entry import Component, CostItem
+
+BATCH_MULTIPLIER = Decimal("0.5")
+US_MULTIPLIER = Decimal("1.1")
+US_MULTIPLIER_SINCE = (4, 6)
+TOKEN_UNIT, SEARCH_UNIT = 1_000_000, 1_000
+ATTEMPT_TYPES = ("message", "fallback_message")
+EMPTY_REFUSALS_FREE_SINCE = date(2026, 6, 2)
+
+# claude-opus-4-6, claude-4.6-opus, claude-sonnet-5@20260101: the number after 4- may be a date.
+_VERSION = re.compile(r"^claude-(?:[a-z]+-)?(\d{1,2})(?:[-.](\d{1,2}))?(?!\d)")
+
+
+class Pass(NamedTuple):
+    model: str | None
+    counts: TokenCounts
+
+
+type Bill = tuple[tuple[CostItem, ...], Decimal | None]
+
+
+def price_usage(usage: Usage, created_at: datetime, prices: PriceTable) -> Bill:
+    """The items and the total in US cents. Without any known count there is neither."""
+    if usage.source == "none":
+        return (), None
+    passes = _find_billed_passes(usage, created_at)
+    items = [
+        item for index, billed in enumerate(passes) for item in _list_token_items(index, billed)
+    ]
+    if usage.web_search_requests:
+        items.append(_item(0, usage.model, "web_search", usage.web_search_requests, 0))
+    if not items:
+        return (), Decimal(0) if _are_known(passes, created_at, prices) else None
+    return reprice(items, created_at, usage.service_tier, usage.speed, usage.inference_geo, prices)
+
+
+def reprice(
+    items: Iterable[CostItem],
+    created_at: datetime,
+    service_tier: str | None,
+    speed: str | None,
+    inference_geo: str | None,
+    prices: PriceTable,
+) -> Bill:
+    """Price the stored quantities anew; what rates the items carry is ignored. Ask it only about
+    entries that have items: no items do not tell a call that was free from one that is unknown."""
+    is_batch = service_tier == "batch"
+    priced = tuple(
+        _price_item(
+            item,
+            created_at,
+            prices,
+            speed=None if is_batch else speed,  # fast is not offered in batches
+            multiplier=_find_multiplier(item, is_batch=is_batch, is_us=inference_geo == "us"),
+        )
+        for item in items
+    )
+    known = [item.cents for item in priced if item.cents is not None]
+    return priced, sum(known, Decimal(0)) if known and len(known) == len(priced) else None
+
+
+def _find_billed_passes(usage: Usage, created_at: datetime) -> Sequence[Pass]:
+    whole = (Iteration(type="message", model=usage.model, counts=usage.counts),)
+    attempts = usage.iterations or whole
+    refusals_are_free = created_at.astimezone(UTC).date() >= EMPTY_REFUSALS_FREE_SINCE
+    is_refused = usage.stop_reason == "refusal" and refusals_are_free
+    billed: list[Pass] = []
+    # From the end, because a pass was declined if a later one took over, or if nobody did.
+    for attempt in reversed(attempts):
+        is_attempt = attempt.type in ATTEMPT_TYPES  # and not compaction or advice in between
+        is_declined = is_refused and is_attempt and attempt.counts.output_tokens == 0
+        if not is_declined:
+            billed.append(Pass(attempt.model or usage.model, attempt.counts))
+        if is_attempt:
+            is_refused = is_declined or attempt.type == "fallback_message"
+    return billed[::-1]
+
+
+def _list_token_items(index: int, billed: Pass) -> list[CostItem]:
+    counts = billed.counts
+    quantities: dict[Component, int | None] = {
+        "input": counts.input_tokens,
+        "cache_read": counts.cache_read_input_tokens,
+        "cache_write_5m": counts.cache_write_5m_tokens,
+        "cache_write_1h": counts.cache_write_1h_tokens,
+        "output": counts.output_tokens,
+    }
+    return [
+        _item(index, billed.model, component, quantity, counts.prompt_tokens)
+        for component, quantity in quantities.items()
+        if quantity
+    ]
+
+
+def _item(
+    index: int, model: str | None, component: Component, quantity: int, prompt_tokens: int
+) -> CostItem:
+    return CostItem(
+        pass_index=index,
+        model=model,
+        component=component,
+        quantity=quantity,
+        prompt_tokens=prompt_tokens,
+    )
+
+
+def _are_known(passes: Iterable[Pass], at: datetime, prices: PriceTable) -> bool:
+    """Nothing at all of a model that has no price is still an unknown cost, not 0."""
+    return all(
+        billed.model is not None and prices.find_rates(billed.model, at) is not None
+        for billed in passes
+    )
+
+
+def _price_item(
+    item: CostItem, at: datetime, prices: PriceTable, *, speed: str | None, multiplier: Decimal
+) -> CostItem:
+    rates = None
+    if item.model is not None:
+        rates = prices.find_rates(item.model, at, prompt_tokens=item.prompt_tokens, speed=speed)
+    rate = rates.of(item.component) if rates is not None else None
+    if rates is None or rate is None:
+        return replace(item, rate_usd=None, multiplier=None, price_version=None, cents=None)
+    unit = SEARCH_UNIT if item.component == "web_search" else TOKEN_UNIT
+    return replace(
+        item,
+        rate_usd=rate,
+        multiplier=multiplier,
+        price_version=rates.price_version,
+        cents=item.quantity * rate * multiplier * 100 / unit,
+    )
+
+
+def _find_multiplier(item: CostItem, *, is_batch: bool, is_us: bool) -> Decimal:
+    multiplier = Decimal(1)
+    if item.component == "web_search":
+        return multiplier
+    if is_batch:
+        multiplier *= BATCH_MULTIPLIER
+    if is_us and _has_us_price(item.model):
+        multiplier *= US_MULTIPLIER
+    return multiplier
+
+
+def _has_us_price(model: str | None) -> bool:
+    version = _VERSION.match(model or "")
+    if version is None:
+        return False
+    return (int(version[1]), int(version[2] or 0)) >= US_MULTIPLIER_SINCE

@@ -1,0 +1,130 @@
+"""One spooled exchange becomes one usage log entry. A pure function, and it always gives one.
+
+The proxy knows how the exchange went on the wire; what the answer says about itself refines that:
+
+    on the wire                     in the body                              outcome
+    failed in any way               -                                        as on the wire
+    complete                        status >= 400, or an error               upstream_error
+    complete                        a stream without stop reason and stop    upstream_interrupted
+    complete                        anything else                            complete
+
+A stream is not called interrupted on the strength of bytes that were lost or could not be decoded.
+Values that come from outside are bounded and cleaned, because they land in a narrow, indexed row.
+"""
+
+import math
+import re
+
+from recorder.decode import DecodedBody, decode_body, parse_json_object
+from recorder.prices import PriceTable
+from recorder.pricing import price_usage
+from recorder.usage import Usage, clean_text, read_usage
+from store import clock
+from store.entry import Outcome, UsageLogEntry
+from store.spool import SpooledExchange
+
+MAX_RETRIES = 1_000_000
+NO_BODY = DecodedBody(body=b"", text=b"")
+
+# Claude Code before it sent a header: user_<hash>_account_<uuid>_session_<uuid>
+_SESSION = re.compile(r"_session_([0-9A-Za-z-]+)$")
+
+
+def make_entry(exchange: SpooledExchange, prices: PriceTable) -> UsageLogEntry:
+    """Raises ValueError only if the proxy's own ``created_at`` is no instant."""
+    head, response, ending = exchange.head, exchange.response, exchange.ending
+    created_at = clock.parse_instant(head.created_at)
+    request = decode_body(exchange.request_body or b"", head.content_encoding)
+    asked = parse_json_object(request.text) or {}
+    answer = decode_body(exchange.response_body, response.content_encoding) if response else NO_BODY
+    has_whole_answer = answer.is_readable_to_its_end and not ending.response_lost
+    usage = read_usage(
+        response.status_code if response else None,
+        response.content_type if response else None,
+        answer.text,
+        is_complete=ending.outcome == "complete" and has_whole_answer,
+    )
+    items, cost_cents = price_usage(usage, created_at, prices)
+    keeps_bodies = not head.metadata_only
+    has_request = exchange.request_body is not None
+    return UsageLogEntry(
+        entry_id=head.entry_id,
+        created_at=head.created_at,
+        proxy_endpoint_id=head.proxy_endpoint_id,
+        slug=head.slug,
+        outcome=_refine_outcome(exchange, usage, has_whole_answer=has_whole_answer),
+        usage_source=usage.source,
+        streamed=usage.streamed and response is not None,
+        model=usage.model,
+        input_tokens=usage.counts.input_tokens,
+        output_tokens=usage.counts.output_tokens,
+        cache_creation_input_tokens=usage.counts.cache_creation_input_tokens,
+        cache_read_input_tokens=usage.counts.cache_read_input_tokens,
+        cost_cents=cost_cents,
+        cost_items=items,
+        duration_ms=_round(
+            exchange.last_byte_ms if ending.duration_ms is None else ending.duration_ms
+        ),
+        ttfb_ms=_round(exchange.ttfb_ms),
+        proxy_overhead_ms=_round(ending.proxy_overhead_ms),
+        status_code=response.status_code if response else None,
+        request_body=request.body if keeps_bodies and has_request else None,
+        response_body=answer.body if keeps_bodies and response else None,
+        request_model=clean_text(asked.get("model")),
+        upstream_request_id=clean_text(response.upstream_request_id) if response else None,
+        session_id=clean_text(head.session_id) or _find_session(asked),
+        agent_id=clean_text(head.agent_id),
+        client=_parse_product(head.user_agent),
+        service_tier=usage.service_tier,
+        speed=usage.speed,
+        inference_geo=usage.inference_geo,
+        retry_count=_parse_retry_count(head.retry_count),
+        request_bytes=head.request_bytes,
+        response_bytes=ending.response_bytes,
+        error_type=usage.error_type or clean_text(ending.error_type),
+        credential_hmac=clean_text(head.credential_hmac),
+    )
+
+
+def _refine_outcome(exchange: SpooledExchange, usage: Usage, *, has_whole_answer: bool) -> Outcome:
+    response, outcome = exchange.response, exchange.ending.outcome
+    if outcome != "complete" or response is None:
+        return outcome
+    if response.status_code >= 400 or usage.has_error:
+        return "upstream_error"
+    has_end = usage.has_message_stop or usage.stop_reason is not None
+    if usage.streamed and has_whole_answer and not has_end:
+        return "upstream_interrupted"
+    return "complete"
+
+
+def _find_session(request: dict[str, object]) -> str | None:
+    """The session in ``metadata.user_id``, which is a text with it at the end, or JSON with it."""
+    metadata = request.get("metadata")
+    user_id = metadata.get("user_id") if isinstance(metadata, dict) else None
+    if not isinstance(user_id, str):
+        return None
+    if user_id.lstrip().startswith("{"):
+        fields = parse_json_object(user_id.encode("utf-8", "replace")) or {}
+        return clean_text(fields.get("session_id"))
+    found = _SESSION.search(user_id)
+    return clean_text(found[1]) if found else None
+
+
+def _parse_product(user_agent: str | None) -> str | None:
+    """The first product with its version: ``claude-cli/2.1`` of ``claude-cli/2.1 (external)``."""
+    words = (user_agent or "").split(maxsplit=1)
+    return clean_text(words[0]) if words else None
+
+
+def _parse_retry_count(header: str | None) -> int | None:
+    text = (header or "").strip()
+    if not text.isascii() or not text.isdigit() or len(text) > len(str(MAX_RETRIES)):
+        return None
+    return min(int(text), MAX_RETRIES)
+
+
+def _round(milliseconds: float | None) -> float | None:
+    if milliseconds is None or not math.isfinite(milliseconds):
+        return None
+    return round(milliseconds, 1)

@@ -1,0 +1,60 @@
+"""Server-sent events, out of bytes, by the rules of the WHATWG HTML standard.
+
+Lines end in LF, CR or CRLF and in nothing else: U+2028, U+2029 and U+0085 may stand inside JSON,
+which is why this works on bytes and never on ``str.splitlines``. A blank line ends an event; only a
+real one does, because JSON writes its line breaks as ``\\n``.
+
+One departure from the standard: an event whose blank line never came is given too. Of a stream that
+was cut, or ends without it, the last event is often the one with the counts; if it was cut
+in the middle its JSON does not parse, and that is how the reader finds out.
+
+Most of a stream is text that nobody here reads. ``containing`` names byte strings of which a block
+must hold one to be parsed at all, so that those blocks cost a substring search.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+FIELD_NAMES = (b"event", b"data", b"id", b"retry")
+
+
+class Event(NamedTuple):
+    """``name`` is the event: field, ``message`` when there is none; ``data`` its lines joined."""
+
+    name: str
+    data: bytes
+
+
+def parse_events(body: bytes, containing: Sequence[bytes] = ()) -> Iterator[Event]:
+    """The events of a stream in order. Takes any bytes, and never raises."""
+    body = body.removeprefix(BYTE_ORDER_MARK)
+    if b"\r" in body:
+        body = body.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    for block in body.split(b"\n\n"):
+        if not containing or any(wanted in block for wanted in containing):
+            event = _parse_block(block)
+            if event is not None:
+                yield event
+
+
+def looks_like_sse(body: bytes) -> bool:
+    """Does the first line that is not blank read as a line of a stream?"""
+    start = body[:4096].removeprefix(BYTE_ORDER_MARK).lstrip(b"\r\n")
+    name, colon, _ = start.partition(b":")
+    return bool(colon) and (not name or name in FIELD_NAMES)
+
+
+def _parse_block(block: bytes) -> Event | None:
+    """None for a block without data, such as a comment: it is no event."""
+    name, data = b"", []
+    for line in block.split(b"\n"):
+        field, _, value = line.partition(b":")
+        if field == b"data":
+            data.append(value.removeprefix(b" "))
+        elif field == b"event":
+            name = value.removeprefix(b" ")
+    joined = b"\n".join(data)
+    if not joined:
+        return None
+    return Event(name.decode("utf-8", "replace") or "message", joined)

@@ -1,0 +1,26 @@
+"""A pipe from the supervisor. Its end means that the supervisor is gone, and its children go too."""
+
+import os
+import threading
+from collections.abc import Callable
+
+VARIABLE = "TAXIMETER_LIFELINE_FD"
+
+
+def inherited_fd() -> int | None:
+    text = os.environ.get(VARIABLE, "")
+    return int(text) if text.isdigit() else None
+
+
+def watch(on_end: Callable[[], None]) -> None:
+    """Call ``on_end`` from a thread once the pipe ends; without a supervisor, never."""
+    fd = inherited_fd()
+    if fd is None:
+        return
+
+    def wait() -> None:
+        while os.read(fd, 1024):
+            pass
+        on_end()
+
+    threading.Thread(target=wait, name="lifeline", daemon=True).start()

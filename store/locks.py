@@ -1,0 +1,33 @@
+"""Locks that the kernel drops when their process is gone, however it went."""
+
+import fcntl
+import os
+from pathlib import Path
+
+
+class LockHeldError(Exception):
+    """Somebody else holds the lock; ``pid`` is theirs where it is known."""
+
+    def __init__(self, path: Path, pid: int | None) -> None:
+        super().__init__(f"{path} is held by process {pid or 'unknown'}")
+        self.pid = pid
+
+
+class ProcessLock:
+    """An exclusive lock on a file that names its holder. Held until ``release`` or death."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises LockHeldError, OSError."""
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._fd = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            holder = os.pread(self._fd, 32, 0).decode("ascii", "replace").strip()
+            os.close(self._fd)
+            raise LockHeldError(path, int(holder) if holder.isdigit() else None) from error
+        os.ftruncate(self._fd, 0)
+        os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+
+    def release(self) -> None:
+        os.close(self._fd)

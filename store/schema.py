@@ -1,0 +1,284 @@
+"""What is in our databases, told in migrations, and how a database is opened.
+
+A trace database keeps one organisation's calls. Four ideas shape it:
+
+- **A narrow row.** ``usage`` has every scalar of an entry and no body, so facets and sums read few
+  pages. Bodies are next door, keyed by the same id.
+- **Text once.** A request repeats the whole conversation before it. It is cut into ``pieces``, each
+  kept once by hash; runs of pieces make a ``segment``, also kept once; ``request_bodies`` is a
+  short list of segment ids. So a call costs what is new in it, however long its session is.
+- **Plain SQL reads it all.** The view ``usage_log`` is the contract with analysts: it joins the
+  pieces back to the exact body. Text is stored as TEXT. A body that is not UTF-8 or holds NUL would
+  make TEXT that readers cannot decode, so it is stored whole as a BLOB and shown as one.
+- **Sums beside the rows.** ``usage_hourly`` is kept in the transaction that inserts. It outlives the
+  entries that retention removes: it is the history.
+
+Foreign keys are declared for readers (Datasette makes links of them) and checked by ``verify``; they
+are not enforced, which would cost a lookup per insert for what one module writes.
+
+A change is a new function at the bottom of its set, never an edit of one that was released.
+"""
+
+import fcntl
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlite_utils import Database, Migrations
+
+BUSY_TIMEOUT_MS = 100
+
+traces = Migrations("traces")
+
+
+@traces()
+def m001_usage_bodies_and_rollups(db: Database) -> None:
+    """The first shape of a trace database."""
+    for statement in (
+        # AUTOINCREMENT: ids are in order of insertion and never used again, which readers that
+        # remember an id rely on, and retention too (whatever is new has a higher id).
+        """
+        create table usage (
+            id integer primary key autoincrement,
+            entry_id text not null unique,
+            created_at text not null,
+            proxy_endpoint_id text not null,
+            slug text not null,
+            model text,
+            input_tokens integer,
+            output_tokens integer,
+            cache_creation_input_tokens integer,
+            cache_read_input_tokens integer,
+            cost_cents real,                -- null: not known, never a guess
+            duration_ms real,
+            status_code integer,            -- null: upstream gave none
+            streamed integer not null,
+            outcome text not null,
+            usage_source text not null,
+            ttfb_ms real,
+            proxy_overhead_ms real,
+            request_model text,
+            upstream_request_id text,
+            session_id text,
+            agent_id text,
+            client text,
+            service_tier text,
+            speed text,
+            inference_geo text,
+            retry_count integer,
+            request_bytes integer,          -- on the wire
+            response_bytes integer,
+            error_type text,
+            credential_hmac text,
+            request_body_length integer,    -- bytes after decoding; null: the body was not kept
+            response_body_length integer
+        )
+        """,
+        "create index usage_created_at on usage (created_at)",
+        "create index usage_proxy_endpoint on usage (proxy_endpoint_id, created_at)",
+        "create index usage_model on usage (model)",
+        "create index usage_status_code on usage (status_code, created_at)",
+        """
+        create table pieces (
+            id integer primary key autoincrement,
+            hash blob not null unique,      -- SHA-256, first 16 bytes
+            text text not null
+        )
+        """,
+        """
+        create table segments (
+            id integer primary key autoincrement,
+            hash blob not null unique,      -- of the hashes of its pieces
+            piece_ids text not null         -- JSON array, in order
+        )
+        """,
+        # Apart from the responses, so that retention can read all the lists without the texts.
+        """
+        create table request_bodies (
+            usage_id integer primary key references usage(id),
+            sha256 blob not null,
+            segment_ids text,               -- JSON array, in order; null: see whole
+            whole blob                      -- a body that is not text
+        )
+        """,
+        """
+        create table response_bodies (
+            usage_id integer primary key references usage(id),
+            sha256 blob not null,
+            body text                       -- or a BLOB, when it is not text
+        )
+        """,
+        # Rates and cents are REAL: the shortest decimal of a double is the one that was stored as
+        # long as it has 15 digits or fewer, which prices have, and SQL can then sum and compare.
+        """
+        create table usage_cost (
+            usage_id integer not null references usage(id),
+            line integer not null,
+            pass_index integer not null,
+            model text,
+            component text not null,
+            quantity integer not null,
+            prompt_tokens integer not null,
+            rate_usd real,                  -- per million tokens, per thousand searches
+            multiplier real,
+            price_version text,
+            cents real,
+            primary key (usage_id, line)
+        ) without rowid
+        """,
+        """
+        create table usage_hourly (
+            hour text not null,             -- YYYY-MM-DDTHH, UTC
+            proxy_endpoint_id text not null,
+            slug text not null,
+            model text not null,            -- '': not known
+            entries integer not null,
+            errors integer not null,        -- neither complete nor ended by the client
+            unpriced integer not null,      -- there is usage, but no known price
+            timed integer not null,         -- entries that have a duration
+            input_tokens integer not null,
+            output_tokens integer not null,
+            cache_creation_input_tokens integer not null,
+            cache_read_input_tokens integer not null,
+            cost_cents real not null,
+            duration_ms real not null,
+            primary key (hour, proxy_endpoint_id, slug, model)
+        ) without rowid
+        """,
+        # One row per flush of the proxy, so that a flush read again after a crash changes nothing.
+        """
+        create table rejections (
+            flush_id text not null,
+            hour text not null,
+            proxy_endpoint_id text not null,
+            slug text not null,
+            bucket text not null,
+            count integer not null,
+            primary key (flush_id, hour, proxy_endpoint_id, slug, bucket)
+        ) without rowid
+        """,
+        """
+        create view rejections_hourly as
+        select hour, proxy_endpoint_id, slug, bucket, sum(count) as count
+        from rejections group by hour, proxy_endpoint_id, slug, bucket
+        """,
+        # What a removed entry used and maybe nobody else does: retention's list of work, kept here
+        # so that one that was killed half-way is taken up by the next.
+        "create table loose_segments (id integer primary key)",
+        "create table loose_pieces (id integer primary key)",
+        # Scalar sub-queries rather than joins: SQLite drops those of columns nobody selects. The
+        # order of the pieces is that of the ordered sub-query. `order by` inside group_concat needs
+        # SQLite 3.44; until then a test over thousands of pieces holds this down.
+        """
+        create view usage_log as
+        select
+            u.id, u.entry_id, u.created_at, u.proxy_endpoint_id, u.slug, u.model,
+            u.input_tokens, u.output_tokens,
+            u.cache_creation_input_tokens, u.cache_read_input_tokens,
+            u.cost_cents, u.duration_ms, u.status_code,
+            (
+                select case when q.segment_ids is null then q.whole else coalesce((
+                    select group_concat(text, '') from (
+                        select p.text as text
+                        from json_each(q.segment_ids) as s
+                        cross join segments as g on g.id = s.value
+                        cross join json_each(g.piece_ids) as k
+                        cross join pieces as p on p.id = k.value
+                        order by s.key, k.key
+                    )
+                ), '') end
+                from request_bodies as q where q.usage_id = u.id
+            ) as request_body,
+            (select r.body from response_bodies as r where r.usage_id = u.id) as response_body,
+            u.streamed, u.outcome, u.usage_source, u.ttfb_ms, u.proxy_overhead_ms,
+            u.request_model, u.upstream_request_id, u.session_id, u.agent_id, u.client,
+            u.service_tier, u.request_bytes, u.response_bytes, u.error_type, u.credential_hmac,
+            u.speed, u.inference_geo, u.retry_count
+        from usage as u
+        """,
+    ):
+        db.execute(statement)
+
+
+def open_database(
+    path: Path,
+    migrations: Migrations,
+    *,
+    synchronous: str = "FULL",
+    busy_timeout_ms: int = BUSY_TIMEOUT_MS,
+) -> sqlite3.Connection:
+    """Open a database for writing, made and migrated if need be. Transactions are explicit.
+
+    Raises OSError when the folder or file cannot be made, sqlite3.Error as SQLite gives it."""
+    _make_private(path.parent)
+    # Made here, since SQLite would let the umask decide; its WAL takes over the mode of the file.
+    os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+    connection = sqlite3.connect(path, timeout=busy_timeout_ms / 1000, isolation_level=None)
+    try:
+        _migrate(connection, path.parent, migrations)
+        connection.execute(f"PRAGMA synchronous={synchronous}")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+@contextmanager
+def immediate(connection: sqlite3.Connection) -> Iterator[None]:
+    """A transaction that holds the write lock from its first moment, so that what it reads is
+    what it changes. Rolled back on any exception."""
+    with _transaction(connection, "BEGIN IMMEDIATE"):
+        yield
+
+
+@contextmanager
+def snapshot(connection: sqlite3.Connection) -> Iterator[None]:
+    """Several reads that see the same state; nobody waits for it."""
+    with _transaction(connection, "BEGIN"):
+        yield
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection, begin: str) -> Iterator[None]:
+    connection.execute(begin)
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:  # a full disk, for one, has rolled it back already
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _migrate(connection: sqlite3.Connection, folder: Path, migrations: Migrations) -> None:
+    db = Database(connection, recursive_triggers=False, execute_plugins=False)
+    (journal_mode,) = connection.execute("PRAGMA journal_mode").fetchone()
+    if journal_mode == "wal" and not migrations.pending(db):
+        return
+    # SQLite's own locks cover the migrations but not the change to WAL, which fails at once when
+    # two do it together. Whoever comes second finds nothing left to do.
+    with _locked(folder):
+        # Only an empty file can take auto_vacuum, and WAL makes it not empty.
+        connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
+        connection.execute("PRAGMA journal_mode=WAL")
+        with immediate(connection):
+            migrations.apply(db)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _make_private(folder: Path) -> None:
+    """Like mkdir with parents, whose mode would not hold for the parents."""
+    if not folder.is_dir():
+        _make_private(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)

@@ -1,0 +1,378 @@
+"""The real program as a subprocess, the way a user starts it, with a data directory of its own.
+
+`Service` starts `up`, reads the address it prints, waits until `/healthz` is 200, and ends every
+process it started whatever the test did. It looks at the results only from outside: the wire, the
+`usage_log` view, the folders, the exit code and what was printed.
+"""
+
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import IO, Any, Literal, Self
+from urllib.parse import urlsplit
+
+import psutil
+
+from store.control import ControlDatabase
+from store.settings import Streaming
+from tests.rawclient import TIMEOUT_S, Cut, Headers, RawClient, Response, request
+from tests.upstream import Upstream, wait_until
+
+type Row = dict[str, Any]
+type Child = Literal["proxy", "recorder", "web"]
+
+START_S = 40.0
+STOP_S = 40.0
+API_KEY = "sk-ant-dummy-0123456789abcdefghijklmnopqrstuvwxyz"
+"""The upstream credential of these tests. It must be found nowhere but at the upstream."""
+REQUEST_HEADERS: Headers = (
+    ("Host", "taximeter.test"),
+    ("Content-Type", "application/json"),
+    ("anthropic-version", "2023-06-01"),
+    ("x-api-key", API_KEY),
+)
+
+_REPOSITORY = Path(__file__).resolve().parents[2]
+_ADDRESS = re.compile(r"^export ANTHROPIC_BASE_URL=(http://\S+)/proxy/default\s*$", re.MULTILINE)
+_MODULES: Mapping[Child, str] = {"proxy": "addon", "recorder": "recorder", "web": "manage.server"}
+
+
+class Output:
+    """What a stream of the process printed, collected by a thread so that no pipe fills up."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._lines: list[str] = []
+        self._stream = stream
+        self._thread = threading.Thread(target=self._collect, daemon=True)
+        self._thread.start()
+
+    def _collect(self) -> None:
+        for line in self._stream:
+            self._lines.append(line)
+
+    @property
+    def text(self) -> str:
+        return "".join(self._lines)
+
+    def close(self) -> None:
+        self._thread.join(TIMEOUT_S)
+        self._stream.close()
+
+
+class Service:
+    """One running `taximeter up`. Settings are given as environment variables without the prefix:
+    `Service(folder, upstream_url, STREAMING="buffered")`."""
+
+    def __init__(self, folder: Path, upstream_url: str, **settings: str) -> None:
+        self.data_dir = folder / "data"
+        self.environment = {
+            "PATH": os.environ.get("PATH", os.defpath),
+            "HOME": str(folder),
+            "LANG": "C.UTF-8",
+            "TAXIMETER_LISTEN": "127.0.0.1:0",
+            "TAXIMETER_DATA_DIR": str(self.data_dir),
+            "TAXIMETER_UPSTREAM_URL": upstream_url,
+        } | {_setting_name(name): value for name, value in settings.items()}
+        self.address = ("127.0.0.1", 0)
+        self._process: subprocess.Popen[str] | None = None
+        self._outputs: list[Output] = []
+
+    # --- life ---
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Start it, again if it was started before, and wait until it is healthy."""
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "manage.cli", "up"],
+            cwd=_REPOSITORY,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+        assert self._process.stdout
+        assert self._process.stderr
+        self._outputs += [Output(self._process.stdout), Output(self._process.stderr)]
+        self.wait_until(
+            lambda: self._process_ended() or _ADDRESS.search(self._outputs[-2].text),
+            "the address line on standard output",
+            patience_s=START_S,
+        )
+        found = _ADDRESS.search(self._outputs[-2].text)
+        assert found, f"`up` ended with {self._process.poll()}\n{self.output}"
+        parts = urlsplit(found[1])
+        assert parts.hostname
+        assert parts.port
+        self.address = (parts.hostname, parts.port)
+        self.wait_healthy()
+
+    def wait_healthy(self) -> None:
+        self.wait_until(
+            lambda: self._process_ended() or self.health() == 200,
+            "/healthz answering 200",
+            patience_s=START_S,
+        )
+        assert not self._process_ended(), f"`up` ended\n{self.output}"
+
+    def terminate(self) -> int:
+        """SIGTERM to `up`; waits for its end and gives the exit code."""
+        self.signal(signal.SIGTERM)
+        return self.wait()
+
+    def signal(self, number: signal.Signals) -> None:
+        assert self._process
+        self._process.send_signal(number)
+
+    def wait(self) -> int:
+        """The exit code of `up`, when it has ended."""
+        assert self._process
+        try:
+            code = self._process.wait(STOP_S)
+        except subprocess.TimeoutExpired as error:
+            raise TimeoutError(f"`up` did not end\n{self.output}") from error
+        for output in self._outputs:
+            output.close()
+        return code
+
+    def close(self) -> None:
+        """End what is left of it at once; a test that cares how it ends calls `terminate`."""
+        if self._process is None:
+            return
+        children = self._children()
+        self._process.kill()
+        self._process.wait()
+        for child in children:
+            with suppress(psutil.NoSuchProcess):
+                child.kill()
+        psutil.wait_procs(children, STOP_S)
+        for output in self._outputs:
+            output.close()
+        self._process = None
+
+    def _process_ended(self) -> bool:
+        return self._process is None or self._process.poll() is not None
+
+    # --- its processes ---
+
+    @property
+    def pid(self) -> int:
+        assert self._process
+        return self._process.pid
+
+    def pids(self) -> dict[Child, int]:
+        """The children that are there now, by what they do."""
+        found: dict[Child, int] = {}
+        for process in self._children():
+            with suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
+                command = process.cmdline()
+                found |= {
+                    name: process.pid
+                    for name, module in _MODULES.items()
+                    if _runs_module(command, module)
+                }
+        return found
+
+    def kill9(self, *names: Child) -> dict[Child, int]:
+        """Kill these children at once, and give the pids they had."""
+        pids = self.pids()
+        for name in names:
+            os.kill(pids[name], signal.SIGKILL)
+        return {name: pids[name] for name in names}
+
+    def wait_restarted(self, killed: Mapping[Child, int]) -> None:
+        """Wait until others stand where the killed ones were, and all are healthy."""
+        self.wait_until(
+            lambda: all(self.pids().get(name, pid) != pid for name, pid in killed.items()),
+            f"a restart of {', '.join(killed)}",
+            patience_s=START_S,
+        )
+        self.wait_healthy()
+
+    def _children(self) -> list[psutil.Process]:
+        assert self._process
+        with suppress(psutil.NoSuchProcess):
+            return psutil.Process(self._process.pid).children(recursive=True)
+        return []
+
+    # --- talking to it ---
+
+    def connect(self, *, timeout_s: float = TIMEOUT_S) -> RawClient:
+        return RawClient(self.address, timeout_s=timeout_s)
+
+    def send(self, data: bytes) -> Response:
+        """One request on a connection of its own, and its whole response."""
+        with self.connect() as client:
+            return client.exchange(data)
+
+    def get(self, path: str, headers: Headers = ()) -> Response:
+        return self.send(request("GET", path, [("Host", self.host), *headers]))
+
+    def health(self) -> int | None:
+        """The status of /healthz, None while nobody answers."""
+        try:
+            return self.get("/healthz").status
+        except (OSError, Cut):
+            return None
+
+    @property
+    def host(self) -> str:
+        return f"{self.address[0]}:{self.address[1]}"
+
+    # --- what it recorded ---
+
+    def rows(self) -> list[Row]:
+        """The entries of the only organisation, in order of insertion."""
+        paths = list(self.data_dir.glob("traces/*/traces.db"))
+        assert len(paths) <= 1, f"more than one organisation: {paths}"
+        if not paths:
+            return []
+        with closing(sqlite3.connect(f"file:{paths[0]}?mode=ro", uri=True, timeout=5)) as database:
+            database.row_factory = sqlite3.Row
+            try:
+                found = database.execute("select * from usage_log order by id").fetchall()
+            except sqlite3.OperationalError as error:
+                if "no such table" in str(error):
+                    return []
+                raise
+        return [dict(row) for row in found]
+
+    def wait_for_rows(self, count: int) -> list[Row]:
+        """Wait until there are at least so many entries; the caller asserts that there are no more."""
+        found: list[Row] = []
+
+        def enough() -> bool:
+            found[:] = self.rows()
+            return len(found) >= count
+
+        self.wait_until(enough, lambda: f"{count} entries; there are {len(found)}")
+        return found
+
+    def wait_spool_empty(self) -> None:
+        """Wait until the recorder has nothing more to do: every exchange that ended is an entry."""
+        self.wait_until(
+            # Twice: a listing can miss a file that is renamed under it.
+            lambda: not self.spool_files() and not self.spool_files(),
+            lambda: f"an empty spool, not {self.spool_files()}",
+        )
+
+    def settled_rows(self) -> list[Row]:
+        """The entries when all that happened so far has become one."""
+        self.wait_spool_empty()
+        return self.rows()
+
+    def spool_files(self) -> list[str]:
+        spool = self.data_dir / "spool"
+        return sorted(
+            path.name
+            for path in spool.rglob("*")
+            if path.suffix in (".open", ".done") and "unreadable" not in path.parts
+        )
+
+    def unreadable_files(self) -> list[str]:
+        return sorted(path.name for path in self.data_dir.glob("spool/unreadable/*"))
+
+    @property
+    def output(self) -> str:
+        """Everything that was printed, of every start."""
+        return "\n".join(output.text for output in self._outputs)
+
+    def wait_until(
+        self,
+        condition: Callable[[], object],
+        what: str | Callable[[], str],
+        *,
+        patience_s: float = TIMEOUT_S,
+    ) -> None:
+        """Like the plain one; a failure also shows what the program has printed."""
+        try:
+            wait_until(condition, "the condition", patience_s=patience_s)
+        except TimeoutError as error:
+            text = what if isinstance(what, str) else what()
+            raise TimeoutError(
+                f"waited {patience_s:g} s in vain for {text}\n{self.output}"
+            ) from error
+
+    # --- its endpoints ---
+
+    def create_endpoint(
+        self, slug: str, streaming: Streaming | None = None, *, metadata_only: bool = False
+    ) -> None:
+        with ControlDatabase(self.data_dir / "control.db") as control:
+            organization = control.get_local_organization()
+            control.create_endpoint(
+                organization.id, slug, slug, streaming, metadata_only=metadata_only
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A proxy endpoint that one test has for itself, and the upstream behind it."""
+
+    service: Service
+    upstream: Upstream
+    slug: str
+
+    def target(self, path: str = "/v1/messages") -> str:
+        return f"/proxy/{self.slug}{path}"
+
+    def message(
+        self,
+        body: bytes = b"{}",
+        headers: Headers = REQUEST_HEADERS,
+        *,
+        path: str = "/v1/messages",
+    ) -> bytes:
+        """The bytes of a message request."""
+        return request("POST", self.target(path), headers, body)
+
+    def send(self, data: bytes | None = None) -> Response:
+        """One request on a connection of its own; a plain message unless told otherwise."""
+        return self.service.send(self.message() if data is None else data)
+
+    def connect(self) -> RawClient:
+        return self.service.connect()
+
+    def rows(self) -> list[Row]:
+        """The entries of this endpoint, when all that happened has become one."""
+        return [row for row in self.service.settled_rows() if row["slug"] == self.slug]
+
+    def row(self) -> Row:
+        """The only entry of this endpoint."""
+        found = self.rows()
+        assert len(found) == 1, f"{len(found)} entries: {found}"
+        return found[0]
+
+
+def body_bytes(stored: str | bytes | None) -> bytes | None:
+    """A body column as bytes: text where it is valid UTF-8, a BLOB where it is not."""
+    return stored.encode() if isinstance(stored, str) else stored
+
+
+def _setting_name(name: str) -> str:
+    return name if name.isupper() and name.startswith("SSL_") else f"TAXIMETER_{name}"
+
+
+def _runs_module(command: list[str], module: str) -> bool:
+    return ("-m", module) in pairwise(command)

@@ -1,0 +1,1061 @@
+"""What must hold on the wire between a client and the upstream, in all its awkward variants."""
+
+import gzip
+import json
+import random
+import socket
+import ssl
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import brotli
+import psutil
+import pytest
+import trustme
+import zstandard
+
+from tests.live.conftest import EndpointFactory, ServiceFactory
+from tests.live.service import API_KEY, REQUEST_HEADERS, Endpoint, Service, body_bytes
+from tests.rawclient import Cut, RawClient, Response, request
+from tests.upstream import (
+    CLOSE,
+    READ_BODY,
+    RESET,
+    STALL,
+    Action,
+    Gate,
+    Headers,
+    Script,
+    Step,
+    Upstream,
+    answer,
+    chunk,
+    chunked,
+    cut_sse,
+    error_json,
+    event,
+    head,
+    last_chunk,
+    message_events,
+    message_json,
+    refusing_address,
+    sse,
+    wait_until,
+)
+
+JSON: Headers = [("content-type", "application/json")]
+MEBI = 1 << 20
+BEARER = "sk-ant-oat01-dummy-abcdefghijklmnopqrstuvwxyz9876543210"
+EVENTS = message_events(["Hel", "lo", " wörld"])
+STREAM = b"".join(EVENTS)
+
+
+def error_of(response: Response) -> dict[str, Any]:
+    """The error of an answer in the upstream's envelope."""
+    assert (response.header("content-type") or "").startswith("application/json")
+    document = json.loads(response.body)
+    assert document["type"] == "error"
+    assert set(document["error"]) == {"type", "message"}
+    assert document["error"]["message"]
+    error: dict[str, Any] = document["error"]
+    return error
+
+
+def assert_own_error(response: Response, status: int, kind: str) -> None:
+    """It is an answer of the proxy itself, and says so."""
+    assert response.status == status
+    assert response.header("x-taximeter-error")
+    assert error_of(response)["type"] == kind
+
+
+def barrier(service: Service) -> None:
+    """After this answer the proxy's loop has dealt with all that had come in before it."""
+    assert service.get("/livez").status == 200
+
+
+# --- framing ------------------------------------------------------------------------------------
+
+EARLY_HINTS = head(103, [("link", "</style.css>; rel=preload")])
+
+
+@pytest.mark.parametrize(
+    "interim",
+    [
+        pytest.param([head(100)], id="100"),
+        pytest.param([EARLY_HINTS], id="103"),
+        pytest.param([head(102), EARLY_HINTS, EARLY_HINTS], id="several"),
+        pytest.param([EARLY_HINTS[:9], EARLY_HINTS[9:30], EARLY_HINTS[30:]], id="in-pieces"),
+    ],
+)
+def test_interim_responses_are_swallowed_and_shift_nothing(
+    endpoint: Endpoint, interim: list[bytes]
+) -> None:
+    bodies = [message_json("first"), message_json("second")]
+    endpoint.upstream.enqueue(answer(200, bodies[0], interim=interim), answer(200, bodies[1]))
+    with endpoint.connect() as client:
+        responses = [client.exchange(endpoint.message()) for _ in bodies]
+    assert [(r.status, r.body, r.interim) for r in responses] == [(200, b, []) for b in bodies]
+    assert [body_bytes(row["response_body"]) for row in endpoint.rows()] == bodies
+
+
+def test_an_interim_response_in_one_write_with_the_final_one_is_swallowed(live: Endpoint) -> None:
+    whole = EARLY_HINTS + head(200, [*JSON, ("content-length", "2")]) + b"{}"
+    live.upstream.enqueue(Script((whole,)), answer(200, b"[]"))
+    with live.connect() as client:
+        assert [client.exchange(live.message()).body for _ in range(2)] == [b"{}", b"[]"]
+
+
+def test_trailers_of_a_response_do_it_no_harm(endpoint: Endpoint) -> None:
+    endpoint.upstream.enqueue(chunked(200, EVENTS, trailers=[("x-checksum", "1")]))
+    with endpoint.connect() as client:
+        assert client.exchange(endpoint.message()).body == STREAM
+        assert client.exchange(endpoint.message()).body == message_json()
+    first, _second = endpoint.rows()
+    assert body_bytes(first["response_body"]) == STREAM
+
+
+def test_trailers_of_a_request_do_it_no_harm(live: Endpoint) -> None:
+    with live.connect() as client:
+        client.send(
+            request("POST", live.target(), [*REQUEST_HEADERS, ("transfer-encoding", "chunked")])
+        )
+        client.send_chunk(b'{"a":1}')
+        client.send(last_chunk([("x-checksum", "1")]))
+        assert client.read_response().status == 200
+        assert client.exchange(live.message()).status == 200
+    assert [bytes(seen.body) for seen in live.upstream.requests] == [b'{"a":1}', b"{}"]
+    assert [body_bytes(row["request_body"]) for row in live.rows()] == [b'{"a":1}', b"{}"]
+
+
+def test_a_chunked_request_body_arrives_byte_identical(live: Endpoint) -> None:
+    pieces = [b'{"a":"', "ü€\u2028".encode(), b"x" * 70_000, b'"}']
+    with live.connect() as client:
+        client.send(
+            request("POST", live.target(), [*REQUEST_HEADERS, ("transfer-encoding", "chunked")])
+        )
+        for piece in pieces:
+            client.send_chunk(piece)
+        client.send(last_chunk())
+        assert client.read_response().status == 200
+    [seen] = live.upstream.requests
+    assert bytes(seen.body) == b"".join(pieces)
+    assert body_bytes(live.row()["request_body"]) == b"".join(pieces)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b"", id="empty"),
+        pytest.param(b"{", id="not-json"),
+        pytest.param(b"\x00\xff\xfe binary \x00", id="binary"),
+        pytest.param(b'{"text":"a\\u0000b"}\r\n\x00', id="nul"),
+        pytest.param('{"emoji":"😀"}  \n'.encode(), id="spaces-at-the-end"),
+    ],
+)
+def test_any_request_body_arrives_and_is_logged_exactly(live: Endpoint, body: bytes) -> None:
+    live.send(live.message(body))
+    [seen] = live.upstream.requests
+    assert bytes(seen.body) == body
+    assert (body_bytes(live.row()["request_body"]) or b"") == body
+
+
+def test_a_gzipped_request_arrives_as_it_is_and_is_logged_readable(live: Endpoint) -> None:
+    plain = b'{"model":"claude-sonnet-4-5","messages":[]}'
+    packed = gzip.compress(plain)
+    live.send(live.message(packed, [*REQUEST_HEADERS, ("content-encoding", "gzip")]))
+    [seen] = live.upstream.requests
+    assert bytes(seen.body) == packed
+    assert body_bytes(live.row()["request_body"]) == plain
+
+
+@pytest.mark.parametrize(
+    ("coding", "encode"),
+    [
+        ("gzip", gzip.compress),
+        ("deflate", zlib.compress),
+        ("br", brotli.compress),
+        ("zstd", zstandard.ZstdCompressor().compress),
+    ],
+)
+def test_an_encoded_answer_passes_as_it_is_and_is_logged_decoded(
+    endpoint: Endpoint, coding: str, encode: Callable[[bytes], bytes]
+) -> None:
+    packed = encode(STREAM)
+    headers = [("content-type", "text/event-stream"), ("content-encoding", coding)]
+    endpoint.upstream.enqueue(sse([packed[:50], packed[50:]], headers))
+    response = endpoint.send()
+    assert (response.body, response.header("content-encoding")) == (packed, coding)
+    row = endpoint.row()
+    assert body_bytes(row["response_body"]) == STREAM
+    assert (row["input_tokens"], row["output_tokens"]) == (11, 7)
+
+
+def test_an_answer_that_is_not_what_its_encoding_says_is_logged_as_it_came(live: Endpoint) -> None:
+    live.upstream.enqueue(answer(200, b"plainly not gzip", [*JSON, ("content-encoding", "gzip")]))
+    assert live.send().body == b"plainly not gzip"
+    assert body_bytes(live.row()["response_body"]) == b"plainly not gzip"
+
+
+def test_an_answer_that_ends_with_its_connection_comes_back_whole(endpoint: Endpoint) -> None:
+    endpoint.upstream.enqueue(answer(200, message_json(), framing="close"))
+    response = endpoint.send()
+    assert (response.body, response.cut) == (message_json(), False)
+    row = endpoint.row()
+    assert (row["outcome"], body_bytes(row["response_body"])) == ("complete", message_json())
+
+
+def test_a_connection_that_upstream_announces_to_close_costs_no_later_request(
+    live: Endpoint,
+) -> None:
+    closing = answer(200, b"{}", [*JSON, ("connection", "close")]).then(CLOSE)
+    live.upstream.enqueue(closing)
+    first = live.send()
+    second = live.send()
+    assert (first.body, second.status) == (b"{}", 200)
+
+
+def test_an_idle_upstream_connection_that_closed_is_opened_again(live: Endpoint) -> None:
+    live.upstream.enqueue(answer(200, b"{}").then(CLOSE))
+    with live.connect() as client:
+        assert client.exchange(live.message()).body == b"{}"
+        assert live.upstream.requests[0].answered.wait(5)
+        barrier(live.service)
+        assert client.exchange(live.message()).body == message_json()
+    assert [seen.connection for seen in live.upstream.requests][0] != (
+        live.upstream.requests[1].connection
+    )
+
+
+def test_an_expected_continue_is_given_and_the_body_arrives(live: Endpoint) -> None:
+    body = b'{"a":1}'
+    with live.connect() as client:
+        headers = [*REQUEST_HEADERS, ("Expect", "100-continue"), ("content-length", "7")]
+        client.send(request("POST", live.target(), headers))
+        assert client.read_head().status == 100
+        client.send(body)
+        assert client.read_response().status == 200
+    [seen] = live.upstream.requests
+    assert bytes(seen.body) == body
+    assert seen.header("expect") is None
+
+
+def test_an_http_1_0_client_gets_its_answer(endpoint: Endpoint) -> None:
+    with endpoint.connect() as client:
+        client.send(request("POST", endpoint.target(), REQUEST_HEADERS, b"{}", version="1.0"))
+        response = client.read_response()
+        assert (response.status, response.body) == (200, message_json())
+        assert client.is_closed_by_peer()
+    assert endpoint.row()["outcome"] == "complete"
+
+
+def test_an_http_1_0_client_gets_a_stream_without_chunks(endpoint: Endpoint) -> None:
+    endpoint.upstream.enqueue(sse(EVENTS))
+    with endpoint.connect() as client:
+        client.send(request("POST", endpoint.target(), REQUEST_HEADERS, b"{}", version="1.0"))
+        response = client.read_response()
+    assert response.header("transfer-encoding") is None
+    assert response.body == STREAM
+
+
+# --- headers ------------------------------------------------------------------------------------
+
+
+def test_allowed_headers_pass_in_order_with_their_case_and_doubles(live: Endpoint) -> None:
+    headers = [
+        ("Host", "taximeter.test"),
+        ("Accept", "application/json"),
+        ("accept-Encoding", "gzip, br"),
+        ("Accept-Language", "de"),
+        ("anthropic-VERSION", "2023-06-01"),
+        ("anthropic-beta", "one"),
+        ("anthropic-beta", "two,three"),
+        ("Anthropic-Dangerous-Direct-Browser-Access", "true"),
+        ("X-Api-Key", API_KEY),
+        ("Authorization", f"Bearer {BEARER}"),
+        ("User-Agent", "test/1.0 (x; y)"),
+        ("x-app", "cli"),
+        ("X-Stainless-Retry-Count", "0"),
+        ("x-stainless-helper", "a, b"),
+        ("x-claude-code-session-id", "s-1"),
+        ("Content-Type", "application/json; charset=utf-8"),
+        ("content-language", "en"),
+        ("Idempotency-Key", "k-1"),
+        ("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
+        ("tracestate", "a=1,b=2"),
+        ("x-sdk-telemetry", "1"),
+    ]
+    live.send(live.message(b"{}", headers))
+    [seen] = live.upstream.requests
+    sent = [("Host", live.upstream.host), *headers[1:], ("content-length", "2")]
+    assert seen.headers == sent
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("Cookie", "session=1"),
+        ("X-Forwarded-For", "10.0.0.1"),
+        ("x-forwarded-proto", "https"),
+        ("X-Forwarded-Host", "evil"),
+        ("Forwarded", "for=10.0.0.1"),
+        ("x-real-ip", "10.0.0.1"),
+        ("Via", "1.1 somewhere"),
+        ("x-foo", "1"),
+        ("x-taximeter-client", "token 1.2.3.4"),
+        ("Origin", "https://evil.test"),
+        ("Referer", "https://evil.test/"),
+        ("sec-fetch-mode", "cors"),
+        ("Keep-Alive", "timeout=5"),
+        ("Proxy-Authorization", "Basic eDp5"),
+        ("Proxy-Connection", "keep-alive"),
+        ("TE", "trailers"),
+        ("Trailer", "x-checksum"),
+        ("Connection", "keep-alive"),
+    ],
+)
+def test_other_request_headers_are_not_forwarded(live: Endpoint, name: str, value: str) -> None:
+    assert live.send(live.message(b"{}", [*REQUEST_HEADERS, (name, value)])).status == 200
+    [seen] = live.upstream.requests
+    assert seen.header_values(name) == []
+
+
+def test_response_headers_come_back_as_they_are(endpoint: Endpoint) -> None:
+    headers = [
+        ("Content-Type", "application/json"),
+        ("request-id", "req_1"),
+        ("Set-Cookie", "a=1; path=/; HttpOnly"),
+        ("set-cookie", "b=2; path=/"),
+        ("X-Should-Retry", "false"),
+        ("retry-after", "7"),
+        ("anthropic-ratelimit-requests-remaining", "19999"),
+        ("Location", "/elsewhere"),
+        ("x-unknown", "ä".encode().decode("latin-1")),
+        ("Server", "cloudflare"),
+        ("Via", "1.1 google"),
+    ]
+    endpoint.upstream.enqueue(answer(200, message_json(), headers))
+    response = endpoint.send()
+    length = ("content-length", str(len(message_json())))
+    assert response.head.headers == [*headers, length]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("Alt-Svc", 'h3=":443"; ma=86400'),
+        ("Keep-Alive", "timeout=5"),
+        ("Proxy-Authenticate", "Basic"),
+        ("Trailer", "x-checksum"),
+        ("Upgrade", "h2c"),
+    ],
+)
+def test_response_headers_between_hops_do_not_come_back(
+    live: Endpoint, name: str, value: str
+) -> None:
+    live.upstream.enqueue(answer(200, b"{}", [*JSON, (name, value)]))
+    response = live.send()
+    assert (response.body, response.head.header_values(name)) == (b"{}", [])
+
+
+def test_an_upstream_credential_does_not_vanish_by_being_named_in_connection(
+    live: Endpoint,
+) -> None:
+    headers = [*REQUEST_HEADERS, ("Connection", "x-api-key, content-length, anthropic-beta")]
+    assert live.send(live.message(b'{"a":1}', headers)).status == 200
+    [seen] = live.upstream.requests
+    assert seen.header("x-api-key") == API_KEY
+    assert bytes(seen.body) == b'{"a":1}'
+
+
+# --- paths --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/messages?beta=true",
+        "/v1/messages?a=1&a=2&b=%20%C3%BC+c",
+        "/v1/messages?",
+        "/v1/messages?x=/../y//z",
+    ],
+)
+def test_the_query_arrives_unchanged_and_the_call_is_logged(live: Endpoint, path: str) -> None:
+    live.send(live.message(path=path))
+    assert [seen.target for seen in live.upstream.requests] == [path]
+    assert live.row()["status_code"] == 200
+
+
+def test_a_doubled_slash_before_the_version_is_forwarded_as_one(live: Endpoint) -> None:
+    live.send(live.message(path="//v1/messages?beta=true"))
+    assert [seen.target for seen in live.upstream.requests] == ["/v1/messages?beta=true"]
+    assert live.row()["outcome"] == "complete"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/messages/",
+        "/v1//messages",
+        "///v1/messages",
+        "/v1/messages//count_tokens",
+        "/v1/./messages",
+        "/v1/../v1/messages",
+        "/../v1/messages",
+        "/v1/messages/..",
+        "/v1/%2e%2e/messages",
+        "/v1/%2E./messages",
+        "/v1/%2fmessages",
+        "/v1%2Fmessages",
+        "/v1/messages%2f",
+        "/v1/%5cmessages",
+        "/v1/\\messages",
+        "/v1/messages#frag",
+        "/v1/messages?a=1#frag",
+        "/v1/messages%00",
+        "/v1/messages%",
+        "/v2/messages",
+        "/messages",
+        "/v1",
+        "/v1/",
+        "",
+    ],
+)
+def test_a_path_that_could_be_read_in_two_ways_is_refused(live: Endpoint, path: str) -> None:
+    response = live.send(live.message(path=path))
+    assert 400 <= response.status < 500
+    assert response.header("x-taximeter-error")
+    assert error_of(response)
+    assert live.upstream.requests == []
+    assert live.rows() == []
+
+
+def test_an_upgrade_is_refused(live: Endpoint) -> None:
+    headers = [*REQUEST_HEADERS, ("Connection", "Upgrade"), ("Upgrade", "websocket")]
+    response = live.send(live.message(b"{}", headers))
+    assert_own_error(response, 400, "invalid_request_error")
+    assert live.upstream.requests == []
+
+
+def test_an_absolute_target_cannot_choose_another_upstream(live: Endpoint) -> None:
+    with Upstream() as elsewhere:
+        target = f"{elsewhere.url}{live.target()}"
+        headers = [("Host", elsewhere.host), *REQUEST_HEADERS[1:]]
+        live.send(request("POST", target, headers, b"{}"))
+        assert elsewhere.requests == []
+    assert all(seen.target == "/v1/messages" for seen in live.upstream.requests)
+    assert len(live.rows()) == len(live.upstream.requests)
+
+
+def test_a_connect_request_goes_nowhere(live: Endpoint) -> None:
+    with live.connect() as client:
+        client.send(request("CONNECT", live.upstream.host, [("Host", live.upstream.host)]))
+        assert client.read_response().status >= 400
+    assert live.upstream.connections == 0 or live.upstream.requests == []
+
+
+def test_an_unknown_slug_is_not_found_in_the_upstreams_envelope(live: Endpoint) -> None:
+    response = live.send(request("POST", "/proxy/nobody/v1/messages", REQUEST_HEADERS, b"{}"))
+    assert_own_error(response, 404, "not_found_error")
+    assert live.upstream.requests == []
+
+
+def test_head_of_an_endpoint_tells_whether_it_exists(live: Endpoint) -> None:
+    known = live.send(request("HEAD", live.target(""), REQUEST_HEADERS))
+    unknown = live.send(request("HEAD", "/proxy/nobody", REQUEST_HEADERS))
+    assert (known.status, unknown.status) == (200, 404)
+    assert live.upstream.requests == []
+
+
+def test_one_connection_can_alternate_between_the_upstream_and_the_web(live: Endpoint) -> None:
+    web = request("GET", "/", [("Host", live.service.host), ("Accept", "text/html")])
+    with live.connect() as client:
+        statuses = [
+            client.exchange(data).status for data in (live.message(), web, live.message(), web)
+        ]
+    assert statuses[0] == statuses[2] == 200
+    assert statuses[1] == statuses[3]
+    assert statuses[1] in (200, 302, 303)
+    assert len(live.rows()) == len(live.upstream.requests) == 2
+
+
+def test_count_tokens_is_forwarded_and_not_logged(endpoint: Endpoint) -> None:
+    endpoint.upstream.enqueue(answer(200, b'{"input_tokens":3}'))
+    response = endpoint.send(endpoint.message(path="/v1/messages/count_tokens?beta=true"))
+    assert response.body == b'{"input_tokens":3}'
+    assert [seen.target for seen in endpoint.upstream.requests] == [
+        "/v1/messages/count_tokens?beta=true"
+    ]
+    assert endpoint.rows() == []
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/v1/models?limit=1000"),
+        ("GET", "/v1/messages/batches/msgbatch_1/results"),
+        ("POST", "/v1/messages/batches"),
+        ("DELETE", "/v1/files/file_1"),
+        ("GET", "/v1/messages"),
+    ],
+)
+def test_other_paths_are_forwarded_and_not_logged(live: Endpoint, method: str, path: str) -> None:
+    body = b'{"a":1}' if method == "POST" else None
+    live.upstream.enqueue(answer(200, b'{"data":[]}'))
+    response = live.send(request(method, live.target(path), REQUEST_HEADERS, body))
+    assert (response.status, response.body) == (200, b'{"data":[]}')
+    [seen] = live.upstream.requests
+    assert (seen.method, seen.target, bytes(seen.body)) == (method, path, body or b"")
+    assert live.rows() == []
+
+
+def test_a_path_prefix_of_the_upstream_is_kept_in_front(
+    upstream: Upstream, service_factory: ServiceFactory
+) -> None:
+    service = service_factory(f"{upstream.url}/some/prefix")
+    endpoint = Endpoint(service, upstream, "default")
+    assert endpoint.send(endpoint.message(path="/v1/messages?beta=true")).status == 200
+    assert [seen.target for seen in upstream.requests] == ["/some/prefix/v1/messages?beta=true"]
+    assert endpoint.row()["outcome"] == "complete"
+
+
+# --- limits -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "limit", "entries"),
+    [("/v1/messages", 300, 300), ("/v1/messages/count_tokens", 600, 0), ("/v1/models", 600, 0)],
+)
+def test_the_request_after_the_limit_is_refused_and_makes_no_entry(
+    live: Endpoint, make_endpoint: EndpointFactory, path: str, limit: int, entries: int
+) -> None:
+    with live.connect() as client:
+        statuses = {client.exchange(live.message(path=path)).status for _ in range(limit)}
+        refused = client.exchange(live.message(path=path))
+    assert statuses == {200}
+    assert_own_error(refused, 429, "rate_limit_error")
+    assert 1 <= int(refused.header("retry-after") or "") <= 60
+    assert len(live.upstream.requests) == limit
+    assert len(live.rows()) == entries
+    other = make_endpoint("live")
+    assert other.send(other.message(path=path)).status == 200
+
+
+def test_a_message_of_32_mb_passes_and_is_logged(live: Endpoint) -> None:
+    body = b'{"a":"' + random.Random(1).randbytes(16 * MEBI - 4).hex().encode() + b'"}'  # noqa: S311
+    assert len(body) == 32 * MEBI
+    assert live.send(live.message(body)).status == 200
+    [seen] = live.upstream.requests
+    assert seen.body == body
+    row = live.row()
+    assert row["request_bytes"] == len(body)
+    assert body_bytes(row["request_body"]) == body
+
+
+def test_a_message_declared_above_33_mb_is_refused_and_not_forwarded(live: Endpoint) -> None:
+    size = 34 * MEBI
+    with live.connect() as client:
+        client.send(
+            request("POST", live.target(), [*REQUEST_HEADERS, ("content-length", str(size))])
+        )
+        try:
+            client.send(bytes(MEBI))
+            response = client.read_response()
+        except (Cut, OSError):
+            response = None
+    if response is not None:
+        assert_own_error(response, 413, "request_too_large")
+    assert live.upstream.requests == []
+    assert live.rows() == []
+
+
+def test_a_message_of_unknown_length_that_grows_too_large_is_an_entry_if_it_was_forwarded(
+    live: Endpoint,
+) -> None:
+    with live.connect() as client:
+        client.send(
+            request("POST", live.target(), [*REQUEST_HEADERS, ("transfer-encoding", "chunked")])
+        )
+        try:
+            for _ in range(34):
+                client.send_chunk(bytes(MEBI))
+            client.send(last_chunk())
+            client.read_response()
+        except (Cut, OSError):
+            pass
+    assert len(live.rows()) == len(live.upstream.requests)
+
+
+def test_an_upload_of_40_mb_streams_through_in_constant_memory(live: Endpoint) -> None:
+    half = random.Random(2).randbytes(20 * MEBI)  # noqa: S311
+    proxy = psutil.Process(live.service.pids()["proxy"])
+    before = proxy.memory_info().rss
+    with live.connect() as client:
+        headers = [*REQUEST_HEADERS, ("content-length", str(2 * len(half)))]
+        client.send(request("POST", live.target("/v1/files"), headers))
+        client.send(half)
+        wait_until(
+            lambda: live.upstream.requests and len(live.upstream.requests[0].body) > 15 * MEBI,
+            "the first half at the upstream while the second is not even sent",
+        )
+        client.send(half)
+        assert client.read_response().status == 200
+    assert proxy.memory_info().rss - before < 30 * MEBI
+    assert live.upstream.requests[0].body == half + half
+    assert live.rows() == []
+
+
+def test_an_upstream_that_answers_during_an_upload_is_heard(live: Endpoint) -> None:
+    refusal = error_json("request_too_large", "no more than 500 MB")
+    live.upstream.enqueue(answer(413, refusal, early=True).then(READ_BODY))
+    with live.connect() as client:
+        headers = [*REQUEST_HEADERS, ("content-length", str(40 * MEBI))]
+        client.send(request("POST", live.target("/v1/files"), headers) + bytes(MEBI))
+        response = client.read_response()
+    assert (response.status, response.body) == (413, refusal)
+
+
+# --- errors of the upstream ---------------------------------------------------------------------
+
+
+def test_redirects_are_not_followed(live: Endpoint) -> None:
+    headers = [("location", f"{live.upstream.url}/v1/elsewhere"), *JSON]
+    live.upstream.enqueue(answer(307, b"{}", headers))
+    response = live.send()
+    assert (response.status, response.header("location")) == (307, headers[0][1])
+    assert len(live.upstream.requests) == 1
+
+
+HTML = [("content-type", "text/html")]
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "headers", "error_type"),
+    [
+        (400, error_json("invalid_request_error", "bad"), JSON, "invalid_request_error"),
+        (401, error_json("authentication_error", "who?"), JSON, "authentication_error"),
+        (404, error_json("not_found_error", "model: x"), JSON, "not_found_error"),
+        (413, b"<html>too large</html>", HTML, None),
+        (429, error_json("rate_limit_error", "slow"), JSON, "rate_limit_error"),
+        (500, error_json("api_error", "oops"), JSON, "api_error"),
+        (502, b"<html>bad gateway</html>", HTML, None),
+        (503, b"", [], None),
+        (529, error_json("overloaded_error", "busy"), JSON, "overloaded_error"),
+    ],
+)
+def test_an_error_of_the_upstream_passes_unchanged_and_is_logged(
+    endpoint: Endpoint, status: int, body: bytes, headers: Headers, error_type: str | None
+) -> None:
+    sent = [*headers, ("request-id", "req_9"), ("retry-after", "3")]
+    endpoint.upstream.enqueue(answer(status, body, sent))
+    response = endpoint.send()
+    assert (response.status, response.body) == (status, body)
+    assert response.head.headers == [*sent, ("content-length", str(len(body)))]
+    row = endpoint.row()
+    assert (row["status_code"], row["outcome"]) == (status, "upstream_error")
+    assert (body_bytes(row["response_body"]) or b"") == body
+    assert row["upstream_request_id"] == "req_9"
+    if error_type:
+        assert row["error_type"] == error_type
+
+
+def test_an_error_event_under_status_200_is_an_upstream_error(endpoint: Endpoint) -> None:
+    overloaded = event("error", error={"type": "overloaded_error", "message": "busy"})
+    endpoint.upstream.enqueue(sse([*EVENTS[:3], overloaded]))
+    response = endpoint.send()
+    assert (response.status, response.body) == (200, b"".join(EVENTS[:3]) + overloaded)
+    row = endpoint.row()
+    assert (row["outcome"], row["error_type"]) == ("upstream_error", "overloaded_error")
+    assert (row["status_code"], row["input_tokens"]) == (200, 11)
+
+
+def test_a_stream_that_ends_cleanly_without_an_end_event_is_interrupted(endpoint: Endpoint) -> None:
+    endpoint.upstream.enqueue(sse(EVENTS[:3]))
+    response = endpoint.send()
+    assert (response.body, response.cut) == (b"".join(EVENTS[:3]), False)
+    row = endpoint.row()
+    assert (row["outcome"], row["usage_source"]) == ("upstream_interrupted", "partial")
+
+
+def _length_too_long(end: Action) -> Script:
+    return Script((head(200, [*JSON, ("content-length", "100")]) + b'{"half":', end))
+
+
+@pytest.mark.parametrize(
+    ("script", "arrived"),
+    [
+        pytest.param(cut_sse(EVENTS[:3], CLOSE), b"".join(EVENTS[:3]), id="chunked-close"),
+        pytest.param(cut_sse(EVENTS[:3], RESET), None, id="chunked-reset"),
+        pytest.param(_length_too_long(CLOSE), b'{"half":', id="length-close"),
+        pytest.param(_length_too_long(RESET), None, id="length-reset"),
+        pytest.param(
+            cut_sse(EVENTS[:3]).preceded_by(EARLY_HINTS), b"".join(EVENTS[:3]), id="after-103"
+        ),
+    ],
+)
+def test_a_cut_answer_reaches_the_client_as_a_cut(
+    endpoint: Endpoint, script: Script, arrived: bytes | None
+) -> None:
+    endpoint.upstream.enqueue(script)
+    assert _is_cut(endpoint)
+    row = endpoint.row()
+    assert row["outcome"] == "upstream_interrupted"
+    stored = body_bytes(row["response_body"]) or b""
+    if arrived is None:  # a reset may overtake what was sent before it
+        assert STREAM.startswith(stored) or stored == b'{"half":'
+    else:
+        assert (stored, row["status_code"]) == (arrived, 200)
+
+
+def _is_cut(endpoint: Endpoint) -> bool:
+    """Did the client hear that its answer is not whole, and nothing that looks like another?"""
+    try:
+        response = endpoint.send()
+    except Cut:
+        return True
+    if response.status == 502:  # nothing of the answer had come when a reset overtook it
+        return True
+    return response.cut and response.status == 200
+
+
+def test_what_came_before_a_cut_reaches_a_live_client(live: Endpoint) -> None:
+    gate = Gate()
+    live.upstream.enqueue(cut_sse([*EVENTS[:3], gate], RESET))
+    with live.connect() as client:
+        client.send(live.message())
+        response = client.read_response_head()
+        pieces = client.iter_body(response)
+        assert b"".join(next(pieces) for _ in EVENTS[:3]) == b"".join(EVENTS[:3])
+        gate.open()
+        with pytest.raises(Cut):
+            next(pieces)
+    row = live.row()
+    assert (row["outcome"], row["usage_source"]) == ("upstream_interrupted", "partial")
+    assert body_bytes(row["response_body"]) == b"".join(EVENTS[:3])
+    assert row["input_tokens"] == 11
+
+
+def test_a_bad_chunk_is_a_cut(endpoint: Endpoint) -> None:
+    bad = Script((head(200, [("transfer-encoding", "chunked")]), chunk(b"good"), b"XYZ\r\nbad\r\n"))
+    endpoint.upstream.enqueue(bad)
+    assert _is_cut(endpoint)
+    row = endpoint.row()
+    assert (row["outcome"], row["status_code"]) == ("upstream_interrupted", 200)
+    assert body_bytes(row["response_body"]) == b"good"
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        pytest.param((CLOSE,), id="close"),
+        pytest.param((RESET,), id="reset"),
+        pytest.param((b"this is not http\r\n\r\n", CLOSE), id="garbage"),
+        pytest.param((b"HTTP/1.1 2", CLOSE), id="half-a-status-line"),
+        pytest.param((EARLY_HINTS, CLOSE), id="only-103"),
+    ],
+)
+def test_an_upstream_that_gives_no_answer_is_a_502_and_an_entry(
+    endpoint: Endpoint, steps: tuple[Step, ...]
+) -> None:
+    endpoint.upstream.enqueue(Script(steps))
+    response = endpoint.send(endpoint.message(b'{"x":1}'))
+    assert_own_error(response, 502, "api_error")
+    row = endpoint.row()
+    assert (row["outcome"], row["status_code"]) == ("upstream_interrupted", None)
+    assert body_bytes(row["request_body"]) == b'{"x":1}'
+    assert len(endpoint.upstream.requests) == 1
+
+
+def test_a_refusing_upstream_is_a_502_and_an_entry(service_factory: ServiceFactory) -> None:
+    with refusing_address() as url:
+        service = service_factory(url)
+        response = service.send(
+            request("POST", "/proxy/default/v1/messages", REQUEST_HEADERS, b'{"x":1}')
+        )
+        assert_own_error(response, 502, "api_error")
+        [row] = service.settled_rows()
+    assert (row["outcome"], row["status_code"]) == ("upstream_unreachable", None)
+    assert body_bytes(row["request_body"]) == b'{"x":1}'
+    assert service.health() == 200
+
+
+# --- timeouts -----------------------------------------------------------------------------------
+
+SHORT = "connect=1,first_byte=1,idle=1"
+
+
+@pytest.fixture(scope="module")
+def impatient(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[Service, Upstream]]:
+    """A service that waits a second for anything."""
+    with (
+        Upstream() as upstream,
+        Service(
+            tmp_path_factory.mktemp("impatient"), upstream.url, UPSTREAM_TIMEOUT=SHORT
+        ) as service,
+    ):
+        yield service, upstream
+
+
+@pytest.fixture(params=["live", "buffered"])
+def impatient_endpoint(
+    request: pytest.FixtureRequest, impatient: tuple[Service, Upstream]
+) -> Endpoint:
+    service, upstream = impatient
+    upstream.reset()
+    slug = f"impatient-{request.node.name.split('[')[0].replace('_', '-')}-{request.param}"[-60:]
+    slug = slug.strip("-")
+    service.create_endpoint(slug, request.param)
+    return Endpoint(service, upstream, slug)
+
+
+def test_an_upstream_that_never_answers_is_a_504_and_an_entry(impatient_endpoint: Endpoint) -> None:
+    impatient_endpoint.upstream.enqueue(Script((STALL,)))
+    response = impatient_endpoint.send()
+    assert_own_error(response, 504, "api_error")
+    row = impatient_endpoint.row()
+    assert (row["outcome"], row["status_code"]) == ("upstream_timeout", None)
+    assert impatient_endpoint.upstream.requests[0].abandoned.wait(5)
+
+
+def test_an_answer_that_falls_silent_is_cut_and_an_entry(impatient_endpoint: Endpoint) -> None:
+    impatient_endpoint.upstream.enqueue(cut_sse(EVENTS[:3], STALL))
+    assert _is_cut(impatient_endpoint)
+    row = impatient_endpoint.row()
+    assert (row["outcome"], row["status_code"]) == ("upstream_timeout", 200)
+    assert body_bytes(row["response_body"]) == b"".join(EVENTS[:3])
+    assert impatient_endpoint.upstream.requests[0].abandoned.wait(5)
+
+
+def test_a_tls_handshake_that_never_ends_is_a_504_and_an_entry(
+    service_factory: ServiceFactory,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        service = service_factory(f"https://127.0.0.1:{port}", UPSTREAM_TIMEOUT=SHORT)
+        response = service.send(
+            request("POST", "/proxy/default/v1/messages", REQUEST_HEADERS, b"{}")
+        )
+        assert_own_error(response, 504, "api_error")
+        [row] = service.settled_rows()
+    assert (row["outcome"], row["status_code"]) == ("upstream_timeout", None)
+
+
+# --- streaming ----------------------------------------------------------------------------------
+
+
+def test_live_each_event_arrives_before_the_upstream_sends_the_next(live: Endpoint) -> None:
+    gates = [Gate() for _ in EVENTS]
+    live.upstream.enqueue(sse([step for pair in zip(EVENTS, gates, strict=True) for step in pair]))
+    with live.connect() as client:
+        client.send(live.message())
+        response = client.read_response_head()
+        pieces = client.iter_body(response)
+        for expected, gate in zip(EVENTS, gates, strict=True):
+            assert next(pieces) == expected
+            gate.wait_reached()
+            gate.open()
+        assert list(pieces) == []
+    assert body_bytes(live.row()["response_body"]) == STREAM
+
+
+def test_buffered_nothing_arrives_before_the_upstream_has_ended(buffered: Endpoint) -> None:
+    gate = Gate()
+    buffered.upstream.enqueue(sse([*EVENTS[:-1], gate, EVENTS[-1]]))
+    with buffered.connect() as client:
+        client.send(buffered.message())
+        gate.wait_reached()
+        _wait_spooled(buffered.service, b"content_block_stop")
+        barrier(buffered.service)
+        client.socket.setblocking(False)
+        try:
+            early = client.socket.recv(1 << 16)
+        except BlockingIOError:
+            early = b""
+        client.socket.settimeout(15)
+        assert b"event:" not in early
+        gate.open()
+        rest = client.read_response() if not early else None
+    assert rest is None or rest.body == STREAM
+    row = buffered.row()
+    assert (body_bytes(row["response_body"]), row["outcome"]) == (STREAM, "complete")
+
+
+def _wait_spooled(service: Service, text: bytes) -> None:
+    """Wait until the proxy has got so far with an answer."""
+    service.wait_until(
+        lambda: any(text in path.read_bytes() for path in service.data_dir.glob("spool/*/*.open")),
+        f"{text!r} in the spool",
+    )
+
+
+def test_an_endpoint_that_keeps_metadata_only_stores_no_body(
+    make_endpoint: EndpointFactory,
+) -> None:
+    endpoint = make_endpoint("live", metadata_only=True)
+    secret_question, secret_answer = b"what-is-nobodys-business", "neither-is-this"
+    endpoint.upstream.enqueue(sse(message_events([secret_answer])))
+    endpoint.send(endpoint.message(json.dumps({"q": secret_question.decode()}).encode()))
+    row = endpoint.row()
+    assert (row["request_body"], row["response_body"]) == (None, None)
+    assert (row["input_tokens"], row["output_tokens"]) == (11, 7)
+    assert _files_with(endpoint.service, secret_question, secret_answer.encode()) == []
+
+
+# --- clients that leave -------------------------------------------------------------------------
+
+
+def _leave(client: RawClient, how: str) -> None:
+    if how == "reset":
+        client.reset()
+    else:
+        client.close()
+
+
+@pytest.mark.parametrize("how", ["close", "reset"])
+def test_a_client_that_leaves_before_the_answer_ends_the_upstream_call(
+    endpoint: Endpoint, how: str
+) -> None:
+    endpoint.upstream.enqueue(Script((STALL,)))
+    client = endpoint.connect()
+    client.send(endpoint.message(b'{"x":1}'))
+    [seen] = endpoint.upstream.wait_for_requests(1)
+    _leave(client, how)
+    assert seen.abandoned.wait(5)
+    row = endpoint.row()
+    assert (row["outcome"], row["status_code"]) == ("client_disconnected", None)
+    assert body_bytes(row["request_body"]) == b'{"x":1}'
+
+
+@pytest.mark.parametrize("how", ["close", "reset"])
+def test_a_client_that_leaves_during_the_answer_ends_the_upstream_call(
+    endpoint: Endpoint, how: str
+) -> None:
+    gate = Gate()
+    endpoint.upstream.enqueue(sse([*EVENTS[:3], gate, *EVENTS[3:]]))
+    client = endpoint.connect()
+    client.send(endpoint.message())
+    gate.wait_reached()
+    _wait_spooled(endpoint.service, EVENTS[2])
+    _leave(client, how)
+    assert endpoint.upstream.requests[0].abandoned.wait(5)
+    row = endpoint.row()
+    assert (row["outcome"], row["status_code"]) == ("client_disconnected", 200)
+    assert body_bytes(row["response_body"]) == b"".join(EVENTS[:3])
+    assert (row["usage_source"], row["input_tokens"]) == ("partial", 11)
+
+
+@pytest.mark.parametrize("how", ["close", "reset"])
+def test_a_client_that_leaves_after_the_answer_changes_nothing(
+    endpoint: Endpoint, how: str
+) -> None:
+    endpoint.upstream.enqueue(sse(EVENTS))
+    client = endpoint.connect()
+    assert client.exchange(endpoint.message()).body == STREAM
+    _leave(client, how)
+    row = endpoint.row()
+    assert (row["outcome"], row["output_tokens"]) == ("complete", 7)
+
+
+def test_a_client_that_leaves_during_its_request_is_not_forwarded(live: Endpoint) -> None:
+    client = live.connect()
+    client.send(request("POST", live.target(), [*REQUEST_HEADERS, ("content-length", "9")]) + b"1")
+    barrier(live.service)
+    client.reset()
+    barrier(live.service)
+    assert live.rows() == []
+    assert live.upstream.requests == []
+
+
+# --- TLS ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture
+def tls_upstream(authority: trustme.CA) -> Iterator[Upstream]:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("localhost").configure_cert(context)
+    with Upstream(tls=context) as upstream:
+        assert urlsplit(upstream.url).hostname == "localhost"
+        yield upstream
+
+
+def test_an_upstream_with_an_unknown_certificate_is_a_502(
+    tls_upstream: Upstream, service_factory: ServiceFactory
+) -> None:
+    endpoint = Endpoint(service_factory(tls_upstream.url), tls_upstream, "default")
+    assert_own_error(endpoint.send(), 502, "api_error")
+    assert tls_upstream.requests == []
+    row = endpoint.row()
+    assert (row["outcome"], row["status_code"]) == ("upstream_unreachable", None)
+
+
+def test_an_authority_named_in_ssl_cert_file_is_trusted(
+    tls_upstream: Upstream, service_factory: ServiceFactory, authority: trustme.CA
+) -> None:
+    with authority.cert_pem.tempfile() as path:
+        service = service_factory(tls_upstream.url, SSL_CERT_FILE=path)
+        endpoint = Endpoint(service, tls_upstream, "default")
+        tls_upstream.enqueue(sse(EVENTS))
+        response = endpoint.send()
+    assert (response.status, response.body) == (200, STREAM)
+    assert endpoint.row()["outcome"] == "complete"
+
+
+# --- credentials --------------------------------------------------------------------------------
+
+
+def _files_with(service: Service, *needles: bytes) -> list[str]:
+    """Where in the data directory any of these is found."""
+    return [
+        path.name
+        for path in service.data_dir.rglob("*")
+        if path.is_file() and any(needle in path.read_bytes() for needle in needles)
+    ]
+
+
+def test_no_credential_is_kept_or_printed_anywhere(endpoint: Endpoint) -> None:
+    cookie = "session-of-nobody-else-314159"
+    headers = [
+        *REQUEST_HEADERS,
+        ("Authorization", f"Bearer {BEARER}"),
+        ("Cookie", f"a={cookie}"),
+        ("Proxy-Authorization", f"Basic {cookie}"),
+    ]
+    endpoint.upstream.enqueue(
+        sse(EVENTS, [("set-cookie", f"a={cookie}"), ("content-type", "text/event-stream")]),
+        answer(401, error_json("authentication_error", "invalid x-api-key"), JSON),
+        Script((b"garbage", CLOSE)),
+        cut_sse(EVENTS[:2], RESET),
+        answer(200, b'{"input_tokens":1}'),
+    )
+    for _ in range(3):
+        endpoint.send(endpoint.message(b"{}", headers))
+    _is_cut(endpoint)
+    endpoint.send(endpoint.message(b"{}", headers, path="/v1/messages/count_tokens"))
+    endpoint.send(endpoint.message(b"{}", headers, path="/v1/../messages"))
+    endpoint.send(request("POST", "/proxy/nobody/v1/messages", headers, b"{}"))
+    endpoint.send(request("GET", "/", [("x-api-key", API_KEY), ("Host", endpoint.service.host)]))
+    rows = endpoint.rows()
+    assert len(rows) == 4
+    assert all(row["credential_hmac"] for row in rows)
+    secrets = (API_KEY, BEARER, cookie)
+    assert _files_with(endpoint.service, *(secret.encode() for secret in secrets)) == []
+    assert not [secret for secret in secrets if secret in endpoint.service.output]
+
+
+def test_calls_with_the_same_credential_can_be_grouped(live: Endpoint) -> None:
+    def with_key(value: str) -> Headers:
+        return [pair for pair in REQUEST_HEADERS if pair[0] != "x-api-key"] + [("x-api-key", value)]
+
+    for credential in ("one", "two", "one"):
+        live.send(live.message(b"{}", with_key(credential)))
+    first, second, third = (row["credential_hmac"] for row in live.rows())
+    assert first == third
+    assert first != second

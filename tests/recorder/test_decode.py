@@ -1,0 +1,180 @@
+import gzip
+import io
+import tracemalloc
+import zlib
+
+import brotli  # type: ignore[import-untyped]  # ships no types
+import pytest
+import zstandard
+from hypothesis import given, settings, strategies as st
+
+from recorder import decode
+from recorder.decode import decode_body, parse_json_object
+
+TEXT = b'{"type":"message","usage":{"input_tokens":12,"output_tokens":34}}' * 40
+NOISE = bytes(zlib.crc32(bytes([i % 256, i // 256])) % 256 for i in range(6000))
+
+
+def raw_deflate(data: bytes) -> bytes:
+    stream = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    return stream.compress(data) + stream.flush()
+
+
+def zstd(data: bytes) -> bytes:
+    return zstandard.ZstdCompressor().compress(data)
+
+
+ENCODERS = {
+    "gzip": gzip.compress,
+    "x-gzip": gzip.compress,
+    "deflate": zlib.compress,
+    "br": brotli.compress,
+    "zstd": zstd,
+}
+
+
+@pytest.mark.parametrize("data", [TEXT, NOISE, b"", b"x"], ids=["text", "noise", "empty", "one"])
+@pytest.mark.parametrize("encoding", ENCODERS)
+def test_a_whole_body_is_decoded(encoding, data):
+    decoded = decode_body(ENCODERS[encoding](data), encoding)
+    assert (decoded.body, decoded.text, decoded.problem) == (data, data, None)
+
+
+def test_deflate_may_be_the_bare_format():
+    assert decode_body(raw_deflate(TEXT), "deflate").body == TEXT
+
+
+@pytest.mark.parametrize("header", [None, "", "identity", " Identity , ", ","])
+def test_a_body_that_is_not_encoded_stays_as_it_is(header):
+    decoded = decode_body(TEXT, header)
+    assert decoded.body is TEXT
+    assert decoded.problem is None
+
+
+@pytest.mark.parametrize(
+    ("header", "wire"),
+    [
+        ("gzip, br", brotli.compress(gzip.compress(TEXT))),
+        ("br,gzip", gzip.compress(brotli.compress(TEXT))),
+        ("identity, GZIP", gzip.compress(TEXT)),
+        ("deflate, gzip, zstd", zstd(gzip.compress(zlib.compress(TEXT)))),
+    ],
+)
+def test_stacked_encodings_are_undone_from_the_last(header, wire):
+    assert decode_body(wire, header).body == TEXT
+
+
+@pytest.mark.parametrize("padding", [b"", b"\0" * 700])
+def test_members_of_gzip_follow_each_other(padding):
+    wire = gzip.compress(TEXT) + gzip.compress(NOISE) + padding
+    assert decode_body(wire, "gzip").body == TEXT + NOISE
+
+
+def test_frames_of_zstd_follow_each_other():
+    assert decode_body(zstd(TEXT) + zstd(NOISE), "zstd").body == TEXT + NOISE
+
+
+@pytest.mark.parametrize("encoding", ENCODERS)
+def test_a_truncated_stream_gives_its_beginning(encoding):
+    wire = ENCODERS[encoding](NOISE)
+    decoded = decode_body(wire[:-20], encoding)
+    assert decoded.problem == "truncated"
+    assert decoded.is_readable_to_its_end
+    assert decoded.body == decoded.text
+    assert NOISE.startswith(decoded.text) or decoded.body == wire[:-20]
+
+
+def test_a_truncated_gzip_stream_gives_all_that_had_been_flushed():
+    buffer = io.BytesIO()
+    with gzip.GzipFile(fileobj=buffer, mode="wb") as stream:
+        stream.write(TEXT)
+        stream.flush()
+        flushed = buffer.getvalue()
+    assert decode_body(flushed, "gzip").body == TEXT
+
+
+def test_a_truncated_stream_that_gave_nothing_is_kept_raw():
+    wire = gzip.compress(TEXT)[:12]
+    decoded = decode_body(wire, "gzip")
+    assert (decoded.body, decoded.problem) == (wire, "truncated")
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+def test_a_bad_checksum_keeps_the_raw_body_and_reads_all_of_the_text(encoding):
+    wire = bytearray(ENCODERS[encoding](TEXT))
+    wire[-5 if encoding == "gzip" else -1] ^= 0xFF
+    decoded = decode_body(bytes(wire), encoding)
+    assert (decoded.body, decoded.text, decoded.problem) == (bytes(wire), TEXT, "corrupt")
+    assert not decoded.is_readable_to_its_end
+
+
+@pytest.mark.parametrize("encoding", ENCODERS)
+def test_a_corrupt_end_keeps_the_raw_body(encoding):
+    wire = ENCODERS[encoding](NOISE) + b"this is no frame" * 100
+    decoded = decode_body(wire, encoding)
+    assert (decoded.body, decoded.problem) == (wire, "corrupt")
+    assert decoded.text == NOISE
+
+
+def test_a_stack_with_a_corrupt_outer_layer_is_read_as_far_as_it_goes():
+    outer = bytearray(gzip.compress(gzip.compress(NOISE)))
+    outer[-5] ^= 0xFF
+    decoded = decode_body(bytes(outer), "gzip, gzip")
+    assert (decoded.body, decoded.text, decoded.problem) == (bytes(outer), NOISE, "corrupt")
+
+
+@pytest.mark.parametrize("header", ["compress", "aws-chunked", "gzip, secret", "gzip," * 9])
+def test_an_unknown_encoding_keeps_the_raw_body(header):
+    decoded = decode_body(TEXT, header)
+    assert (decoded.body, decoded.problem) == (TEXT, "unknown_encoding")
+
+
+def test_plain_text_labelled_as_compressed_is_read_as_it_is():
+    decoded = decode_body(TEXT, "gzip")
+    assert (decoded.body, decoded.text, decoded.problem) == (TEXT, TEXT, "corrupt")
+
+
+@pytest.mark.parametrize("encoding", ENCODERS)
+def test_a_bomb_stops_at_the_cap(encoding, monkeypatch):
+    monkeypatch.setattr(decode, "MAX_DECODED_BYTES", 1_000_000)
+    wire = ENCODERS[encoding](bytes(60_000_000))
+    tracemalloc.start()
+    decoded = decode_body(wire, encoding)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (decoded.body, decoded.problem) == (wire, "too_large")
+    assert decoded.text == bytes(1_000_000)
+    assert peak < 40_000_000
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.binary(max_size=300),
+    st.sampled_from([*ENCODERS, "gzip, br", "nonsense", ""]),
+    st.sampled_from([None, *ENCODERS]),
+    st.integers(0, 400),
+)
+def test_no_bytes_make_it_raise(data, header, encoder, cut):
+    wire = ENCODERS[encoder](data)[:cut] if encoder else data
+    decoded = decode_body(wire, header)
+    if decoded.problem not in (None, "truncated"):
+        assert decoded.body == wire
+
+
+@pytest.mark.parametrize(
+    ("data", "value"),
+    [
+        (b'{"a":1}', {"a": 1}),
+        (b'\xef\xbb\xbf {"a":1}\n', {"a": 1}),
+        (b'{"a":"\xff"}', {"a": "\ufffd"}),
+        (b'{"a":"\\ud800","b":2}', {"a": "\ud800", "b": 2}),
+        (b"[1]", None),
+        (b"<html>", None),
+        (b"", None),
+        (b'{"a":', None),
+        (b'{"a":' * 100_000, None),
+        (b'{"a":' + b"9" * 5000 + b"}", None),
+    ],
+)
+def test_json_is_read_leniently(data, value):
+    assert parse_json_object(data) == value

@@ -1,0 +1,178 @@
+import multiprocessing
+import os
+import sqlite3
+import stat
+from contextlib import closing
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from sqlite_utils import Database, Migrations
+
+from store import schema
+from store.entry import CostItem
+from store.rollup import HourKey, HourSums
+from store.traces import SCALARS
+
+CONTRACT = """
+id entry_id created_at proxy_endpoint_id slug model input_tokens output_tokens
+cache_creation_input_tokens cache_read_input_tokens cost_cents duration_ms status_code request_body
+response_body streamed outcome usage_source ttfb_ms proxy_overhead_ms request_model
+upstream_request_id session_id agent_id client service_tier request_bytes response_bytes error_type
+credential_hmac
+""".split()
+
+
+@pytest.fixture
+def connection(traces_path):
+    with closing(schema.open_database(traces_path, schema.traces)) as connection:
+        yield connection
+
+
+def columns(connection: sqlite3.Connection, table: str) -> list[str]:
+    return [row[1] for row in connection.execute(f"pragma table_info({table})")]
+
+
+def dump(connection: sqlite3.Connection) -> list[str]:
+    return list(connection.iterdump())
+
+
+def pragma(connection: sqlite3.Connection, name: str) -> object:
+    return connection.execute(f"pragma {name}").fetchone()[0]
+
+
+def test_usage_log_begins_with_exactly_the_columns_of_the_contract(connection):
+    assert columns(connection, "usage_log")[: len(CONTRACT)] == CONTRACT
+
+
+def test_usage_has_every_scalar_of_an_entry(connection):
+    assert set(SCALARS) < set(columns(connection, "usage"))
+    assert set(SCALARS) < set(columns(connection, "usage_log"))
+
+
+def test_usage_cost_has_every_field_of_a_line_item(connection):
+    assert {field.name for field in fields(CostItem)} < set(columns(connection, "usage_cost"))
+
+
+def test_hourly_sums_have_exactly_the_columns_that_are_written(connection):
+    written = {field.name for each in (HourKey, HourSums) for field in fields(each)}
+    assert set(columns(connection, "usage_hourly")) == written
+
+
+def test_usage_has_the_four_indexes(connection):
+    indexes = {
+        tuple(row[2] for row in connection.execute(f"pragma index_info({name})"))
+        for _, name, _, origin, _ in connection.execute("pragma index_list(usage)")
+        if origin == "c"
+    }
+    assert indexes == {
+        ("created_at",),
+        ("proxy_endpoint_id", "created_at"),
+        ("model",),
+        ("status_code", "created_at"),
+    }
+
+
+def test_a_database_is_durable_shrinkable_and_impatient(connection):
+    assert pragma(connection, "journal_mode") == "wal"
+    assert pragma(connection, "synchronous") == 2  # FULL
+    assert pragma(connection, "auto_vacuum") == 2  # INCREMENTAL
+    assert pragma(connection, "busy_timeout") == 100
+
+
+def test_only_the_owner_can_read_it_whatever_the_umask(tmp_path):
+    path = tmp_path / "data" / "traces" / "org" / "traces.db"
+    umask = os.umask(0)
+    try:
+        with closing(schema.open_database(path, schema.traces)) as connection:
+            connection.execute("insert into loose_pieces values (1)")
+            modes = {each.name: stat.S_IMODE(each.stat().st_mode) for each in path.parent.iterdir()}
+    finally:
+        os.umask(umask)
+    assert modes == {"traces.db": 0o600, "traces.db-wal": 0o600, "traces.db-shm": 0o600}
+    for folder in list(path.parents)[:3]:
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_migrating_twice_is_a_noop(traces_path, connection):
+    before = dump(connection)
+    with closing(schema.open_database(traces_path, schema.traces)) as again:
+        assert dump(again) == before
+
+
+def test_opening_what_is_up_to_date_waits_for_no_writer(traces_path, connection):
+    connection.execute("begin immediate")
+    with closing(schema.open_database(traces_path, schema.traces)) as again:
+        assert columns(again, "usage")
+
+
+def test_a_migration_that_fails_leaves_nothing_behind(tmp_path):
+    broken = Migrations("broken")
+
+    @broken()
+    def m001_half(db: Database) -> None:
+        db.execute("create table half (id integer)")
+        db.execute("create table half (id integer)")
+
+    path = tmp_path / "broken.db"
+    with pytest.raises(sqlite3.OperationalError, match="already exists"):
+        schema.open_database(path, broken)
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("select name from sqlite_schema").fetchall() == []
+
+
+def test_a_newer_migration_is_applied_to_an_older_database(tmp_path):
+    path = tmp_path / "growing.db"
+    growing = Migrations("growing")
+
+    @growing()
+    def m001_start(db: Database) -> None:
+        db.execute("create table start (id integer)")
+
+    schema.open_database(path, growing).close()
+
+    @growing()
+    def m002_more(db: Database) -> None:
+        db.execute("alter table start add column more text")
+
+    with closing(schema.open_database(path, growing)) as connection:
+        assert columns(connection, "start") == ["id", "more"]
+
+
+def test_what_is_not_a_database_is_reported_as_sqlite_does(tmp_path):
+    path = tmp_path / "not.db"
+    path.write_bytes(b"this is no database" * 100)
+    with pytest.raises(sqlite3.DatabaseError, match="not a database"):
+        schema.open_database(path, schema.traces)
+    assert path.read_bytes() == b"this is no database" * 100
+
+
+def open_and_close(path: Path, barrier: object) -> None:
+    barrier.wait()  # type: ignore[attr-defined]
+    schema.open_database(path, schema.traces).close()
+
+
+def test_processes_that_make_the_same_database_at_once_all_succeed(tmp_path):
+    context = multiprocessing.get_context("fork")
+    for attempt in range(5):
+        path = tmp_path / str(attempt) / "traces.db"
+        barrier = context.Barrier(4)
+        processes = [context.Process(target=open_and_close, args=(path, barrier)) for _ in range(4)]
+        for process in processes:
+            process.start()
+        for process in processes:
+            process.join()
+        assert [process.exitcode for process in processes] == [0] * 4
+        with closing(schema.open_database(path, schema.traces)) as connection:
+            assert columns(connection, "usage_log")[: len(CONTRACT)] == CONTRACT
+            assert pragma(connection, "auto_vacuum") == 2
+            applied = connection.execute("select name from _sqlite_migrations").fetchall()
+            assert len(applied) == len(set(applied))
+
+
+def test_an_exception_rolls_a_transaction_back(connection):
+    with pytest.raises(ZeroDivisionError), schema.immediate(connection):
+        connection.execute("insert into loose_pieces values (1)")
+        _ = 1 / 0
+    assert connection.execute("select count(*) from loose_pieces").fetchone() == (0,)
+    assert not connection.in_transaction

@@ -1,0 +1,93 @@
+"""Made-up traffic for the tests of the store: entries, and the requests of an agent at work."""
+
+import json
+import random
+from collections.abc import Iterator
+from decimal import Decimal
+from itertools import count
+from typing import Any
+
+from store import clock
+from store.entry import CostItem, UsageLogEntry
+
+_WORDS = "return self value for if not in import path read write line test model call index".split()
+_numbers = count(1)
+
+
+def make_entry(**changes: Any) -> UsageLogEntry:
+    fields: dict[str, Any] = {
+        "entry_id": clock.new_id(),
+        "created_at": f"2026-01-02T03:04:{next(_numbers) % 60:02d}.000Z",
+        "proxy_endpoint_id": "pe_1",
+        "slug": "default",
+        "outcome": "complete",
+        "usage_source": "final",
+        "streamed": True,
+        "model": "claude-sonnet-4-5",
+        "input_tokens": 10,
+        "output_tokens": 20,
+        "cache_creation_input_tokens": 30,
+        "cache_read_input_tokens": 40,
+        "cost_cents": Decimal("1.25"),
+        "cost_items": (make_item(),),
+        "duration_ms": 100.5,
+        "status_code": 200,
+    }
+    return UsageLogEntry(**(fields | changes))
+
+
+def make_item(**changes: Any) -> CostItem:
+    fields: dict[str, Any] = {
+        "pass_index": 0,
+        "model": "claude-sonnet-4-5",
+        "component": "input",
+        "quantity": 10,
+        "prompt_tokens": 80,
+        "rate_usd": Decimal("0.30"),
+        "multiplier": Decimal("1.1"),
+        "price_version": "2026-01-01",
+        "cents": Decimal("1.25"),
+    }
+    return CostItem(**(fields | changes))
+
+
+def agent_requests(turns: int, seed: int = 1) -> Iterator[bytes]:
+    """A growing conversation: each request repeats the one before, adds an answer and a tool's
+    result, and moves the cache markers to the last two user messages."""
+    rng = random.Random(seed)  # noqa: S311 - the same traffic on every run
+    system = [{"type": "text", "text": text(rng, 20_000), "cache_control": {"type": "ephemeral"}}]
+    tools = [{"name": f"tool_{n}", "description": text(rng, 2_500)} for n in range(16)]
+    messages: list[dict[str, Any]] = []
+    for turn in range(turns):
+        messages.append({"role": "user", "content": [_user_block(rng, turn)]})
+        sent = list(messages)
+        for place in (-1, -3):
+            if len(sent) >= -place:
+                sent[place] = _with_marker(sent[place])
+        body = {"model": "claude-sonnet-4-5", "system": system, "tools": tools, "messages": sent}
+        yield json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
+        messages.append({"role": "assistant", "content": _assistant_blocks(rng, turn)})
+
+
+def text(rng: random.Random, length: int) -> str:
+    words = " ".join(f"{rng.choice(_WORDS)}{rng.randrange(1000)}" for _ in range(length // 8))
+    return f"{words} “ü”\n"
+
+
+def _user_block(rng: random.Random, turn: int) -> dict[str, Any]:
+    if turn % 5 == 0:
+        return {"type": "text", "text": text(rng, 300)}
+    result = text(rng, rng.randrange(500, 4_000))
+    return {"type": "tool_result", "tool_use_id": f"toolu_{turn}", "content": result}
+
+
+def _assistant_blocks(rng: random.Random, turn: int) -> list[dict[str, Any]]:
+    return [
+        {"type": "text", "text": text(rng, 200)},
+        {"type": "tool_use", "id": f"toolu_{turn + 1}", "name": "tool_1", "input": {"n": turn}},
+    ]
+
+
+def _with_marker(message: dict[str, Any]) -> dict[str, Any]:
+    *others, last = message["content"]
+    return message | {"content": [*others, last | {"cache_control": {"type": "ephemeral"}}]}
