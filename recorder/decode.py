@@ -21,8 +21,12 @@ import zstandard
 MAX_DECODED_BYTES = 64 * 1024 * 1024
 MAX_LAYERS = 4
 SLICE_BYTES = 1024
+ZSTD_SLICE_BYTES = 128
 OUTPUT_STEP_BYTES = 1024 * 1024
 ZSTD_WINDOW_BYTES = 8 * 1024 * 1024  # what RFC 9659 allows a sender of this content-encoding
+
+# A body of millions of tiny values takes thirty times its size in memory once parsed.
+LARGE_JSON_BYTES, MAX_JSON_COMMAS = 4 * 1024 * 1024, 2_000_000
 
 type Problem = Literal["truncated", "corrupt", "unknown_encoding", "too_large"]
 
@@ -61,6 +65,8 @@ def decode_body(raw: bytes, content_encoding: str | None) -> DecodedBody:
 def parse_json_object(data: bytes) -> dict[str, object] | None:
     """The object that ``data`` is, or None. Lenient where orjson is strict (NaN, lone surrogates,
     bytes that are not UTF-8), because one odd character must not cost the token counts."""
+    if len(data) > LARGE_JSON_BYTES and data.count(b",") > MAX_JSON_COMMAS:
+        return None
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError:
@@ -183,13 +189,17 @@ class _Brotli:
 
 
 class _Zstd:
-    """Frames may follow each other. A block gives at most 128 KB for 4 bytes: 32 MB for a slice."""
+    """Frames may follow each other. A block of 4 bytes may hold 128 KB, hence slices of slices."""
 
     def __init__(self) -> None:
         self._context = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW_BYTES)
         self._stream = self._context.decompressobj()
 
     def feed(self, data: bytes) -> Iterator[bytes]:
+        for start in range(0, len(data), ZSTD_SLICE_BYTES):
+            yield from self._feed_slice(data[start : start + ZSTD_SLICE_BYTES])
+
+    def _feed_slice(self, data: bytes) -> Iterator[bytes]:
         while data:
             if self._stream.eof:
                 self._stream = self._context.decompressobj()

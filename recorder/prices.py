@@ -40,13 +40,13 @@ from store.entry import Component
 
 BASE_VERSION = f"genai-prices {genai_prices.__version__}"
 WEB_SEARCH_USD_PER_THOUSAND = Decimal(10)
-TOKEN_COMPONENTS: tuple[Component, ...] = (
-    "input",
-    "output",
-    "cache_read",
-    "cache_write_5m",
-    "cache_write_1h",
-)
+BASE_NAMES = {
+    "input": "input_mtok",
+    "output": "output_mtok",
+    "cache_read": "cache_read_mtok",
+    "cache_write_5m": "cache_write_mtok",
+    "cache_write_1h": "cache_write_1h_mtok",
+}
 RESOLVED_RATES_KEPT = 4096
 
 
@@ -145,30 +145,21 @@ def _parse_override(fields: "_Fields", file_name: str) -> PriceOverride:
     base = _parse_rates(fields, web_search, version)
     long_prompt, fast = fields.take_table("long_prompt"), fields.take_table("fast")
     fields.refuse_rest()
-    tiers: tuple[tuple[int, Rates], ...] = ()
+    standard, fast_tiers = RateTiers(base=base), None
     if long_prompt is not None:
         above = long_prompt.take_size("above")
-        tiers = ((above, _parse_rates(long_prompt, web_search, version)),)
+        tier = _parse_rates(long_prompt, web_search, version)
+        standard = RateTiers(base=base, tiers=((above, tier),))
         long_prompt.refuse_rest()
-    fast_tiers = None
     if fast is not None:
         fast_tiers = RateTiers(base=_parse_rates(fast, web_search, version))
         fast.refuse_rest()
-    return PriceOverride(
-        match=match, starts=starts, standard=RateTiers(base=base, tiers=tiers), fast=fast_tiers
-    )
+    return PriceOverride(match=match, starts=starts, standard=standard, fast=fast_tiers)
 
 
 def _parse_rates(fields: "_Fields", web_search: Decimal, version: str) -> Rates:
-    return Rates(
-        input=fields.take_rate("input"),
-        output=fields.take_rate("output"),
-        cache_read=fields.take_rate("cache_read"),
-        cache_write_5m=fields.take_rate("cache_write_5m"),
-        cache_write_1h=fields.take_rate("cache_write_1h"),
-        web_search=web_search,
-        price_version=version,
-    )
+    rates = {component: fields.take_rate(component) for component in BASE_NAMES}
+    return Rates(**rates, web_search=web_search, price_version=version)
 
 
 class _Fields:
@@ -264,11 +255,7 @@ def _base_rates(price: ModelPrice, prompt_tokens: int) -> Rates:
         return reached[-1] if reached else value.base
 
     return Rates(
-        input=rate("input_mtok"),
-        output=rate("output_mtok"),
-        cache_read=rate("cache_read_mtok"),
-        cache_write_5m=rate("cache_write_mtok"),
-        cache_write_1h=rate("cache_write_1h_mtok"),
+        **{component: rate(name) for component, name in BASE_NAMES.items()},
         web_search=rate("web_searches_kcount") or WEB_SEARCH_USD_PER_THOUSAND,
         price_version=BASE_VERSION,
     )

@@ -17,7 +17,7 @@ quantities for ``reprice``, which needs nothing else. All arithmetic is exact.
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import datetime
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -30,7 +30,6 @@ US_MULTIPLIER = Decimal("1.1")
 US_MULTIPLIER_SINCE = (4, 6)
 TOKEN_UNIT, SEARCH_UNIT = 1_000_000, 1_000
 ATTEMPT_TYPES = ("message", "fallback_message")
-EMPTY_REFUSALS_FREE_SINCE = date(2026, 6, 2)
 
 # claude-opus-4-6, claude-4.6-opus, claude-sonnet-5@20260101: the number after 4- may be a date.
 _VERSION = re.compile(r"^claude-(?:[a-z]+-)?(\d{1,2})(?:[-.](\d{1,2}))?(?!\d)")
@@ -48,7 +47,7 @@ def price_usage(usage: Usage, created_at: datetime, prices: PriceTable) -> Bill:
     """The items and the total in US cents. Without any known count there is neither."""
     if usage.source == "none":
         return (), None
-    passes = _find_billed_passes(usage, created_at)
+    passes = _find_billed_passes(usage)
     items = [
         item for index, billed in enumerate(passes) for item in _list_token_items(index, billed)
     ]
@@ -84,20 +83,18 @@ def reprice(
     return priced, sum(known, Decimal(0)) if known and len(known) == len(priced) else None
 
 
-def _find_billed_passes(usage: Usage, created_at: datetime) -> Sequence[Pass]:
+def _find_billed_passes(usage: Usage) -> Sequence[Pass]:
     whole = (Iteration(type="message", model=usage.model, counts=usage.counts),)
-    attempts = usage.iterations or whole
-    refusals_are_free = created_at.astimezone(UTC).date() >= EMPTY_REFUSALS_FREE_SINCE
-    is_refused = usage.stop_reason == "refusal" and refusals_are_free
     billed: list[Pass] = []
-    # From the end, because a pass was declined if a later one took over, or if nobody did.
-    for attempt in reversed(attempts):
+    is_taken_over = False
+    # From the end: an attempt was declined if a later one took over and it gave nothing itself.
+    for attempt in reversed(usage.iterations or whole):
         is_attempt = attempt.type in ATTEMPT_TYPES  # and not compaction or advice in between
-        is_declined = is_refused and is_attempt and attempt.counts.output_tokens == 0
+        is_declined = is_taken_over and is_attempt and attempt.counts.output_tokens == 0
         if not is_declined:
             billed.append(Pass(attempt.model or usage.model, attempt.counts))
         if is_attempt:
-            is_refused = is_declined or attempt.type == "fallback_message"
+            is_taken_over = is_declined or attempt.type == "fallback_message"
     return billed[::-1]
 
 

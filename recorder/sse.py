@@ -9,13 +9,14 @@ was cut, or ends without it, the last event is often the one with the counts; if
 in the middle its JSON does not parse, and that is how the reader finds out.
 
 Most of a stream is text that nobody here reads. ``containing`` names byte strings of which a block
-must hold one to be parsed at all, so that those blocks cost a substring search.
+must hold one to be looked at; all others are passed over at the speed of a substring search.
 """
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+BLANK_LINE = b"\n\n"
 FIELD_NAMES = (b"event", b"data", b"id", b"retry")
 
 
@@ -31,11 +32,10 @@ def parse_events(body: bytes, containing: Sequence[bytes] = ()) -> Iterator[Even
     body = body.removeprefix(BYTE_ORDER_MARK)
     if b"\r" in body:
         body = body.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    for block in body.split(b"\n\n"):
-        if not containing or any(wanted in block for wanted in containing):
-            event = _parse_block(block)
-            if event is not None:
-                yield event
+    for block in _find_blocks(body, containing) if containing else body.split(BLANK_LINE):
+        event = _parse_block(block)
+        if event is not None:
+            yield event
 
 
 def looks_like_sse(body: bytes) -> bool:
@@ -43,6 +43,19 @@ def looks_like_sse(body: bytes) -> bool:
     start = body[:4096].removeprefix(BYTE_ORDER_MARK).lstrip(b"\r\n")
     name, colon, _ = start.partition(b":")
     return bool(colon) and (not name or name in FIELD_NAMES)
+
+
+def _find_blocks(body: bytes, containing: Sequence[bytes]) -> Iterator[bytes]:
+    hits = [body.find(wanted) for wanted in containing]
+    while (hit := min((hit for hit in hits if hit >= 0), default=-1)) >= 0:
+        before = body.rfind(BLANK_LINE, 0, hit)
+        after = body.find(BLANK_LINE, hit)
+        end = after if after >= 0 else len(body)
+        yield body[before + len(BLANK_LINE) if before >= 0 else 0 : end]
+        hits = [
+            body.find(wanted, end) if 0 <= found < end else found
+            for wanted, found in zip(containing, hits, strict=True)
+        ]
 
 
 def _parse_block(block: bytes) -> Event | None:

@@ -132,7 +132,9 @@ class _Reading:
             source=source,
             model=self.model,
             counts=counts,
-            web_search_requests=_count(_object(raw.get("server_tool_use")), "web_search_requests"),
+            web_search_requests=_as_count(
+                _object(raw.get("server_tool_use")).get("web_search_requests")
+            ),
             iterations=iterations,
             service_tier=clean_text(raw.get("service_tier")),
             speed=clean_text(raw.get("speed")),
@@ -226,23 +228,19 @@ def _as_count(value: object) -> int | None:
     return value if type(value) is int and 0 <= value <= MAX_COUNT else None
 
 
-def _count(raw: Mapping[str, object], key: str) -> int | None:
-    return _as_count(raw.get(key))
-
-
 def _read_counts(raw: Mapping[str, object]) -> TokenCounts:
     split = _object(raw.get("cache_creation"))
-    write_5m = _count(split, "ephemeral_5m_input_tokens")
-    write_1h = _count(split, "ephemeral_1h_input_tokens")
-    total = _count(raw, "cache_creation_input_tokens")
+    write_5m = _as_count(split.get("ephemeral_5m_input_tokens"))
+    write_1h = _as_count(split.get("ephemeral_1h_input_tokens"))
+    total = _as_count(raw.get("cache_creation_input_tokens"))
     if total is None and (write_5m is not None or write_1h is not None):
         total = (write_5m or 0) + (write_1h or 0)
     billed_1h = min(write_1h or 0, total or 0)
     return TokenCounts(
-        input_tokens=_count(raw, "input_tokens"),
-        output_tokens=_count(raw, "output_tokens"),
+        input_tokens=_as_count(raw.get("input_tokens")),
+        output_tokens=_as_count(raw.get("output_tokens")),
         cache_creation_input_tokens=total,
-        cache_read_input_tokens=_count(raw, "cache_read_input_tokens"),
+        cache_read_input_tokens=_as_count(raw.get("cache_read_input_tokens")),
         cache_write_5m_tokens=(total or 0) - billed_1h,
         cache_write_1h_tokens=billed_1h,
     )

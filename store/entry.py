@@ -26,7 +26,7 @@ class CostItem:
     ``pass_index`` counts the billed passes of the call (0 where there is only one); each pass has
     its own model and its own prompt size, which decides the price tier. ``rate_usd`` is the list
     price in US dollars per million tokens (per thousand for ``web_search``) and ``multiplier`` what
-    geography, speed and batch make of it. ``cents`` = quantity / unit x rate x multiplier x 100.
+    geography and batch make of it. ``cents`` = quantity / unit x rate x multiplier x 100.
     Rate, multiplier, price version and cents are None while the model has no known price.
     """
 

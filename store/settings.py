@@ -156,7 +156,8 @@ def _parse_seconds(text: str) -> float:
     return seconds
 
 
-def _parse_size(text: str) -> int:
+def parse_size(text: str) -> int:
+    """Bytes of ``500MB`` or ``1GB`` (powers of 1000). Raises ValueError."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)B?", text.strip().upper())
     if not match:
         raise ValueError("write a size such as 500MB or 1GB")
@@ -240,7 +241,7 @@ SETTINGS = (
     Setting(
         "disk_reserve",
         "1GB",
-        _parse_size,
+        parse_size,
         "Below this much free disk, request bodies are no longer kept.",
     ),
     Setting(

@@ -268,8 +268,9 @@ def set_aside(root: Path, path: Path) -> Path:
     folder = root / UNREADABLE
     folder.mkdir(mode=0o700, exist_ok=True)
     target = folder / path.name
-    path.rename(target)
-    return target
+    if target.exists():
+        target = folder / f"{path.name}.{clock.new_id()}"
+    return path.rename(target)
 
 
 def count_unreadable(root: Path) -> int:

@@ -41,6 +41,11 @@ def trace_path(data_dir: Path, organization_id: str) -> Path:
     return data_dir / "traces" / organization_id / "traces.db"
 
 
+def find_trace_files(data_dir: Path) -> list[Path]:
+    """The databases of every organisation that has recorded anything."""
+    return sorted(data_dir.glob("traces/*/traces.db"))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Prepared:
     entry: UsageLogEntry
@@ -115,6 +120,10 @@ class TraceDatabase:
                 (key,),
             ).fetchone()
             return None if row is None else bodies.read_bodies(self.connection, row[0])
+
+    def count_entries(self) -> int:
+        count: int = self.connection.execute("select count(*) from usage").fetchone()[0]
+        return count
 
     def verify(self) -> Iterator[verify.Problem]:
         """See ``store.verify``."""

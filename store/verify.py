@@ -33,17 +33,26 @@ class _Noted:
 
 
 def verify(connection: sqlite3.Connection) -> Iterator[Problem]:
-    """Problems as they are found; none means that all is well. Raises sqlite3.Error when the
-    database cannot even be read."""
-    yield from _check_database(connection)
-    yield from _check_segments(connection)
-    yield from _check_entries(connection)
+    """Problems as they are found; none means that all is well.
+
+    A damaged page is a problem that is found. Raises sqlite3.OperationalError for what says nothing
+    of the data, such as a lock."""
+    for check in (_check_pages, _check_references, _check_segments, _check_entries):
+        try:
+            yield from check(connection)
+        except sqlite3.OperationalError:
+            raise
+        except sqlite3.DatabaseError as error:  # SQLite gave up on this check; try the others
+            yield Problem(entry_id=None, message=str(error))
 
 
-def _check_database(connection: sqlite3.Connection) -> Iterator[Problem]:
+def _check_pages(connection: sqlite3.Connection) -> Iterator[Problem]:
     for (message,) in connection.execute("PRAGMA integrity_check").fetchall():
         if message != "ok":
             yield Problem(entry_id=None, message=message)
+
+
+def _check_references(connection: sqlite3.Connection) -> Iterator[Problem]:
     for table, key, parent, _ in connection.execute("PRAGMA foreign_key_check").fetchall():
         yield Problem(entry_id=None, message=f"{table} {key} belongs to no row of {parent}")
 
@@ -70,10 +79,18 @@ def _check_entries(connection: sqlite3.Connection) -> Iterator[Problem]:
         "select id from usage where id > ? order by id limit ?", (last_id, _PAGE)
     ).fetchall():
         for (usage_id,) in rows:
-            with snapshot(connection):
-                problems = list(_check_entry(connection, usage_id))
-            yield from problems
+            yield from _check_whole_entry(connection, usage_id)
         last_id = rows[-1][0]
+
+
+def _check_whole_entry(connection: sqlite3.Connection, usage_id: int) -> list[Problem]:
+    try:
+        with snapshot(connection):
+            return list(_check_entry(connection, usage_id))
+    except sqlite3.OperationalError:
+        raise
+    except sqlite3.DatabaseError as error:  # a page of this one; others may be whole
+        return [Problem(entry_id=None, message=f"entry {usage_id} cannot be read: {error}")]
 
 
 def _check_entry(connection: sqlite3.Connection, usage_id: int) -> Iterator[Problem]:

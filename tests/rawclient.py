@@ -86,6 +86,7 @@ class RawClient:
     def __init__(self, address: tuple[str, int], *, timeout_s: float = TIMEOUT_S) -> None:
         self.socket = socket.create_connection(address, timeout=timeout_s)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._timeout_s = timeout_s
         self._buffer = b""
 
     def __enter__(self) -> Self:
@@ -177,6 +178,16 @@ class RawClient:
         rest = self._buffer + b"".join(self._iter_until_close())
         self._buffer = b""
         return rest
+
+    def arrived(self) -> bytes:
+        """What lies here unread, without waiting for more and without taking it."""
+        self.socket.setblocking(False)
+        try:
+            return self._buffer + self.socket.recv(1 << 16, socket.MSG_PEEK)
+        except BlockingIOError:
+            return self._buffer
+        finally:
+            self.socket.settimeout(self._timeout_s)
 
     def is_closed_by_peer(self) -> bool:
         """Wait for the peer's end of the connection; False when it sends something instead."""

@@ -216,6 +216,19 @@ def test_a_refusing_address_refuses() -> None:
             RawClient((address.hostname, address.port))
 
 
+def test_an_upstream_can_refuse_for_a_while_and_keeps_what_is_connected(
+    upstream: Upstream, client: RawClient
+) -> None:
+    client.exchange(post())
+    upstream.refuse()
+    with pytest.raises(ConnectionRefusedError):
+        RawClient(("127.0.0.1", upstream.port))
+    assert client.exchange(post()).status == 200
+    upstream.accept()
+    with RawClient(("127.0.0.1", upstream.port)) as another:
+        assert another.exchange(post()).status == 200
+
+
 def test_the_events_of_a_message_have_the_form_of_the_api() -> None:
     events = message_events(["a"])
     assert events[0].startswith(b'event: message_start\ndata: {"type":"message_start","message":')

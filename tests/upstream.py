@@ -20,7 +20,7 @@ import struct
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -448,6 +448,7 @@ class Upstream:
         self._tls = tls
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
+        self._server: asyncio.Server | None = None
         self._ready = threading.Event()
         self._stopping = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name="upstream", daemon=True)
@@ -502,14 +503,33 @@ class Upstream:
         finally:
             self._loop.close()
 
-    async def _main(self) -> None:
-        server = await self._loop.create_server(
-            lambda: _Protocol(self._accept), "127.0.0.1", 0, ssl=self._tls, backlog=1024
+    def refuse(self) -> None:
+        """Stop listening: new connections are refused, those that are there go on."""
+        self._in_loop(self._stop_listening())
+
+    def accept(self) -> None:
+        """Listen again, on the same port."""
+        self._in_loop(self._start_listening())
+
+    def _in_loop(self, work: Coroutine[None, None, None]) -> None:
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE_S)
+
+    async def _start_listening(self) -> None:
+        self._server = await self._loop.create_server(
+            lambda: _Protocol(self._accept), "127.0.0.1", self.port, ssl=self._tls, backlog=1024
         )
-        self.port = server.sockets[0].getsockname()[1]
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def _stop_listening(self) -> None:
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+
+    async def _main(self) -> None:
+        await self._start_listening()
         self._ready.set()
         await self._stopping.wait()
-        server.close()
+        await self._stop_listening()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()

@@ -42,7 +42,7 @@ REQUEST_HEADERS: Headers = (
 )
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
-_ADDRESS = re.compile(r"^export ANTHROPIC_BASE_URL=(http://\S+)/proxy/default\s*$", re.MULTILINE)
+_ADDRESS = re.compile(r"^\s*export ANTHROPIC_BASE_URL=(http://\S+)/proxy/default\s*$", re.MULTILINE)
 _MODULES: Mapping[Child, str] = {"proxy": "addon", "recorder": "recorder", "web": "manage.server"}
 
 
@@ -166,7 +166,7 @@ class Service:
         for child in children:
             with suppress(psutil.NoSuchProcess):
                 child.kill()
-        psutil.wait_procs(children, STOP_S)
+        self.wait_until(lambda: all(map(is_over, children)), "the end of its children")
         for output in self._outputs:
             output.close()
         self._process = None
@@ -242,8 +242,8 @@ class Service:
 
     # --- what it recorded ---
 
-    def rows(self) -> list[Row]:
-        """The entries of the only organisation, in order of insertion."""
+    def rows(self, slug: str = "%") -> list[Row]:
+        """The entries of the only organisation, in order of insertion; of one endpoint if asked."""
         paths = list(self.data_dir.glob("traces/*/traces.db"))
         assert len(paths) <= 1, f"more than one organisation: {paths}"
         if not paths:
@@ -251,7 +251,9 @@ class Service:
         with closing(sqlite3.connect(f"file:{paths[0]}?mode=ro", uri=True, timeout=5)) as database:
             database.row_factory = sqlite3.Row
             try:
-                found = database.execute("select * from usage_log order by id").fetchall()
+                found = database.execute(
+                    "select * from usage_log where slug like ? order by id", (slug,)
+                ).fetchall()
             except sqlite3.OperationalError as error:
                 if "no such table" in str(error):
                     return []
@@ -277,10 +279,10 @@ class Service:
             lambda: f"an empty spool, not {self.spool_files()}",
         )
 
-    def settled_rows(self) -> list[Row]:
+    def settled_rows(self, slug: str = "%") -> list[Row]:
         """The entries when all that happened so far has become one."""
         self.wait_spool_empty()
-        return self.rows()
+        return self.rows(slug)
 
     def spool_files(self) -> list[str]:
         spool = self.data_dir / "spool"
@@ -356,13 +358,21 @@ class Endpoint:
 
     def rows(self) -> list[Row]:
         """The entries of this endpoint, when all that happened has become one."""
-        return [row for row in self.service.settled_rows() if row["slug"] == self.slug]
+        return self.service.settled_rows(self.slug)
 
     def row(self) -> Row:
         """The only entry of this endpoint."""
         found = self.rows()
         assert len(found) == 1, f"{len(found)} entries: {found}"
         return found[0]
+
+
+def is_over(process: psutil.Process) -> bool:
+    """Has it ended, whether or not somebody has fetched its exit code?"""
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 def body_bytes(stored: str | bytes | None) -> bytes | None:

@@ -5,16 +5,14 @@ import json
 import random
 import socket
 import ssl
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
-import brotli
 import psutil
 import pytest
 import trustme
-import zstandard
+from mitmproxy.net import encoding
 
 from tests.live.conftest import EndpointFactory, ServiceFactory
 from tests.live.service import API_KEY, REQUEST_HEADERS, Endpoint, Service, body_bytes
@@ -170,19 +168,12 @@ def test_a_gzipped_request_arrives_as_it_is_and_is_logged_readable(live: Endpoin
     assert body_bytes(live.row()["request_body"]) == plain
 
 
-@pytest.mark.parametrize(
-    ("coding", "encode"),
-    [
-        ("gzip", gzip.compress),
-        ("deflate", zlib.compress),
-        ("br", brotli.compress),
-        ("zstd", zstandard.ZstdCompressor().compress),
-    ],
-)
+@pytest.mark.parametrize("coding", ["gzip", "deflate", "br", "zstd"])
 def test_an_encoded_answer_passes_as_it_is_and_is_logged_decoded(
-    endpoint: Endpoint, coding: str, encode: Callable[[bytes], bytes]
+    endpoint: Endpoint, coding: str
 ) -> None:
-    packed = encode(STREAM)
+    packed = encoding.encode(STREAM, coding)
+    assert isinstance(packed, bytes)
     headers = [("content-type", "text/event-stream"), ("content-encoding", coding)]
     endpoint.upstream.enqueue(sse([packed[:50], packed[50:]], headers))
     response = endpoint.send()
@@ -223,9 +214,7 @@ def test_an_idle_upstream_connection_that_closed_is_opened_again(live: Endpoint)
         assert live.upstream.requests[0].answered.wait(5)
         barrier(live.service)
         assert client.exchange(live.message()).body == message_json()
-    assert [seen.connection for seen in live.upstream.requests][0] != (
-        live.upstream.requests[1].connection
-    )
+    assert len({seen.connection for seen in live.upstream.requests}) == 2
 
 
 def test_an_expected_continue_is_given_and_the_body_arrives(live: Endpoint) -> None:
@@ -805,8 +794,7 @@ def impatient_endpoint(
 ) -> Endpoint:
     service, upstream = impatient
     upstream.reset()
-    slug = f"impatient-{request.node.name.split('[')[0].replace('_', '-')}-{request.param}"[-60:]
-    slug = slug.strip("-")
+    slug = f"impatient-{len(service.rows())}-{request.param}"
     service.create_endpoint(slug, request.param)
     return Endpoint(service, upstream, slug)
 
@@ -869,16 +857,9 @@ def test_buffered_nothing_arrives_before_the_upstream_has_ended(buffered: Endpoi
         gate.wait_reached()
         _wait_spooled(buffered.service, b"content_block_stop")
         barrier(buffered.service)
-        client.socket.setblocking(False)
-        try:
-            early = client.socket.recv(1 << 16)
-        except BlockingIOError:
-            early = b""
-        client.socket.settimeout(15)
-        assert b"event:" not in early
+        assert b"event:" not in client.arrived()
         gate.open()
-        rest = client.read_response() if not early else None
-    assert rest is None or rest.body == STREAM
+        assert client.read_response().body == STREAM
     row = buffered.row()
     assert (body_bytes(row["response_body"]), row["outcome"]) == (STREAM, "complete")
 
@@ -895,13 +876,13 @@ def test_an_endpoint_that_keeps_metadata_only_stores_no_body(
     make_endpoint: EndpointFactory,
 ) -> None:
     endpoint = make_endpoint("live", metadata_only=True)
-    secret_question, secret_answer = b"what-is-nobodys-business", "neither-is-this"
-    endpoint.upstream.enqueue(sse(message_events([secret_answer])))
-    endpoint.send(endpoint.message(json.dumps({"q": secret_question.decode()}).encode()))
+    question, reply = "what-is-nobodys-business", "neither-is-this"
+    endpoint.upstream.enqueue(sse(message_events([reply])))
+    endpoint.send(endpoint.message(json.dumps({"q": question}).encode()))
     row = endpoint.row()
     assert (row["request_body"], row["response_body"]) == (None, None)
     assert (row["input_tokens"], row["output_tokens"]) == (11, 7)
-    assert _files_with(endpoint.service, secret_question, secret_answer.encode()) == []
+    assert _files_with(endpoint.service, question.encode(), reply.encode()) == []
 
 
 # --- clients that leave -------------------------------------------------------------------------

@@ -73,6 +73,14 @@ def test_no_bytes_make_it_raise(data):
     looks_like_sse(data)
 
 
+@given(st.lists(st.sampled_from([b"", b"data: 1", b"data: 2", b"event: 1", b": 2", b"3"])))
+def test_passing_over_a_block_is_the_same_as_reading_it_and_throwing_it_away(lines):
+    stream = b"\n".join(lines)
+    blocks = [block for block in stream.split(b"\n\n") if b"1" in block or b"2" in block]
+    expected = [event for block in blocks for event in parse_events(block)]
+    assert list(parse_events(stream, (b"1", b"2"))) == expected
+
+
 @pytest.mark.parametrize(
     ("body", "answer"),
     [

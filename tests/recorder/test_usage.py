@@ -1,5 +1,4 @@
 import json
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -322,8 +321,10 @@ json_values = st.recursive(
         st.lists(inner, max_size=3)
         | st.dictionaries(
             st.sampled_from(
-                ["type", "usage", "message", "model", "delta", "error", "iterations", "to"]
-                + ["input_tokens", "cache_creation", "server_tool_use", "content_block"]
+                (
+                    *("type", "usage", "message", "model", "delta", "error", "iterations", "to"),
+                    *("input_tokens", "cache_creation", "server_tool_use", "content_block"),
+                )
             ),
             inner,
             max_size=4,
@@ -351,9 +352,3 @@ def test_no_json_makes_it_raise(value, kind):
     body = json.dumps(document).encode()
     read(body, JSON)
     read(b"event: message_\ndata: " + body + b"\n\n")
-
-
-def find_recordings() -> list[Path]:
-    from tests.recorder.test_record import RECORDED
-
-    return sorted(RECORDED.glob("*.expected.json")) if RECORDED else []

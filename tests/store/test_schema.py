@@ -14,13 +14,38 @@ from store.entry import CostItem
 from store.rollup import HourKey, HourSums
 from store.traces import SCALARS
 
-CONTRACT = """
-id entry_id created_at proxy_endpoint_id slug model input_tokens output_tokens
-cache_creation_input_tokens cache_read_input_tokens cost_cents duration_ms status_code request_body
-response_body streamed outcome usage_source ttfb_ms proxy_overhead_ms request_model
-upstream_request_id session_id agent_id client service_tier request_bytes response_bytes error_type
-credential_hmac
-""".split()
+CONTRACT = [
+    "id",
+    "entry_id",
+    "created_at",
+    "proxy_endpoint_id",
+    "slug",
+    "model",
+    "input_tokens",
+    "output_tokens",
+    "cache_creation_input_tokens",
+    "cache_read_input_tokens",
+    "cost_cents",
+    "duration_ms",
+    "status_code",
+    "request_body",
+    "response_body",
+    "streamed",
+    "outcome",
+    "usage_source",
+    "ttfb_ms",
+    "proxy_overhead_ms",
+    "request_model",
+    "upstream_request_id",
+    "session_id",
+    "agent_id",
+    "client",
+    "service_tier",
+    "request_bytes",
+    "response_bytes",
+    "error_type",
+    "credential_hmac",
+]
 
 
 @pytest.fixture
@@ -170,9 +195,14 @@ def test_processes_that_make_the_same_database_at_once_all_succeed(tmp_path):
             assert len(applied) == len(set(applied))
 
 
-def test_an_exception_rolls_a_transaction_back(connection):
-    with pytest.raises(ZeroDivisionError), schema.immediate(connection):
+def insert_and_fail(connection: sqlite3.Connection) -> None:
+    with schema.immediate(connection):
         connection.execute("insert into loose_pieces values (1)")
-        _ = 1 / 0
+        raise ZeroDivisionError
+
+
+def test_an_exception_rolls_a_transaction_back(connection):
+    with pytest.raises(ZeroDivisionError):
+        insert_and_fail(connection)
     assert connection.execute("select count(*) from loose_pieces").fetchone() == (0,)
     assert not connection.in_transaction

@@ -10,7 +10,24 @@ from typing import Any
 from store import clock
 from store.entry import CostItem, UsageLogEntry
 
-_WORDS = "return self value for if not in import path read write line test model call index".split()
+_WORDS = [
+    "return",
+    "self",
+    "value",
+    "for",
+    "if",
+    "not",
+    "in",
+    "import",
+    "path",
+    "read",
+    "write",
+    "line",
+    "test",
+    "model",
+    "call",
+    "index",
+]
 _numbers = count(1)
 
 

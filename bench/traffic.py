@@ -1,0 +1,144 @@
+"""Request bodies, each a function of its kind and its index alone, so that every proxy that is
+compared gets the same ones in the same order.
+
+``agent`` bodies are what coding agents send: a fixed system prompt and tools, and a conversation
+that repeats and grows with every turn while the cache markers move along. Call ``i`` is the next
+turn of session ``i % SESSIONS``; a session starts near 250 KB and gains some 2.2 KB a turn.
+``unique`` bodies have the same shape and size, but every message differs from every one sent before:
+nobody sends that, and nothing can be kept only once.
+"""
+
+import json
+import os
+import random
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+type Kind = Literal["small", "agent", "unique"]
+
+SESSIONS = 64
+SESSION_START_BYTES = 255_000
+TURN_BYTES = 2_000
+UNIQUE_MESSAGES = 130
+SALT = b"@@@@@@@@"
+MARKER = b',"cache_control":{"type":"ephemeral"}'
+
+
+def make_body(kind: Kind, index: int) -> bytes:
+    if kind == "agent":
+        return _session(index % SESSIONS).body(index // SESSIONS)
+    template = _small_template() if kind == "small" else _unique_template()
+    return template.replace(SALT, b"%08d" % index)
+
+
+class Session:
+    """One agent's conversation. Messages are made when first needed and kept as bytes, because the
+    client must not cost more than what it loads."""
+
+    def __init__(self, seed: int) -> None:
+        self._rng = random.Random(seed)  # noqa: S311 - the same traffic on every run
+        self._head = _head(stream=True)
+        self._messages: list[bytes] = []
+        self._first_turn = 0
+        size = len(self._head)
+        while size < SESSION_START_BYTES:
+            self._add_turn()
+            self._first_turn += 1
+            size += len(self._messages[-1]) + len(self._messages[-2])
+
+    def body(self, turn: int) -> bytes:
+        """The request of a turn: all that was said, and the user's last message."""
+        last = 2 * (self._first_turn + turn)
+        while len(self._messages) <= last:
+            self._add_turn()
+        sent = self._messages[: last + 1]
+        for place in (-1, -3):
+            sent[place] = sent[place].removesuffix(b"}]}") + MARKER + b"}]}"
+        return b"".join((self._head, b",".join(sent), b"]}"))
+
+    def _add_turn(self) -> None:
+        number = len(self._messages)
+        result = _quote(_text(self._rng, self._rng.randrange(TURN_BYTES // 2, 2 * TURN_BYTES)))
+        self._messages += (
+            b'{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_%d","content":%b}]}'
+            % (number, result),
+            b'{"role":"assistant","content":[{"type":"text","text":%b},'
+            b'{"type":"tool_use","id":"toolu_%d","name":"tool_1","input":{"path":%b}}]}'
+            % (_quote(_text(self._rng, 300)), number + 2, _quote(_text(self._rng, 60))),
+        )
+
+
+@cache
+def _session(number: int) -> Session:
+    return Session(number)
+
+
+@cache
+def _small_template() -> bytes:
+    rng = random.Random(0)  # noqa: S311
+    return b"".join(
+        (
+            b'{"model":"claude-sonnet-4-5","max_tokens":1024,"system":',
+            _quote(_text(rng, 900)),
+            b',"messages":[{"role":"user","content":',
+            _quote(SALT.decode() + " " + _text(rng, 900)),
+            b"}]}",
+        )
+    )
+
+
+@cache
+def _unique_template() -> bytes:
+    rng = random.Random(1)  # noqa: S311
+    messages = (
+        b'{"role":"%b","content":[{"type":"text","text":%b}]}'
+        % (role, _quote(f"{SALT.decode()} {_text(rng, TURN_BYTES)}"))
+        for _ in range(UNIQUE_MESSAGES // 2)
+        for role in (b"user", b"assistant")
+    )
+    tools_and_system = _head(stream=True).replace(b"cache_", SALT + b"cache_")
+    return b"".join((tools_and_system, b",".join(messages), b"]}"))
+
+
+@cache
+def _head(*, stream: bool) -> bytes:
+    rng = random.Random(2)  # noqa: S311
+    tools = [
+        {
+            "name": f"tool_{number}",
+            "description": _text(rng, 2_000),
+            "input_schema": {"type": "object", "properties": {"path": {"type": "string"}}},
+        }
+        for number in range(16)
+    ]
+    return b"".join(
+        (
+            b'{"model":"claude-sonnet-4-5","max_tokens":32000,"stream":%b,'
+            % (b"true" if stream else b"false"),
+            b'"system":[{"type":"text","text":',
+            _quote(_text(rng, 18_000)),
+            MARKER,
+            b'}],"tools":',
+            json.dumps(tools, separators=(",", ":")).encode(),
+            b',"messages":[',
+        )
+    )
+
+
+def _quote(text: str) -> bytes:
+    return json.dumps(text).encode()
+
+
+def _text(rng: random.Random, length: int) -> str:
+    source = _source()
+    start = rng.randrange(len(source) - length)
+    return source[start : start + length]
+
+
+@cache
+def _source() -> str:
+    """Real text to cut from: the standard library."""
+    folder = Path(os.__file__).parent
+    texts = (path.read_text(errors="ignore") for path in sorted(folder.glob("*.py")))
+    return "".join(texts).encode("ascii", "ignore").decode()

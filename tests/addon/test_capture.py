@@ -1,0 +1,167 @@
+import errno
+import os
+
+import pytest
+
+from addon.capture import Spooler
+from store import spool
+from store.spool import Ending, RequestHead, ResponseHead
+
+
+def make_head(entry_id="0001", **changes):
+    return RequestHead(
+        **{
+            "entry_id": entry_id,
+            "created_at": "2026-01-02T03:04:05.678Z",
+            "organization_id": "org",
+            "proxy_endpoint_id": "endpoint",
+            "slug": "default",
+            "metadata_only": False,
+            "request_bytes": 2,
+            "request_body": "whole",
+        }
+        | changes
+    )
+
+
+@pytest.fixture
+def spooler(tmp_path):
+    spooler = Spooler(tmp_path / "spool", disk_reserve=0)
+    spooler.start()
+    yield spooler
+    spooler.close()
+
+
+def read_all(root):
+    return [spool.read_exchange(waiting.path) for waiting in spool.find_waiting(root)]
+
+
+def fail_with(monkeypatch, number):
+    def writev(_fd, _parts):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("store.spool.os.writev", writev)
+
+
+def test_an_exchange_is_kept_in_the_order_it_happened(spooler, tmp_path):
+    capture = spooler.open(make_head(), b"{}")
+    capture.response_head(ResponseHead(status_code=200), 1.5)
+    capture.chunk(b"ab", 2.0)
+    capture.chunk(b"cd", 3.0)
+    assert read_all(tmp_path / "spool") == []
+    capture.finish(Ending(outcome="complete", response_bytes=4), 3.0)
+    (exchange,) = read_all(tmp_path / "spool")
+    assert (exchange.request_body, exchange.response_body) == (b"{}", b"abcd")
+    assert (exchange.ttfb_ms, exchange.last_byte_ms) == (1.5, 3.0)
+    assert exchange.ending.outcome == "complete"
+
+
+def test_a_full_disk_costs_no_call_and_is_loud(spooler, monkeypatch, caplog):
+    fail_with(monkeypatch, errno.ENOSPC)
+    assert spooler.open(make_head("1"), b"{}") is None
+    assert spooler.open(make_head("2"), b"{}") is None
+    assert spooler.troubles.calls_not_kept == 2
+    assert "No space left" in (spooler.troubles.current or "")
+    assert caplog.text.count("IMPAIRED") == 1
+
+
+def test_logging_works_again_once_the_disk_does(spooler, monkeypatch, caplog):
+    with monkeypatch.context() as broken:
+        fail_with(broken, errno.EIO)
+        spooler.open(make_head("1"), b"{}")
+    assert spooler.open(make_head("2"), b"{}") is not None
+    assert spooler.troubles.current is None
+    assert "works again" in caplog.text
+
+
+def test_a_response_that_does_not_fit_leaves_the_entry_and_says_so(spooler, tmp_path, monkeypatch):
+    capture = spooler.open(make_head(), b"{}")
+    capture.response_head(ResponseHead(status_code=200), 1.0)
+    capture.chunk(b"first", 1.0)
+    with monkeypatch.context() as broken:
+        fail_with(broken, errno.ENOSPC)
+        capture.chunk(b"lost", 2.0)
+    capture.chunk(b"after the hole", 3.0)
+    capture.finish(Ending(outcome="complete", response_bytes=23), 3.0)
+    (exchange,) = read_all(tmp_path / "spool")
+    assert exchange.response_body == b"first"
+    assert exchange.ending.response_lost
+    assert spooler.troubles.responses_not_kept == 1
+
+
+def test_an_ending_that_does_not_fit_still_hands_the_file_over(spooler, tmp_path, monkeypatch):
+    capture = spooler.open(make_head(), b"{}")
+    capture.chunk(b"text", 1.0)
+    with monkeypatch.context() as broken:
+        fail_with(broken, errno.ENOSPC)
+        capture.finish(Ending(outcome="complete"), 2.0)
+    (exchange,) = read_all(tmp_path / "spool")
+    assert exchange.response_body == b"text"
+
+
+def test_a_torn_write_is_cut_off_again(spooler, tmp_path, monkeypatch):
+    capture = spooler.open(make_head(), b"{}")
+    real = os.writev
+    with monkeypatch.context() as broken:
+        broken.setattr("store.spool.os.writev", lambda fd, parts: real(fd, [b"".join(parts)[:7]]))
+        capture.chunk(b"torn", 1.0)
+    capture.finish(Ending(outcome="complete"), 2.0)
+    (exchange,) = read_all(tmp_path / "spool")
+    assert exchange.response_body == b""
+    assert exchange.ending.outcome == "complete"
+
+
+def test_below_the_disk_reserve_request_bodies_are_not_kept(tmp_path, caplog):
+    spooler = Spooler(tmp_path / "spool", disk_reserve=10**18)
+    spooler.start()
+    capture = spooler.open(make_head(), b"{}")
+    assert capture is not None
+    capture.finish(Ending(outcome="complete"), 1.0)
+    (exchange,) = read_all(tmp_path / "spool")
+    assert exchange.request_body is None
+    assert exchange.head.request_bytes == 2
+    assert spooler.troubles.request_bodies_not_kept == 1
+    assert "below the reserve" in (spooler.troubles.current or "")
+    assert "IMPAIRED" in caplog.text
+    spooler.close()
+
+
+def test_a_spool_folder_that_was_removed_is_made_again(spooler, tmp_path):
+    for path in (tmp_path / "spool").rglob("lock"):
+        path.unlink()
+        path.parent.rmdir()
+    capture = spooler.open(make_head(), b"{}")
+    capture.finish(Ending(outcome="complete"), 1.0)
+    assert len(read_all(tmp_path / "spool")) == 1
+
+
+def test_a_discarded_exchange_leaves_nothing(spooler, tmp_path):
+    spooler.open(make_head(), b"{}").discard()
+    assert [path.name for path in (tmp_path / "spool").rglob("*") if path.is_file()] == ["lock"]
+
+
+def test_rejections_are_summed_and_flushed_once(spooler, tmp_path):
+    for _ in range(3):
+        spooler.count_rejection("org", "endpoint", "default", "messages")
+    spooler.flush_rejections()
+    spooler.flush_rejections()
+    (waiting,) = spool.find_waiting(tmp_path / "spool")
+    assert waiting.owner == spool.REJECTIONS
+    (rejection,) = spool.read_rejections(waiting.path)
+    assert (rejection.slug, rejection.bucket, rejection.count) == ("default", "messages", 3)
+
+
+def test_rejections_that_cannot_be_written_are_kept_for_the_next_flush(
+    spooler, tmp_path, monkeypatch
+):
+    spooler.count_rejection("org", "endpoint", "default", "messages")
+
+    def write_bytes(_path, _data):
+        raise OSError(errno.ENOSPC, "full")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("pathlib.Path.write_bytes", write_bytes)
+        spooler.flush_rejections()
+    assert list(spool.find_waiting(tmp_path / "spool")) == []
+    spooler.flush_rejections()
+    assert len(list(spool.find_waiting(tmp_path / "spool"))) == 1

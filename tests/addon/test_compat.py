@@ -1,0 +1,180 @@
+"""The contract with mitmproxy's core: what each patch mends is still broken there, and is mended.
+
+When one of the ``still`` tests fails, mitmproxy has changed: see whether the patch can go."""
+
+import socket
+
+import pytest
+from h11._readers import ChunkedReader, ContentLengthReader, Http10Reader
+from h11._receivebuffer import ReceiveBuffer
+from mitmproxy import http, options
+from mitmproxy.connection import Client, Server
+from mitmproxy.proxy import context, events, mode_servers
+from mitmproxy.proxy.layers.http import _events, _http1
+from mitmproxy.proxy.layers.http._base import ReceiveHttp
+from mitmproxy.test import taddons, tflow
+
+from addon import compat
+
+EARLY_HINTS = b"HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n"
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
+
+
+@pytest.fixture
+def unpatched(monkeypatch):
+    monkeypatch.setattr(_http1.Http1Client, "read_headers", compat._original_read_headers)
+    monkeypatch.setattr(_http1, "make_body_reader", compat._original_make_body_reader)
+
+
+@pytest.fixture
+def patched(unpatched, monkeypatch):
+    monkeypatch.setattr(_http1, "make_error_response", _http1.make_error_response)
+    compat.patch_core()
+
+
+@pytest.fixture
+def upstream_layer():
+    """An HTTP/1 layer that has sent a request upstream and waits for the answer."""
+    client = Client(peername=("127.0.0.1", 1), sockname=("127.0.0.1", 2), timestamp_start=0)
+    here = context.Context(client, options.Options())
+    here.server = Server(address=("127.0.0.1", 3))
+    layer = _http1.Http1Client(here)
+    list(layer.handle_event(events.Start()))
+    layer.stream_id, layer.request = 1, http.Request.make("POST", "http://127.0.0.1:3/")
+    return layer
+
+
+def receive(layer, data):
+    """Feed bytes from upstream; give the HTTP events that came of it."""
+    commands = layer.handle_event(events.DataReceived(layer.conn, data))
+    return [command.event for command in commands if isinstance(command, ReceiveHttp)]
+
+
+def statuses(received):
+    return [e.response.status_code for e in received if isinstance(e, _events.ResponseHeaders)]
+
+
+@pytest.mark.usefixtures("unpatched")
+def test_the_core_still_takes_an_interim_response_for_the_answer(upstream_layer):
+    assert statuses(receive(upstream_layer, EARLY_HINTS)) == [103]
+
+
+@pytest.mark.usefixtures("patched")
+@pytest.mark.parametrize("interim", [CONTINUE, EARLY_HINTS, CONTINUE + EARLY_HINTS])
+def test_interim_responses_are_swallowed(upstream_layer, interim):
+    assert statuses(receive(upstream_layer, interim + ANSWER)) == [200]
+
+
+@pytest.mark.usefixtures("patched")
+def test_interim_responses_may_come_in_pieces(upstream_layer):
+    data = CONTINUE + EARLY_HINTS + ANSWER
+    received = [
+        event for i in range(len(data)) for event in receive(upstream_layer, data[i : i + 1])
+    ]
+    assert statuses(received) == [200]
+
+
+@pytest.mark.usefixtures("patched")
+def test_switching_protocols_is_not_taken_for_interim(upstream_layer):
+    received = receive(upstream_layer, b"HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\n\r\n")
+    assert statuses(received) == [101]
+
+
+TRAILERS = b"2\r\nhi\r\n0\r\nx-checksum: 1\r\n\r\n"
+
+
+def read_body(reader):
+    buffer = ReceiveBuffer()
+    buffer += TRAILERS
+    return [reader(buffer) for _ in range(2)]
+
+
+@pytest.mark.usefixtures("unpatched")
+def test_the_core_still_raises_on_trailers(upstream_layer):
+    assert type(_http1.make_body_reader(None)) is ChunkedReader
+    with pytest.raises(NotImplementedError, match="trailers"):
+        receive(upstream_layer, b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + TRAILERS)
+
+
+@pytest.mark.usefixtures("patched")
+def test_trailers_are_dropped(upstream_layer):
+    received = receive(
+        upstream_layer, b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + TRAILERS
+    )
+    data = [event.data for event in received if isinstance(event, _events.ResponseData)]
+    assert data == [b"hi"]
+    assert isinstance(received[-1], _events.ResponseEndOfMessage)
+
+
+@pytest.mark.usefixtures("patched")
+def test_other_body_readers_are_the_cores():
+    assert type(_http1.make_body_reader(3)) is ContentLengthReader
+    assert type(_http1.make_body_reader(-1)) is Http10Reader
+
+
+@pytest.mark.usefixtures("patched")
+def test_errors_of_the_core_are_json_and_close_the_connection():
+    head, _, body = _http1.make_error_response(400, 'bad "header"').partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 ")
+    assert b"connection: close" in head
+    assert b"content-length: %d" % len(body) in head
+    assert body == (
+        b'{"type":"error","error":{"type":"invalid_request_error","message":"bad \\"header\\""}}'
+    )
+
+
+class Everything:
+    def __init__(self):
+        self.seen = []
+
+    def request(self, flow):
+        self.seen.append(("request", flow.id))
+
+    async def response(self, flow):
+        self.seen.append(("response", flow.id))
+
+
+class Failing:
+    def request(self, flow):
+        raise ValueError("a mistake")
+
+
+async def test_the_dispatch_table_calls_who_defines_a_hook_and_survives_their_mistakes(caplog):
+    everything, flow = Everything(), tflow.tflow(resp=True)
+    with taddons.context() as tctx:
+        tctx.master.addons = compat.DispatchTable(tctx.master)
+        tctx.master.addons.add(Failing())
+        await tctx.cycle(everything, flow)
+        tctx.master.addons.add(everything)
+        for hook in ("request", "response", "unknown"):
+            event = type("Hook", (), {"name": hook, "args": lambda self: [flow]})()
+            await tctx.master.addons.handle_lifecycle(event)
+    assert everything.seen[-2:] == [("request", flow.id), ("response", flow.id)]
+    assert "Addon error in request" in caplog.text
+
+
+class Watcher:
+    def __init__(self):
+        self.updated = 0
+
+    def update(self, flows):
+        self.updated += len(flows)
+
+
+async def test_the_update_hook_still_reaches_an_addon_that_wants_it():
+    watcher, flow = Watcher(), tflow.tflow()
+    with taddons.context() as tctx:
+        tctx.master.addons = compat.DispatchTable(tctx.master)
+        tctx.master.addons.add(watcher)
+        event = type("Hook", (), {"name": "request", "args": lambda self: [flow]})()
+        await tctx.master.addons.handle_lifecycle(event)
+    assert watcher.updated == 1
+
+
+def test_the_reverse_proxy_can_be_made_to_serve_a_bound_socket(monkeypatch):
+    original = mode_servers.ReverseInstance.listen
+    monkeypatch.setattr(mode_servers.ReverseInstance, "listen", original)
+    with socket.create_server(("127.0.0.1", 0)) as bound:
+        compat.listen_on(bound)
+        assert mode_servers.ReverseInstance.listen is not original

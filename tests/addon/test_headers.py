@@ -1,0 +1,89 @@
+import pytest
+
+from addon import headers
+from addon.headers import RequestFilter
+
+forwarded = RequestFilter("anthropic")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        b"anthropic-version", b"Anthropic-Beta", b"x-api-key", b"Authorization", b"user-agent",
+        b"accept", b"Accept-Language", b"accept-encoding", b"x-app", b"X-Stainless-Retry-Count",
+        b"x-sdk-version", b"x-claude-code-session-id", b"Content-Type", b"content-encoding",
+        b"content-length", b"transfer-encoding", b"host", b"idempotency-key", b"traceparent",
+        b"tracestate",
+    ],
+)  # fmt: skip
+def test_what_the_upstream_should_see_passes_unchanged(name):
+    field = (name, b" Value ")
+    assert forwarded((field,)) == (field,)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        b"Cookie", b"x-forwarded-for", b"X-Forwarded-Host", b"forwarded", b"connection",
+        b"keep-alive", b"te", b"trailer", b"upgrade", b"proxy-authorization", b"x-real-ip",
+        b"x-foo", b"x-taximeter-client", b"sec-fetch-mode", b"origin",
+    ],
+)  # fmt: skip
+def test_the_rest_stays_here(name):
+    assert forwarded(((name, b"1"),)) == ()
+
+
+def test_order_case_and_duplicates_are_kept():
+    fields = ((b"X-App", b"1"), (b"anthropic-beta", b"a"), (b"Anthropic-Beta", b"b"))
+    assert forwarded(fields) == fields
+
+
+def test_an_operator_can_let_more_prefixes_through():
+    custom = RequestFilter("acme", ("x-team-",))
+    fields = ((b"X-Team-Name", b"1"), (b"acme-version", b"2"), (b"anthropic-version", b"3"))
+    assert custom(fields) == fields[:2]
+
+
+def test_an_extra_prefix_cannot_let_hop_by_hop_headers_or_cookies_through():
+    custom = RequestFilter("anthropic", ("c", "x-", "proxy-"))
+    fields = ((b"cookie", b"1"), (b"connection", b"2"), (b"x-forwarded-for", b"3"))
+    assert custom((*fields, (b"proxy-authorization", b"4"))) == ()
+
+
+def test_headers_that_the_client_declares_hop_by_hop_are_dropped():
+    assert forwarded(((b"Connection", b"close, Content-X"), (b"content-x", b"1"))) == ()
+
+
+def test_framing_and_credentials_cannot_be_declared_away():
+    fields = ((b"content-length", b"2"), (b"x-api-key", b"k"))
+    nominated = (b"connection", b"content-length, x-api-key")
+    assert forwarded((nominated, *fields)) == fields
+
+
+def test_a_response_passes_with_its_duplicates_but_without_what_is_between_hops():
+    fields = ((b"Set-Cookie", b"a"), (b"set-cookie", b"b"), (b"request-id", b"req"))
+    dropped = ((b"alt-svc", b"h3"), (b"Keep-Alive", b"timeout=5"), (b"trailer", b"x"))
+    assert headers.returned((*fields, *dropped)) == fields
+
+
+def test_the_web_process_gets_no_upstream_credential_and_no_forged_client():
+    fields = ((b"X-API-Key", b"secret"), (b"x-taximeter-client", b"forged"), (b"cookie", b"c"))
+    assert headers.for_web(fields, b"token 1.2.3.4") == (
+        (b"cookie", b"c"),
+        (b"x-taximeter-client", b"token 1.2.3.4"),
+    )
+
+
+def test_a_fingerprint_is_the_same_for_the_same_credential_however_it_is_sent():
+    key = b"k" * 32
+    by_header = headers.fingerprint(((b"X-Api-Key", b"sk-ant-1"),), key)
+    assert by_header == headers.fingerprint(((b"authorization", b"Bearer sk-ant-1"),), key)
+    assert by_header != headers.fingerprint(((b"x-api-key", b"sk-ant-2"),), key)
+    assert by_header != headers.fingerprint(((b"x-api-key", b"sk-ant-1"),), b"other" * 8)
+    assert by_header is not None
+    assert "sk-ant" not in by_header
+
+
+@pytest.mark.parametrize("fields", [(), ((b"x-api-key", b""),), ((b"authorization", b""),)])
+def test_without_a_credential_there_is_no_fingerprint(fields):
+    assert headers.fingerprint(fields, b"key") is None

@@ -1,0 +1,85 @@
+import pytest
+
+from addon.errors import Refusal
+from addon.routing import Destination, Route, find_route
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "route"),
+    [
+        ("POST", "/proxy/a/v1/messages", Route(Destination.MESSAGES, "a", "/v1/messages")),
+        (
+            "POST",
+            "/proxy/a/v1/messages?beta=true",
+            Route(Destination.MESSAGES, "a", "/v1/messages?beta=true"),
+        ),
+        ("POST", "/proxy/a/v1/messages?", Route(Destination.MESSAGES, "a", "/v1/messages?")),
+        ("POST", "/proxy/a-1//v1/messages", Route(Destination.MESSAGES, "a-1", "/v1/messages")),
+        (
+            "POST",
+            "/proxy/a/v1/messages/count_tokens",
+            Route(Destination.COUNT_TOKENS, "a", "/v1/messages/count_tokens"),
+        ),
+        ("GET", "/proxy/a/v1/messages", Route(Destination.OTHER, "a", "/v1/messages")),
+        ("GET", "/proxy/a/v1/models", Route(Destination.OTHER, "a", "/v1/models")),
+        (
+            "GET",
+            "/proxy/a/v1/models/claude%20x?limit=1000",
+            Route(Destination.OTHER, "a", "/v1/models/claude%20x?limit=1000"),
+        ),
+        ("DELETE", "/proxy/a/v1/files/file_1", Route(Destination.OTHER, "a", "/v1/files/file_1")),
+        ("HEAD", "/proxy/a", Route(Destination.PROBE, "a")),
+        ("HEAD", "/proxy/a/", Route(Destination.PROBE, "a")),
+        ("GET", "/livez", Route(Destination.LIVE)),
+        ("GET", "/healthz", Route(Destination.HEALTH)),
+        ("GET", "/", Route(Destination.WEB)),
+        ("GET", "/proxyfoo/a/v1/messages", Route(Destination.WEB)),
+        ("POST", "//proxy/a/v1/messages", Route(Destination.WEB)),
+        ("POST", "/x/../proxy/a/v1/messages", Route(Destination.WEB)),
+        ("OPTIONS", "*", Route(Destination.WEB)),
+    ],
+)
+def test_requests_go_where_they_belong(method, target, route):
+    assert find_route(method, target) == route
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "status"),
+    [
+        ("POST", "/proxy/a/v1/messages/", 404),
+        ("POST", "/proxy/a/v1", 404),
+        ("POST", "/proxy/a/v1/", 404),
+        ("POST", "/proxy/a/v2/messages", 404),
+        ("POST", "/proxy/a/api/hello", 404),
+        ("POST", "/proxy/a", 404),
+        ("GET", "/proxy/a", 404),
+        ("POST", "/proxy/A/v1/messages", 404),
+        ("POST", "/proxy/a--b/v1/messages", 404),
+        ("POST", "/proxy/-a/v1/messages", 404),
+        ("POST", f"/proxy/{'a' * 64}/v1/messages", 404),
+        ("POST", "/proxy//v1/messages", 404),
+        ("HEAD", "/proxy/A_B", 404),
+        ("POST", "/proxy/a///v1/messages", 404),
+        ("POST", "/proxy/a/v1//messages", 400),
+        ("POST", "/proxy/a/v1/./messages", 400),
+        ("POST", "/proxy/a/v1/../admin", 400),
+        ("POST", "/proxy/a/v1/%2e%2e/admin", 400),
+        ("POST", "/proxy/a/v1/%2E./admin", 400),
+        ("POST", "/proxy/a/v1/messages%2fbatches", 400),
+        ("POST", "/proxy/a/v1/messages%5Cbatches", 400),
+        ("POST", "/proxy/a/v1\\messages", 400),
+        ("POST", "/proxy/a/v1/messages#x", 400),
+        ("POST", "/proxy/a/v1/messages?x=1#y", 400),
+        ("POST", "/proxy/a/v1/mess%0aages", 400),
+        ("POST", "/proxy/a/v1/mess%ages", 400),
+        ("POST", "/proxy/a/v1/mess\udcffages", 404),
+        ("POST", "/proxy/a/v1/messages?q=\udcff", 400),
+        ("POST", "/proxy/a/v1/messages?a b", 400),
+        ("TRACE", "/proxy/a/v1/messages", 405),
+        ("OPTIONS", "/proxy/a/v1/messages", 405),
+    ],
+)
+def test_what_an_upstream_might_read_differently_is_refused(method, target, status):
+    refusal = find_route(method, target)
+    assert isinstance(refusal, Refusal)
+    assert refusal.status == status

@@ -1,0 +1,567 @@
+"""Whatever dies or stops, at whatever moment: no entry is lost, none is doubled, bodies are exact.
+
+Each call carries a number in its query, by which the upstream chooses its script, and in its body,
+by which its entry is found again.
+"""
+
+import gzip
+import json
+import random
+import select
+import signal
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import psutil
+import pytest
+
+from tests.live.conftest import ServiceFactory
+from tests.live.service import REQUEST_HEADERS, Child, Endpoint, Row, Service, body_bytes, is_over
+from tests.rawclient import Cut, RawClient, Response, request
+from tests.upstream import (
+    CLOSE,
+    RESET,
+    STALL,
+    Gate,
+    Script,
+    SeenRequest,
+    Upstream,
+    answer,
+    chunk,
+    chunked,
+    cut_sse,
+    error_json,
+    event,
+    head,
+    last_chunk,
+    message_events,
+    message_json,
+    sse,
+    wait_until,
+)
+
+
+def number_of(seen: SeenRequest) -> int:
+    return int(parse_qs(urlsplit(seen.target).query)["n"][0])
+
+
+def numbered(endpoint: Endpoint, number: int) -> bytes:
+    """The bytes of call number so and so."""
+    body = json.dumps({"n": number, "stream": True}).encode()
+    return endpoint.message(body, path=f"/v1/messages?n={number}")
+
+
+def rows_by_number(rows: Sequence[Row]) -> dict[int, Row]:
+    """The entries by the number of their call, which must all be different."""
+    numbers = Counter(_number_of_row(row) for row in rows)
+    assert [number for number, times in numbers.items() if times > 1] == []
+    return {_number_of_row(row): row for row in rows}
+
+
+def _number_of_row(row: Row) -> int:
+    number: int = json.loads(row["request_body"])["n"]
+    return number
+
+
+# --- streams that stand still in the middle -----------------------------------------------------
+
+
+@dataclass
+class Stream:
+    """A streamed call that stands at a gate, with the first half of its answer at the client."""
+
+    number: int
+    client: RawClient
+    gate: Gate
+    pieces: Iterator[bytes]
+
+    @property
+    def first(self) -> bytes:
+        return b"".join(_events(self.number)[:3])
+
+    @property
+    def whole(self) -> bytes:
+        return b"".join(_events(self.number))
+
+    def finish(self) -> None:
+        self.gate.open()
+        assert self.first + b"".join(self.pieces) == self.whole
+
+    def assert_cut(self) -> None:
+        with pytest.raises(Cut):
+            for _ in self.pieces:
+                pass
+
+
+def _events(number: int) -> list[bytes]:
+    return message_events([f"text of {number}", f" ends {number}"], output_tokens=number + 1)
+
+
+@pytest.fixture
+def open_streams() -> Iterator[Callable[..., list[Stream]]]:
+    """Opens so many streams at once and reads their first halves: `open_streams(endpoint, 50)`."""
+    with ExitStack() as stack:
+
+        def start(endpoint: Endpoint, count: int) -> list[Stream]:
+            gates = [Gate() for _ in range(count)]
+
+            def choose(seen: SeenRequest) -> Script:
+                events, gate = _events(number_of(seen)), gates[number_of(seen)]
+                return sse([*events[:3], gate, *events[3:]])
+
+            endpoint.upstream.choose = choose
+            clients = [stack.enter_context(endpoint.connect()) for _ in range(count)]
+            for number, client in enumerate(clients):
+                client.send(numbered(endpoint, number))
+            streams = []
+            for number, (client, gate) in enumerate(zip(clients, gates, strict=True)):
+                pieces = client.iter_body(client.read_response_head())
+                streams.append(Stream(number, client, gate, pieces))
+                received = b""
+                while len(received) < len(streams[-1].first):
+                    received += next(pieces)
+                assert received == streams[-1].first
+            return streams
+
+        yield start
+
+
+def assert_complete(row: Row, stream: Stream) -> None:
+    assert (row["outcome"], row["status_code"]) == ("complete", 200)
+    assert body_bytes(row["response_body"]) == stream.whole
+    assert row["output_tokens"] == stream.number + 1
+
+
+def assert_interrupted_by_restart(row: Row, stream: Stream) -> None:
+    """All that had come is there, and it says why there is no more."""
+    assert (row["outcome"], row["status_code"]) == ("proxy_restarted", 200)
+    assert body_bytes(row["response_body"]) == stream.first
+    assert (row["usage_source"], row["input_tokens"]) == ("partial", 11)
+
+
+# --- kill -9 ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def crash_upstream() -> Iterator[Upstream]:
+    with Upstream() as upstream:
+        yield upstream
+
+
+@pytest.fixture(scope="module")
+def crash_service(
+    crash_upstream: Upstream, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Service]:
+    with Service(tmp_path_factory.mktemp("crash"), crash_upstream.url) as service:
+        yield service
+
+
+@pytest.mark.parametrize(
+    "victims", [("proxy",), ("recorder",), ("proxy", "recorder"), ("web",)], ids="-".join
+)
+def test_kill_9_in_the_middle_of_50_streams_loses_and_doubles_nothing(
+    crash_service: Service,
+    crash_upstream: Upstream,
+    open_streams: Callable[..., list[Stream]],
+    victims: tuple[Child, ...],
+) -> None:
+    crash_upstream.reset()
+    endpoint = Endpoint(crash_service, crash_upstream, f"kill-{'-'.join(victims)}")
+    crash_service.create_endpoint(endpoint.slug)
+    streams = open_streams(endpoint, 50)
+    finished, open_still = streams[:20], streams[20:]
+    for stream in finished:
+        stream.finish()
+    killed = crash_service.kill9(*victims)
+    if "proxy" in victims:
+        for stream in open_still:
+            stream.assert_cut()
+    else:
+        for stream in open_still:
+            stream.finish()
+    crash_service.wait_restarted(killed)
+
+    rows = rows_by_number(endpoint.rows())
+    assert set(rows) == {number_of(seen) for seen in crash_upstream.requests} == set(range(50))
+    for stream in finished:
+        assert_complete(rows[stream.number], stream)
+    for stream in open_still:
+        check = assert_interrupted_by_restart if "proxy" in victims else assert_complete
+        check(rows[stream.number], stream)
+
+
+def test_kill_9_under_flowing_traffic_loses_and_doubles_nothing(
+    upstream: Upstream, service_factory: ServiceFactory
+) -> None:
+    endpoint = Endpoint(service_factory(upstream.url), upstream, "default")
+    upstream.choose = lambda seen: sse(_events(number_of(seen)))
+    whole: dict[int, bytes] = {}
+
+    def call(number: int) -> None:
+        with suppress(Cut, ConnectionError), endpoint.connect() as client:
+            response = client.exchange(numbered(endpoint, number))
+            if response.status == 200 and not response.cut:
+                whole[number] = response.body
+
+    kills: tuple[tuple[Child, ...], ...] = (("proxy",), ("recorder",), ("proxy", "recorder"))
+    with _Workers(call, range(250)):
+        for turn, victims in enumerate(kills, 1):
+            _wait_for_traffic(upstream, 50 * turn)
+            endpoint.service.wait_restarted(endpoint.service.kill9(*victims))
+
+    upstream.faults.clear()  # a killed proxy may leave half a request behind
+    rows = rows_by_number(endpoint.rows())
+    assert set(rows) == {number_of(seen) for seen in upstream.requests}
+    assert set(whole) <= set(rows)
+    for number, body in whole.items():
+        assert body_bytes(rows[number]["response_body"]) == body
+        assert rows[number]["outcome"] == "complete"
+    for number in set(rows) - set(whole):
+        stored = body_bytes(rows[number]["response_body"]) or b""
+        assert b"".join(_events(number)).startswith(stored)
+    assert endpoint.service.unreadable_files() == []
+
+
+def _wait_for_traffic(upstream: Upstream, count: int) -> None:
+    wait_until(lambda: len(upstream.requests) > count, f"{count} requests at the upstream")
+
+
+def test_kill_9_of_up_leaves_no_orphan_and_the_next_start_keeps_everything(
+    upstream: Upstream,
+    service_factory: ServiceFactory,
+    open_streams: Callable[..., list[Stream]],
+) -> None:
+    service = service_factory(upstream.url, DRAIN_SECONDS="1")
+    endpoint = Endpoint(service, upstream, "default")
+    streams = open_streams(endpoint, 10)
+    for stream in streams[:5]:
+        stream.finish()
+    children = [psutil.Process(pid) for pid in service.pids().values()]
+    assert len(children) == 3
+    service.signal(signal.SIGKILL)
+    service.wait()
+    wait_until(lambda: all(map(is_over, children)), "the end of the children")
+    for stream in streams[5:]:
+        stream.assert_cut()
+
+    service.start()
+    rows = rows_by_number(endpoint.rows())
+    assert set(rows) == set(range(10))
+    for stream in streams[:5]:
+        assert_complete(rows[stream.number], stream)
+    for stream in streams[5:]:
+        assert_interrupted_by_restart(rows[stream.number], stream)
+
+
+def test_a_second_up_on_the_same_data_is_refused_with_the_pid_of_the_first(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    with Service(tmp_path, upstream.url) as first:
+        second = Service(tmp_path, upstream.url)
+        try:
+            with pytest.raises(AssertionError, match=str(first.pid)):
+                second.start()
+        finally:
+            second.close()
+        assert first.health() == 200
+
+
+# --- an ordered stop ----------------------------------------------------------------------------
+
+
+def _refuses(service: Service) -> bool:
+    try:
+        service.connect().close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
+def assert_spool_empty(service: Service) -> None:
+    assert service.spool_files() == []
+    assert service.unreadable_files() == []
+
+
+def test_sigterm_lets_streams_in_flight_end_and_exits_0(
+    upstream: Upstream,
+    service_factory: ServiceFactory,
+    open_streams: Callable[..., list[Stream]],
+) -> None:
+    service = service_factory(upstream.url)
+    endpoint = Endpoint(service, upstream, "default")
+    with endpoint.connect() as idle, endpoint.connect() as waiting:
+        upstream.choose = lambda seen: answer(200, message_json())
+        idle.exchange(numbered(endpoint, 100))
+        not_yet = Gate()
+        upstream.choose = lambda seen: answer(200, message_json()).preceded_by(not_yet)
+        waiting.send(numbered(endpoint, 101))
+        not_yet.wait_reached()
+        streams = open_streams(endpoint, 10)
+
+        service.signal(signal.SIGTERM)
+        assert idle.is_closed_by_peer()
+        wait_until(lambda: _refuses(service), "the front door to be closed")
+        not_yet.open()
+        last = waiting.read_response()
+        assert (last.body, last.header("connection")) == (message_json(), "close")
+        for stream in streams:
+            stream.finish()
+        assert service.wait() == 0
+
+    rows = rows_by_number(service.rows())
+    assert set(rows) == {*range(10), 100, 101}
+    assert {row["outcome"] for row in rows.values()} == {"complete"}
+    for stream in streams:
+        assert_complete(rows[stream.number], stream)
+    assert_spool_empty(service)
+
+
+def test_a_stream_that_outlasts_the_drain_is_cut_and_has_an_entry(
+    upstream: Upstream,
+    service_factory: ServiceFactory,
+    open_streams: Callable[..., list[Stream]],
+) -> None:
+    service = service_factory(upstream.url, DRAIN_SECONDS="1")
+    endpoint = Endpoint(service, upstream, "default")
+    streams = open_streams(endpoint, 3)
+    assert service.terminate() == 0
+    for stream in streams:
+        stream.assert_cut()
+    rows = rows_by_number(service.rows())
+    assert set(rows) == {0, 1, 2}
+    for stream in streams:
+        assert_interrupted_by_restart(rows[stream.number], stream)
+    assert_spool_empty(service)
+
+
+def test_a_second_interrupt_ends_at_once_and_the_next_start_keeps_everything(
+    upstream: Upstream,
+    service_factory: ServiceFactory,
+    open_streams: Callable[..., list[Stream]],
+) -> None:
+    service = service_factory(upstream.url)
+    endpoint = Endpoint(service, upstream, "default")
+    streams = open_streams(endpoint, 3)
+    service.signal(signal.SIGINT)
+    wait_until(lambda: _refuses(service), "the front door to be closed")
+    service.signal(signal.SIGINT)
+    service.wait()
+    for stream in streams:
+        stream.assert_cut()
+    service.start()
+    rows = rows_by_number(endpoint.rows())
+    assert set(rows) == {0, 1, 2}
+    for stream in streams:
+        assert_interrupted_by_restart(rows[stream.number], stream)
+
+
+# --- chaos --------------------------------------------------------------------------------------
+
+
+class _Workers:
+    """Some threads that work through the numbers; leaving the block waits for them all and raises
+    the first error that one of them met."""
+
+    def __init__(self, work: Callable[[int], None], numbers: Sequence[int], count: int = 6) -> None:
+        self._work = work
+        self._numbers = iter(numbers)
+        self._lock = threading.Lock()
+        self._errors: list[BaseException] = []
+        self._threads = [threading.Thread(target=self._run, daemon=True) for _ in range(count)]
+
+    def __enter__(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        for thread in self._threads:
+            thread.join(60)
+            assert not thread.is_alive(), "a call hangs"
+        if self._errors and error is None:
+            raise self._errors[0]
+
+    def _run(self) -> None:
+        while not self._errors:
+            with self._lock:
+                number = next(self._numbers, None)
+            if number is None:
+                return
+            try:
+                self._work(number)
+            except BaseException as error:  # raised again by the test's thread
+                self._errors.append(error)
+
+
+def _bad_chunk(events: list[bytes]) -> Script:
+    return Script(
+        (head(200, [("transfer-encoding", "chunked")]), chunk(events[0]), b"nonsense\r\n")
+    )
+
+
+def _gzipped(events: list[bytes]) -> Script:
+    packed = gzip.compress(b"".join(events))
+    headers = [("content-type", "text/event-stream"), ("content-encoding", "gzip")]
+    return chunked(200, [packed[:40], packed[40:]], headers)
+
+
+JSON_HEADERS = [("content-type", "application/json")]
+SCRIPTS: dict[str, Callable[[list[bytes]], Script]] = {
+    "sse": sse,
+    "json": lambda events: answer(200, message_json()),
+    "gzip": _gzipped,
+    "interim": lambda events: sse(events).preceded_by(head(100), head(103, [("link", "<x>")])),
+    "trailers": lambda events: chunked(200, events, trailers=[("x-sum", "1")]),
+    "until-close": lambda events: answer(200, message_json(), framing="close"),
+    "announced-close": lambda events: answer(
+        200, message_json(), [*JSON_HEADERS, ("connection", "close")]
+    ).then(CLOSE),
+    "429": lambda events: answer(429, error_json("rate_limit_error", "slow")),
+    "529": lambda events: answer(529, b"", []),
+    "error-event": lambda events: sse(
+        [*events[:2], event("error", error={"type": "api_error", "message": "x"})]
+    ),
+    "garbage": lambda events: Script((b"\x00\x01garbage\r\n\r\n", CLOSE)),
+    "bad-chunk": _bad_chunk,
+    "cut": lambda events: cut_sse(events[:4]),
+    "reset": lambda events: cut_sse(events[:4], RESET),
+    "no-answer": lambda events: Script((CLOSE,)),
+    "early": lambda events: Script(answer(400, b"{}").steps, early=True),
+    "stall": lambda events: Script((STALL,)),
+    "stall-midway": lambda events: cut_sse(events[:3], STALL),
+}
+LEAVING = {"leave-before": "stall", "leave-during": "stall-midway"}
+CLIENTS = ("polite", "polite", "polite", "chunked", "expect", "slow", "old", "two-calls")
+ABORTED = ("abort-upload", *LEAVING)
+
+
+@dataclass
+class Chaos:
+    """Calls of every kind, well and badly behaved at both ends, each decided by its number."""
+
+    upstream: Upstream
+    service: Service
+    seed: int
+    heard: dict[int, Response] = field(default_factory=dict)
+    """What clients got that heard a whole answer."""
+
+    def plan(self, number: int) -> tuple[str, str]:
+        """How the client and how the upstream behave in this call."""
+        dice = random.Random(f"{self.seed} {number}")  # noqa: S311
+        if dice.random() < 0.25:
+            client = dice.choice(ABORTED)
+            return client, LEAVING.get(client, "sse")
+        scripts = [name for name in SCRIPTS if not name.startswith("stall")]
+        return dice.choice(CLIENTS), dice.choice(scripts)
+
+    def choose(self, seen: SeenRequest) -> Script:
+        number = number_of(seen)
+        return SCRIPTS[self.plan(number % 10_000)[1]](_events(number % 10_000))
+
+    def call(self, number: int) -> None:
+        """Make the call. That a connection ends is no error here; that it hangs is one."""
+        endpoint = Endpoint(self.service, self.upstream, f"chaos-{number % 4}")
+        how = self.plan(number)[0]
+        with suppress(Cut, ConnectionError), endpoint.connect() as client:
+            if how == "two-calls":  # the second on the same connection
+                self._hear(number, client.exchange(numbered(endpoint, number)))
+                self._hear(number + 10_000, client.exchange(numbered(endpoint, number + 10_000)))
+            elif how == "abort-upload":
+                client.send(numbered(endpoint, number)[:-3])
+            elif how in LEAVING:
+                self._leave(client, endpoint, number)
+            else:
+                self._send(client, endpoint, number, how)
+                self._hear(number, client.read_response())
+
+    def _send(self, client: RawClient, endpoint: Endpoint, number: int, how: str) -> None:
+        data = numbered(endpoint, number)
+        top, _, body = data.partition(b"\r\n\r\n")
+        target = endpoint.target(f"/v1/messages?n={number}")
+        if how == "chunked":
+            headers = [*REQUEST_HEADERS, ("transfer-encoding", "chunked")]
+            client.send(request("POST", target, headers))
+            client.send_chunk(body[:5])
+            client.send_chunk(body[5:])
+            client.send(last_chunk([("x-sum", "1")]))
+        elif how == "expect":
+            client.send(top + b"\r\nexpect: 100-continue\r\n\r\n")
+            if client.read_head().status == 100:
+                client.send(body)
+        elif how == "slow":
+            for start in range(0, len(data), 50):
+                client.send(data[start : start + 50])
+        elif how == "old":
+            client.send(request("POST", target, REQUEST_HEADERS, body, version="1.0"))
+        else:
+            client.send(data)
+
+    def _leave(self, client: RawClient, endpoint: Endpoint, number: int) -> None:
+        client.send(numbered(endpoint, number))
+        wait_until(
+            lambda: self.was_seen(number) or select.select([client.socket], [], [], 0)[0],
+            f"call {number} at the upstream",
+        )
+        if self.plan(number)[0] == "leave-during":
+            next(client.iter_body(client.read_response_head()), None)
+        if number % 2:
+            client.reset()
+
+    def _hear(self, number: int, response: Response) -> None:
+        if not response.cut and response.header("x-taximeter-error") is None:
+            self.heard[number] = response
+
+    def was_seen(self, number: int) -> bool:
+        return any(number_of(seen) == number for seen in list(self.upstream.requests))
+
+
+def test_in_chaos_there_is_one_entry_for_each_request_that_the_upstream_saw(
+    upstream: Upstream, service_factory: ServiceFactory
+) -> None:
+    service = service_factory(upstream.url)
+    for number in range(4):
+        service.create_endpoint(f"chaos-{number}")
+    chaos = Chaos(upstream, service, seed=20261121)
+    upstream.choose = chaos.choose
+
+    with _Workers(chaos.call, range(150)):
+        _wait_for_traffic(upstream, 75)
+        service.signal(signal.SIGTERM)
+    assert service.wait() == 0
+    service.start()
+    with _Workers(chaos.call, range(1000, 1075)):
+        pass
+    upstream.refuse()
+    with _Workers(lambda number: _assert_502(chaos, number), range(2000, 2020)):
+        pass
+    upstream.accept()
+    with _Workers(chaos.call, range(3000, 3075)):
+        pass
+
+    rows = rows_by_number(service.settled_rows())
+    refused = {number for number, row in rows.items() if row["outcome"] == "upstream_unreachable"}
+    seen = [number_of(request) for request in upstream.requests]
+    assert len(seen) == len(set(seen))
+    assert set(rows) - refused == set(seen)
+    assert refused == set(range(2000, 2020))
+    for number, response in chaos.heard.items():
+        _assert_same(rows[number], response)
+    assert service.unreadable_files() == []
+    assert "Traceback" not in service.output
+
+
+def _assert_502(chaos: Chaos, number: int) -> None:
+    endpoint = Endpoint(chaos.service, chaos.upstream, f"chaos-{number % 4}")
+    assert endpoint.send(numbered(endpoint, number)).status == 502
+
+
+def _assert_same(row: Row, response: Response) -> None:
+    """The entry holds what the client heard."""
+    body = response.body
+    if response.header("content-encoding") == "gzip":
+        body = gzip.decompress(body)
+    assert (row["status_code"], body_bytes(row["response_body"]) or b"") == (response.status, body)

@@ -1,0 +1,370 @@
+import gzip
+import json
+import os
+import sqlite3
+from dataclasses import astuple, replace
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from recorder.prices import PriceTable
+from recorder.record import make_entry
+from store.entry import UsageLogEntry
+from store.spool import Ending, RequestHead, ResponseHead, SpooledExchange
+
+PRICES = PriceTable()
+HEAD = RequestHead(
+    entry_id="0198c0de",
+    created_at="2026-11-20T10:00:00.123Z",
+    organization_id="org",
+    proxy_endpoint_id="endpoint",
+    slug="team-a",
+    metadata_only=False,
+    request_bytes=40,
+    request_body="whole",
+)
+STREAM = ResponseHead(status_code=200, content_type="text/event-stream")
+DOCUMENT = ResponseHead(status_code=200, content_type="application/json")
+REQUEST = b'{"model":"claude-opus-5","stream":true}'
+
+
+def event(kind: str, **fields: object) -> bytes:
+    return f"event: {kind}\ndata: {json.dumps({'type': kind, **fields})}\n\n".encode()
+
+
+START = event(
+    "message_start",
+    message={"model": "claude-opus-5", "usage": {"input_tokens": 10, "output_tokens": 1}},
+)
+DELTA = event("message_delta", delta={"stop_reason": "end_turn"}, usage={"output_tokens": 20})
+STOP = event("message_stop")
+ERROR = event("error", error={"type": "overloaded_error", "message": "busy"})
+
+
+def exchange(
+    body: bytes = START + DELTA + STOP,
+    response: ResponseHead | None = STREAM,
+    *,
+    request: bytes | None = REQUEST,
+    outcome: str = "complete",
+    head: dict[str, object] | None = None,
+    ending: dict[str, object] | None = None,
+) -> SpooledExchange:
+    ended = Ending(outcome=outcome, duration_ms=1234.56, response_bytes=len(body))  # type: ignore[arg-type]
+    return SpooledExchange(
+        head=replace(HEAD, **(head or {})),  # type: ignore[arg-type]
+        request_body=request,
+        response=response,
+        ttfb_ms=98.76 if response else None,
+        response_body=body,
+        last_byte_ms=1200.0,
+        ending=replace(ended, **(ending or {})),  # type: ignore[arg-type]
+    )
+
+
+def make(*arguments, **options) -> UsageLogEntry:
+    return make_entry(exchange(*arguments, **options), PRICES)
+
+
+def test_a_whole_stream_becomes_a_whole_entry():
+    entry = make(
+        head={
+            "user_agent": "claude-cli/2.1.300 (external, cli)",
+            "session_id": "session",
+            "agent_id": "agent",
+            "retry_count": "2",
+            "credential_hmac": "abc",
+        },
+        response=replace(STREAM, upstream_request_id="req_1"),
+        ending={"proxy_overhead_ms": 0.449},
+    )
+    assert (entry.entry_id, entry.slug, entry.proxy_endpoint_id) == (
+        "0198c0de",
+        "team-a",
+        "endpoint",
+    )
+    assert (entry.created_at, entry.status_code) == ("2026-11-20T10:00:00.123Z", 200)
+    assert (entry.outcome, entry.usage_source, entry.streamed) == ("complete", "final", True)
+    assert (entry.model, entry.request_model) == ("claude-opus-5", "claude-opus-5")
+    assert (entry.input_tokens, entry.output_tokens) == (10, 20)
+    assert (entry.cache_creation_input_tokens, entry.cache_read_input_tokens) == (None, None)
+    assert entry.cost_cents == Decimal("0.055")
+    assert [item.cents for item in entry.cost_items] == [Decimal("0.005"), Decimal("0.05")]
+    assert (entry.duration_ms, entry.ttfb_ms, entry.proxy_overhead_ms) == (1234.6, 98.8, 0.4)
+    assert (entry.request_body, entry.response_body) == (REQUEST, START + DELTA + STOP)
+    assert (entry.session_id, entry.agent_id, entry.client) == (
+        "session",
+        "agent",
+        "claude-cli/2.1.300",
+    )
+    assert (entry.retry_count, entry.upstream_request_id) == (2, "req_1")
+    assert (entry.request_bytes, entry.response_bytes) == (40, len(START + DELTA + STOP))
+    assert (entry.error_type, entry.credential_hmac) == (None, "abc")
+
+
+@pytest.mark.parametrize(
+    ("body", "response", "outcome", "error_type"),
+    [
+        (START + DELTA, STREAM, "complete", None),
+        (START + STOP, STREAM, "complete", None),
+        (START, STREAM, "upstream_interrupted", None),
+        (b"", STREAM, "upstream_interrupted", None),
+        (START + ERROR, STREAM, "upstream_error", "overloaded_error"),
+        (ERROR, replace(STREAM, status_code=529), "upstream_error", "overloaded_error"),
+        (b"<html>", ResponseHead(status_code=502), "upstream_error", None),
+        (b"", ResponseHead(status_code=503), "upstream_error", None),
+        (b'{"type":"message"}', DOCUMENT, "complete", None),
+        (b'{"type":"message","stop_reason":"end_turn"}', STREAM, "complete", None),
+        (
+            b'{"type":"error","error":{"type":"invalid_request_error"}}',
+            replace(DOCUMENT, status_code=400),
+            "upstream_error",
+            "invalid_request_error",
+        ),
+    ],
+)
+def test_the_body_refines_the_outcome(body, response, outcome, error_type):
+    entry = make(body, response)
+    assert (entry.outcome, entry.error_type) == (outcome, error_type)
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        "upstream_interrupted",
+        "upstream_unreachable",
+        "upstream_timeout",
+        "client_disconnected",
+        "proxy_restarted",
+    ],
+)
+@pytest.mark.parametrize("body", [START, START + DELTA + STOP, START + ERROR])
+def test_a_failure_on_the_wire_stays_what_it_was(outcome, body):
+    entry = make(body, outcome=outcome, ending={"error_type": "api_error"})
+    assert entry.outcome == outcome
+    assert entry.error_type == ("overloaded_error" if ERROR in body else "api_error")
+    assert entry.input_tokens == 10
+
+
+def test_an_exchange_without_an_answer_is_an_entry_without_numbers():
+    entry = make(b"", None, outcome="upstream_unreachable", ending={"error_type": "connect_failed"})
+    assert (entry.status_code, entry.response_body, entry.ttfb_ms) == (None, None, None)
+    assert (entry.usage_source, entry.cost_cents, entry.cost_items) == ("none", None, ())
+    assert (entry.streamed, entry.error_type) == (False, "connect_failed")
+
+
+def test_bytes_lost_by_the_spool_do_not_make_a_stream_interrupted():
+    entry = make(START, ending={"response_lost": True})
+    assert (entry.outcome, entry.usage_source) == ("complete", "partial")
+
+
+def test_a_stream_that_cannot_be_decoded_is_not_called_interrupted():
+    response = replace(STREAM, content_encoding="secret")
+    entry = make(b"\x00\x01", response)
+    assert (entry.outcome, entry.response_body) == ("complete", b"\x00\x01")
+
+
+def test_a_compressed_stream_that_stops_in_the_middle_is_interrupted():
+    wire = gzip.compress(START)[:-8]
+    entry = make(wire, replace(STREAM, content_encoding="gzip"))
+    assert (entry.outcome, entry.usage_source) == ("upstream_interrupted", "partial")
+    assert entry.response_body == START
+
+
+def test_bodies_are_stored_decoded_and_sizes_are_those_of_the_wire():
+    body = b'{"type":"message","model":"claude-opus-5","usage":{"input_tokens":1}}'
+    wire = gzip.compress(body)
+    entry = make(
+        wire,
+        replace(DOCUMENT, content_encoding="gzip"),
+        request=gzip.compress(REQUEST),
+        head={"content_encoding": "gzip"},
+    )
+    assert (entry.request_body, entry.response_body) == (REQUEST, body)
+    assert (entry.response_bytes, entry.request_model) == (len(wire), "claude-opus-5")
+
+
+def test_an_entry_of_metadata_only_has_no_bodies_but_its_counts():
+    entry = make(head={"metadata_only": True, "request_body": "omitted"}, request=None)
+    assert (entry.request_body, entry.response_body) == (None, None)
+    assert (entry.input_tokens, entry.request_model) == (10, None)
+
+
+@pytest.mark.parametrize(
+    "request_body",
+    [
+        None,
+        b"",
+        b"\x00\xff\x80",
+        b"[]",
+        b'"model"',
+        b'{"model":7}',
+        b'{"model":',
+        b'{"metadata":1}',
+    ],
+)
+def test_a_request_that_is_no_message_request_has_no_model_and_no_session(request_body):
+    entry = make(request=request_body)
+    assert (entry.request_model, entry.session_id) == (None, None)
+    assert entry.request_body == request_body
+
+
+UUID = "0b9a7c1e-4a3f-4f53-9d5b-2b1f0a6f8e21"
+
+
+@pytest.mark.parametrize(
+    ("user_id", "session_id"),
+    [
+        (f"user_ab12_account_{UUID[::-1]}_session_{UUID}", UUID),
+        (json.dumps({"device_id": "d", "session_id": UUID}), UUID),
+        (json.dumps({"device_id": "d"}), None),
+        ("{broken", None),
+        ("customer-17", None),
+        (17, None),
+        (None, None),
+    ],
+)
+def test_the_session_of_older_clients_is_in_the_request(user_id, session_id):
+    request = json.dumps({"model": "m", "metadata": {"user_id": user_id}}).encode()
+    assert make(request=request).session_id == session_id
+    assert make(request=request, head={"session_id": "header"}).session_id == "header"
+
+
+@pytest.mark.parametrize(
+    ("user_agent", "client"),
+    [
+        ("claude-cli/2.1 (external)", "claude-cli/2.1"),
+        ("Anthropic/Python 2.11.0", "Anthropic/Python"),
+        ("curl/8.5.0", "curl/8.5.0"),
+        ("  ", None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_the_client_is_the_first_product_of_the_user_agent(user_agent, client):
+    assert make(head={"user_agent": user_agent}).client == client
+
+
+@pytest.mark.parametrize(
+    ("header", "count"),
+    [("0", 0), ("2", 2), (None, None), ("", None), ("-1", None), ("x", None), ("9" * 40, None)],
+)
+def test_the_retry_count_is_a_small_number_or_none(header, count):
+    assert make(head={"retry_count": header}).retry_count == count
+
+
+def test_the_last_byte_stands_in_for_a_missing_duration():
+    assert make(ending={"duration_ms": None}).duration_ms == 1200.0
+
+
+def test_a_time_that_is_no_number_is_none():
+    assert make(ending={"duration_ms": float("nan")}).duration_ms is None
+
+
+HOSTILE = "\ud800\0é" * 5000
+
+
+def test_hostile_values_are_bounded_and_fit_into_sqlite():
+    document = {
+        "type": "error",
+        "model": HOSTILE,
+        "error": {"type": HOSTILE},
+        "usage": {"input_tokens": 1, "service_tier": HOSTILE, "speed": HOSTILE},
+    }
+    names = ("user_agent", "session_id", "agent_id", "credential_hmac")
+    entry = make(
+        json.dumps(document).encode(),
+        replace(DOCUMENT, upstream_request_id=HOSTILE),
+        request=json.dumps({"model": HOSTILE}).encode(),
+        head=dict.fromkeys(names, HOSTILE),
+        ending={"error_type": HOSTILE},
+    )
+    texts = [value for value in astuple(entry) if isinstance(value, str)]
+    assert max(len(text) for text in texts) == 200
+    assert entry.cost_items[0].model == entry.model
+    rows = sqlite3.connect(":memory:")
+    for text in texts:
+        (stored,) = rows.execute("select ?", (text,)).fetchone()
+        assert stored == text
+        assert "\0" not in stored
+    rows.close()
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.binary(max_size=120),
+    st.binary(max_size=120),
+    st.sampled_from([None, "gzip", "br", "zstd", "x"]),
+    st.sampled_from([None, "text/event-stream", "application/json"]),
+    st.sampled_from([200, 204, 400, 529]),
+)
+def test_no_exchange_makes_it_raise(request_body, body, encoding, content_type, status):
+    response = ResponseHead(
+        status_code=status, content_type=content_type, content_encoding=encoding
+    )
+    make(body, response, request=request_body, head={"content_encoding": encoding})
+
+
+def find_recordings() -> Path:
+    named = os.environ.get("TAXIMETER_RECORDED")
+    return Path(named) if named else Path(__file__).resolve().parents[3] / "shared" / "recorded"
+
+
+RECORDED = find_recordings()
+CASES = json.loads((RECORDED / "index.json").read_text())["cases"] if RECORDED.is_dir() else {}
+
+
+@pytest.mark.skipif(not CASES, reason="no recorded exchanges here; TAXIMETER_RECORDED names them")
+def test_recorded_exchanges_are_logged_as_they_must_be(subtests):
+    for name, case in CASES.items():
+        expected = json.loads((RECORDED / f"{name}.expected.json").read_text())
+        if expected["logged"]:
+            with subtests.test(name):
+                check_recording(name, case, expected)
+
+
+def check_recording(name, case, expected):
+    body = (RECORDED / case["response_file"]).read_bytes()
+    request = RECORDED / f"{name}.request.json"
+    response = ResponseHead(status_code=case["status"], content_type=case["content_type"])
+    entry = make(body, response, request=request.read_bytes() if request.exists() else b"")
+    compressed = RECORDED / f"{case['response_file']}.gz"
+    if compressed.exists():
+        wire = replace(response, content_encoding="gzip")
+        assert make(compressed.read_bytes(), wire).response_body == body
+
+    assert entry.model in (expected["model"], *expected.get("model_alternatives", ()))
+    for column in (
+        "input_tokens",
+        "output_tokens",
+        "cache_creation_input_tokens",
+        "cache_read_input_tokens",
+    ):
+        assert (getattr(entry, column) or 0) == (expected[column] or 0), column
+    assert (entry.status_code, entry.streamed) == (expected["status"], expected["streaming"])
+    assert entry.response_body == body
+    is_error = expected["status"] >= 400
+    assert entry.outcome == ("upstream_error" if is_error else "complete")
+    assert entry.usage_source == ("none" if is_error else "final")
+    assert (entry.error_type is not None) == is_error
+    assert (entry.cost_cents is not None) != is_error
+
+
+@pytest.mark.skipif(not CASES, reason="no recorded exchanges here; TAXIMETER_RECORDED names them")
+@pytest.mark.parametrize(
+    ("name", "cents"),
+    [
+        ("vercel_fallback_stream", Decimal("0.866")),
+        ("pyd_advisor_stream", Decimal("1.9437")),
+        ("pyd_compaction_cache_stream", Decimal("1.87368")),
+        ("vercel_codeexec_cache", Decimal("1.15923")),
+        ("llm_web_search", Decimal("19.192")),
+    ],
+)
+def test_recorded_exchanges_cost_what_their_parts_cost(name, cents):
+    case = CASES[name]
+    response = ResponseHead(status_code=200, content_type=case["content_type"])
+    entry = make((RECORDED / case["response_file"]).read_bytes(), response)
+    assert entry.cost_cents == cents

@@ -1,0 +1,159 @@
+import fcntl
+import os
+from contextlib import suppress
+
+import pytest
+from hypothesis import given, strategies as st
+
+from store import spool
+from store.spool import Ending, ResponseHead, SpoolError, SpoolRun
+from tests.addon.test_capture import make_head
+
+
+@pytest.fixture
+def root(tmp_path):
+    return tmp_path / "spool"
+
+
+@pytest.fixture
+def run(root):
+    run = SpoolRun(root)
+    yield run
+    run.close()
+
+
+def write_exchange(run, entry_id="0001", **head):
+    file = run.create(make_head(entry_id, **head), b'{"model":"m"}')
+    file.write_response_head(ResponseHead(status_code=200), 1.25)
+    file.write_chunk(b"hello ", 2.0)
+    file.write_chunk(b"world", 3.5)
+    return file
+
+
+def test_a_finished_file_waits_and_an_open_one_of_a_living_run_does_not(root, run):
+    write_exchange(run, "0002").finish(Ending(outcome="complete"), 4.0)
+    still_open = write_exchange(run, "0001")
+    assert [waiting.entry_id for waiting in spool.find_waiting(root)] == ["0002"]
+    still_open.close()
+
+
+def test_when_its_run_is_gone_an_open_file_waits_with_all_that_had_come(root):
+    run = SpoolRun(root)
+    write_exchange(run).close()
+    run.close()
+    (waiting,) = spool.find_waiting(root)
+    exchange = spool.read_exchange(waiting.path)
+    assert exchange is not None
+    assert exchange.response_body == b"hello world"
+    assert exchange.ending == Ending(outcome="proxy_restarted", duration_ms=3.5, response_bytes=11)
+
+
+def test_oldest_arrivals_come_first(root, run):
+    for entry_id in ("0003", "0001", "0002"):
+        write_exchange(run, entry_id).finish(Ending(outcome="complete"), 1.0)
+    assert [w.entry_id for w in spool.find_waiting(root)] == ["0001", "0002", "0003"]
+
+
+def spooled_bytes(root):
+    run = SpoolRun(root)
+    file = write_exchange(run)
+    file.finish(Ending(outcome="complete", response_bytes=11), 4.0)
+    data = file.path.with_suffix(spool.DONE).read_bytes()
+    run.close()
+    return data
+
+
+def test_a_file_cut_anywhere_gives_what_is_whole_and_never_fails(root):
+    data = spooled_bytes(root)
+    bodies: list[bytes] = []
+    for length in range(len(data)):
+        exchange = spool.parse_exchange(data[:length])
+        if exchange is None:
+            assert not bodies, "once forwarded, always an entry"
+            continue
+        assert exchange.request_body == b'{"model":"m"}'
+        assert b"hello world".startswith(exchange.response_body)
+        bodies.append(exchange.response_body)
+    assert bodies == sorted(bodies, key=len)
+    whole = spool.parse_exchange(data)
+    assert whole is not None
+    assert whole.ending.outcome == "complete"
+
+
+@given(st.binary(max_size=200))
+def test_garbage_is_a_spool_error_or_nothing_at_all(data):
+    with suppress(SpoolError):
+        assert spool.parse_exchange(data) is None
+
+
+def test_an_empty_or_headless_file_was_never_forwarded(root, run):
+    path = run.path / "0001~org.open"
+    path.write_bytes(b"")
+    assert spool.read_exchange(path) is None
+
+
+def test_a_run_shows_only_when_it_is_locked(root, run):
+    with (run.path / "lock").open("rb") as lock, pytest.raises(BlockingIOError):
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_an_empty_folder_is_removed_only_when_its_run_is_gone(root):
+    run = SpoolRun(root)
+    spool.remove_empty_runs(root)
+    assert run.path.is_dir()
+    run.close()
+    spool.remove_empty_runs(root)
+    assert not run.path.exists()
+    assert not spool.has_runs(root)
+
+
+def test_a_folder_with_files_left_is_kept(root):
+    run = SpoolRun(root)
+    write_exchange(run).close()
+    run.close()
+    spool.remove_empty_runs(root)
+    assert len(list(spool.find_waiting(root))) == 1
+
+
+def test_a_file_set_aside_waits_no_more_but_is_kept(root, run):
+    write_exchange(run).finish(Ending(outcome="complete"), 1.0)
+    (waiting,) = spool.find_waiting(root)
+    target = spool.set_aside(root, waiting.path)
+    assert target.exists()
+    assert list(spool.find_waiting(root)) == []
+    assert spool.count_unreadable(root) == 1
+
+
+def test_two_files_of_the_same_name_are_both_kept_aside(root, run):
+    for _ in range(2):
+        write_exchange(run).finish(Ending(outcome="complete"), 1.0)
+        (waiting,) = spool.find_waiting(root)
+        spool.set_aside(root, waiting.path)
+    assert spool.count_unreadable(root) == 2
+
+
+def test_what_is_spooled_is_readable_by_its_owner_only(root, run):
+    file = write_exchange(run)
+    assert file.path.stat().st_mode & 0o077 == 0
+    assert run.path.stat().st_mode & 0o077 == 0
+    file.close()
+
+
+def test_an_entry_that_exists_is_not_overwritten(run):
+    write_exchange(run).close()
+    with pytest.raises(FileExistsError):
+        write_exchange(run)
+
+
+def test_files_of_strangers_in_the_folder_are_left_alone(root, run):
+    (run.path / "notes.txt").write_text("mine")
+    assert list(spool.find_waiting(root)) == []
+    assert os.listdir(run.path).count("notes.txt") == 1  # noqa: PTH208
+
+
+@pytest.mark.parametrize("data", [b"", b"J", b"J\0\0\0\0\0\0\0\0\0\0\0\3{}", b"X" * 40])
+def test_a_broken_record_of_rejections_is_a_spool_error(root, data, tmp_path):
+    path = tmp_path / "x~rejections.done"
+    path.write_bytes(data)
+    with pytest.raises(SpoolError):
+        spool.read_rejections(path)
