@@ -48,7 +48,7 @@ case "${1:-up}" in
     .venv/bin/ruff check .
     .venv/bin/ruff format --check .
     .venv/bin/mypy
-    .venv/bin/cog --check README.md docs/*.md
+    PYTHONPATH=. .venv/bin/cog --check README.md docs/*.md
     ;;
   *) exec .venv/bin/taximeter "${@:-up}" ;;
 esac

@@ -37,11 +37,6 @@ class Spooler:
         self._run: SpoolRun | None = None
         self._rejected: Counter[tuple[str, str, str, str, str]] = Counter()
 
-    def start(self) -> None:
-        """Make and lock this run's folder. Raises OSError when that is impossible."""
-        self._run = SpoolRun(self._root)
-        self.check_disk()
-
     def open(self, head: RequestHead, body: bytes) -> "Capture | None":
         """Write a request to the spool; None, loudly, when that fails."""
         if self._disk_is_low and body:
@@ -58,15 +53,22 @@ class Spooler:
         return Capture(spool_file, self)
 
     def _open(self, head: RequestHead, body: bytes) -> SpoolFile:
+        try:
+            return self._get_run().create(head, body)
+        except FileNotFoundError:  # somebody removed our folder: lock a new one
+            self._give_up_run()
+            return self._get_run().create(head, body)
+
+    def _get_run(self) -> SpoolRun:
+        """This run's folder, made and locked when it is first needed. Raises OSError."""
         if self._run is None:
             self._run = SpoolRun(self._root)
-        try:
-            return self._run.create(head, body)
-        except FileNotFoundError:  # somebody removed our folder: lock a new one
-            self._run.close()
-            self._run = None
-            self._run = SpoolRun(self._root)
-            return self._run.create(head, body)
+        return self._run
+
+    def _give_up_run(self) -> None:
+        run, self._run = self._run, None
+        if run is not None:
+            run.close()
 
     def count_rejection(
         self, organization_id: str, proxy_endpoint_id: str, slug: str, bucket: str
@@ -75,7 +77,7 @@ class Spooler:
         self._rejected[organization_id, proxy_endpoint_id, slug, bucket, hour] += 1
 
     def flush_rejections(self) -> None:
-        if not self._rejected or self._run is None:
+        if not self._rejected:
             return
         rejections = [
             Rejection(
@@ -95,7 +97,7 @@ class Spooler:
             ), count in self._rejected.items()
         ]
         try:
-            self._run.write_rejections(rejections)
+            self._get_run().write_rejections(rejections)
         except OSError as error:
             self.report(f"cannot write to the spool: {error.strerror or error}")
         else:
@@ -104,6 +106,7 @@ class Spooler:
     def check_disk(self) -> None:
         """Ask how much is free. Below the reserve, request bodies are no longer kept."""
         try:
+            self._root.mkdir(parents=True, exist_ok=True, mode=0o700)
             disk = os.statvfs(self._root)
         except OSError as error:
             self.report(f"cannot read the spool folder: {error.strerror or error}")
@@ -129,8 +132,7 @@ class Spooler:
 
     def close(self) -> None:
         self.flush_rejections()
-        if self._run is not None:
-            self._run.close()
+        self._give_up_run()
 
 
 class Capture:

@@ -96,10 +96,8 @@ class UsageProxy:
         )
 
     def running(self) -> None:
-        try:
-            self._spooler.start()
-        except OSError as error:
-            self._spooler.report(f"cannot make the spool folder: {error.strerror or error}")
+        # Nothing more is done here: mitmproxy exits when an error is logged while it starts, and a
+        # full disk is an error, but no reason to let nobody through.
         self._ticker = asyncio.get_running_loop().create_task(self._tick())
 
     async def done(self) -> None:

@@ -20,7 +20,7 @@ type Kind = Literal["small", "agent", "unique"]
 SESSIONS = 64
 SESSION_START_BYTES = 255_000
 TURN_BYTES = 2_000
-UNIQUE_MESSAGES = 130
+UNIQUE_MESSAGES = 116
 SALT = b"@@@@@@@@"
 MARKER = b',"cache_control":{"type":"ephemeral"}'
 

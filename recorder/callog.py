@@ -23,7 +23,9 @@ def format_entry(entry: UsageLogEntry) -> str:
         _UNKNOWN if entry.duration_ms is None else f"{entry.duration_ms:,.0f} ms",
     ]
     if entry.outcome != "complete":
-        parts.append(" ".join(filter(None, (entry.outcome, _printable(entry.error_type, "")))))
+        parts.append(entry.outcome)
+        if entry.error_type and entry.error_type != entry.outcome:
+            parts[-1] += f" {_printable(entry.error_type)}"
     return "  ".join(parts)
 
 
@@ -39,8 +41,8 @@ def _count(value: int | None) -> str:
     return _UNKNOWN if value is None else f"{value:,}"
 
 
-def _printable(text: str | None, absent: str = _UNKNOWN) -> str:
+def _printable(text: str | None) -> str:
     """What the upstream named must not be able to steer a terminal."""
     if not text:
-        return absent
+        return _UNKNOWN
     return "".join(char if char.isprintable() else "?" for char in text)[:80]

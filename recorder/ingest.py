@@ -80,7 +80,7 @@ class Ingester:
             try:
                 store = self._store_rejections if owner == spool.REJECTIONS else self._store_entries
                 handled = store(owner, files)
-            except (sqlite3.Error, OSError) as error:
+            except Exception as error:  # whatever it is, the others must not wait for it
                 self._pause(owner, error)
                 continue
             self._resume(owner)
@@ -152,6 +152,7 @@ class Ingester:
             if exchange is None:
                 waiting.path.unlink(missing_ok=True)
                 return None
+            trace_path(self._data_dir, waiting.owner)
             if exchange.head.organization_id != waiting.owner:
                 raise SpoolError("its name and its head disagree about the organisation")  # noqa: TRY301
             return make_entry(exchange, self._prices())
@@ -163,7 +164,9 @@ class Ingester:
         for waiting in files:
             try:
                 rejections = spool.read_rejections(waiting.path)
-            except (SpoolError, OSError) as error:
+                for rejection in rejections:
+                    trace_path(self._data_dir, rejection.organization_id)
+            except (SpoolError, ValueError, OSError) as error:
                 self._set_aside(waiting, error)
                 continue
             by_organization: defaultdict[str, list[Rejection]] = defaultdict(list)

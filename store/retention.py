@@ -8,7 +8,8 @@ recorded since then use: ids only grow, so those are the ones above the last id 
 for the pieces of deleted segments, one level down. A recorder cannot bring back an id from memory,
 because it forgets its ids when another connection has committed (see ``store.bodies``).
 
-Being killed half-way leaves loose rows, never a dangling one; the next run goes on with them.
+Being killed half-way leaves loose rows, never a dangling one; the next run goes on with them. Two
+runs at once on one database are safe for every body, but may leave a piece that nothing uses.
 
 The write lock is held for some 20 ms at a time with pauses between, which are longer than the
 longest nap of SQLite's busy handler: a recorder that waits 100 ms for the lock gets it.

@@ -257,8 +257,8 @@ def _migrate(connection: sqlite3.Connection, folder: Path, migrations: Migration
     (journal_mode,) = connection.execute("PRAGMA journal_mode").fetchone()
     if journal_mode == "wal" and not migrations.pending(db):
         return
-    # SQLite's own locks cover the migrations but not the change to WAL, which fails at once when
-    # two do it together. Whoever comes second finds nothing left to do.
+    # A migration may take longer than the busy timeout. Whoever comes second waits for its end here,
+    # rather than fail, and then finds nothing left to do.
     with _locked(folder):
         # Only an empty file can take auto_vacuum, and WAL makes it not empty.
         connection.execute("PRAGMA auto_vacuum=INCREMENTAL")

@@ -27,7 +27,7 @@ import fcntl
 import os
 import struct
 from collections.abc import Buffer, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal, Self
 
@@ -298,49 +298,74 @@ def read_exchange(path: Path) -> SpooledExchange | None:
 
 
 def parse_exchange(data: bytes, name: str = "spool file") -> SpooledExchange | None:
-    head: RequestHead | None = None
-    request_body: bytes | None = None
-    response: ResponseHead | None = None
-    ttfb_ms: float | None = None
-    last_ms: float | None = None
-    chunks: list[bytes] = []
-    ending: Ending | None = None
-    for frame in _frames(data):
-        if frame.torn and frame.kind != b"C":
-            break
-        try:
-            match frame.kind:
-                case b"H":
-                    head = RequestHead(**orjson.loads(frame.payload))
-                case b"Q":
-                    request_body = frame.payload
-                case b"R":
-                    response = ResponseHead(**orjson.loads(frame.payload))
-                    ttfb_ms = last_ms = frame.elapsed_ms
-                case b"C":
-                    chunks.append(frame.payload)
-                    last_ms = frame.elapsed_ms
-                case b"E":
-                    ending = Ending(**orjson.loads(frame.payload))
-                case _:
-                    raise SpoolError(f"{name}: unknown frame {frame.kind!r}")
-        except (ValueError, TypeError) as error:
-            raise SpoolError(f"{name}: {error}") from error
-    if head is None or request_body is None:
+    """What ``read_exchange`` does, for bytes. Once the request is whole there is an entry, and
+    whatever follows that makes no sense (a torn frame, blocks of zeros after a power cut) ends it."""
+    frames = _frames(data)
+    head = _parse_request_head(next(frames, None), name)
+    request = next(frames, None)
+    if head is None or request is None or request.torn:
         return None
-    response_body = b"".join(chunks)
+    if request.kind != b"Q":
+        raise SpoolError(f"{name}: no request after its head")
+    answer = _Answer()
+    for frame in frames:
+        if not answer.take(frame):
+            break
+    body = b"".join(answer.chunks)
     return SpooledExchange(
         head=head,
-        request_body=request_body if head.request_body == "whole" else None,
-        response=response,
-        ttfb_ms=ttfb_ms,
-        response_body=response_body,
-        last_byte_ms=last_ms,
-        ending=ending
+        request_body=request.payload if head.request_body == "whole" else None,
+        response=answer.head,
+        ttfb_ms=answer.ttfb_ms,
+        response_body=body,
+        last_byte_ms=answer.last_byte_ms,
+        ending=answer.ending
         or Ending(
-            outcome="proxy_restarted", duration_ms=last_ms, response_bytes=len(response_body)
+            outcome="proxy_restarted", duration_ms=answer.last_byte_ms, response_bytes=len(body)
         ),
     )
+
+
+def _parse_request_head(frame: "_Frame | None", name: str) -> RequestHead | None:
+    if frame is None:
+        return None
+    if frame.kind != b"H":
+        raise SpoolError(f"{name}: not a spool file")
+    if frame.torn:
+        return None
+    try:
+        return RequestHead(**orjson.loads(frame.payload))
+    except (ValueError, TypeError) as error:
+        raise SpoolError(f"{name}: {error}") from error
+
+
+@dataclass(slots=True)
+class _Answer:
+    """What has been read of the answer so far."""
+
+    head: ResponseHead | None = None
+    ttfb_ms: float | None = None
+    last_byte_ms: float | None = None
+    chunks: list[bytes] = field(default_factory=list)
+    ending: Ending | None = None
+
+    def take(self, frame: "_Frame") -> bool:
+        """Returns whether more may follow. Of a torn frame only a chunk has any use."""
+        if frame.kind == b"C":
+            self.chunks.append(frame.payload)
+            self.last_byte_ms = frame.elapsed_ms
+            return not frame.torn
+        if frame.torn:
+            return False
+        try:
+            if frame.kind == b"R":
+                self.head = ResponseHead(**orjson.loads(frame.payload))
+                self.ttfb_ms = self.last_byte_ms = frame.elapsed_ms
+            elif frame.kind == b"E":
+                self.ending = Ending(**orjson.loads(frame.payload))
+        except (ValueError, TypeError):
+            return False
+        return frame.kind == b"R"
 
 
 @dataclass(frozen=True, slots=True)

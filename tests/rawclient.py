@@ -80,6 +80,10 @@ class Cut(Exception):
     """The peer ended the connection before the framing said so."""
 
 
+class Reset(Cut):
+    """It did so with a TCP reset."""
+
+
 class RawClient:
     """One connection."""
 
@@ -174,10 +178,8 @@ class RawClient:
                 pass
 
     def read_to_end(self) -> bytes:
-        """Everything until the peer closes or resets."""
-        rest = self._buffer + b"".join(self._iter_until_close())
-        self._buffer = b""
-        return rest
+        """Everything until the peer closes. Raises Reset when it does not close in order."""
+        return b"".join(self._iter_until_close())
 
     def arrived(self) -> bytes:
         """What lies here unread, without waiting for more and without taking it."""
@@ -221,6 +223,8 @@ class RawClient:
                 yield data
             try:
                 self._fill()
+            except Reset:
+                raise
             except Cut:
                 return
 
@@ -244,7 +248,7 @@ class RawClient:
         try:
             data = self.socket.recv(1 << 18)
         except ConnectionError as error:
-            raise Cut(str(error)) from error
+            raise Reset(str(error)) from error
         if not data:
             raise Cut("closed by the peer")
         self._buffer += data

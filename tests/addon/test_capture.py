@@ -27,7 +27,6 @@ def make_head(entry_id="0001", **changes):
 @pytest.fixture
 def spooler(tmp_path):
     spooler = Spooler(tmp_path / "spool", disk_reserve=0)
-    spooler.start()
     yield spooler
     spooler.close()
 
@@ -113,7 +112,7 @@ def test_a_torn_write_is_cut_off_again(spooler, tmp_path, monkeypatch):
 
 def test_below_the_disk_reserve_request_bodies_are_not_kept(tmp_path, caplog):
     spooler = Spooler(tmp_path / "spool", disk_reserve=10**18)
-    spooler.start()
+    spooler.check_disk()
     capture = spooler.open(make_head(), b"{}")
     assert capture is not None
     capture.finish(Ending(outcome="complete"), 1.0)

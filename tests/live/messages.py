@@ -11,13 +11,23 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tests.upstream import SSE_HEADERS, Gate, Headers, Script, answer, error_json, event, sse
+from tests.upstream import (
+    SSE_HEADERS,
+    Gate,
+    Headers,
+    Script,
+    answer,
+    chunked,
+    error_json,
+    event,
+    sse,
+)
 
 type Block = dict[str, Any]
 
-SONNET = "claude-sonnet-4-5-20250929"
-_LIST_PRICES = {"input": 3.0, "output": 15.0, "read": 0.3, "write_5m": 3.75, "write_1h": 6.0}
-"""What SONNET costs, in dollars per million tokens."""
+MODEL = "claude-opus-5-5"
+_LIST_PRICES = {"input": 4.0, "output": 20.0, "read": 0.2, "write_5m": 5.0, "write_1h": 8.0}
+"""What MODEL costs, in dollars per million tokens."""
 
 REQUEST_ID = "req_011CTaximeter00000000001"
 API_HEADERS: Headers = (
@@ -79,7 +89,7 @@ class Counts:
 
     @property
     def cost_cents(self) -> float:
-        dollars = sum(getattr(self, kind) * price for kind, price in _LIST_PRICES.items())
+        dollars: float = sum(getattr(self, kind) * rate for kind, rate in _LIST_PRICES.items())
         return dollars * 100 / 1_000_000
 
 
@@ -126,22 +136,17 @@ class Answer:
             event("message_stop"),
         ]
 
-    def whole(self) -> Script:
-        """The script that gives it to a request without `stream`."""
-        return answer(200, json.dumps(self.message()).encode(), [*_JSON, *API_HEADERS])
-
-    def whole_compressed(self) -> Script:
-        body = gzip.compress(json.dumps(self.message()).encode())
-        return answer(200, body, [*_JSON, *API_HEADERS, *_GZIP], framing="chunked")
-
-    def streamed(self) -> Script:
-        """The script that gives it to a request with `stream`."""
-        return stream_of(self.events())
-
-    def streamed_compressed(self) -> Script:
-        body = gzip.compress(b"".join(self.events()))
-        middle = len(body) // 2
-        return sse([body[:middle], body[middle:]], [*SSE_HEADERS, *API_HEADERS, *_GZIP])
+    def script(self, *, streamed: bool, compressed: bool = False) -> Script:
+        """What gives it to a client that asked for a stream, or did not."""
+        if not compressed:
+            if streamed:
+                return stream_of(self.events())
+            return answer(200, json.dumps(self.message()).encode(), [*_JSON, *API_HEADERS])
+        plain = b"".join(self.events()) if streamed else json.dumps(self.message()).encode()
+        packed = gzip.compress(plain)
+        middle = len(packed) // 2
+        headers = SSE_HEADERS if streamed else _JSON
+        return chunked(200, [packed[:middle], packed[middle:]], [*headers, *API_HEADERS, *_GZIP])
 
     def held_after_text(self, gate: Gate) -> Script:
         """As a stream that stands still after its first piece of text."""
@@ -151,7 +156,7 @@ class Answer:
 
     def _frame(self) -> dict[str, Any]:
         return {
-            "model": SONNET,
+            "model": MODEL,
             "id": self.message_id,
             "type": "message",
             "role": "assistant",

@@ -8,11 +8,13 @@ import gzip
 import json
 import random
 import select
+import shutil
 import signal
+import sqlite3
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -216,11 +218,13 @@ def test_kill_9_under_flowing_traffic_loses_and_doubles_nothing(
 
     upstream.faults.clear()  # a killed proxy may leave half a request behind
     rows = rows_by_number(endpoint.rows())
-    assert set(rows) == {number_of(seen) for seen in upstream.requests}
-    assert set(whole) <= set(rows)
+    seen = {number_of(request) for request in upstream.requests}
+    assert seen <= set(rows)
+    # A call is kept before it is forwarded: the proxy can die between the two.
+    for number in set(rows) - seen:
+        assert (rows[number]["outcome"], rows[number]["status_code"]) == ("proxy_restarted", None)
     for number, body in whole.items():
         assert body_bytes(rows[number]["response_body"]) == body
-        assert rows[number]["outcome"] == "complete"
     for number in set(rows) - set(whole):
         stored = body_bytes(rows[number]["response_body"]) or b""
         assert b"".join(_events(number)).startswith(stored)
@@ -360,6 +364,57 @@ def test_a_second_interrupt_ends_at_once_and_the_next_start_keeps_everything(
         assert_interrupted_by_restart(rows[stream.number], stream)
 
 
+# --- when nothing can be written ----------------------------------------------------------------
+
+
+def test_a_locked_trace_database_delays_entries_and_fails_nobody(
+    upstream: Upstream, service_factory: ServiceFactory
+) -> None:
+    endpoint = Endpoint(service_factory(upstream.url), upstream, "default")
+    endpoint.send(numbered(endpoint, 0))
+    endpoint.service.wait_for_rows(1)
+    [path] = endpoint.service.data_dir.glob("traces/*/traces.db")
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        database.execute("begin exclusive")
+        for number in range(1, 20):
+            assert endpoint.send(numbered(endpoint, number)).status == 200
+        assert endpoint.service.health() == 200
+        database.execute("rollback")
+    assert set(rows_by_number(endpoint.service.wait_for_rows(20))) == set(range(20))
+
+
+def test_a_spool_that_cannot_be_written_fails_nobody_and_is_loud(
+    upstream: Upstream, service_factory: ServiceFactory
+) -> None:
+    service = service_factory(upstream.url)
+    endpoint = Endpoint(service, upstream, "default")
+    spool = service.data_dir / "spool"
+    shutil.rmtree(spool)
+    spool.touch()
+    assert endpoint.send(numbered(endpoint, 1)).body == message_json()
+    upstream.enqueue(sse(_events(2)))
+    assert endpoint.send(numbered(endpoint, 2)).body == b"".join(_events(2))
+    service.wait_until(lambda: "spool" in service.output, "a complaint")
+    spool.unlink()
+    assert endpoint.send(numbered(endpoint, 3)).status == 200
+    rows = rows_by_number(service.wait_for_rows(1))
+    assert set(rows) == {3}
+
+
+def test_on_a_full_disk_calls_go_through_and_are_entries_without_their_request(
+    upstream: Upstream, service_factory: ServiceFactory
+) -> None:
+    service = service_factory(upstream.url, DISK_RESERVE="1000000TB")
+    endpoint = Endpoint(service, upstream, "default")
+    upstream.enqueue(sse(_events(2)))
+    assert endpoint.send(numbered(endpoint, 2)).body == b"".join(_events(2))
+    row = endpoint.row()
+    assert (row["outcome"], row["request_body"]) == ("complete", None)
+    assert body_bytes(row["response_body"]) == b"".join(_events(2))
+    assert row["input_tokens"] == 11
+    service.wait_until(lambda: "disk" in service.output, "a complaint")
+
+
 # --- chaos --------------------------------------------------------------------------------------
 
 
@@ -435,7 +490,10 @@ SCRIPTS: dict[str, Callable[[list[bytes]], Script]] = {
     "stall-midway": lambda events: cut_sse(events[:3], STALL),
 }
 LEAVING = {"leave-before": "stall", "leave-during": "stall-midway"}
-CLIENTS = ("polite", "polite", "polite", "chunked", "expect", "slow", "old", "two-calls")
+CLIENTS = (
+    *("polite", "polite", "polite", "chunked", "expect"),
+    *("slow", "old", "two-calls", "half-close"),
+)
 ABORTED = ("abort-upload", *LEAVING)
 
 
@@ -499,6 +557,8 @@ class Chaos:
             client.send(request("POST", target, REQUEST_HEADERS, body, version="1.0"))
         else:
             client.send(data)
+        if how == "half-close":
+            client.half_close()
 
     def _leave(self, client: RawClient, endpoint: Endpoint, number: int) -> None:
         client.send(numbered(endpoint, number))
@@ -507,12 +567,15 @@ class Chaos:
             f"call {number} at the upstream",
         )
         if self.plan(number)[0] == "leave-during":
-            next(client.iter_body(client.read_response_head()), None)
-        if number % 2:
+            response = client.read_response_head()
+            if number % 2 == 0:  # the others are buffered: no body before it is whole
+                next(client.iter_body(response), None)
+        if number % 3:
             client.reset()
 
     def _hear(self, number: int, response: Response) -> None:
-        if not response.cut and response.header("x-taximeter-error") is None:
+        tells_its_end = response.head.framing("POST") != "close"
+        if tells_its_end and not response.cut and response.header("x-taximeter-error") is None:
             self.heard[number] = response
 
     def was_seen(self, number: int) -> bool:
@@ -524,7 +587,7 @@ def test_in_chaos_there_is_one_entry_for_each_request_that_the_upstream_saw(
 ) -> None:
     service = service_factory(upstream.url)
     for number in range(4):
-        service.create_endpoint(f"chaos-{number}")
+        service.create_endpoint(f"chaos-{number}", "buffered" if number % 2 else "live")
     chaos = Chaos(upstream, service, seed=20261121)
     upstream.choose = chaos.choose
 

@@ -5,6 +5,7 @@ import json
 import random
 import socket
 import ssl
+import zlib
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,11 +17,12 @@ from mitmproxy.net import encoding
 
 from tests.live.conftest import EndpointFactory, ServiceFactory
 from tests.live.service import API_KEY, REQUEST_HEADERS, Endpoint, Service, body_bytes
-from tests.rawclient import Cut, RawClient, Response, request
+from tests.rawclient import Cut, RawClient, Reset, Response, request
 from tests.upstream import (
     CLOSE,
     READ_BODY,
     RESET,
+    SSE_HEADERS,
     STALL,
     Action,
     Gate,
@@ -183,6 +185,18 @@ def test_an_encoded_answer_passes_as_it_is_and_is_logged_decoded(
     assert (row["input_tokens"], row["output_tokens"]) == (11, 7)
 
 
+def test_usage_is_read_from_a_compressed_stream_that_was_cut(endpoint: Endpoint) -> None:
+    packer = zlib.compressobj(wbits=31)
+    packed = packer.compress(b"".join(EVENTS[:3])) + packer.flush(zlib.Z_SYNC_FLUSH)
+    headers = [("content-type", "text/event-stream"), ("content-encoding", "gzip")]
+    endpoint.upstream.enqueue(cut_sse([packed], headers=headers))
+    assert _is_cut(endpoint)
+    row = endpoint.row()
+    assert (row["outcome"], row["usage_source"]) == ("upstream_interrupted", "partial")
+    assert (row["input_tokens"], row["model"]) == (11, "claude-sonnet-4-5-20250929")
+    assert body_bytes(row["response_body"]) == b"".join(EVENTS[:3])
+
+
 def test_an_answer_that_is_not_what_its_encoding_says_is_logged_as_it_came(live: Endpoint) -> None:
     live.upstream.enqueue(answer(200, b"plainly not gzip", [*JSON, ("content-encoding", "gzip")]))
     assert live.send().body == b"plainly not gzip"
@@ -246,6 +260,61 @@ def test_an_http_1_0_client_gets_a_stream_without_chunks(endpoint: Endpoint) -> 
         response = client.read_response()
     assert response.header("transfer-encoding") is None
     assert response.body == STREAM
+
+
+def test_a_client_that_asks_to_close_gets_its_answer_and_the_close(endpoint: Endpoint) -> None:
+    endpoint.upstream.enqueue(sse(EVENTS))
+    with endpoint.connect() as client:
+        response = client.exchange(
+            endpoint.message(b"{}", [*REQUEST_HEADERS, ("Connection", "close")])
+        )
+        assert (response.body, response.header("connection")) == (STREAM, "close")
+        assert client.is_closed_by_peer()
+
+
+def test_requests_sent_at_once_are_answered_in_order_and_all_logged(endpoint: Endpoint) -> None:
+    bodies = [message_json(text) for text in ("one", "two", "three")]
+    endpoint.upstream.enqueue(*(answer(200, body) for body in bodies))
+    with endpoint.connect() as client:
+        client.send(b"".join(endpoint.message(b'{"n":%d}' % n) for n in range(3)))
+        assert [client.read_response().body for _ in bodies] == bodies
+    rows = endpoint.rows()
+    assert [body_bytes(row["request_body"]) for row in rows] == [b'{"n":%d}' % n for n in range(3)]
+    assert [body_bytes(row["response_body"]) for row in rows] == bodies
+
+
+CHUNKED_BODY = b"5\r\nhello\r\n0\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("headers", "body"),
+    [
+        ([("Content-Length", "3"), ("Transfer-Encoding", "chunked")], CHUNKED_BODY),
+        ([("Content-Length", "3"), ("Content-Length", "5")], b"hello"),
+        ([("Content-Length", "3, 5")], b"hello"),
+        ([("Content-Length", "+5")], b"hello"),
+        ([("Content-Length", "-5")], b"hello"),
+        ([("Transfer-Encoding", "xchunked")], CHUNKED_BODY),
+        ([("Transfer-Encoding", "chunked, identity")], CHUNKED_BODY),
+        ([("Transfer-Encoding ", "chunked")], CHUNKED_BODY),
+        ([("Transfer-Encoding", "\x0bchunked")], CHUNKED_BODY),
+        ([(" Content-Length", "5")], b"hello"),
+    ],
+    ids=lambda value: ", ".join(f"{n}:{v}" for n, v in value) if isinstance(value, list) else "",
+)
+def test_a_request_that_could_be_framed_in_two_ways_is_not_forwarded(
+    live: Endpoint, headers: Headers, body: bytes
+) -> None:
+    smuggled = live.message(path="/v1/smuggled")
+    with live.connect() as client:
+        client.send(request("POST", live.target(), [*REQUEST_HEADERS, *headers]) + body + smuggled)
+        try:
+            response = client.read_response()
+        except Cut:
+            response = None
+    assert response is None or response.status == 400
+    assert live.upstream.requests == []
+    assert live.rows() == []
 
 
 # --- headers ------------------------------------------------------------------------------------
@@ -499,14 +568,37 @@ def test_other_paths_are_forwarded_and_not_logged(live: Endpoint, method: str, p
     assert live.rows() == []
 
 
-def test_a_path_prefix_of_the_upstream_is_kept_in_front(
-    upstream: Upstream, service_factory: ServiceFactory
-) -> None:
-    service = service_factory(f"{upstream.url}/some/prefix")
-    endpoint = Endpoint(service, upstream, "default")
-    assert endpoint.send(endpoint.message(path="/v1/messages?beta=true")).status == 200
-    assert [seen.target for seen in upstream.requests] == ["/some/prefix/v1/messages?beta=true"]
-    assert endpoint.row()["outcome"] == "complete"
+@pytest.fixture(scope="module")
+def customised(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
+    """A service with a path prefix at its upstream and header prefixes of its operator."""
+    with (
+        Upstream() as upstream,
+        Service(
+            tmp_path_factory.mktemp("customised"),
+            f"{upstream.url}/some/prefix",
+            FORWARD_HEADERS="x-team-,x-trace-id",
+        ) as service,
+    ):
+        yield Endpoint(service, upstream, "default")
+
+
+def test_a_path_prefix_of_the_upstream_is_kept_in_front(customised: Endpoint) -> None:
+    customised.upstream.reset()
+    customised.send(customised.message(path="/v1/messages?beta=true"))
+    customised.send(customised.message(path="//v1/messages/count_tokens"))
+    assert [seen.target for seen in customised.upstream.requests] == [
+        "/some/prefix/v1/messages?beta=true",
+        "/some/prefix/v1/messages/count_tokens",
+    ]
+    assert [row["outcome"] for row in customised.rows()] == ["complete"]
+
+
+def test_header_prefixes_of_the_operator_are_forwarded_too(customised: Endpoint) -> None:
+    customised.upstream.reset()
+    extra = [("X-Team-Name", "a"), ("x-trace-id", "b"), ("x-foo", "c")]
+    customised.send(customised.message(b"{}", [*REQUEST_HEADERS, *extra]))
+    [seen] = customised.upstream.requests
+    assert [pair for pair in seen.headers if pair in extra] == extra[:2]
 
 
 # --- limits -------------------------------------------------------------------------------------
@@ -576,8 +668,9 @@ def test_a_message_of_unknown_length_that_grows_too_large_is_an_entry_if_it_was_
     assert len(live.rows()) == len(live.upstream.requests)
 
 
-def test_an_upload_of_40_mb_streams_through_in_constant_memory(live: Endpoint) -> None:
-    half = random.Random(2).randbytes(20 * MEBI)  # noqa: S311
+@pytest.mark.parametrize("size_mb", [8, 40])
+def test_an_upload_streams_through_in_constant_memory(live: Endpoint, size_mb: int) -> None:
+    half = random.Random(2).randbytes(size_mb // 2 * MEBI)  # noqa: S311
     proxy = psutil.Process(live.service.pids()["proxy"])
     before = proxy.memory_info().rss
     with live.connect() as client:
@@ -585,7 +678,7 @@ def test_an_upload_of_40_mb_streams_through_in_constant_memory(live: Endpoint) -
         client.send(request("POST", live.target("/v1/files"), headers))
         client.send(half)
         wait_until(
-            lambda: live.upstream.requests and len(live.upstream.requests[0].body) > 15 * MEBI,
+            lambda: live.upstream.requests and len(live.upstream.requests[0].body) == len(half),
             "the first half at the upstream while the second is not even sent",
         )
         client.send(half)
@@ -593,6 +686,60 @@ def test_an_upload_of_40_mb_streams_through_in_constant_memory(live: Endpoint) -
     assert proxy.memory_info().rss - before < 30 * MEBI
     assert live.upstream.requests[0].body == half + half
     assert live.rows() == []
+
+
+def test_a_download_waits_for_a_slow_client_in_constant_memory(live: Endpoint) -> None:
+    piece = bytes(MEBI)
+    live.upstream.enqueue(
+        Script(
+            (
+                head(200, [("content-length", str(200 * MEBI))]),
+                *(piece for _ in range(200)),
+            )
+        )
+    )
+    proxy = psutil.Process(live.service.pids()["proxy"])
+    before = proxy.memory_info().rss
+    with live.connect() as client:
+        client.send(request("GET", live.target("/v1/files/file_1/content"), REQUEST_HEADERS))
+        response = client.read_response_head()
+        pieces = client.iter_body(response)
+        received = len(next(pieces))
+        barrier(live.service)
+        most = proxy.memory_info().rss - before
+        for piece in pieces:
+            received += len(piece)
+        most = max(most, proxy.memory_info().rss - before)
+    assert received == 200 * MEBI
+    assert most < 30 * MEBI
+
+
+def test_a_client_that_leaves_during_an_upload_ends_the_upstream_call(live: Endpoint) -> None:
+    client = live.connect()
+    headers = [*REQUEST_HEADERS, ("content-length", str(8 * MEBI))]
+    client.send(request("POST", live.target("/v1/files"), headers) + bytes(MEBI))
+    wait_until(lambda: live.upstream.requests, "the upload at the upstream")
+    client.reset()
+    assert live.upstream.requests[0].abandoned.wait(5)
+    assert live.rows() == []
+
+
+def test_an_upstream_that_refuses_a_large_message_before_reading_it_is_an_entry(
+    endpoint: Endpoint,
+) -> None:
+    refusal = error_json("request_too_large", "too large")
+    endpoint.upstream.enqueue(answer(413, refusal, early=True).then(READ_BODY))
+    response = endpoint.send(endpoint.message(bytes(20 * MEBI)))
+    assert (response.status, response.body) == (413, refusal)
+    row = endpoint.row()
+    assert (row["outcome"], row["status_code"]) == ("upstream_error", 413)
+
+
+def test_an_upstream_that_closes_on_a_large_message_is_an_entry(endpoint: Endpoint) -> None:
+    endpoint.upstream.enqueue(Script((RESET,), early=True))
+    response = endpoint.send(endpoint.message(bytes(20 * MEBI)))
+    assert_own_error(response, 502, "api_error")
+    assert endpoint.row()["outcome"] == "upstream_interrupted"
 
 
 def test_an_upstream_that_answers_during_an_upload_is_heard(live: Endpoint) -> None:
@@ -706,6 +853,23 @@ def _is_cut(endpoint: Endpoint) -> bool:
     if response.status == 502:  # nothing of the answer had come when a reset overtook it
         return True
     return response.cut and response.status == 200
+
+
+@pytest.mark.parametrize("end", [CLOSE, RESET])
+def test_a_cut_answer_reaches_an_http_1_0_client_as_a_reset(
+    endpoint: Endpoint, end: Action
+) -> None:
+    """Its answers end with the connection: an orderly close would make a part look whole."""
+    gate = Gate()
+    endpoint.upstream.enqueue(cut_sse([*EVENTS[:3], gate], end))
+    with endpoint.connect() as client:
+        client.send(request("POST", endpoint.target(), REQUEST_HEADERS, b"{}", version="1.0"))
+        gate.wait_reached()
+        _wait_spooled(endpoint.service, EVENTS[2])
+        gate.open()
+        with pytest.raises(Reset):
+            client.read_to_end()
+    assert endpoint.row()["outcome"] == "upstream_interrupted"
 
 
 def test_what_came_before_a_cut_reaches_a_live_client(live: Endpoint) -> None:
@@ -987,6 +1151,51 @@ def test_an_authority_named_in_ssl_cert_file_is_trusted(
         response = endpoint.send()
     assert (response.status, response.body) == (200, STREAM)
     assert endpoint.row()["outcome"] == "complete"
+
+
+# --- what an entry holds ------------------------------------------------------------------------
+
+COLUMNS = {
+    *("id", "entry_id", "created_at", "proxy_endpoint_id", "slug", "model", "input_tokens"),
+    *("output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "cost_cents"),
+    *("duration_ms", "status_code", "request_body", "response_body", "streamed", "outcome"),
+    *("usage_source", "ttfb_ms", "proxy_overhead_ms", "request_model", "upstream_request_id"),
+    *("session_id", "agent_id", "client", "service_tier", "request_bytes", "response_bytes"),
+    *("error_type", "credential_hmac"),
+}
+
+
+def test_an_entry_has_every_column_of_the_contract(live: Endpoint) -> None:
+    gate = Gate()
+    headers = [("request-id", "req_7"), *SSE_HEADERS]
+    live.upstream.enqueue(sse([*EVENTS[:2], gate, *EVENTS[2:]], headers))
+    sent = [
+        *REQUEST_HEADERS,
+        ("User-Agent", "claude-cli/2.1.283 (external, cli)"),
+        ("x-claude-code-session-id", "session-1"),
+        ("x-claude-code-agent-id", "agent-1"),
+    ]
+    body = b'{"model":"claude-sonnet-4-5","stream":true,"messages":[]}'
+    with live.connect() as client:
+        client.send(live.message(body, sent))
+        response = client.read_response_head()
+        pieces = client.iter_body(response)
+        next(pieces)
+        gate.open()
+        assert list(pieces)
+    row = live.row()
+    assert set(row) >= COLUMNS
+    assert row["created_at"].endswith("Z")
+    assert 0 <= row["ttfb_ms"] <= row["duration_ms"]
+    assert row["proxy_overhead_ms"] >= 0
+    assert row["request_model"] == "claude-sonnet-4-5"
+    assert row["upstream_request_id"] == "req_7"
+    assert (row["session_id"], row["agent_id"]) == ("session-1", "agent-1")
+    assert row["client"].startswith("claude-cli")
+    assert (row["request_bytes"], row["response_bytes"]) == (len(body), len(STREAM))
+    assert row["usage_source"] == "final"
+    assert row["streamed"]
+    assert float(row["cost_cents"]) == pytest.approx((11 * 3 + 7 * 15) / 10_000)
 
 
 # --- credentials --------------------------------------------------------------------------------

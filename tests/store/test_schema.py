@@ -2,6 +2,7 @@ import multiprocessing
 import os
 import sqlite3
 import stat
+import time
 from contextlib import closing
 from dataclasses import fields
 from pathlib import Path
@@ -193,6 +194,36 @@ def test_processes_that_make_the_same_database_at_once_all_succeed(tmp_path):
             assert pragma(connection, "auto_vacuum") == 2
             applied = connection.execute("select name from _sqlite_migrations").fetchall()
             assert len(applied) == len(set(applied))
+
+
+slow = Migrations("slow")
+
+
+@slow()
+def m001_slow(db: Database) -> None:
+    """Several busy timeouts long."""
+    db.execute("create table counted (n integer)")
+    started = time.monotonic()
+    while time.monotonic() < started + 4 * schema.BUSY_TIMEOUT_MS / 1000:
+        db.execute("insert into counted values (1)")
+
+
+def open_slowly(path: Path, barrier: object) -> None:
+    barrier.wait()  # type: ignore[attr-defined]
+    schema.open_database(path, slow).close()
+
+
+def test_a_second_process_waits_for_a_migration_longer_than_the_busy_timeout(tmp_path):
+    context = multiprocessing.get_context("fork")
+    barrier = context.Barrier(3)
+    processes = [
+        context.Process(target=open_slowly, args=(tmp_path / "slow.db", barrier)) for _ in range(3)
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0, 0, 0]
 
 
 def insert_and_fail(connection: sqlite3.Connection) -> None:

@@ -7,9 +7,9 @@ const [baseURL, apiKey, scenario] = process.argv.slice(2);
 const client = new Anthropic({ baseURL, apiKey, maxRetries: 0 });
 
 const question = {
-  model: 'claude-sonnet-4-5-20250929',
+  model: 'claude-opus-5-5',
   max_tokens: 1024,
-  messages: [{ role: 'user', content: 'What is the fare to the “Gare de l’Est”? 🚕' }],
+  messages: [{ role: 'user', content: 'What is the fare to “Châtelet”? 🚕' }],
 };
 const tools = [
   {

@@ -1,0 +1,214 @@
+"""``python -m bench.streams``: what a live stream feels of the proxy, beside the upstream asked
+directly.
+
+Every event carries the moment the upstream wrote it, so its lag is that of the way from there and of
+nothing else. Direct and proxied rounds take turns.
+"""
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from itertools import cycle
+from pathlib import Path
+
+from bench.client import CallsJob, StreamsJob, StreamsResult
+from bench.load import (
+    CALLS_PER_SLUG,
+    BenchError,
+    Client,
+    Proxy,
+    UsageLog,
+    percentile,
+    taximeter,
+    upstream,
+)
+
+FIRST_EVENT_ROUNDS, FIRST_EVENT_STREAMS = 12, 40
+LAG_ROUNDS, LAG_STREAMS, LAG_EVENTS, LAG_GAP_MS = 5, 20, 40, 10
+MANY_STREAMS, MANY_EVENTS, MANY_GAP_MS, MANY_STAGGER_S = 500, 50, 200, 0.01
+VISIBLE_CALLS, VISIBLE_PATIENCE_S, POLL_S = 100, 10.0, 0.002
+BUSY_CALLS, BUSY_RATE, BUSY_CONNECTIONS = 3_000, 200.0, 4
+MAX_CALLS = 12_000  # more than all of these make together
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """What is measured. ``paths`` are of one slug after another, since none may be asked too often;
+    ``busy_paths`` are of others."""
+
+    direct: Proxy
+    ours: Proxy
+    log: UsageLog
+    client: Client
+    paths: Iterator[str]
+    busy_paths: Sequence[str]
+
+    def stream_directly(self, queries: Sequence[str], **job: float) -> StreamsJob:
+        paths = [f"{self.direct.paths[0]}?{query}" for query in queries]
+        return replace(StreamsJob(port=self.direct.port, paths=paths), **job)  # type: ignore[arg-type]
+
+    def stream(self, queries: Sequence[str], **job: float) -> StreamsJob:
+        paths = [f"{next(self.paths)}?{query}" for query in queries]
+        return replace(StreamsJob(port=self.ours.port, paths=paths), **job)  # type: ignore[arg-type]
+
+
+def measure_first_events(service: Service) -> None:
+    """One stream at a time, on a connection that is there already."""
+    direct_ms: list[float] = []
+    ours_ms: list[float] = []
+    for _ in range(FIRST_EVENT_ROUNDS):
+        for make_job, into in ((service.stream_directly, direct_ms), (service.stream, ours_ms)):
+            result = service.client.run_streams(
+                make_job([_pace(5, 2)], repeats=FIRST_EVENT_STREAMS + 1)
+            )
+            into += result.first_event_ms[1:]  # the first had to open the connection
+    _print_pair("first event of a stream", direct_ms, ours_ms)
+    for percent, target_ms in ((50, 1.0), (99, 5.0)):
+        added_ms = percentile(ours_ms, percent) - percentile(direct_ms, percent)
+        _print_verdict(f"added at p{percent}, ms", added_ms, target_ms)
+
+
+def measure_lag(service: Service) -> None:
+    queries = [_pace(LAG_EVENTS, LAG_GAP_MS)] * LAG_STREAMS
+    direct_ms: list[float] = []
+    ours_ms: list[float] = []
+    for _ in range(LAG_ROUNDS):
+        for make_job, into in ((service.stream_directly, direct_ms), (service.stream, ours_ms)):
+            into += service.client.run_streams(make_job(queries)).lags_ms
+    _print_pair(f"lag of an event, {LAG_STREAMS} live streams", direct_ms, ours_ms)
+    _print_verdict("p99, ms", percentile(ours_ms, 99), 2.5)
+
+
+def measure_many(service: Service) -> None:
+    """All are open before the first event; their events are spread evenly over the gap."""
+    before_mb = service.ours.rss_mb()
+    direct, _ = _run_many(service, service.stream_directly)
+    ours, open_mb = _run_many(service, service.stream)
+    _print_pair(f"lag of an event, {MANY_STREAMS} live streams", direct.lags_ms, ours.lags_ms)
+    lost = MANY_STREAMS * MANY_EVENTS - len(ours.lags_ms)
+    _print_verdict("p99, ms", percentile(ours.lags_ms, 99), 20)
+    _print_verdict("streams cut", ours.cut, 0)
+    _print_verdict("events lost", lost, 0)
+    _print_verdict(f"RSS of the proxy, MB ({before_mb:.0f} before)", open_mb, 150)
+
+
+def _run_many(service: Service, make_job: Callable[..., StreamsJob]) -> tuple[StreamsResult, float]:
+    opening_s = MANY_STREAMS * MANY_STAGGER_S
+    gate_s = time.monotonic() + opening_s + 1
+    queries = [
+        f"{_pace(MANY_EVENTS, MANY_GAP_MS)}&gate_s={gate_s + number * MANY_GAP_MS / 1000 / MANY_STREAMS:.6f}"
+        for number in range(MANY_STREAMS)
+    ]
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(
+            service.client.run_streams, make_job(queries, stagger_s=MANY_STAGGER_S)
+        )
+        time.sleep(opening_s + 1 + MANY_EVENTS * MANY_GAP_MS / 1000 * 0.9)
+        open_mb = service.ours.rss_mb()
+        return running.result(), open_mb
+
+
+def measure_visible(service: Service) -> None:
+    _print_visible("entry visible, service idle", _wait_for_entries(service, "idle"))
+
+
+def measure_visible_while_busy(service: Service) -> None:
+    job = CallsJob(
+        port=service.ours.port,
+        paths=service.busy_paths,
+        run_length=CALLS_PER_SLUG,
+        kind="small",
+        first=0,
+        calls=BUSY_CALLS,
+        connections=BUSY_CONNECTIONS,
+        rate=BUSY_RATE,
+    )
+    with Client() as other, ThreadPoolExecutor(1) as pool:
+        running = pool.submit(other.run_calls, job)
+        waits_ms = _wait_for_entries(service, "busy")
+        running.result()
+    _print_visible(f"entry visible, {BUSY_RATE:.0f} other calls a second", waits_ms)
+
+
+def _wait_for_entries(service: Service, name: str) -> list[float]:
+    """How long after its last byte each call could be read in the view."""
+    waits_ms = []
+    for number in range(VISIBLE_CALLS):
+        session = f"bench-{name}-{number}"
+        job = replace(service.stream([_pace(3, 5)]), sessions=[session])
+        (ended_s,) = service.client.run_streams(job).ended_s
+        while not service.log.has(session):
+            if time.monotonic() - ended_s > VISIBLE_PATIENCE_S:
+                raise BenchError(f"the call of {session} did not become a row")
+            time.sleep(POLL_S)
+        waits_ms.append((time.monotonic() - ended_s) * 1000)
+    return waits_ms
+
+
+def _pace(events: int, gap_ms: float) -> str:
+    return f"answer=paced&events={events}&gap_ms={gap_ms:g}"
+
+
+def _print_visible(name: str, waits_ms: Sequence[float]) -> None:
+    print(f"{name}: p50 {percentile(waits_ms, 50):.0f} ms")
+    _print_verdict("p99, ms", percentile(waits_ms, 99), 1000)
+
+
+def _print_pair(name: str, direct_ms: Sequence[float], ours_ms: Sequence[float]) -> None:
+    for where, values in (("direct", direct_ms), ("Taximeter", ours_ms)):
+        p50, p99 = percentile(values, 50), percentile(values, 99)
+        print(f"{name}, {where}: p50 {p50:.2f} ms, p99 {p99:.2f} ms ({len(values)} values)")
+
+
+def _print_verdict(name: str, value: float, target: float) -> None:
+    verdict = "met" if value <= target else "NOT MET"
+    print(f"  {name:40} {value:8.2f}   target <= {target:g}: {verdict}")
+
+
+MEASUREMENTS: Mapping[str, Callable[[Service], None]] = {
+    "first-event": measure_first_events,
+    "lag": measure_lag,
+    "many": measure_many,
+    "visible": measure_visible,
+    "visible-busy": measure_visible_while_busy,
+}
+
+
+def run(names: Sequence[str]) -> None:
+    """Raises BenchError."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="taximeter-bench-")))
+        direct = stack.enter_context(upstream())
+        ours, log = stack.enter_context(taximeter(folder, direct.port, MAX_CALLS))
+        busy = BUSY_CALLS // CALLS_PER_SLUG + 1
+        service = Service(
+            direct=direct,
+            ours=ours,
+            log=log,
+            client=stack.enter_context(Client()),
+            paths=cycle(ours.paths[busy:]),
+            busy_paths=ours.paths[:busy],
+        )
+        for name in names:
+            MEASUREMENTS[name](service)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.streams", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(MEASUREMENTS)}")
+    names: list[str] = parser.parse_args().names or list(MEASUREMENTS)
+    if not set(names) <= set(MEASUREMENTS):
+        parser.error(f"the measurements are {', '.join(MEASUREMENTS)}")
+    try:
+        run(names)
+    except BenchError as error:
+        sys.exit(f"bench: {error}")
+
+
+if __name__ == "__main__":
+    main()

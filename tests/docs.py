@@ -1,0 +1,35 @@
+"""Documentation made from the code; ``./run.sh check`` compares it with what is written."""
+
+from collections.abc import Iterator
+
+import click
+
+from manage.cli import cli
+from store.settings import SETTINGS
+
+
+def walk_commands(
+    command: click.Command = cli, path: tuple[str, ...] = ("taximeter",)
+) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Every command that does something, with its full name."""
+    if isinstance(command, click.Group):
+        for name in sorted(command.commands):
+            yield from walk_commands(command.commands[name], (*path, name))
+    else:
+        yield path, command
+
+
+def render_commands() -> str:
+    rows = [
+        f"| `{' '.join(path)}` | {command.get_short_help_str(limit=200)} |"
+        for path, command in walk_commands()
+    ]
+    return "\n".join(["", "| command | |", "| --- | --- |", *rows, "", ""])
+
+
+def render_settings() -> str:
+    rows = [
+        f"| `{setting.variable}` | {f'`{setting.default}`' if setting.default else '–'} | {setting.help} |"
+        for setting in SETTINGS
+    ]
+    return "\n".join(["", "| variable | default | |", "| --- | --- | --- |", *rows, "", ""])

@@ -1,0 +1,891 @@
+"""The clients that people really use, between the program and scripted answers of the API.
+
+The Python SDK runs here, synchronous and asynchronous. The TypeScript SDK and Claude Code run when
+`tests/live/node/install.sh` has installed them. What a client gave to its caller must be what the
+upstream said, and the entries must say the same.
+"""
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+import anthropic
+import pytest
+from anthropic.types import Message
+
+from tests.live.messages import (
+    API_HEADERS,
+    MODEL,
+    REQUEST_ID,
+    Answer,
+    Block,
+    Counts,
+    error,
+    stream_of,
+    text,
+    thinking,
+    token_count,
+    tool_use,
+)
+from tests.live.service import API_KEY, Endpoint, Row, body_bytes
+from tests.rawclient import TIMEOUT_S
+from tests.upstream import CLOSE, Gate, Script, SeenRequest, event
+
+pytestmark = pytest.mark.live
+
+TARGET = "/v1/messages"
+QUESTION: dict[str, Any] = {
+    "model": MODEL,
+    "max_tokens": 1024,
+    "messages": [{"role": "user", "content": "What is the fare to “Châtelet”? 🚕"}],
+}
+TOOLS: list[Block] = [
+    {
+        "name": "get_fare",
+        "description": "The fare to a place.",
+        "input_schema": {
+            "type": "object",
+            "properties": {"to": {"type": "string"}},
+            "required": ["to"],
+        },
+    }
+]
+THOUGHT = thinking("A station in Paris; a fare is asked for.", "EqoBCkgIARABGAIiQL8=")
+REPLY = Answer(content=[THOUGHT, text("It is 12 €, “all inclusive” — 祝你好运 \u2028 🚕.")])
+CUT = Script((*stream_of(REPLY.events()[:9]).steps[:-1], CLOSE))
+"""REPLY as a stream that ends in its middle."""
+CALL = Answer(
+    content=[
+        THOUGHT,
+        text("Let me look."),
+        tool_use("get_fare", {"to": "Châtelet", "via": [{"stop": "“Nord”\n"}], "luggage": 2}),
+    ],
+    counts=Counts(input=640, output=88, read=0, write_5m=4096, write_1h=0),
+    message_id="msg_02Taximeter",
+)
+
+
+@pytest.fixture(autouse=True)
+def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing that a developer has set up reaches the clients."""
+    for name in list(os.environ):
+        if name.startswith("ANTHROPIC_") or name.lower().endswith("_proxy"):
+            monkeypatch.delenv(name)
+
+
+def base_url(endpoint: Endpoint) -> str:
+    return f"http://{endpoint.service.host}{endpoint.target('')}"
+
+
+def assert_is(message: dict[str, Any], reply: Answer) -> None:
+    """The caller was given exactly what the upstream said."""
+    assert message["content"] == list(reply.content)
+    assert (message["id"], message["model"]) == (reply.message_id, MODEL)
+    assert message["stop_reason"] == reply.stop_reason
+    assert {name: message["usage"][name] for name in reply.counts.columns} == reply.counts.columns
+
+
+def assert_entry(row: Row, reply: Answer, *, streamed: bool, client: str) -> None:
+    """The entry says what the answer said, what it cost and whose it was."""
+    assert {name: row[name] for name in reply.counts.columns} == reply.counts.columns
+    assert row["cost_cents"] == pytest.approx(reply.counts.cost_cents)
+    assert (row["model"], row["request_model"]) == (MODEL, MODEL)
+    assert (row["status_code"], row["outcome"]) == (200, "complete")
+    assert (row["usage_source"], bool(row["streamed"])) == ("final", streamed)
+    assert row["client"].startswith(client)
+    assert row["upstream_request_id"] == REQUEST_ID
+    assert row["service_tier"] == "standard"
+    assert row["credential_hmac"]
+    assert row["duration_ms"] >= row["ttfb_ms"] > 0
+
+
+def assert_bodies(rows: list[Row], seen: list[SeenRequest]) -> None:
+    """Each entry holds the request that the upstream got."""
+    assert [body_bytes(row["request_body"]) for row in rows] == [bytes(r.body) for r in seen]
+
+
+def rows_in_order(endpoint: Endpoint) -> list[Row]:
+    """The entries by the arrival of their requests."""
+    return sorted(endpoint.rows(), key=lambda row: row["created_at"])
+
+
+# --- the Python SDK -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What the SDK says that it sent and received."""
+
+    headers: dict[str, str]
+    body: bytes
+    answer_headers: dict[str, str]
+
+
+class Sdk(Protocol):
+    """What the tests do with either kind of client."""
+
+    product: str
+
+    def __init__(self, **options: Any) -> None: ...
+    def close(self) -> None: ...
+    def create(self, **params: Any) -> Message: ...
+    def create_raw(self, **params: Any) -> Sent: ...
+    def beta_create(self, **params: Any) -> Any: ...
+    def stream(self, **params: Any) -> Message: ...
+    def stream_texts(self, **params: Any) -> list[str]: ...
+    def event_types(self, **params: Any) -> list[str]: ...
+    def first_text(self, **params: Any) -> str: ...
+    def count_tokens(self, **params: Any) -> int: ...
+
+
+class SyncSdk:
+    product = "Anthropic/Python"
+
+    def __init__(self, **options: Any) -> None:
+        self.client = anthropic.Anthropic(**options)
+
+    def close(self) -> None:
+        self.client.close()
+
+    def create(self, **params: Any) -> Message:
+        message: Message = self.client.messages.create(**params)
+        return message
+
+    def create_raw(self, **params: Any) -> Sent:
+        raw = self.client.messages.with_raw_response.create(**params)
+        request = raw.http_request
+        return Sent(dict(request.headers), request.content, dict(raw.headers))
+
+    def beta_create(self, **params: Any) -> Any:
+        return self.client.beta.messages.create(**params)
+
+    def stream(self, **params: Any) -> Message:
+        with self.client.messages.stream(**params) as stream:
+            return stream.get_final_message()
+
+    def stream_texts(self, **params: Any) -> list[str]:
+        with self.client.messages.stream(**params) as stream:
+            return list(stream.text_stream)
+
+    def event_types(self, **params: Any) -> list[str]:
+        with self.client.messages.create(**params, stream=True) as events:
+            return [event.type for event in events]
+
+    def first_text(self, **params: Any) -> str:
+        """The first piece of text; the block is left when it is there."""
+        with self.client.messages.stream(**params) as stream:
+            return next(iter(stream.text_stream))
+
+    def count_tokens(self, **params: Any) -> int:
+        return self.client.messages.count_tokens(**params).input_tokens
+
+
+class AsyncSdk:
+    product = "AsyncAnthropic/Python"
+
+    def __init__(self, **options: Any) -> None:
+        self.client = anthropic.AsyncAnthropic(**options)
+        self._runner = asyncio.Runner()
+
+    def run[T](self, work: Coroutine[Any, Any, T]) -> T:
+        return self._runner.run(work)
+
+    def close(self) -> None:
+        self.run(self.client.close())
+        self._runner.close()
+
+    def create(self, **params: Any) -> Message:
+        message: Message = self.run(self.client.messages.create(**params))
+        return message
+
+    def create_raw(self, **params: Any) -> Sent:
+        async def work() -> Sent:
+            raw = await self.client.messages.with_raw_response.create(**params)
+            request = raw.http_request
+            return Sent(dict(request.headers), request.content, dict(raw.headers))
+
+        return self.run(work())
+
+    def beta_create(self, **params: Any) -> Any:
+        return self.run(self.client.beta.messages.create(**params))
+
+    def stream(self, **params: Any) -> Message:
+        async def work() -> Message:
+            async with self.client.messages.stream(**params) as stream:
+                return await stream.get_final_message()
+
+        return self.run(work())
+
+    def stream_texts(self, **params: Any) -> list[str]:
+        async def work() -> list[str]:
+            async with self.client.messages.stream(**params) as stream:
+                return [piece async for piece in stream.text_stream]
+
+        return self.run(work())
+
+    def event_types(self, **params: Any) -> list[str]:
+        async def work() -> list[str]:
+            async with await self.client.messages.create(**params, stream=True) as events:
+                return [event.type async for event in events]
+
+        return self.run(work())
+
+    def first_text(self, **params: Any) -> str:
+        """The first piece of text; the block is left when it is there."""
+
+        async def work() -> str:
+            async with self.client.messages.stream(**params) as stream:
+                return await anext(aiter(stream.text_stream))
+
+        return self.run(work())
+
+    def count_tokens(self, **params: Any) -> int:
+        return self.run(self.client.messages.count_tokens(**params)).input_tokens
+
+
+type MakeSdk = Callable[..., Sdk]
+
+
+@pytest.fixture(params=[SyncSdk, AsyncSdk], ids=["sync", "async"])
+def make_sdk(request: pytest.FixtureRequest) -> Iterator[MakeSdk]:
+    """Makes clients of one kind: `make_sdk(endpoint, max_retries=2)`. None retries unless told to."""
+    with ExitStack() as stack:
+
+        def make(endpoint: Endpoint, **options: Any) -> Sdk:
+            settings = {"api_key": API_KEY, "max_retries": 0} | options
+            sdk: Sdk = request.param(base_url=base_url(endpoint), **settings)
+            stack.callback(sdk.close)
+            return sdk
+
+        yield make
+
+
+@pytest.fixture
+def sdk(make_sdk: MakeSdk, endpoint: Endpoint) -> Sdk:
+    return make_sdk(endpoint)
+
+
+either_way = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "stream"])
+"""With `create`, and with `stream`."""
+
+
+def ask(sdk: Sdk, *, streamed: bool, **params: Any) -> dict[str, Any]:
+    """Ask, and give the message that came back as a plain document."""
+    message = (sdk.stream if streamed else sdk.create)(**params)
+    return message.to_dict()
+
+
+@either_way
+@pytest.mark.parametrize("compressed", [False, True], ids=["plain", "gzip"])
+def test_an_answer_is_what_the_upstream_said(
+    endpoint: Endpoint, sdk: Sdk, streamed: bool, compressed: bool
+) -> None:
+    endpoint.upstream.enqueue(REPLY.script(streamed=streamed, compressed=compressed))
+    assert_is(ask(sdk, streamed=streamed, **QUESTION), REPLY)
+    [seen] = endpoint.upstream.requests
+    asked = QUESTION | ({"stream": True} if streamed else {})
+    assert (seen.target, json.loads(seen.body)) == (TARGET, asked)
+    row = endpoint.row()
+    assert_entry(row, REPLY, streamed=streamed, client=sdk.product)
+    assert_bodies([row], [seen])
+    assert row["retry_count"] == 0
+
+
+def test_what_the_sdk_sent_is_what_arrives(endpoint: Endpoint, sdk: Sdk) -> None:
+    endpoint.upstream.enqueue(REPLY.script(streamed=False))
+    sent = sdk.create_raw(**QUESTION)
+    [seen] = endpoint.upstream.requests
+    assert bytes(seen.body) == sent.body
+    between_hops = {"host", "connection"}
+    arrived = {name.lower(): value for name, value in seen.headers}
+    assert {name: arrived[name] for name in arrived.keys() - between_hops} == {
+        name: sent.headers[name] for name in sent.headers.keys() - between_hops
+    }
+    assert dict(API_HEADERS).items() <= sent.answer_headers.items()
+
+
+def test_a_stream_gives_its_texts_one_by_one(endpoint: Endpoint, sdk: Sdk) -> None:
+    endpoint.upstream.enqueue(REPLY.script(streamed=True))
+    texts = sdk.stream_texts(**QUESTION)
+    assert len(texts) > 1
+    assert "".join(texts) == REPLY.text
+    assert_entry(endpoint.row(), REPLY, streamed=True, client=sdk.product)
+
+
+def test_raw_events_come_in_their_order(endpoint: Endpoint, sdk: Sdk) -> None:
+    endpoint.upstream.enqueue(CALL.script(streamed=True))
+    events = [json.loads(piece.split(b"data: ")[1])["type"] for piece in CALL.events()]
+    assert sdk.event_types(**QUESTION) == [kind for kind in events if kind != "ping"]
+    assert body_bytes(endpoint.row()["response_body"]) == b"".join(CALL.events())
+
+
+@either_way
+def test_a_tool_is_called_and_its_result_answered(
+    endpoint: Endpoint, sdk: Sdk, streamed: bool
+) -> None:
+    turns = [CALL, REPLY]
+    endpoint.upstream.enqueue(*(turn.script(streamed=streamed) for turn in turns))
+    asked = ask(sdk, streamed=streamed, **QUESTION, tools=TOOLS)
+    assert_is(asked, CALL)
+    history = [
+        *QUESTION["messages"],
+        {"role": "assistant", "content": asked["content"]},
+        {"role": "user", "content": [_result_of(asked["content"][-1])]},
+    ]
+    answered = ask(sdk, streamed=streamed, **QUESTION | {"messages": history}, tools=TOOLS)
+    assert_is(answered, REPLY)
+    _first, second = seen = endpoint.upstream.requests
+    assert json.loads(second.body)["messages"] == history
+    rows = rows_in_order(endpoint)
+    for row, turn in zip(rows, turns, strict=True):
+        assert_entry(row, turn, streamed=streamed, client=sdk.product)
+    assert_bodies(rows, seen)
+
+
+def _result_of(call: Block) -> Block:
+    return {
+        "type": "tool_result",
+        "tool_use_id": call["id"],
+        "content": f"12 € to {call['input']['to']}",
+    }
+
+
+def test_counting_tokens_is_forwarded_and_no_entry(endpoint: Endpoint, sdk: Sdk) -> None:
+    endpoint.upstream.enqueue(token_count(2095))
+    question = {name: QUESTION[name] for name in ("model", "messages")}
+    assert sdk.count_tokens(**question) == 2095
+    [seen] = endpoint.upstream.requests
+    assert seen.target == f"{TARGET}/count_tokens"
+    assert endpoint.rows() == []
+
+
+def test_a_beta_call_keeps_its_query_and_header(endpoint: Endpoint, sdk: Sdk) -> None:
+    endpoint.upstream.enqueue(REPLY.script(streamed=False))
+    betas = ["context-management-2025-06-27", "interleaved-thinking-2025-05-14"]
+    message = sdk.beta_create(**QUESTION, betas=betas, extra_query={"beta": "true"})
+    assert_is(message.to_dict(), REPLY)
+    [seen] = endpoint.upstream.requests
+    assert seen.target == f"{TARGET}?beta=true"
+    assert seen.header("anthropic-beta") == ",".join(betas)
+    assert_entry(endpoint.row(), REPLY, streamed=False, client=sdk.product)
+
+
+@pytest.mark.parametrize(
+    "credential",
+    [
+        pytest.param({"api_key": API_KEY}, id="api-key"),
+        pytest.param({"api_key": None, "auth_token": API_KEY}, id="auth-token"),
+        # What SDKs before this one made of an API key, and what a careful caller might do.
+        pytest.param(
+            {"default_headers": {"x-api-key": API_KEY, "authorization": anthropic.omit}},
+            id="x-api-key",
+        ),
+        pytest.param({"default_headers": {"x-api-key": API_KEY}}, id="both"),
+    ],
+)
+def test_every_style_of_credential_arrives(
+    live: Endpoint, make_sdk: MakeSdk, credential: dict[str, Any]
+) -> None:
+    live.upstream.enqueue(REPLY.script(streamed=False), REPLY.script(streamed=False))
+    make_sdk(live, **credential).create(**QUESTION)
+    make_sdk(live).create(**QUESTION)
+    seen, usual = live.upstream.requests
+    headers = credential.get("default_headers", {})
+    assert seen.header("x-api-key") == headers.get("x-api-key")
+    assert usual.header("authorization") == f"Bearer {API_KEY}"
+    if "authorization" in headers:
+        assert seen.header("authorization") is None
+    else:
+        assert seen.header("authorization") == f"Bearer {API_KEY}"
+    first, second = live.rows()
+    assert first["credential_hmac"] == second["credential_hmac"] is not None
+
+
+ERRORS = [
+    (400, "invalid_request_error", anthropic.BadRequestError),
+    (401, "authentication_error", anthropic.AuthenticationError),
+    (413, "request_too_large", anthropic.ContentTooLargeError),
+    (429, "rate_limit_error", anthropic.RateLimitError),
+    (500, "api_error", anthropic.InternalServerError),
+    (529, "overloaded_error", anthropic.OverloadedError),
+]
+
+
+@either_way
+@pytest.mark.parametrize(("status", "kind", "expected"), ERRORS, ids=[str(e[0]) for e in ERRORS])
+def test_an_error_is_raised_as_what_it_is(
+    endpoint: Endpoint,
+    sdk: Sdk,
+    status: int,
+    kind: str,
+    expected: type[anthropic.APIStatusError],
+    streamed: bool,
+) -> None:
+    endpoint.upstream.enqueue(error(status, kind, [("retry-after", "7")]))
+    with pytest.raises(expected) as raised:
+        ask(sdk, streamed=streamed, **QUESTION)
+    assert (raised.value.status_code, raised.value.type) == (status, kind)
+    assert raised.value.request_id == REQUEST_ID
+    assert raised.value.response.headers["retry-after"] == "7"
+    assert len(endpoint.upstream.requests) == 1
+    row = endpoint.row()
+    assert (row["status_code"], row["outcome"]) == (status, "upstream_error")
+    assert (row["error_type"], row["upstream_request_id"]) == (kind, REQUEST_ID)
+    assert (row["request_model"], row["cost_cents"]) == (MODEL, None)
+
+
+def test_an_unknown_slug_is_raised_as_not_found(live: Endpoint, make_sdk: MakeSdk) -> None:
+    nowhere = Endpoint(live.service, live.upstream, f"{live.slug}-nowhere")
+    with pytest.raises(anthropic.NotFoundError) as raised:
+        make_sdk(nowhere).create(**QUESTION)
+    assert raised.value.type == "not_found_error"
+    assert raised.value.response.headers["x-taximeter-error"]
+    assert live.upstream.requests == []
+
+
+SOON = ("retry-after-ms", "1")
+
+
+@either_way
+def test_each_retry_is_an_entry(endpoint: Endpoint, make_sdk: MakeSdk, streamed: bool) -> None:
+    endpoint.upstream.enqueue(
+        error(529, "overloaded_error", [SOON]),
+        error(429, "rate_limit_error", [SOON]),
+        REPLY.script(streamed=streamed),
+    )
+    sdk = make_sdk(endpoint, max_retries=2)
+    assert_is(ask(sdk, streamed=streamed, **QUESTION), REPLY)
+    rows = rows_in_order(endpoint)
+    assert [(row["retry_count"], row["status_code"], row["outcome"]) for row in rows] == [
+        (0, 529, "upstream_error"),
+        (1, 429, "upstream_error"),
+        (2, 200, "complete"),
+    ]
+    assert_bodies(rows, endpoint.upstream.requests)
+    assert_entry(rows[-1], REPLY, streamed=streamed, client=sdk.product)
+
+
+def test_an_upstream_that_wants_no_retry_gets_none(endpoint: Endpoint, make_sdk: MakeSdk) -> None:
+    endpoint.upstream.enqueue(error(529, "overloaded_error", [("x-should-retry", "false")]))
+    with pytest.raises(anthropic.OverloadedError):
+        make_sdk(endpoint, max_retries=2).create(**QUESTION)
+    assert len(endpoint.upstream.requests) == 1
+    assert endpoint.row()["retry_count"] == 0
+
+
+def test_an_error_within_a_stream_is_raised(endpoint: Endpoint, sdk: Sdk) -> None:
+    overloaded = {"type": "overloaded_error", "message": "Overloaded"}
+    endpoint.upstream.enqueue(stream_of([*REPLY.events()[:5], event("error", error=overloaded)]))
+    with pytest.raises(anthropic.APIStatusError) as raised:
+        sdk.stream(**QUESTION)
+    assert raised.value.type == "overloaded_error"
+    row = endpoint.row()
+    assert (row["status_code"], row["outcome"]) == (200, "upstream_error")
+    assert row["error_type"] == "overloaded_error"
+
+
+def test_a_cut_stream_is_raised_and_not_asked_again(endpoint: Endpoint, make_sdk: MakeSdk) -> None:
+    endpoint.upstream.enqueue(CUT)
+    with pytest.raises(Exception, match="peer closed connection"):
+        make_sdk(endpoint, max_retries=2).stream(**QUESTION)
+    assert len(endpoint.upstream.requests) == 1
+    row = endpoint.row()
+    assert (row["outcome"], row["usage_source"]) == ("upstream_interrupted", "partial")
+    assert row["input_tokens"] == REPLY.counts.input
+
+
+def test_a_stream_that_is_left_early_is_an_entry(live: Endpoint, make_sdk: MakeSdk) -> None:
+    gate = Gate()
+    live.upstream.enqueue(REPLY.held_after_text(gate))
+    assert REPLY.text.startswith(make_sdk(live).first_text(**QUESTION))
+    assert live.upstream.requests[0].abandoned.wait(TIMEOUT_S)
+    assert_left_early(live.row())
+
+
+def assert_left_early(row: Row) -> None:
+    """The entry of a stream whose client went away after the first text."""
+    assert (row["status_code"], row["outcome"]) == (200, "client_disconnected")
+    assert (row["usage_source"], row["model"]) == ("partial", MODEL)
+    assert row["input_tokens"] == REPLY.counts.input
+    assert row["cost_cents"] > 0
+
+
+async def test_a_cancelled_call_is_an_entry(endpoint: Endpoint) -> None:
+    gate = Gate()
+    endpoint.upstream.enqueue(REPLY.held_after_text(gate))
+    async with anthropic.AsyncAnthropic(
+        base_url=base_url(endpoint), api_key=API_KEY, max_retries=2
+    ) as client:
+        call = asyncio.ensure_future(client.messages.create(**QUESTION, stream=False))
+        await asyncio.to_thread(gate.wait_reached)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        [seen] = endpoint.upstream.requests
+        assert await asyncio.to_thread(seen.abandoned.wait, TIMEOUT_S)
+    row = await asyncio.to_thread(endpoint.row)
+    assert row["outcome"] == "client_disconnected"
+
+
+CALLS = 24
+
+
+async def test_calls_at_once_do_not_mix(endpoint: Endpoint) -> None:
+    def reply(number: int) -> Answer:
+        counts = Counts(input=1000 + number, output=2000 + number)
+        return Answer(content=[text(f"answer {number}")], counts=counts)
+
+    def choose(seen: SeenRequest) -> Script:
+        number = int(seen.header("anthropic-test-number") or "")
+        return reply(number).script(streamed=number % 2 == 1, compressed=number % 3 == 1)
+
+    async def call(client: anthropic.AsyncAnthropic, number: int) -> str:
+        question = QUESTION | {"messages": [{"role": "user", "content": f"question {number}"}]}
+        headers = {"anthropic-test-number": str(number)}
+        if number % 2 == 0:
+            message = await client.messages.create(**question, extra_headers=headers)
+        else:
+            async with client.messages.stream(**question, extra_headers=headers) as stream:
+                message = await stream.get_final_message()
+        return "".join(block.text for block in message.content if block.type == "text")
+
+    endpoint.upstream.choose = choose
+    async with anthropic.AsyncAnthropic(base_url=base_url(endpoint), api_key=API_KEY) as client:
+        texts = await asyncio.gather(*(call(client, number) for number in range(CALLS)))
+    assert texts == [reply(number).text for number in range(CALLS)]
+    rows = await asyncio.to_thread(endpoint.rows)
+    logged = {_question_of(row): (row["input_tokens"], row["output_tokens"]) for row in rows}
+    assert logged == {f"question {n}": (1000 + n, 2000 + n) for n in range(CALLS)}
+    assert len(rows) == CALLS
+
+
+def _question_of(row: Row) -> str:
+    question: str = json.loads(row["request_body"])["messages"][0]["content"]
+    return question
+
+
+# --- the TypeScript SDK -------------------------------------------------------------------------
+
+NODE_DIR = Path(__file__).parent / "node"
+MODULES = NODE_DIR / "node_modules"
+CLAUDE = MODULES / ".bin" / "claude"
+JS_PRODUCT = "Anthropic/JS"
+
+needs_typescript_sdk = pytest.mark.skipif(
+    shutil.which("node") is None or not (MODULES / "@anthropic-ai" / "sdk").exists(),
+    reason="no node, or no node_modules; tests/live/node/install.sh installs the TypeScript SDK",
+)
+needs_claude_code = pytest.mark.skipif(
+    not CLAUDE.exists(),
+    reason="no node_modules; tests/live/node/install.sh installs Claude Code",
+)
+
+NODE_S = 60.0
+"""How long a program may take before its test fails."""
+
+
+class Program:
+    """A client that is a program of its own; it is ended with the block, whatever happened."""
+
+    def __init__(
+        self,
+        command: list[str],
+        folder: Path,
+        environment: Mapping[str, str],
+        *,
+        has_input: bool = False,
+    ) -> None:
+        self._process = subprocess.Popen(  # noqa: S603 - the commands are ours
+            command,
+            cwd=folder,
+            env={"PATH": os.environ.get("PATH", os.defpath), "HOME": str(folder), **environment},
+            stdin=subprocess.PIPE if has_input else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.communicate()
+
+    def interrupt(self) -> None:
+        self._process.send_signal(signal.SIGINT)
+
+    def finish(self) -> tuple[int, str, str]:
+        """Close its standard input and wait: exit code, standard output, standard error."""
+        output, errors = self._process.communicate(timeout=NODE_S)
+        return self._process.returncode, output, errors
+
+
+def typescript(endpoint: Endpoint, folder: Path, scenario: str) -> Program:
+    script = str(NODE_DIR / "sdk.mjs")
+    command = ["node", script, base_url(endpoint), API_KEY, scenario]
+    return Program(command, folder, {}, has_input=True)
+
+
+def report_of(program: Program) -> dict[str, Any]:
+    code, output, errors = program.finish()
+    assert (code, errors) == (0, "")
+    report: dict[str, Any] = json.loads(output)
+    return report
+
+
+def run_typescript(endpoint: Endpoint, folder: Path, scenario: str) -> Any:
+    """What the SDK gave to its caller in this scenario of sdk.mjs."""
+    with typescript(endpoint, folder, scenario) as program:
+        report = report_of(program)
+    assert "error" not in report, report
+    return report["result"]
+
+
+@needs_typescript_sdk
+@either_way
+def test_typescript_an_answer_is_what_the_upstream_said(
+    endpoint: Endpoint, tmp_path: Path, streamed: bool
+) -> None:
+    endpoint.upstream.enqueue(REPLY.script(streamed=streamed, compressed=True))
+    message = run_typescript(endpoint, tmp_path, "stream" if streamed else "create")
+    assert_is(message, REPLY)
+    row = endpoint.row()
+    assert_entry(row, REPLY, streamed=streamed, client=JS_PRODUCT)
+    assert_bodies([row], endpoint.upstream.requests)
+
+
+@needs_typescript_sdk
+def test_typescript_a_stream_gives_its_texts_one_by_one(endpoint: Endpoint, tmp_path: Path) -> None:
+    endpoint.upstream.enqueue(REPLY.script(streamed=True))
+    result = run_typescript(endpoint, tmp_path, "streamTexts")
+    assert len(result["texts"]) > 1
+    assert "".join(result["texts"]) == REPLY.text
+    assert_is(result["message"], REPLY)
+    assert_entry(endpoint.row(), REPLY, streamed=True, client=JS_PRODUCT)
+
+
+@needs_typescript_sdk
+@either_way
+def test_typescript_a_tool_is_called_and_its_result_answered(
+    endpoint: Endpoint, tmp_path: Path, streamed: bool
+) -> None:
+    turns = [CALL, REPLY]
+    endpoint.upstream.enqueue(*(turn.script(streamed=streamed) for turn in turns))
+    messages = run_typescript(endpoint, tmp_path, "toolsStreamed" if streamed else "toolsCreated")
+    rows = rows_in_order(endpoint)
+    for message, row, turn in zip(messages, rows, turns, strict=True):
+        assert_is(message, turn)
+        assert_entry(row, turn, streamed=streamed, client=JS_PRODUCT)
+    _first, second = seen = endpoint.upstream.requests
+    assert json.loads(second.body)["messages"][-1]["content"] == [_result_of(CALL.content[-1])]
+    assert_bodies(rows, seen)
+
+
+@needs_typescript_sdk
+def test_typescript_counting_tokens_is_no_entry(live: Endpoint, tmp_path: Path) -> None:
+    live.upstream.enqueue(token_count(2095))
+    assert run_typescript(live, tmp_path, "countTokens") == {"input_tokens": 2095}
+    assert [seen.target for seen in live.upstream.requests] == [f"{TARGET}/count_tokens"]
+    assert live.rows() == []
+
+
+@needs_typescript_sdk
+def test_typescript_a_beta_call_keeps_its_query(live: Endpoint, tmp_path: Path) -> None:
+    live.upstream.enqueue(REPLY.script(streamed=False))
+    assert_is(run_typescript(live, tmp_path, "beta"), REPLY)
+    [seen] = live.upstream.requests
+    assert seen.target == f"{TARGET}?beta=true"
+    assert seen.header("anthropic-beta") == "context-management-2025-06-27"
+    assert_entry(live.row(), REPLY, streamed=False, client=JS_PRODUCT)
+
+
+@needs_typescript_sdk
+@pytest.mark.parametrize(
+    ("status", "kind", "name"),
+    [
+        (401, "authentication_error", "AuthenticationError"),
+        (429, "rate_limit_error", "RateLimitError"),
+        (529, "overloaded_error", None),
+    ],
+)
+def test_typescript_an_error_is_thrown_as_what_it_is(
+    live: Endpoint, tmp_path: Path, status: int, kind: str, name: str | None
+) -> None:
+    live.upstream.enqueue(error(status, kind, [("retry-after", "7")]))
+    with typescript(live, tmp_path, "stream") as program:
+        thrown = report_of(program)["error"]
+    assert (thrown["status"], thrown["type"]) == (status, kind)
+    assert (thrown["requestID"], thrown["retryAfter"]) == (REQUEST_ID, "7")
+    assert name in (None, thrown["class"])
+    row = live.row()
+    assert (row["outcome"], row["error_type"]) == ("upstream_error", kind)
+
+
+@needs_typescript_sdk
+@either_way
+def test_typescript_each_retry_is_an_entry(live: Endpoint, tmp_path: Path, streamed: bool) -> None:
+    live.upstream.enqueue(
+        error(529, "overloaded_error", [SOON]),
+        error(429, "rate_limit_error", [SOON]),
+        REPLY.script(streamed=streamed),
+    )
+    assert_is(run_typescript(live, tmp_path, "retryStream" if streamed else "retry"), REPLY)
+    rows = rows_in_order(live)
+    assert [(row["retry_count"], row["status_code"]) for row in rows] == [
+        (0, 529),
+        (1, 429),
+        (2, 200),
+    ]
+
+
+@needs_typescript_sdk
+def test_typescript_a_stream_that_is_left_early_is_an_entry(live: Endpoint, tmp_path: Path) -> None:
+    live.upstream.enqueue(REPLY.held_after_text(Gate()))
+    [first] = run_typescript(live, tmp_path, "leaveAtFirstText")
+    assert REPLY.text.startswith(first)
+    assert live.upstream.requests[0].abandoned.wait(TIMEOUT_S)
+    assert_left_early(live.row())
+
+
+@needs_typescript_sdk
+def test_typescript_an_aborted_stream_is_an_entry(endpoint: Endpoint, tmp_path: Path) -> None:
+    gate = Gate()
+    endpoint.upstream.enqueue(REPLY.held_after_text(gate))
+    with typescript(endpoint, tmp_path, "abortWhenTold") as program:
+        gate.wait_reached()
+        thrown = report_of(program)["error"]
+    assert thrown["class"] == "APIUserAbortError"
+    assert endpoint.upstream.requests[0].abandoned.wait(TIMEOUT_S)
+    assert endpoint.row()["outcome"] == "client_disconnected"
+
+
+# --- Claude Code --------------------------------------------------------------------------------
+
+
+def claude_code(endpoint: Endpoint, folder: Path, *arguments: str) -> Program:
+    """Claude Code in a home of its own, asked once and without a terminal."""
+    options = {
+        "ANTHROPIC_BASE_URL": base_url(endpoint),
+        "ANTHROPIC_API_KEY": API_KEY,
+        "TMPDIR": str(folder),
+        **dict.fromkeys(
+            (
+                "DISABLE_TELEMETRY",
+                "DISABLE_ERROR_REPORTING",
+                "DISABLE_AUTOUPDATER",
+                "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
+            ),
+            "1",
+        ),
+    }
+    command = [str(CLAUDE), "-p", "--model", MODEL, "--output-format", "json", *arguments]
+    return Program(command, folder, options)
+
+
+def run_claude_code(endpoint: Endpoint, folder: Path, *arguments: str) -> dict[str, Any]:
+    """The result that Claude Code printed."""
+    with claude_code(endpoint, folder, *arguments) as program:
+        code, output, errors = program.finish()
+    assert code == 0, (output, errors)
+    result: dict[str, Any] = json.loads(output)
+    return result
+
+
+def assert_claude_code_entries(endpoint: Endpoint, turns: list[Answer], session: str) -> list[Row]:
+    """One entry for each message request that the upstream saw, each with its session."""
+    seen = [r for r in endpoint.upstream.requests if r.target.partition("?")[0] == TARGET]
+    rows = rows_in_order(endpoint)
+    assert_bodies(rows, seen)
+    for row, request, turn in zip(rows, seen, turns, strict=True):
+        product = (request.header("user-agent") or "").split()[0]
+        assert product.startswith("claude-cli/")
+        assert_entry(row, turn, streamed=True, client=product)
+        assert row["client"] == product
+        assert row["session_id"] == request.header("x-claude-code-session-id") == session
+    return rows
+
+
+@needs_claude_code
+def test_claude_code_prints_the_answer(endpoint: Endpoint, tmp_path: Path) -> None:
+    endpoint.upstream.enqueue(REPLY.script(streamed=True))
+    result = run_claude_code(endpoint, tmp_path, "say hi")
+    assert result["result"] == REPLY.text
+    [row] = assert_claude_code_entries(endpoint, [REPLY], result["session_id"])
+    assert row["cost_cents"] == pytest.approx(result["total_cost_usd"] * 100)
+
+
+@needs_claude_code
+def test_claude_code_runs_a_command_and_a_tool(endpoint: Endpoint, tmp_path: Path) -> None:
+    (tmp_path / "fare.txt").write_text("the fare is 4711\n")
+    turns = [
+        Answer(content=[text("Running."), tool_use("Bash", {"command": "echo meter-$((40+2))"})]),
+        Answer(
+            content=[
+                tool_use("Read", {"file_path": str(tmp_path / "fare.txt")}, block_id="toolu_02")
+            ]
+        ),
+        REPLY,
+    ]
+    endpoint.upstream.enqueue(*(turn.script(streamed=True) for turn in turns))
+    result = run_claude_code(endpoint, tmp_path, "--allowedTools", "Bash(echo:*)", "--", "go")
+    assert result["result"] == REPLY.text
+    _asked, ran, read = endpoint.upstream.requests
+    assert "meter-42" in _tool_results(ran)
+    assert "the fare is 4711" in _tool_results(read)
+    rows = assert_claude_code_entries(endpoint, turns, result["session_id"])
+    cents = sum(row["cost_cents"] for row in rows)
+    assert cents == pytest.approx(result["total_cost_usd"] * 100)
+
+
+def _tool_results(seen: SeenRequest) -> str:
+    """The text of the results of tools in the last message."""
+    content = json.loads(seen.body)["messages"][-1]["content"]
+    return json.dumps([block for block in content if block["type"] == "tool_result"])
+
+
+@needs_claude_code
+@pytest.mark.parametrize(
+    ("script", "status", "outcome"),
+    [
+        pytest.param(error(529, "overloaded_error", [SOON]), 529, "upstream_error", id="529"),
+        pytest.param(error(400, "invalid_request_error"), 400, "upstream_error", id="400"),
+        pytest.param(CUT, 200, "upstream_interrupted", id="cut"),
+    ],
+)
+def test_claude_code_that_asks_again_makes_an_entry_each_time(
+    live: Endpoint, tmp_path: Path, script: Script, status: int, outcome: str
+) -> None:
+    live.upstream.enqueue(script, REPLY.script(streamed=True))
+    result = run_claude_code(live, tmp_path, "say hi")
+    assert result["result"] == REPLY.text
+    rows = rows_in_order(live)
+    assert [(row["status_code"], row["outcome"]) for row in rows] == [
+        (status, outcome),
+        (200, "complete"),
+    ]
+    assert {row["session_id"] for row in rows} == {result["session_id"]}
+    assert_bodies(rows, live.upstream.requests)
+
+
+@needs_claude_code
+def test_claude_code_that_is_interrupted_is_an_entry(live: Endpoint, tmp_path: Path) -> None:
+    gate = Gate()
+    live.upstream.enqueue(REPLY.held_after_text(gate))
+    with claude_code(live, tmp_path, "say hi") as program:
+        gate.wait_reached()
+        program.interrupt()
+        assert live.upstream.requests[0].abandoned.wait(TIMEOUT_S)
+    row = live.row()
+    assert row["outcome"] == "client_disconnected"
+    assert row["session_id"]

@@ -1,0 +1,263 @@
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from recorder.ingest import BATCH_FILES, Ingester
+from recorder.prices import load_prices
+from store.spool import Ending, Rejection, RequestHead, ResponseHead, SpoolRun
+from store.traces import TraceDatabase, trace_path
+
+ANSWER = (
+    b'{"type":"message","model":"claude-haiku-4-5","stop_reason":"end_turn",'
+    b'"usage":{"input_tokens":1000,"output_tokens":200}}'
+)
+
+
+class Clock:
+    def __init__(self):
+        self.now_s = 1000.0
+
+    def __call__(self):
+        return self.now_s
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def entries():
+    return []
+
+
+@pytest.fixture
+def ingester(tmp_path, clock, entries):
+    prices = load_prices()
+    ingester = Ingester(tmp_path, tmp_path / "spool", lambda: prices, clock, entries.append)
+    yield ingester
+    ingester.close()
+
+
+@pytest.fixture
+def run(tmp_path):
+    run = SpoolRun(tmp_path / "spool")
+    yield run
+    run.close()
+
+
+def spool_call(run, entry_id, organization_id="a", *, finish=True, **changes):
+    head = RequestHead(
+        **{
+            "entry_id": entry_id,
+            "created_at": "2026-06-01T10:11:12.131Z",
+            "organization_id": organization_id,
+            "proxy_endpoint_id": "endpoint",
+            "slug": "default",
+            "metadata_only": False,
+            "request_bytes": 18,
+            "request_body": "whole",
+        }
+        | changes
+    )
+    file = run.create(head, b'{"model":"haiku"}')
+    file.write_response_head(ResponseHead(status_code=200, content_type="application/json"), 12.0)
+    file.write_chunk(ANSWER, 13.0)
+    if finish:
+        file.finish(Ending(outcome="complete", response_bytes=len(ANSWER)), 13.0)
+    else:
+        file.close()
+    return file
+
+
+def read_ids(tmp_path, organization_id="a"):
+    path = trace_path(tmp_path, organization_id)
+    if not path.exists():
+        return []
+    with closing(sqlite3.connect(path)) as db:
+        return [row[0] for row in db.execute("select entry_id from usage_log order by id")]
+
+
+def spooled(tmp_path):
+    return sorted(p.name for p in (tmp_path / "spool").rglob("*~*") if "unreadable" not in p.parts)
+
+
+def test_a_spooled_call_becomes_a_row_and_its_file_goes(ingester, run, tmp_path, entries):
+    spool_call(run, "1")
+    assert ingester.run_round().handled == 1
+    assert read_ids(tmp_path) == ["1"]
+    assert spooled(tmp_path) == []
+    (entry,) = entries
+    assert (entry.model, entry.input_tokens, entry.output_tokens) == ("claude-haiku-4-5", 1000, 200)
+    assert entry.cost_cents is not None
+
+
+def test_a_crash_between_commit_and_unlink_doubles_nothing(ingester, run, tmp_path):
+    file = spool_call(run, "1")
+    data = file.path.with_suffix(".done").read_bytes()
+    ingester.run_round()
+    file.path.with_suffix(".done").write_bytes(data)
+    ingester.run_round()
+    assert read_ids(tmp_path) == ["1"]
+    assert spooled(tmp_path) == []
+
+
+def test_what_a_dead_proxy_left_becomes_an_entry(ingester, tmp_path, entries):
+    run = SpoolRun(tmp_path / "spool")
+    spool_call(run, "1", finish=False)
+    (run.path / "2~a.open").write_bytes(b"")
+    ingester.run_round()
+    assert read_ids(tmp_path) == []
+    run.close()
+    ingester.run_round()
+    assert read_ids(tmp_path) == ["1"]
+    assert entries[0].outcome == "proxy_restarted"
+    assert entries[0].response_body == ANSWER
+    assert spooled(tmp_path) == []
+    assert not run.path.exists()
+
+
+def test_a_backlog_is_taken_in_batches_until_it_is_gone(ingester, run, tmp_path):
+    for number in range(BATCH_FILES + 20):
+        spool_call(run, f"{number:04}")
+    first = ingester.run_round()
+    assert (first.handled, first.waiting) == (BATCH_FILES, 20)
+    assert ingester.run_round().waiting == 0
+    assert len(read_ids(tmp_path)) == BATCH_FILES + 20
+
+
+@pytest.mark.parametrize(
+    "data", [b"X garbage, and enough of it to be a frame", b"H" + bytes(8) + b"\0\0\0\1{"]
+)
+def test_an_unreadable_file_is_kept_aside_and_blocks_nobody(ingester, run, tmp_path, caplog, data):
+    (run.path / "0~a.done").write_bytes(data)
+    spool_call(run, "1")
+    ingester.run_round()
+    assert read_ids(tmp_path) == ["1"]
+    assert [p.read_bytes() for p in (tmp_path / "spool" / "unreadable").iterdir()] == [data]
+    assert "cannot be recorded" in caplog.text
+
+
+def test_a_file_under_the_wrong_organisation_is_kept_aside(ingester, run, tmp_path):
+    file = spool_call(run, "1", "a")
+    path = file.path.with_suffix(".done")
+    path.rename(path.with_name("1~b.done"))
+    ingester.run_round()
+    assert read_ids(tmp_path, "a") == read_ids(tmp_path, "b") == []
+    assert len(list((tmp_path / "spool" / "unreadable").iterdir())) == 1
+
+
+def test_an_organisation_that_is_no_plain_name_reaches_no_other_folder(ingester, run, tmp_path):
+    spool_call(run, "1", "..")
+    spool_call(run, "2", "a")
+    ingester.run_round()
+    assert read_ids(tmp_path, "a") == ["2"]
+    assert not (tmp_path / "traces.db").exists()
+
+
+def test_an_entry_that_cannot_be_stored_is_kept_aside_and_its_batch_is_stored(
+    ingester, run, tmp_path, monkeypatch
+):
+    for entry_id in ("1", "2", "3"):
+        spool_call(run, entry_id)
+    insert = TraceDatabase.insert
+
+    def refuse_2(self, entries):
+        if any(entry.entry_id == "2" for entry in entries):
+            raise sqlite3.IntegrityError("a row that does not fit")
+        return insert(self, entries)
+
+    monkeypatch.setattr(TraceDatabase, "insert", refuse_2)
+    ingester.run_round()
+    assert read_ids(tmp_path) == ["1", "3"]
+    assert [p.name for p in (tmp_path / "spool" / "unreadable").iterdir()] == ["2~a.done"]
+
+
+def test_a_locked_database_holds_up_nobody_else(ingester, run, tmp_path, clock, caplog):
+    spool_call(run, "1", "a")
+    ingester.run_round()
+    with closing(sqlite3.connect(trace_path(tmp_path, "a"), isolation_level=None)) as blocker:
+        blocker.execute("begin immediate")
+        spool_call(run, "2", "a")
+        spool_call(run, "3", "b")
+        assert ingester.run_round().waiting == 1
+        assert read_ids(tmp_path, "b") == ["3"]
+        assert ingester.stuck_organizations == 1
+        for _ in range(3):
+            clock.now_s += 100
+            ingester.run_round()
+        assert caplog.text.count("cannot be written") == 1
+        blocker.execute("rollback")
+    clock.now_s += 100
+    ingester.run_round()
+    assert read_ids(tmp_path, "a") == ["1", "2"]
+    assert ingester.stuck_organizations == 0
+    assert "can be written again" in caplog.text
+
+
+def test_a_corrupt_database_holds_up_nobody_else_and_loses_nothing(ingester, run, tmp_path, clock):
+    path = trace_path(tmp_path, "a")
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"this is no database" * 1000)
+    spool_call(run, "1", "a")
+    spool_call(run, "2", "b")
+    ingester.run_round()
+    assert read_ids(tmp_path, "b") == ["2"]
+    assert spooled(tmp_path) == ["1~a.done"]
+    path.unlink()
+    clock.now_s += 100
+    ingester.run_round()
+    assert read_ids(tmp_path, "a") == ["1"]
+
+
+def test_a_paused_organisation_is_tried_less_and_less_often(ingester, run, tmp_path, clock):
+    path = trace_path(tmp_path, "a")
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"this is no database" * 1000)
+    spool_call(run, "1", "a")
+    tries = 0
+    for _ in range(600):
+        before = ingester._pauses.get("a")
+        ingester.run_round()
+        tries += ingester._pauses["a"] is not before
+        clock.now_s += 0.1
+    assert 5 < tries < 12
+
+
+def test_a_database_that_was_removed_is_made_again(ingester, run, tmp_path):
+    spool_call(run, "1")
+    ingester.run_round()
+    for path in trace_path(tmp_path, "a").parent.iterdir():
+        path.unlink()
+    spool_call(run, "2")
+    ingester.run_round()
+    assert read_ids(tmp_path) == ["2"]
+
+
+def test_rejections_are_counted_once_even_if_their_file_comes_again(ingester, run, tmp_path):
+    run.write_rejections(
+        [
+            Rejection(
+                organization_id="a", proxy_endpoint_id="endpoint", slug="default",
+                bucket="messages", hour="2026-06-01T10", count=7,
+            )
+        ]
+    )  # fmt: skip
+    (path,) = run.path.glob("*~rejections.done")
+    data = path.read_bytes()
+    ingester.run_round()
+    path.write_bytes(data)
+    ingester.run_round()
+    with closing(sqlite3.connect(trace_path(tmp_path, "a"))) as db:
+        rows = db.execute("select hour, slug, bucket, count from rejections_hourly").fetchall()
+    assert rows == [("2026-06-01T10", "default", "messages", 7)]
+    assert spooled(tmp_path) == []
+
+
+def test_few_databases_stay_open_however_many_organisations_there_are(ingester, run, monkeypatch):
+    monkeypatch.setattr("recorder.ingest.MAX_OPEN_DATABASES", 3)
+    for number in range(8):
+        spool_call(run, f"{number}", f"org-{number}")
+    ingester.run_round()
+    assert list(ingester._databases) == ["org-5", "org-6", "org-7"]

@@ -1,0 +1,63 @@
+"""The documentation says what the code does."""
+
+import re
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import click
+import pytest
+
+from store.settings import SETTINGS
+from store.traces import TraceDatabase
+from tests.docs import render_commands, render_settings, walk_commands
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("bench/*.md")]
+
+
+def test_the_readme_lists_every_command_and_setting_as_the_code_has_them():
+    readme = (ROOT / "README.md").read_text()
+    assert render_commands() in readme
+    assert render_settings() in readme
+
+
+def test_every_command_and_option_has_a_help():
+    for path, command in walk_commands():
+        assert command.help, path
+        for parameter in command.params:
+            if isinstance(parameter, click.Option):
+                assert parameter.help, (path, parameter.name)
+
+
+def test_every_column_of_usage_log_is_described_in_order(tmp_path):
+    path = tmp_path / "traces.db"
+    TraceDatabase(path).close()
+    with closing(sqlite3.connect(path)) as db:
+        columns = [row[1] for row in db.execute("pragma table_info(usage_log)")]
+    described = re.findall(
+        r"^\| `(\w+)` \|", (ROOT / "docs" / "tables.md").read_text(), re.MULTILINE
+    )
+    assert described == columns
+
+
+def test_the_queries_in_the_table_reference_run(tmp_path):
+    path = tmp_path / "traces.db"
+    TraceDatabase(path).close()
+    queries = re.findall(r"```sql\n(.*?)```", (ROOT / "docs" / "tables.md").read_text(), re.DOTALL)
+    with closing(sqlite3.connect(path)) as db:
+        for query in queries:
+            db.execute(query)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+        if not target.startswith("http"):
+            assert (page.parent / target).exists(), target
+
+
+def test_settings_named_in_the_documentation_exist():
+    known = {setting.variable for setting in SETTINGS} | {"TAXIMETER_RECORDED"}
+    for page in PAGES:
+        assert set(re.findall(r"TAXIMETER_\w*\w", page.read_text())) <= known
