@@ -16,6 +16,7 @@ import asyncio
 import logging
 import re
 import socket
+import struct
 from collections.abc import Callable, Iterator
 from inspect import isawaitable
 from typing import Any
@@ -191,6 +192,15 @@ def answer_and_close(handler: ProxyConnectionHandler, response: http.Response) -
     if isinstance(transport.writer, asyncio.StreamWriter) and not transport.writer.is_closing():
         transport.writer.write(assemble(response))
     handler.close_connection(handler.client)
+
+
+def reset_client(handler: ProxyConnectionHandler) -> None:
+    """End a client connection so that nobody can take what it has got for the whole."""
+    transport = handler.transports.get(handler.client)
+    if transport is not None and isinstance(transport.writer, asyncio.StreamWriter):
+        client_socket = transport.writer.get_extra_info("socket")
+        client_socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    close_client(handler)
 
 
 def idle_handlers(owner: master.Master, busy: set[str]) -> Iterator[ProxyConnectionHandler]:

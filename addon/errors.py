@@ -55,6 +55,10 @@ def bad_path(reason: str) -> Refusal:
     return Refusal(400, "invalid_request_error", "bad_path", f"The path was refused: {reason}.")
 
 
+def bad_header(fault: str) -> Refusal:
+    return Refusal(400, "invalid_request_error", "bad_header", f"The request has {fault}.")
+
+
 def upgrade_refused() -> Refusal:
     return Refusal(
         400, "invalid_request_error", "upgrade_refused", "Protocol upgrades are not proxied."

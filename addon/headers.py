@@ -24,6 +24,8 @@ _ALLOWED_PREFIXES = (b"x-sdk-", b"x-stainless-", b"x-claude-code-", b"content-")
 # Connection stays on responses: the HTTP core reads it there to know whether it may reuse a
 # connection, and a client has to hear that we close.
 _RESPONSE_DROPPED = (HOP_BY_HOP - {b"connection", b"transfer-encoding"}) | {b"alt-svc"}
+_TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 _BEARER = re.compile(rb"bearer\s+", re.IGNORECASE)
 
 
@@ -53,6 +55,21 @@ class RequestFilter:
             and name not in HOP_BY_HOP
             and not name.startswith((b"cookie", b"x-forwarded-"))
         )
+
+
+def find_fault(fields: Fields) -> str | None:
+    """What makes these headers mean different things to different readers, or None.
+
+    The HTTP core is lenient where RFC 9110 and 9112 are not: it joins folded lines, keeps the line
+    break inside the value, and strips more than blanks around a transfer coding."""
+    for name, value in fields:
+        if not _TOKEN.fullmatch(name):
+            return "a header name with characters that no name has"
+        if _CONTROL.search(value):
+            return "a header value with control characters or a folded line"
+        if name.lower() == b"transfer-encoding" and value.strip(b" \t").lower() != b"chunked":
+            return "a transfer coding other than chunked"
+    return None
 
 
 def returned(fields: Fields) -> Fields:

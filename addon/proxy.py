@@ -156,6 +156,10 @@ class UsageProxy:
     async def requestheaders(self, flow: http.HTTPFlow) -> None:
         if flow.error:  # the core has refused it: CONNECT, smuggling attempts, broken headers
             return
+        fault = headers.find_fault(flow.request.headers.fields)
+        if fault is not None:
+            self._cut(flow, compat.to_response(errors.bad_header(fault)))
+            return
         try:
             refusal = await self._direct(flow)
         except Exception:
@@ -221,8 +225,12 @@ class UsageProxy:
         else:
             exchange.finish(failure.outcome, failure.error_type)
         handler = compat.find_handler(ctx.master, flow.client_conn)
-        if handler is not None and not client_left and not exchange.response_started:
+        if handler is None or client_left:
+            return
+        if not exchange.response_started:
             compat.answer_and_close(handler, compat.to_response(failure.refusal))
+        elif exchange.old_client:
+            compat.reset_client(handler)
 
     def _forget(self, flow: http.HTTPFlow) -> Exchange | None:
         exchange = self._exchanges.pop(flow.client_conn.id, None)
@@ -353,7 +361,11 @@ class UsageProxy:
         if not request.stream and "transfer-encoding" not in request.headers:
             flow.response = response
             return
-        request.stream = False  # together with a response it crashes the flow
+        self._cut(flow, response)
+
+    def _cut(self, flow: http.HTTPFlow, response: http.Response) -> None:
+        """Answer at once and close the connection, whatever the client still wants to send."""
+        flow.request.stream = False  # together with a response it crashes the flow
         handler = compat.find_handler(ctx.master, flow.client_conn)
         if handler is not None:
             compat.answer_and_close(handler, response)

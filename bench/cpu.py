@@ -129,10 +129,12 @@ class Bench:
         }
 
 
-def run_case(case: Case, rounds: int, connections: int) -> list[Round]:
+def run_case(case: Case, rounds: int, connections: int, parent: Path | None) -> list[Round]:
     calls = case.warm_up + rounds * case.calls
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="taximeter-bench-")))
+        folder = Path(
+            stack.enter_context(tempfile.TemporaryDirectory(prefix="taximeter-bench-", dir=parent))
+        )
         port = stack.enter_context(upstream()).port
         bare = stack.enter_context(bare_mitmdump(folder, port))
         ours, log = stack.enter_context(taximeter(folder, port, calls))
@@ -163,6 +165,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.cpu", description=__doc__)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--connections", type=int, default=16)
+    parser.add_argument(
+        "--dir", type=Path, help="where the data goes meanwhile (default: the temporary directory)"
+    )
     parser.add_argument("cases", nargs="*", metavar="CASE", help=f"of {', '.join(names)}")
     arguments = parser.parse_args()
     if not set(arguments.cases) <= set(names):
@@ -170,7 +175,9 @@ def main() -> None:
     try:
         for case in CASES:
             if not arguments.cases or case.name in arguments.cases:
-                print_case(case, run_case(case, arguments.rounds, arguments.connections))
+                print_case(
+                    case, run_case(case, arguments.rounds, arguments.connections, arguments.dir)
+                )
     except BenchError as error:
         sys.exit(f"bench: {error}")
 

@@ -179,10 +179,12 @@ MEASUREMENTS: Mapping[str, Callable[[Service], None]] = {
 }
 
 
-def run(names: Sequence[str]) -> None:
+def run(names: Sequence[str], parent: Path | None) -> None:
     """Raises BenchError."""
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="taximeter-bench-")))
+        folder = Path(
+            stack.enter_context(tempfile.TemporaryDirectory(prefix="taximeter-bench-", dir=parent))
+        )
         direct = stack.enter_context(upstream())
         ours, log = stack.enter_context(taximeter(folder, direct.port, MAX_CALLS))
         busy = BUSY_CALLS // CALLS_PER_SLUG + 1
@@ -201,11 +203,15 @@ def run(names: Sequence[str]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.streams", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(MEASUREMENTS)}")
-    names: list[str] = parser.parse_args().names or list(MEASUREMENTS)
+    parser.add_argument(
+        "--dir", type=Path, help="where the data goes meanwhile (default: the temporary directory)"
+    )
+    arguments = parser.parse_args()
+    names: list[str] = arguments.names or list(MEASUREMENTS)
     if not set(names) <= set(MEASUREMENTS):
         parser.error(f"the measurements are {', '.join(MEASUREMENTS)}")
     try:
-        run(names)
+        run(names, arguments.dir)
     except BenchError as error:
         sys.exit(f"bench: {error}")
 

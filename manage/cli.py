@@ -7,12 +7,12 @@ import sys
 
 import click
 
-from manage.console import explained, make_environ, settings_options
+from manage.console import announce, explained, make_environ, settings_options
 from manage.endpoint_commands import endpoints
 from manage.maintenance_commands import prune, reprice, verify
-from manage.pages import endpoint_url
 from manage.supervisor import Supervisor
-from store.control import ControlDatabase, ProxyEndpoint
+from manage.user_commands import make_link, users
+from store.control import ControlDatabase
 from store.settings import Settings
 
 
@@ -47,23 +47,29 @@ def up(**given: str | None) -> None:
         settings = Settings.from_env(environ)
         environ["TAXIMETER_DATA_DIR"] = str(settings.data_dir.absolute())
         settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with ControlDatabase(settings.control_path) as control:
-            control.set_up()
-            organization = control.get_local_organization()
-            endpoints = control.list_endpoints(organization.id)
-        asyncio.run(_up(settings, environ, endpoints))
+        asyncio.run(_up(settings, environ))
 
 
-async def _up(settings: Settings, environ: dict[str, str], endpoints: list[ProxyEndpoint]) -> None:
+async def _up(settings: Settings, environ: dict[str, str]) -> None:
     supervisor = Supervisor(settings)
     environ["TAXIMETER_LISTEN"] = str(supervisor.address)
     settings = Settings.from_env(environ)
-    click.echo(f"Taximeter in front of {settings.upstream_url}, data in {settings.data_dir}")
-    click.echo(f"Pages: {settings.base_url}/    Stop: Ctrl-C")
+    announce(settings)
+    with ControlDatabase(settings.control_path) as control:
+        is_first = control.set_up()
+        endpoints = control.list_endpoints(control.get_local_organization().id)
+        link = make_link(settings, control) if is_first else None
+    click.echo(f"Taximeter in front of {settings.upstream_url}, data in {settings.data_dir}\n")
     if endpoints:
         slug = "default" if "default" in {e.slug for e in endpoints} else endpoints[0].slug
-        click.echo("\nConnect a client:\n")
-        click.echo(f"export ANTHROPIC_BASE_URL={endpoint_url(settings, slug)}\n")
+        click.echo(
+            f"Connect a client:\n\nexport ANTHROPIC_BASE_URL={settings.endpoint_url(slug)}\n"
+        )
+    click.echo(f"Pages: {link or settings.base_url}")
+    if link is not None:
+        click.echo(
+            "This link signs you in once, for 15 minutes; `taximeter users link` prints another."
+        )
     if not settings.listen.is_loopback:
         click.echo("Anyone who can reach this address can use its proxy endpoints.", err=True)
     sys.stdout.flush()
@@ -71,7 +77,7 @@ async def _up(settings: Settings, environ: dict[str, str], endpoints: list[Proxy
     click.echo("Stopped.")
 
 
-for command in (endpoints, verify, reprice, prune):
+for command in (endpoints, users, verify, reprice, prune):
     cli.add_command(command)
 
 if __name__ == "__main__":

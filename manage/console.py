@@ -4,7 +4,8 @@ import json
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import click
@@ -53,8 +54,24 @@ def explained() -> Iterator[None]:
 
 
 def read_settings(**given: str | None) -> Settings:
-    """Settings from the environment, with the options given before them. Raises SettingsError."""
-    return Settings.from_env(make_environ(**given))
+    """Settings from the environment, with the options given before them, and the address that the
+    service on this data directory last ran at where nobody names another. Raises SettingsError."""
+    environ = make_environ(**given)
+    settings = Settings.from_env(environ)
+    if not {"TAXIMETER_BASE_URL", "TAXIMETER_LISTEN"} & environ.keys():
+        with suppress(OSError, ValueError, KeyError):
+            announced = json.loads(_announcement(settings).read_text())
+            return Settings.from_env(environ | {"TAXIMETER_BASE_URL": announced["base_url"]})
+    return settings
+
+
+def announce(settings: Settings) -> None:
+    """Write down where this service is, for the other commands."""
+    _announcement(settings).write_text(json.dumps({"base_url": settings.base_url}))
+
+
+def _announcement(settings: Settings) -> Path:
+    return settings.data_dir / "service.json"
 
 
 def make_environ(**given: str | None) -> dict[str, str]:

@@ -13,7 +13,6 @@ from manage.console import (
     print_table,
     read_settings,
 )
-from manage.pages import endpoint_url
 from store import clock
 from store.control import ProxyEndpoint
 from store.settings import Settings, Streaming
@@ -117,7 +116,7 @@ def endpoint_json(settings: Settings, endpoint: ProxyEndpoint) -> dict[str, Any]
         "id": endpoint.id,
         "name": endpoint.name,
         "slug": endpoint.slug,
-        "url": endpoint_url(settings, endpoint.slug),
+        "url": settings.endpoint_url(endpoint.slug),
         "created_at": clock.format_seconds(clock.parse_instant(endpoint.created_at)),
         "streaming": endpoint.streaming,
         "metadata_only": endpoint.metadata_only,

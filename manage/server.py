@@ -15,14 +15,13 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse
+from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from manage.pages import render_home
+from dashboard.app import Pages
 from store import lifeline, logs
 from store.control import ControlDatabase
-from store.heartbeat import Heartbeat
 from store.settings import LOOPBACK_HOSTS, Settings, SettingsError
 
 
@@ -43,6 +42,32 @@ class KnownHosts:
         await self._app(scope, receive, send)
 
 
+class SecurityHeaders:
+    """Nothing on our pages comes from elsewhere, runs inline, or shows within another page."""
+
+    HEADERS = (
+        (
+            b"content-security-policy",
+            b"default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self';"
+            b" base-uri 'none'; frame-ancestors 'none'",
+        ),
+        (b"x-content-type-options", b"nosniff"),
+        (b"referrer-policy", b"same-origin"),
+        (b"x-frame-options", b"DENY"),
+    )
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), *self.HEADERS]
+            await send(message)
+
+        await self._app(scope, receive, send_with_headers)
+
+
 def _host_name(header: bytes) -> str | None:
     try:
         return urlsplit(f"//{header.decode('latin-1')}").hostname
@@ -56,15 +81,10 @@ def make_app(settings: Settings) -> Starlette:
     async def live(_request: Request) -> JSONResponse:
         return JSONResponse({"status": "ok"})
 
-    async def home(_request: Request) -> HTMLResponse:
-        organization = control.get_local_organization()
-        endpoints = control.list_endpoints(organization.id)
-        return HTMLResponse(render_home(settings, endpoints, Heartbeat.read(settings.data_dir)))
-
     hosts = LOOPBACK_HOSTS | {urlsplit(settings.base_url).hostname or ""}
     return Starlette(
-        routes=[Route("/livez", live), Route("/", home)],
-        middleware=[Middleware(KnownHosts, hosts=hosts)],
+        routes=[Route("/livez", live), *Pages(settings, control).routes()],
+        middleware=[Middleware(KnownHosts, hosts=hosts), Middleware(SecurityHeaders)],
     )
 
 

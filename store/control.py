@@ -82,7 +82,7 @@ class ControlDatabase:
         self._db = sqlite3.connect(path, isolation_level=None, timeout=10)
         self._db.execute("pragma journal_mode = wal")
         self._db.execute("pragma foreign_keys = on")
-        with self._transaction():
+        with self.transaction():
             control_migrations.apply(Database(self._db))
 
     def __enter__(self) -> Self:
@@ -95,7 +95,8 @@ class ControlDatabase:
         self._db.close()
 
     @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """All that is done within is done, or none of it."""
         self._db.execute("begin immediate")
         try:
             yield self._db
@@ -108,7 +109,7 @@ class ControlDatabase:
         """Make what a first start needs: an organisation, a local user, the endpoint ``default``.
 
         Returns whether anything had to be made; a second call is a no-op."""
-        with self._transaction() as db:
+        with self.transaction() as db:
             if db.execute("select 1 from organizations").fetchone():
                 return False
             organization_id, user_id, now = clock.new_id(), clock.new_id(), _now()
@@ -129,9 +130,16 @@ class ControlDatabase:
             raise NotFoundError("nothing has been set up here yet; start `taximeter up` once")
         return Organization(id=row[0], name=row[1], created_at=row[2])
 
+    def find_user(self, email: str | None) -> str | None:
+        """The id of the user with this address; without one, of the local user."""
+        row = self._db.execute(
+            "select id from users where email is ? order by created_at, id limit 1", (email,)
+        ).fetchone()
+        return None if row is None else str(row[0])
+
     def get_secret(self, name: str) -> bytes:
         """A random key of 32 bytes, made when it is first asked for."""
-        with self._transaction() as db:
+        with self.transaction() as db:
             db.execute(
                 "insert or ignore into secrets values (?, ?)", (name, secrets.token_bytes(32))
             )
@@ -168,7 +176,7 @@ class ControlDatabase:
                 f"{slug!r} is no slug: 1 to {slugs.MAX_LENGTH} lowercase letters and digits,"
                 " with single hyphens inside"
             )
-        with self._transaction() as db:
+        with self.transaction() as db:
             if slug is None:
                 slug = slugs.make_slug(name)
                 while _is_taken(db, slug, organization_id):
@@ -181,7 +189,7 @@ class ControlDatabase:
 
     def delete_endpoint(self, organization_id: str, endpoint_id: str) -> ProxyEndpoint:
         """Delete by id or slug. Its traces stay, its slug stays reserved. Raises NotFoundError."""
-        with self._transaction() as db:
+        with self.transaction() as db:
             row = db.execute(
                 f"select {_ENDPOINT_COLUMNS} from proxy_endpoints"  # noqa: S608
                 " where organization_id = ? and (id = ? or slug = ?) and deleted_at is null",

@@ -42,3 +42,25 @@ def m001_initial(db: Database) -> None:
         "create table secrets (name text primary key, value blob not null)",
     ):
         db.execute(statement)
+
+
+@control_migrations()
+def m002_sign_in(db: Database) -> None:
+    """Links that sign a person in once, and the sessions that come of them.
+
+    Only SHA-256 hashes are kept: who reads this file cannot sign in with what it holds.
+    """
+    for statement in (
+        """create table sign_in_links (
+            token_sha256 blob primary key,
+            user_id text not null references users(id),
+            expires_at text not null,
+            used_at text)""",
+        """create table sessions (
+            token_sha256 blob primary key,
+            user_id text not null references users(id),
+            created_at text not null,
+            seen_at text not null)""",
+        "create index sessions_user on sessions(user_id)",
+    ):
+        db.execute(statement)

@@ -283,6 +283,10 @@ class Settings:
                 raise SettingsError(f"{setting.variable}={text}: {error}") from error
         return cls(**values)
 
+    def endpoint_url(self, slug: str) -> str:
+        """What a client is configured with as its base URL."""
+        return f"{self.base_url}/proxy/{slug}"
+
     @property
     def control_path(self) -> Path:
         return self.data_dir / "control.db"

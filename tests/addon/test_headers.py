@@ -87,3 +87,35 @@ def test_a_fingerprint_is_the_same_for_the_same_credential_however_it_is_sent():
 @pytest.mark.parametrize("fields", [(), ((b"x-api-key", b""),), ((b"authorization", b""),)])
 def test_without_a_credential_there_is_no_fingerprint(fields):
     assert headers.fingerprint(fields, b"key") is None
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        (b"x-a", b"1\r\n content-length: 5"),
+        (b"x-a", b"1\n"),
+        (b"x-a", b"\x00"),
+        (b"x-a", b"\x7f"),
+        (b"transfer-encoding", b"\x0bchunked"),
+        (b"Transfer-Encoding", b"gzip, chunked"),
+        (b"transfer-encoding", b"identity"),
+        (b"x a", b"1"),
+        (b"x-a ", b"1"),
+        (b"", b"1"),
+    ],
+)
+def test_headers_that_two_readers_could_read_differently_are_a_fault(field):
+    assert headers.find_fault(((b"host", b"x"), field))
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        (b"x-a", b""),
+        (b"x-a", b"a\tb \xc3\xa9\xff"),
+        (b"Transfer-Encoding", b" Chunked\t"),
+        (b"x!#$%&'*+.^_`|~1", b"1"),
+    ],
+)
+def test_unusual_but_clear_headers_are_no_fault(field):
+    assert headers.find_fault((field,)) is None

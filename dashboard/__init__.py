@@ -1,0 +1,1 @@
+"""The pages: sign-in, and what the service does."""

@@ -1,0 +1,19 @@
+"""Does a request that changes something come from a page of ours?"""
+
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+REFUSAL = "That came from another site and was not done. Try again from here."
+
+
+def is_ours(headers: Mapping[str, str], base_url: str) -> bool:
+    """Browsers send ``Sec-Fetch-Site`` or at least ``Origin`` with every POST; a page elsewhere can
+    forge neither. The origin is compared with the address people use and with the one they used."""
+    site = headers.get("sec-fetch-site")
+    if site is not None:
+        return site in ("same-origin", "none")
+    origin = headers.get("origin")
+    if origin is None:
+        return False
+    ours = {base_url, f"{urlsplit(base_url).scheme}://{headers.get('host', '')}"}
+    return origin in ours
