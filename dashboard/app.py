@@ -25,10 +25,10 @@ _USED_LINK = "This link has been used or is too old."
 
 
 class Pages:
-    def __init__(self, settings: Settings, control: ControlDatabase) -> None:
+    """``app.state.control`` of the application that mounts them is the open control database."""
+
+    def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._control = control
-        self._sign_in = SignIn(control)
         self._is_https = settings.base_url.startswith("https:")
         self._cookie = "__Host-taximeter" if self._is_https else "taximeter"
         self._templates = Environment(
@@ -51,7 +51,7 @@ class Pages:
             return self._ask_to_sign_in(request)
         context = {
             "settings": self._settings,
-            "endpoints": self._control.list_endpoints(visitor.organization_id),
+            "endpoints": _control(request).list_endpoints(visitor.organization_id),
             "recorder": _describe(Heartbeat.read(self._settings.data_dir)),
         }
         return self._page("home.html", context, visitor=visitor)
@@ -62,7 +62,7 @@ class Pages:
     async def open_link(self, request: Request) -> Response:
         """A page with one button: programs that open every link in a mail do not press buttons."""
         token = request.query_params.get("token", "")
-        if not self._sign_in.is_link_good(token):
+        if not SignIn(_control(request)).is_link_good(token):
             return self._page("sign_in.html", {"problem": _USED_LINK}, status=410)
         return self._page("sign_in_link.html", {"token": token})
 
@@ -70,7 +70,7 @@ class Pages:
         if not origin.is_ours(request.headers, self._settings.base_url):
             return self._page("sign_in.html", {"problem": origin.REFUSAL}, status=403)
         async with request.form(max_fields=4, max_files=0, max_part_size=MAX_FORM_BYTES) as form:
-            session = self._sign_in.use_link(str(form.get("token", "")))
+            session = SignIn(_control(request)).use_link(str(form.get("token", "")))
         if session is None:
             return self._page("sign_in.html", {"problem": _USED_LINK}, status=410)
         response = RedirectResponse("/", status_code=303)
@@ -88,14 +88,14 @@ class Pages:
     async def sign_out(self, request: Request) -> Response:
         if not origin.is_ours(request.headers, self._settings.base_url):
             return self._page("sign_in.html", {"problem": origin.REFUSAL}, status=403)
-        self._sign_in.sign_out(request.cookies.get(self._cookie, ""))
+        SignIn(_control(request)).sign_out(request.cookies.get(self._cookie, ""))
         response = RedirectResponse("/sign-in", status_code=303)
         response.delete_cookie(self._cookie, path="/", secure=self._is_https, httponly=True)
         return response
 
     def _find_visitor(self, request: Request) -> Visitor | None:
         session = request.cookies.get(self._cookie)
-        return None if session is None else self._sign_in.find_visitor(session)
+        return None if session is None else SignIn(_control(request)).find_visitor(session)
 
     def _ask_to_sign_in(self, request: Request) -> Response:
         """A browser is sent to the page; a program that wants JSON is told in JSON."""
@@ -114,6 +114,11 @@ class Pages:
     ) -> Response:
         text = self._templates.get_template(name).render(visitor=visitor, **context)
         return HTMLResponse(text, status, {"cache-control": "no-store"})
+
+
+def _control(request: Request) -> ControlDatabase:
+    control: ControlDatabase = request.app.state.control
+    return control
 
 
 def _describe(heartbeat: Heartbeat | None) -> str:

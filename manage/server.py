@@ -8,7 +8,7 @@ import argparse
 import contextlib
 import signal
 import sys
-from collections.abc import Generator
+from collections.abc import AsyncGenerator, Generator
 from urllib.parse import urlsplit
 
 import uvicorn
@@ -76,14 +76,19 @@ def _host_name(header: bytes) -> str | None:
 
 
 def make_app(settings: Settings) -> Starlette:
-    control = ControlDatabase(settings.control_path)
+    @contextlib.asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncGenerator[None]:
+        with ControlDatabase(settings.control_path) as control:
+            app.state.control = control
+            yield
 
     async def live(_request: Request) -> JSONResponse:
         return JSONResponse({"status": "ok"})
 
     hosts = LOOPBACK_HOSTS | {urlsplit(settings.base_url).hostname or ""}
     return Starlette(
-        routes=[Route("/livez", live), *Pages(settings, control).routes()],
+        routes=[Route("/livez", live), *Pages(settings).routes()],
+        lifespan=lifespan,
         middleware=[Middleware(KnownHosts, hosts=hosts), Middleware(SecurityHeaders)],
     )
 
@@ -116,7 +121,6 @@ def main() -> None:
         log_config=None,
         access_log=False,
         server_header=False,
-        lifespan="off",
         timeout_graceful_shutdown=1,
     )
     server = Server(config)

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Self
 
-from sqlite_utils import Database
-
-from store import clock, slugs
-from store.control_schema import control_migrations
+from store import clock, database, schema, slugs
 from store.settings import Streaming
+
+BUSY_TIMEOUT_MS = 5000  # people wait for each other, if they must
 
 type Role = Literal["owner", "member"]
 
@@ -77,13 +76,11 @@ class ControlDatabase:
     """One connection that may write. Raises sqlite3.Error where the file cannot be used."""
 
     def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        path.touch(mode=0o600, exist_ok=True)
-        self._db = sqlite3.connect(path, isolation_level=None, timeout=10)
-        self._db.execute("pragma journal_mode = wal")
+        """Make and migrate it if need be."""
+        self._db = database.open_database(
+            path, schema.control, synchronous="NORMAL", busy_timeout_ms=BUSY_TIMEOUT_MS
+        )
         self._db.execute("pragma foreign_keys = on")
-        with self.transaction():
-            control_migrations.apply(Database(self._db))
 
     def __enter__(self) -> Self:
         return self
@@ -97,13 +94,8 @@ class ControlDatabase:
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """All that is done within is done, or none of it."""
-        self._db.execute("begin immediate")
-        try:
+        with database.immediate(self._db):
             yield self._db
-        except BaseException:
-            self._db.execute("rollback")
-            raise
-        self._db.execute("commit")
 
     def set_up(self) -> bool:
         """Make what a first start needs: an organisation, a local user, the endpoint ``default``.

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from store.schema import immediate
+from store.database import immediate
 
 LOCK_S = 0.02
 PAUSE_S = 0.03

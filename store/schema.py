@@ -1,4 +1,4 @@
-"""What is in our databases, told in migrations, and how a database is opened.
+"""What is in our databases, told in migrations.
 
 A trace database keeps one organisation's calls. Four ideas shape it:
 
@@ -16,21 +16,15 @@ A trace database keeps one organisation's calls. Four ideas shape it:
 Foreign keys are declared for readers (Datasette makes links of them) and checked by ``verify``; they
 are not enforced, which would cost a lookup per insert for what one module writes.
 
+``control.db`` is small and shared: who may do what, and which slugs exist.
+
 A change is a new function at the bottom of its set, never an edit of one that was released.
 """
 
-import fcntl
-import os
-import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-
 from sqlite_utils import Database, Migrations
 
-BUSY_TIMEOUT_MS = 100
-
 traces = Migrations("traces")
+control = Migrations("control")
 
 
 @traces()
@@ -202,83 +196,59 @@ def m001_usage_bodies_and_rollups(db: Database) -> None:
         db.execute(statement)
 
 
-def open_database(
-    path: Path,
-    migrations: Migrations,
-    *,
-    synchronous: str = "FULL",
-    busy_timeout_ms: int = BUSY_TIMEOUT_MS,
-) -> sqlite3.Connection:
-    """Open a database for writing, made and migrated if need be. Transactions are explicit.
+@control()
+def m001_organizations_and_endpoints(db: Database) -> None:
+    """Organisations, people and proxy endpoints.
 
-    Raises OSError when the folder or file cannot be made, sqlite3.Error as SQLite gives it."""
-    _make_private(path.parent)
-    # Made here, since SQLite would let the umask decide; its WAL takes over the mode of the file.
-    os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
-    connection = sqlite3.connect(path, timeout=busy_timeout_ms / 1000, isolation_level=None)
-    try:
-        _migrate(connection, path.parent, migrations)
-        connection.execute(f"PRAGMA synchronous={synchronous}")
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-@contextmanager
-def immediate(connection: sqlite3.Connection) -> Iterator[None]:
-    """A transaction that holds the write lock from its first moment, so that what it reads is
-    what it changes. Rolled back on any exception."""
-    with _transaction(connection, "BEGIN IMMEDIATE"):
-        yield
-
-
-@contextmanager
-def snapshot(connection: sqlite3.Connection) -> Iterator[None]:
-    """Several reads that see the same state; nobody waits for it."""
-    with _transaction(connection, "BEGIN"):
-        yield
+    A deleted endpoint keeps its row: its slug stays reserved for its organisation, because whoever
+    got it next would receive the traffic of clients that still use it.
+    """
+    for statement in (
+        """create table organizations (
+            id text primary key, name text not null, created_at text not null)""",
+        """create table users (
+            id text primary key, email text unique, created_at text not null)""",
+        """create table memberships (
+            organization_id text not null references organizations(id),
+            user_id text not null references users(id),
+            role text not null check (role in ('owner', 'member')),
+            created_at text not null,
+            primary key (organization_id, user_id))""",
+        """create table proxy_endpoints (
+            id text primary key,
+            organization_id text not null references organizations(id),
+            name text not null,
+            slug text not null,
+            streaming text check (streaming in ('live', 'buffered')),
+            metadata_only integer not null default 0,
+            created_at text not null,
+            deleted_at text)""",
+        "create unique index proxy_endpoints_live_slug on proxy_endpoints(slug) where deleted_at is null",
+        "create index proxy_endpoints_slug on proxy_endpoints(slug)",
+        "create index proxy_endpoints_newest on proxy_endpoints(organization_id, created_at, id)",
+        # Keys of our own making, such as the one that fingerprints upstream credentials.
+        "create table secrets (name text primary key, value blob not null)",
+    ):
+        db.execute(statement)
 
 
-@contextmanager
-def _transaction(connection: sqlite3.Connection, begin: str) -> Iterator[None]:
-    connection.execute(begin)
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:  # a full disk, for one, has rolled it back already
-            connection.execute("ROLLBACK")
-        raise
+@control()
+def m002_sign_in(db: Database) -> None:
+    """Links that sign a person in once, and the sessions that come of them.
 
-
-def _migrate(connection: sqlite3.Connection, folder: Path, migrations: Migrations) -> None:
-    db = Database(connection, recursive_triggers=False, execute_plugins=False)
-    (journal_mode,) = connection.execute("PRAGMA journal_mode").fetchone()
-    if journal_mode == "wal" and not migrations.pending(db):
-        return
-    # A migration may take longer than the busy timeout. Whoever comes second waits for its end here,
-    # rather than fail, and then finds nothing left to do.
-    with _locked(folder):
-        # Only an empty file can take auto_vacuum, and WAL makes it not empty.
-        connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
-        connection.execute("PRAGMA journal_mode=WAL")
-        with immediate(connection):
-            migrations.apply(db)
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(fd)
-
-
-def _make_private(folder: Path) -> None:
-    """Like mkdir with parents, whose mode would not hold for the parents."""
-    if not folder.is_dir():
-        _make_private(folder.parent)
-        folder.mkdir(mode=0o700, exist_ok=True)
+    Only SHA-256 hashes are kept: who reads this file cannot sign in with what it holds.
+    """
+    for statement in (
+        """create table sign_in_links (
+            token_sha256 blob primary key,
+            user_id text not null references users(id),
+            expires_at text not null,
+            used_at text)""",
+        """create table sessions (
+            token_sha256 blob primary key,
+            user_id text not null references users(id),
+            created_at text not null,
+            seen_at text not null)""",
+        "create index sessions_user on sessions(user_id)",
+    ):
+        db.execute(statement)

@@ -16,7 +16,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Self
 
-from store import bodies, costs, retention, rollup, schema, verify
+from store import bodies, costs, database, retention, rollup, schema, verify
 from store.bodies import PieceStore, PreparedRequest, PreparedResponse, StoredBodies
 from store.entry import UsageLogEntry
 from store.spool import Rejection
@@ -58,7 +58,7 @@ class TraceDatabase:
 
     def __init__(self, path: Path, *, max_cached_ids: int = bodies.MAX_CACHED_IDS) -> None:
         """Make and migrate it if need be. Raises sqlite3.Error and OSError."""
-        self.connection = schema.open_database(path, schema.traces)
+        self.connection = database.open_database(path, schema.traces)
         self._pieces = PieceStore(self.connection, max_cached_ids)
 
     def close(self) -> None:
@@ -75,7 +75,7 @@ class TraceDatabase:
         prepared = [_prepare(entry) for entry in entries]
         tally = rollup.Tally()
         try:
-            with schema.immediate(self.connection):
+            with database.immediate(self.connection):
                 self._pieces.start_transaction()
                 inserted = sum(self._insert_one(each, tally) for each in prepared)
                 tally.write(self.connection)
@@ -102,7 +102,7 @@ class TraceDatabase:
         counts = Counter[tuple[str, str, str, str]]()
         for each in rejections:
             counts[each.hour, each.proxy_endpoint_id, each.slug, each.bucket] += each.count
-        with schema.immediate(self.connection):
+        with database.immediate(self.connection):
             self.connection.executemany(
                 "insert into rejections (flush_id, hour, proxy_endpoint_id, slug, bucket, count)"
                 " values (?, ?, ?, ?, ?, ?) on conflict do nothing",
@@ -114,7 +114,7 @@ class TraceDatabase:
 
         Raises MissingPieceError when they cannot be rebuilt."""
         column = "id" if isinstance(key, int) else "entry_id"
-        with schema.snapshot(self.connection):
+        with database.snapshot(self.connection):
             row = self.connection.execute(
                 f"select id from usage where {column} = ?",  # noqa: S608 - one of two names
                 (key,),
@@ -155,7 +155,7 @@ class TraceDatabase:
         """Replace costs, line items and the difference in the hourly sums, all or none.
 
         Returns how many of the entries are still there."""
-        with schema.immediate(self.connection):
+        with database.immediate(self.connection):
             return costs.write_costs(self.connection, new_costs)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from store.bodies import MissingPieceError, StoredBodies, is_text, read_bodies
-from store.schema import snapshot
+from store.database import snapshot
 
 _PAGE = 100
 

@@ -29,7 +29,7 @@ def render_commands() -> str:
 
 def render_settings() -> str:
     rows = [
-        f"| `{setting.variable}` | {f'`{setting.default}`' if setting.default else '–'} | {setting.help} |"
+        f"| `{setting.variable}` | {f'`{setting.default}`' if setting.default else '-'} | {setting.help} |"
         for setting in SETTINGS
     ]
     return "\n".join(["", "| variable | default | |", "| --- | --- | --- |", *rows, "", ""])

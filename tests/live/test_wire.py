@@ -283,6 +283,20 @@ def test_requests_sent_at_once_are_answered_in_order_and_all_logged(endpoint: En
     assert [body_bytes(row["response_body"]) for row in rows] == bodies
 
 
+@pytest.mark.parametrize(
+    "line_end", ["\r\n ", "\r\n\t", "\r"], ids=["folded-space", "folded-tab", "bare-cr"]
+)
+def test_a_header_cannot_hide_inside_the_value_of_another(live: Endpoint, line_end: str) -> None:
+    """A server that reads folded lines or a bare CR as line ends would see a cookie."""
+    headers = [*REQUEST_HEADERS, ("x-stainless-lang", f"python{line_end}Cookie: session=1")]
+    response = live.send(live.message(b"{}", headers))
+    assert response.status == 400 or all(
+        b"\r\n " not in seen.head and b"\r\n\t" not in seen.head and b"\rC" not in seen.head
+        for seen in live.upstream.requests
+    )
+    assert live.upstream.faults == []
+
+
 CHUNKED_BODY = b"5\r\nhello\r\n0\r\n\r\n"
 
 
@@ -297,8 +311,6 @@ CHUNKED_BODY = b"5\r\nhello\r\n0\r\n\r\n"
         ([("Transfer-Encoding", "xchunked")], CHUNKED_BODY),
         ([("Transfer-Encoding", "chunked, identity")], CHUNKED_BODY),
         ([("Transfer-Encoding ", "chunked")], CHUNKED_BODY),
-        ([("Transfer-Encoding", "\x0bchunked")], CHUNKED_BODY),
-        ([(" Content-Length", "5")], b"hello"),
     ],
     ids=lambda value: ", ".join(f"{n}:{v}" for n, v in value) if isinstance(value, list) else "",
 )

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from sqlite_utils import Database, Migrations
 
-from store import schema
+from store import database, schema
 from store.entry import CostItem
 from store.rollup import HourKey, HourSums
 from store.traces import SCALARS
@@ -51,7 +51,7 @@ CONTRACT = [
 
 @pytest.fixture
 def connection(traces_path):
-    with closing(schema.open_database(traces_path, schema.traces)) as connection:
+    with closing(database.open_database(traces_path, schema.traces)) as connection:
         yield connection
 
 
@@ -110,7 +110,7 @@ def test_only_the_owner_can_read_it_whatever_the_umask(tmp_path):
     path = tmp_path / "data" / "traces" / "org" / "traces.db"
     umask = os.umask(0)
     try:
-        with closing(schema.open_database(path, schema.traces)) as connection:
+        with closing(database.open_database(path, schema.traces)) as connection:
             connection.execute("insert into loose_pieces values (1)")
             modes = {each.name: stat.S_IMODE(each.stat().st_mode) for each in path.parent.iterdir()}
     finally:
@@ -122,13 +122,13 @@ def test_only_the_owner_can_read_it_whatever_the_umask(tmp_path):
 
 def test_migrating_twice_is_a_noop(traces_path, connection):
     before = dump(connection)
-    with closing(schema.open_database(traces_path, schema.traces)) as again:
+    with closing(database.open_database(traces_path, schema.traces)) as again:
         assert dump(again) == before
 
 
 def test_opening_what_is_up_to_date_waits_for_no_writer(traces_path, connection):
     connection.execute("begin immediate")
-    with closing(schema.open_database(traces_path, schema.traces)) as again:
+    with closing(database.open_database(traces_path, schema.traces)) as again:
         assert columns(again, "usage")
 
 
@@ -142,7 +142,7 @@ def test_a_migration_that_fails_leaves_nothing_behind(tmp_path):
 
     path = tmp_path / "broken.db"
     with pytest.raises(sqlite3.OperationalError, match="already exists"):
-        schema.open_database(path, broken)
+        database.open_database(path, broken)
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("select name from sqlite_schema").fetchall() == []
 
@@ -155,13 +155,13 @@ def test_a_newer_migration_is_applied_to_an_older_database(tmp_path):
     def m001_start(db: Database) -> None:
         db.execute("create table start (id integer)")
 
-    schema.open_database(path, growing).close()
+    database.open_database(path, growing).close()
 
     @growing()
     def m002_more(db: Database) -> None:
         db.execute("alter table start add column more text")
 
-    with closing(schema.open_database(path, growing)) as connection:
+    with closing(database.open_database(path, growing)) as connection:
         assert columns(connection, "start") == ["id", "more"]
 
 
@@ -169,13 +169,13 @@ def test_what_is_not_a_database_is_reported_as_sqlite_does(tmp_path):
     path = tmp_path / "not.db"
     path.write_bytes(b"this is no database" * 100)
     with pytest.raises(sqlite3.DatabaseError, match="not a database"):
-        schema.open_database(path, schema.traces)
+        database.open_database(path, schema.traces)
     assert path.read_bytes() == b"this is no database" * 100
 
 
 def open_and_close(path: Path, barrier: object) -> None:
     barrier.wait()  # type: ignore[attr-defined]
-    schema.open_database(path, schema.traces).close()
+    database.open_database(path, schema.traces).close()
 
 
 def test_processes_that_make_the_same_database_at_once_all_succeed(tmp_path):
@@ -189,7 +189,7 @@ def test_processes_that_make_the_same_database_at_once_all_succeed(tmp_path):
         for process in processes:
             process.join()
         assert [process.exitcode for process in processes] == [0] * 4
-        with closing(schema.open_database(path, schema.traces)) as connection:
+        with closing(database.open_database(path, schema.traces)) as connection:
             assert columns(connection, "usage_log")[: len(CONTRACT)] == CONTRACT
             assert pragma(connection, "auto_vacuum") == 2
             applied = connection.execute("select name from _sqlite_migrations").fetchall()
@@ -204,13 +204,13 @@ def m001_slow(db: Database) -> None:
     """Several busy timeouts long."""
     db.execute("create table counted (n integer)")
     started = time.monotonic()
-    while time.monotonic() < started + 4 * schema.BUSY_TIMEOUT_MS / 1000:
+    while time.monotonic() < started + 4 * database.BUSY_TIMEOUT_MS / 1000:
         db.execute("insert into counted values (1)")
 
 
 def open_slowly(path: Path, barrier: object) -> None:
     barrier.wait()  # type: ignore[attr-defined]
-    schema.open_database(path, slow).close()
+    database.open_database(path, slow).close()
 
 
 def test_a_second_process_waits_for_a_migration_longer_than_the_busy_timeout(tmp_path):
@@ -227,7 +227,7 @@ def test_a_second_process_waits_for_a_migration_longer_than_the_busy_timeout(tmp
 
 
 def insert_and_fail(connection: sqlite3.Connection) -> None:
-    with schema.immediate(connection):
+    with database.immediate(connection):
         connection.execute("insert into loose_pieces values (1)")
         raise ZeroDivisionError
 

@@ -1,0 +1,94 @@
+"""How a SQLite file of ours is opened, and what a transaction is."""
+
+import fcntl
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlite_utils import Database, Migrations
+
+BUSY_TIMEOUT_MS = 100
+
+
+def open_database(
+    path: Path,
+    migrations: Migrations,
+    *,
+    synchronous: str = "FULL",
+    busy_timeout_ms: int = BUSY_TIMEOUT_MS,
+) -> sqlite3.Connection:
+    """Open a database for writing, made and migrated if need be. Transactions are explicit.
+
+    Raises OSError when the folder or file cannot be made, sqlite3.Error as SQLite gives it."""
+    _make_private(path.parent)
+    # Made here, since SQLite would let the umask decide; its WAL takes over the mode of the file.
+    os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+    connection = sqlite3.connect(path, timeout=busy_timeout_ms / 1000, isolation_level=None)
+    try:
+        _migrate(connection, path.parent, migrations)
+        connection.execute(f"PRAGMA synchronous={synchronous}")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+@contextmanager
+def immediate(connection: sqlite3.Connection) -> Iterator[None]:
+    """A transaction that holds the write lock from its first moment, so that what it reads is
+    what it changes. Rolled back on any exception."""
+    with _transaction(connection, "BEGIN IMMEDIATE"):
+        yield
+
+
+@contextmanager
+def snapshot(connection: sqlite3.Connection) -> Iterator[None]:
+    """Several reads that see the same state; nobody waits for it."""
+    with _transaction(connection, "BEGIN"):
+        yield
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection, begin: str) -> Iterator[None]:
+    connection.execute(begin)
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:  # a full disk, for one, has rolled it back already
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _migrate(connection: sqlite3.Connection, folder: Path, migrations: Migrations) -> None:
+    db = Database(connection, recursive_triggers=False, execute_plugins=False)
+    (journal_mode,) = connection.execute("PRAGMA journal_mode").fetchone()
+    if journal_mode == "wal" and not migrations.pending(db):
+        return
+    # A migration may take longer than the busy timeout. Whoever comes second waits for its end here,
+    # rather than fail, and then finds nothing left to do.
+    with _locked(folder):
+        # Only an empty file can take auto_vacuum, and WAL makes it not empty.
+        connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
+        connection.execute("PRAGMA journal_mode=WAL")
+        with immediate(connection):
+            migrations.apply(db)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _make_private(folder: Path) -> None:
+    """Like mkdir with parents, whose mode would not hold for the parents."""
+    if not folder.is_dir():
+        _make_private(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)

@@ -1,0 +1,212 @@
+from datetime import timedelta
+
+import pytest
+from starlette.testclient import TestClient
+
+from manage.server import make_app
+from store import clock
+from store.control import ControlDatabase
+from store.settings import Settings
+from store.sign_in import SignIn
+
+BASE_URL = "http://meter.example:8080"
+HERE = {"origin": BASE_URL}
+
+
+@pytest.fixture
+def settings(tmp_path):
+    return Settings.from_env({"TAXIMETER_DATA_DIR": str(tmp_path), "TAXIMETER_BASE_URL": BASE_URL})
+
+
+@pytest.fixture
+def control(settings):
+    with ControlDatabase(settings.control_path) as control:
+        control.set_up()
+        yield control
+
+
+@pytest.fixture
+def client(settings, control):
+    with TestClient(make_app(settings), base_url=BASE_URL, follow_redirects=False) as client:
+        yield client
+
+
+@pytest.fixture
+def token(control):
+    user_id = control.find_user(None)
+    assert user_id is not None
+    return SignIn(control).make_link(user_id)
+
+
+@pytest.fixture
+def signed_in(client, token):
+    client.post("/sign-in/link", data={"token": token}, headers=HERE)
+    return client
+
+
+def test_signed_out_people_are_sent_to_the_sign_in_page(client):
+    answer = client.get("/")
+    assert (answer.status_code, answer.headers["location"]) == (303, "/sign-in")
+    assert "taximeter users link" in client.get("/sign-in").text
+
+
+def test_signed_out_programs_are_told_in_json(client):
+    answer = client.get("/", headers={"accept": "application/json"})
+    assert answer.status_code == 401
+    assert answer.json()["error"]["code"] == "not_signed_in"
+
+
+def test_a_link_signs_in_once(client, token):
+    page = client.get(f"/sign-in/link?token={token}")
+    assert page.status_code == 200
+    assert client.get(f"/sign-in/link?token={token}").status_code == 200, "opening uses nothing up"
+    answer = client.post("/sign-in/link", data={"token": token}, headers=HERE)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+    assert "HttpOnly" in answer.headers["set-cookie"]
+    assert "What runs" in client.get("/").text
+    assert client.get(f"/sign-in/link?token={token}").status_code == 410
+    assert client.post("/sign-in/link", data={"token": token}, headers=HERE).status_code == 410
+
+
+@pytest.mark.parametrize("token", ["", "forged", "x" * 5000, "\x00", "'--"])
+def test_a_forged_link_signs_nobody_in(client, token):
+    assert client.get("/sign-in/link", params={"token": token}).status_code == 410
+    answer = client.post("/sign-in/link", data={"token": token}, headers=HERE)
+    assert answer.status_code in (400, 410)
+    assert client.get("/").status_code == 303
+
+
+def test_the_home_page_shows_how_to_connect(signed_in):
+    assert f"ANTHROPIC_BASE_URL={BASE_URL}/proxy/default" in signed_in.get("/").text
+
+
+def test_names_are_shown_harmless(signed_in, control):
+    organization = control.get_local_organization()
+    control.create_endpoint(organization.id, "<script>alert(1)</script>")
+    page = signed_in.get("/").text
+    assert "<script>" not in page
+    assert "&lt;script&gt;" in page
+
+
+def test_signing_out_ends_the_session_for_good(signed_in):
+    cookies = dict(signed_in.cookies)
+    assert signed_in.post("/sign-out", headers=HERE).status_code == 303
+    assert (
+        signed_in.get("/", headers={"cookie": f"taximeter={cookies['taximeter']}"}).status_code
+        == 303
+    )
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"origin": BASE_URL}, 303),
+        ({"sec-fetch-site": "same-origin"}, 303),
+        ({"sec-fetch-site": "none"}, 303),
+        ({}, 403),
+        ({"origin": "http://evil.example"}, 403),
+        ({"origin": "null"}, 403),
+        ({"sec-fetch-site": "cross-site"}, 403),
+        ({"sec-fetch-site": "same-site", "origin": BASE_URL}, 403),
+    ],
+)
+def test_what_changes_something_must_come_from_a_page_of_ours(client, headers, status):
+    assert client.post("/sign-out", headers=headers).status_code == status
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("meter.example:8080", 303),
+        ("meter.example", 303),
+        ("127.0.0.1:9999", 303),
+        ("localhost", 303),
+        ("[::1]:8080", 303),
+        ("evil.example", 421),
+        ("127.0.0.1.evil.example", 421),
+        ("", 421),
+        ("[", 421),
+    ],
+)
+def test_the_pages_answer_only_to_their_own_names(client, host, status):
+    assert client.get("/", headers={"host": host}).status_code == status
+
+
+def test_livez_answers_to_any_name(client):
+    assert client.get("/livez", headers={"host": "10.0.0.7"}).json() == {"status": "ok"}
+
+
+@pytest.mark.parametrize("path", ["/", "/sign-in", "/static/taximeter.css", "/nowhere"])
+def test_every_page_carries_the_security_headers(client, path):
+    headers = client.get(path).headers
+    assert "default-src 'none'" in headers["content-security-policy"]
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["x-frame-options"] == "DENY"
+
+
+def test_under_https_the_cookie_is_bound_to_host_and_tls(tmp_path):
+    environ = {"TAXIMETER_DATA_DIR": str(tmp_path), "TAXIMETER_BASE_URL": "https://meter.example"}
+    settings = Settings.from_env(environ)
+    with ControlDatabase(settings.control_path) as control:
+        control.set_up()
+        user_id = control.find_user(None)
+        assert user_id is not None
+        token = SignIn(control).make_link(user_id)
+    with TestClient(make_app(settings), base_url="https://meter.example") as client:
+        answer = client.post(
+            "/sign-in/link",
+            data={"token": token},
+            headers={"origin": "https://meter.example"},
+            follow_redirects=False,
+        )
+    cookie = answer.headers["set-cookie"]
+    assert cookie.startswith("__Host-taximeter=")
+    assert "Secure" in cookie
+
+
+class Now:
+    def __init__(self):
+        self.at = clock.now()
+
+    def __call__(self):
+        return self.at
+
+
+def test_links_and_sessions_expire(control):
+    now = Now()
+    sign_in = SignIn(control, now)
+    user_id = control.find_user(None)
+    assert user_id is not None
+    late = sign_in.make_link(user_id)
+    now.at += timedelta(minutes=15, seconds=1)
+    assert not sign_in.is_link_good(late)
+    assert sign_in.use_link(late) is None
+    session = sign_in.use_link(sign_in.make_link(user_id))
+    assert session is not None
+    for _ in range(4):
+        assert sign_in.find_visitor(session) is not None
+        now.at += timedelta(days=6)
+    now.at += timedelta(days=2)
+    assert sign_in.find_visitor(session) is None, "idle for more than a week"
+
+
+def test_a_session_ends_after_a_month_however_busy(control):
+    now = Now()
+    sign_in = SignIn(control, now)
+    user_id = control.find_user(None)
+    assert user_id is not None
+    session = sign_in.use_link(sign_in.make_link(user_id))
+    assert session is not None
+    for _ in range(30):
+        assert sign_in.find_visitor(session) is not None
+        now.at += timedelta(days=1)
+    now.at += timedelta(minutes=1)
+    assert sign_in.find_visitor(session) is None
+
+
+def test_no_token_is_stored(control, settings, token):
+    session = SignIn(control).use_link(token)
+    assert session is not None
+    stored = b"".join(path.read_bytes() for path in settings.data_dir.glob("control.db*"))
+    assert token.encode() not in stored
+    assert session.encode() not in stored
