@@ -17,7 +17,7 @@ import logging
 import re
 import socket
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from inspect import isawaitable
 from typing import Any
 
@@ -201,10 +201,3 @@ def reset_client(handler: ProxyConnectionHandler) -> None:
         client_socket = transport.writer.get_extra_info("socket")
         client_socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     close_client(handler)
-
-
-def idle_handlers(owner: master.Master, busy: set[str]) -> Iterator[ProxyConnectionHandler]:
-    """The client connections, by mitmproxy's id, on which no exchange is under way."""
-    for connection_id, handler in list(proxyserver(owner).connections.items()):
-        if connection_id not in busy:
-            yield handler

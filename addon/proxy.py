@@ -107,11 +107,14 @@ class UsageProxy:
             if server.is_running:
                 await server.stop()
         deadline_s = time.monotonic() + self._settings.drain_seconds
-        while True:
-            for handler in compat.idle_handlers(ctx.master, set(self._exchanges)):
-                compat.close_client(handler)
-            if not compat.proxyserver(ctx.master).connections or time.monotonic() >= deadline_s:
-                break
+        connections = compat.proxyserver(ctx.master).connections
+        idle_before: set[tuple[object, ...] | str] = set()
+        while connections and time.monotonic() < deadline_s:
+            idle = {id_ for id_ in connections if id_ not in self._exchanges}
+            # Right after an exchange ends, its last bytes are still to be written: look twice.
+            for id_ in idle & idle_before:
+                compat.close_client(connections[id_])
+            idle_before = idle
             await asyncio.sleep(0.02)
         if self._ticker is not None:
             self._ticker.cancel()
@@ -189,6 +192,7 @@ class UsageProxy:
         exchange.response_started = True
         if exchange.logged and exchange.capture is None and flow.request.stream:
             self._capture(flow, exchange)  # an upload of unknown length that grew too large to keep
+        flow.request.data.content = None  # it is sent and spooled; a stream may go on for minutes
         if exchange.capture is not None:
             exchange.capture.response_head(_response_head(response), exchange.elapsed_ms(arrived_s))
         response.headers.fields = headers.returned(response.headers.fields)

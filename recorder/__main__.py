@@ -10,10 +10,10 @@ from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
-from recorder.callog import format_entry
 from recorder.ingest import Ingester
 from recorder.prices import PriceFileError, PriceTable, load_prices
 from store import lifeline, logs, spool
+from store.callog import format_entry
 from store.entry import UsageLogEntry
 from store.heartbeat import Heartbeat
 from store.locks import LockHeldError, ProcessLock
@@ -63,8 +63,14 @@ class Recorder:
         self._settings = settings
         self._prices = Prices(settings.prices)
         self._ingester = Ingester(
-            settings.data_dir, settings.spool_path, self._prices, time.monotonic, _print_line
+            settings.data_dir,
+            settings.spool_path,
+            self._prices,
+            time.monotonic,
+            _print_line,
+            self._housekeep,
         )
+        self._waiting = 0
         self._stop = threading.Event()
         self._orphaned = False
         self._last_beat_s = 0.0
@@ -90,20 +96,22 @@ class Recorder:
     def _round(self) -> bool:
         """Returns whether there may be more to do."""
         result = self._ingester.run_round()
-        now_s = time.monotonic()
-        if now_s - self._last_beat_s >= BEAT_S:
-            self._last_beat_s = now_s
-            self._prices.refresh()
-            self._beat(now_s, result.waiting)
+        self._waiting = result.waiting
+        self._housekeep()
         if self._orphaned and spool.has_runs(self._settings.spool_path):
             return True
         return result.handled > 0
 
-    def _beat(self, now_s: float, waiting: int) -> None:
+    def _housekeep(self) -> None:
+        now_s = time.monotonic()
+        if now_s - self._last_beat_s < BEAT_S:
+            return
+        self._last_beat_s = now_s
+        self._prices.refresh()
         beat = Heartbeat(
             pid=os.getpid(),
             beat_s=now_s,
-            waiting=waiting,
+            waiting=self._waiting,
             stuck_organizations=self._ingester.stuck_organizations,
             unreadable=spool.count_unreadable(self._settings.spool_path),
         )

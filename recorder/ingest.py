@@ -45,7 +45,8 @@ class Round:
 
 
 class Ingester:
-    """``clock_s`` is a monotonic clock; ``on_entry`` is told of every entry that became a row."""
+    """``clock_s`` is a monotonic clock; ``on_entry`` is told of every entry that became a row;
+    ``between`` is called between organisations, for what must not wait for the end of a round."""
 
     def __init__(
         self,
@@ -54,12 +55,14 @@ class Ingester:
         prices: Callable[[], PriceTable],
         clock_s: Callable[[], float],
         on_entry: Callable[[UsageLogEntry], None],
+        between: Callable[[], None] = lambda: None,
     ) -> None:
         self._data_dir = data_dir
         self._root = spool_root
         self._prices = prices
         self._clock_s = clock_s
         self._on_entry = on_entry
+        self._between = between
         self._databases: dict[str, TraceDatabase] = {}
         self._pauses: dict[str, Pause] = {}
 
@@ -83,6 +86,8 @@ class Ingester:
             except Exception as error:  # whatever it is, the others must not wait for it
                 self._pause(owner, error)
                 continue
+            finally:
+                self._between()
             self._resume(owner)
             result.handled += handled
             result.waiting -= handled

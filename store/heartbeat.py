@@ -3,6 +3,7 @@
 The instant in it is of the monotonic clock, which processes of one boot share and no clock jump
 moves."""
 
+import os
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Self
 
 import orjson
 
-FRESH_FOR_S = 10.0
+FRESH_FOR_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,4 +46,15 @@ class Heartbeat:
 
     @property
     def is_fresh(self) -> bool:
-        return 0 <= time.monotonic() - self.beat_s <= FRESH_FOR_S
+        """Does the recorder that wrote this still run, and did it do so just now?"""
+        return 0 <= time.monotonic() - self.beat_s <= FRESH_FOR_S and _exists(self.pid)
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -311,6 +311,7 @@ CHUNKED_BODY = b"5\r\nhello\r\n0\r\n\r\n"
         ([("Transfer-Encoding", "xchunked")], CHUNKED_BODY),
         ([("Transfer-Encoding", "chunked, identity")], CHUNKED_BODY),
         ([("Transfer-Encoding ", "chunked")], CHUNKED_BODY),
+        ([(" Content-Length", "5")], b"hello"),
     ],
     ids=lambda value: ", ".join(f"{n}:{v}" for n, v in value) if isinstance(value, list) else "",
 )

@@ -1,4 +1,6 @@
 import os
+import subprocess
+import sys
 import time
 from dataclasses import replace
 
@@ -14,7 +16,7 @@ def test_a_heartbeat_is_read_back_and_grows_stale(tmp_path):
 
 
 def test_a_beat_from_before_a_reboot_is_not_fresh():
-    assert not Heartbeat(pid=1, beat_s=time.monotonic() + 1000).is_fresh
+    assert not Heartbeat(pid=os.getpid(), beat_s=time.monotonic() + 1000).is_fresh
 
 
 def test_no_heartbeat_or_a_broken_one_is_none(tmp_path):
@@ -23,3 +25,9 @@ def test_no_heartbeat_or_a_broken_one_is_none(tmp_path):
     assert Heartbeat.read(tmp_path) is None
     Heartbeat.path(tmp_path).write_text('{"unknown": 1}')
     assert Heartbeat.read(tmp_path) is None
+
+
+def test_a_recorder_that_is_gone_is_noticed_at_once():
+    with subprocess.Popen([sys.executable, "-c", ""]) as gone:
+        pass
+    assert not Heartbeat(pid=gone.pid, beat_s=time.monotonic()).is_fresh
