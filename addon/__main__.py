@@ -27,7 +27,8 @@ class LeanMaster(master.Master):
 
     def __init__(self, opts: options.Options, *ours: object) -> None:
         super().__init__(opts)
-        self.addons = compat.DispatchTable(self)
+        self.addons = table = compat.DispatchTable(self)
+        compat.run_hooks_inline(table)
         self.addons.add(
             core.Core(),
             disable_h2c.DisableH2C(),

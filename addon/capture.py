@@ -158,8 +158,10 @@ class Capture:
             self._lose_response(error)
 
     def finish(self, ending: Ending, elapsed_ms: float) -> None:
+        if self._response_lost:
+            ending = replace(ending, response_lost=True)
         try:
-            self._file.finish(replace(ending, response_lost=self._response_lost), elapsed_ms)
+            self._file.finish(ending, elapsed_ms)
         except OSError as error:
             self._spooler.troubles.calls_not_kept += 1
             self._spooler.report(f"cannot write to the spool: {error.strerror or error}")

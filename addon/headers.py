@@ -4,7 +4,6 @@ Fields are (name, value) pairs of raw bytes in the order received; what passes k
 order and its duplicates.
 """
 
-import hashlib
 import hmac
 import re
 from collections.abc import Iterable
@@ -93,7 +92,7 @@ def fingerprint(fields: Fields, key: bytes) -> str | None:
         credential = _BEARER.sub(b"", get(fields, b"authorization") or b"", count=1)
     if not credential:
         return None
-    return hmac.new(key, credential, hashlib.sha256).hexdigest()[:32]
+    return hmac.digest(key, credential, "sha256").hex()[:32]
 
 
 def get(fields: Fields, name: bytes) -> bytes | None:
@@ -101,9 +100,9 @@ def get(fields: Fields, name: bytes) -> bytes | None:
     return next((value for field, value in fields if field.lower() == name), None)
 
 
-def text(fields: Fields, name: bytes) -> str | None:
-    value = get(fields, name)
-    return None if value is None else value.decode("latin-1")
+def by_name(fields: Fields) -> dict[bytes, str]:
+    """The first value of each header, by its lowercase name."""
+    return {name.lower(): value.decode("latin-1") for name, value in reversed(fields)}
 
 
 def _nominated(fields: Fields) -> frozenset[bytes]:

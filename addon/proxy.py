@@ -12,6 +12,7 @@ import os
 import secrets
 import sqlite3
 import time
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Self
 
@@ -26,10 +27,10 @@ from addon.errors import Refusal
 from addon.exchange import Exchange, Phase
 from addon.health import Health
 from addon.outcome import explain_failure
-from addon.ratelimit import MovingWindow
 from addon.routing import Destination, Route, find_route
 from store import clock
 from store.control import ControlDatabase, ProxyEndpoint, SlugDirectory
+from store.moving_window import MovingWindow
 from store.settings import CLIENT_MARK_VARIABLE, Settings
 from store.spool import RequestHead, ResponseHead
 
@@ -156,21 +157,24 @@ class UsageProxy:
 
     # -- hooks of a flow --------------------------------------------------------------------------
 
-    async def requestheaders(self, flow: http.HTTPFlow) -> None:
+    def requestheaders(self, flow: http.HTTPFlow) -> Awaitable[None] | None:
+        """Gives something to await only for ``/healthz``."""
         if flow.error:  # the core has refused it: CONNECT, smuggling attempts, broken headers
-            return
+            return None
         fault = headers.find_fault(flow.request.headers.fields)
         if fault is not None:
             self._cut(flow, compat.to_response(errors.bad_header(fault)))
-            return
+            return None
         try:
-            refusal = await self._direct(flow)
+            refusal = self._direct(flow)
         except Exception:
             # mitmproxy would log this and forward the request as it stands, unfiltered.
             logger.exception("A request failed before it was forwarded")
             refusal = errors.internal_error()
-        if refusal is not None:
+        if isinstance(refusal, Refusal):
             self._answer(flow, compat.to_response(refusal))
+            return None
+        return refusal
 
     def request(self, flow: http.HTTPFlow) -> None:
         exchange = self._exchanges.get(flow.client_conn.id)
@@ -274,8 +278,9 @@ class UsageProxy:
 
     # -- the way to the upstream ------------------------------------------------------------------
 
-    async def _direct(self, flow: http.HTTPFlow) -> Refusal | None:
-        """Send a request on its way. Returns what to answer instead, if it goes nowhere."""
+    def _direct(self, flow: http.HTTPFlow) -> Refusal | Awaitable[None] | None:
+        """Send a request on its way. Returns what to answer instead, if it goes nowhere, or what
+        is still to be awaited."""
         request = flow.request
         request.authority = ""  # an absolute-form target would be passed on as one
         route = find_route(request.method, request.path)
@@ -288,8 +293,7 @@ class UsageProxy:
                 self._answer(flow, _json_response(200, b'{"status":"ok"}'))
                 return None
             case Destination.HEALTH:
-                self._answer(flow, _json_response(*await self._health.report()))
-                return None
+                return self._report_health(flow)
         try:
             endpoint = self._slugs.find(route.slug)
         except sqlite3.Error:
@@ -301,6 +305,9 @@ class UsageProxy:
             self._answer(flow, http.Response.make(200))
             return None
         return self._to_upstream(flow, route, endpoint)
+
+    async def _report_health(self, flow: http.HTTPFlow) -> None:
+        self._answer(flow, _json_response(*await self._health.report()))
 
     def _to_upstream(
         self, flow: http.HTTPFlow, route: Route, endpoint: ProxyEndpoint
@@ -393,6 +400,7 @@ def _request_head(
     endpoint, fields, body = exchange.endpoint, request.headers.fields, request.raw_content
     if endpoint is None:
         raise ValueError("a request to the web process is not kept")
+    named = headers.by_name(fields)
     head = RequestHead(
         entry_id=clock.new_id(),
         created_at=clock.format_ms(exchange.arrived_at),
@@ -403,22 +411,22 @@ def _request_head(
         request_bytes=None if body is None else len(body),
         request_body="omitted" if body is None or endpoint.metadata_only else "whole",
         credential_hmac=headers.fingerprint(fields, fingerprint_key),
-        content_encoding=headers.text(fields, b"content-encoding"),
-        user_agent=headers.text(fields, b"user-agent"),
-        session_id=headers.text(fields, b"x-claude-code-session-id"),
-        agent_id=headers.text(fields, b"x-claude-code-agent-id"),
-        retry_count=headers.text(fields, b"x-stainless-retry-count"),
+        content_encoding=named.get(b"content-encoding"),
+        user_agent=named.get(b"user-agent"),
+        session_id=named.get(b"x-claude-code-session-id"),
+        agent_id=named.get(b"x-claude-code-agent-id"),
+        retry_count=named.get(b"x-stainless-retry-count"),
     )
     return head, body if body is not None and head.request_body == "whole" else b""
 
 
 def _response_head(response: http.Response) -> ResponseHead:
-    fields = response.headers.fields
+    named = headers.by_name(response.headers.fields)
     return ResponseHead(
         status_code=response.status_code,
-        content_type=headers.text(fields, b"content-type"),
-        content_encoding=headers.text(fields, b"content-encoding"),
-        upstream_request_id=headers.text(fields, b"request-id"),
+        content_type=named.get(b"content-type"),
+        content_encoding=named.get(b"content-encoding"),
+        upstream_request_id=named.get(b"request-id"),
     )
 
 

@@ -15,10 +15,7 @@ def now() -> datetime:
 
 def format_ms(instant: datetime) -> str:
     """``YYYY-MM-DDTHH:MM:SS.mmmZ``; sorts as text in order of time."""
-    return (
-        instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.")
-        + f"{instant.microsecond // 1000:03d}Z"
-    )
+    return instant.astimezone(UTC).isoformat(timespec="milliseconds")[:23] + "Z"
 
 
 def format_seconds(instant: datetime) -> str:

@@ -27,7 +27,7 @@ import fcntl
 import os
 import struct
 from collections.abc import Buffer, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Self
 
@@ -144,7 +144,7 @@ class SpoolRun:
     def write_rejections(self, rejections: Sequence[Rejection]) -> None:
         """Raises OSError; then nothing was written and the caller still owns the counts."""
         path = self.path / f"{clock.new_id()}~{REJECTIONS}{OPEN}"
-        payload = orjson.dumps([asdict(rejection) for rejection in rejections])
+        payload = orjson.dumps(list(rejections))
         try:
             path.write_bytes(FRAME.pack(b"J", 0, len(payload)) + payload)
         except OSError:
@@ -166,7 +166,7 @@ class SpoolFile:
             path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o600
         )
         try:
-            payload = orjson.dumps(asdict(head))
+            payload = orjson.dumps(head)
             body = memoryview(request_body)
             _write_all(
                 self._fd,
@@ -206,7 +206,7 @@ class SpoolFile:
             self._fd = -1
 
     def _write_json(self, kind: bytes, value: ResponseHead | Ending, elapsed_ms: float) -> None:
-        payload = orjson.dumps(asdict(value))
+        payload = orjson.dumps(value)
         _write_all(self._fd, (FRAME.pack(kind, elapsed_ms, len(payload)) + payload,))
 
 
