@@ -20,6 +20,7 @@ from bench.load import (
     CALLS_PER_SLUG,
     BenchError,
     Client,
+    Neighbours,
     Part,
     Proxy,
     UsageLog,
@@ -135,11 +136,15 @@ def run_case(case: Case, rounds: int, connections: int, parent: Path | None) -> 
         folder = Path(
             stack.enter_context(tempfile.TemporaryDirectory(prefix="taximeter-bench-", dir=parent))
         )
-        port = stack.enter_context(upstream()).port
-        bare = stack.enter_context(bare_mitmdump(folder, port))
-        ours, log = stack.enter_context(taximeter(folder, port, calls))
+        direct = stack.enter_context(upstream())
+        bare = stack.enter_context(bare_mitmdump(folder, direct.port))
+        ours, log = stack.enter_context(taximeter(folder, direct.port, calls))
         client = stack.enter_context(Client())
-        return Bench(case, client, connections).run(bare, ours, log, rounds)
+        proxies = (direct, bare, ours)
+        neighbours = Neighbours([client.pid, *(pid for p in proxies for pid in p.pids.values())])
+        results = Bench(case, client, connections).run(bare, ours, log, rounds)
+        print(f"  others took {neighbours.share():.0%} of the machine meanwhile")
+        return results
 
 
 def print_case(case: Case, rounds: Sequence[Round]) -> None:

@@ -117,6 +117,10 @@ class Client:
     def __exit__(self, *_: object) -> None:
         stop(self._process)
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def run_calls(self, job: CallsJob) -> CallsResult:
         return CallsResult(**self._ask("calls", asdict(job)))
 
@@ -130,6 +134,25 @@ class Client:
         self._process.stdin.flush()
         answer: dict[str, Any] = json.loads(_read_line(self._process))
         return answer
+
+
+class Neighbours:
+    """How much of the machine others take meanwhile: what is measured is worth less the more that
+    is."""
+
+    def __init__(self, pids: Sequence[int]) -> None:
+        self._pids = (os.getpid(), *pids)
+        self._start_s, self._start_busy_s = time.monotonic(), self._busy_s()
+
+    def share(self) -> float:
+        """Of all processors, since this was made."""
+        available_s = (time.monotonic() - self._start_s) * (os.cpu_count() or 1)
+        return max(0.0, (self._busy_s() - self._start_busy_s) / available_s)
+
+    def _busy_s(self) -> float:
+        times = psutil.cpu_times()
+        busy_s = sum(times) - times.idle - times.iowait - times.guest - times.guest_nice
+        return float(busy_s - sum(_cpu_s(pid) for pid in self._pids))
 
 
 @contextmanager

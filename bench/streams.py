@@ -16,11 +16,12 @@ from dataclasses import dataclass, replace
 from itertools import cycle
 from pathlib import Path
 
-from bench.client import CallsJob, StreamsJob, StreamsResult
+from bench.client import CallsJob, StreamsJob
 from bench.load import (
     CALLS_PER_SLUG,
     BenchError,
     Client,
+    Neighbours,
     Proxy,
     UsageLog,
     percentile,
@@ -29,8 +30,7 @@ from bench.load import (
 )
 
 FIRST_EVENT_ROUNDS, FIRST_EVENT_STREAMS = 12, 40
-LAG_ROUNDS, LAG_STREAMS, LAG_EVENTS, LAG_GAP_MS = 5, 20, 40, 10
-MANY_STREAMS, MANY_EVENTS, MANY_GAP_MS, MANY_STAGGER_S = 500, 50, 200, 0.01
+LAG_ROUNDS = 5
 VISIBLE_CALLS, VISIBLE_PATIENCE_S, POLL_S = 100, 10.0, 0.002
 BUSY_CALLS, BUSY_RATE, BUSY_CONNECTIONS = 3_000, 200.0, 4
 MAX_CALLS = 12_000  # more than all of these make together
@@ -57,6 +57,37 @@ class Service:
         return replace(StreamsJob(port=self.ours.port, paths=paths), **job)  # type: ignore[arg-type]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveLoad:
+    """Streams that live beside each other. All are open before the first event, their events are
+    spread evenly over the gap, and each has one event more than ``events`` and than the stream
+    before it, up to ``more``: what is measured is a crowd, not its coming and going at one stroke.
+    """
+
+    streams: int
+    events: int
+    more: int
+    gap_s: float
+    stagger_s: float = 0.01
+
+    @property
+    def opening_s(self) -> float:
+        return self.streams * self.stagger_s + 0.5
+
+    def make_job(self, make: Callable[..., StreamsJob]) -> StreamsJob:
+        gate_s = time.monotonic() + self.opening_s
+        queries = [
+            f"{_pace(self.events + number * self.more // self.streams, self.gap_s * 1000)}"
+            f"&gate_s={gate_s + number * self.gap_s / self.streams:.6f}"
+            for number in range(self.streams)
+        ]
+        return make(queries, stagger_s=self.stagger_s)
+
+
+LAG_LOAD = LiveLoad(streams=20, events=40, more=20, gap_s=0.01)
+MANY_LOAD = LiveLoad(streams=500, events=40, more=25, gap_s=0.2)
+
+
 def measure_first_events(service: Service) -> None:
     """One stream at a time, on a connection that is there already."""
     direct_ms: list[float] = []
@@ -74,43 +105,33 @@ def measure_first_events(service: Service) -> None:
 
 
 def measure_lag(service: Service) -> None:
-    queries = [_pace(LAG_EVENTS, LAG_GAP_MS)] * LAG_STREAMS
     direct_ms: list[float] = []
     ours_ms: list[float] = []
     for _ in range(LAG_ROUNDS):
         for make_job, into in ((service.stream_directly, direct_ms), (service.stream, ours_ms)):
-            into += service.client.run_streams(make_job(queries)).lags_ms
-    _print_pair(f"lag of an event, {LAG_STREAMS} live streams", direct_ms, ours_ms)
+            into += service.client.run_streams(LAG_LOAD.make_job(make_job)).lags_ms
+    _print_pair(f"lag of an event, {LAG_LOAD.streams} live streams", direct_ms, ours_ms)
     _print_verdict("p99, ms", percentile(ours_ms, 99), 2.5)
 
 
 def measure_many(service: Service) -> None:
-    """All are open before the first event; their events are spread evenly over the gap."""
     before_mb = service.ours.rss_mb()
-    direct, _ = _run_many(service, service.stream_directly)
-    ours, open_mb = _run_many(service, service.stream)
-    _print_pair(f"lag of an event, {MANY_STREAMS} live streams", direct.lags_ms, ours.lags_ms)
-    lost = MANY_STREAMS * MANY_EVENTS - len(ours.lags_ms)
+    direct = service.client.run_streams(MANY_LOAD.make_job(service.stream_directly))
+    before_s = service.ours.cpu_s()["proxy"]
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(service.client.run_streams, MANY_LOAD.make_job(service.stream))
+        time.sleep(MANY_LOAD.opening_s + MANY_LOAD.events * MANY_LOAD.gap_s * 0.9)
+        open_mb = service.ours.rss_mb()
+        ours = running.result()
+    cpu_s = service.ours.cpu_s()["proxy"] - before_s
+    _print_pair(f"lag of an event, {MANY_LOAD.streams} live streams", direct.lags_ms, ours.lags_ms)
+    print(
+        f"  CPU of the proxy an event, opening and ending included: {cpu_s / len(ours.lags_ms) * 1e6:.0f} us"
+    )
     _print_verdict("p99, ms", percentile(ours.lags_ms, 99), 20)
     _print_verdict("streams cut", ours.cut, 0)
-    _print_verdict("events lost", lost, 0)
+    _print_verdict("events lost", len(direct.lags_ms) - len(ours.lags_ms), 0)
     _print_verdict(f"RSS of the proxy, MB ({before_mb:.0f} before)", open_mb, 150)
-
-
-def _run_many(service: Service, make_job: Callable[..., StreamsJob]) -> tuple[StreamsResult, float]:
-    opening_s = MANY_STREAMS * MANY_STAGGER_S
-    gate_s = time.monotonic() + opening_s + 1
-    queries = [
-        f"{_pace(MANY_EVENTS, MANY_GAP_MS)}&gate_s={gate_s + number * MANY_GAP_MS / 1000 / MANY_STREAMS:.6f}"
-        for number in range(MANY_STREAMS)
-    ]
-    with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(
-            service.client.run_streams, make_job(queries, stagger_s=MANY_STAGGER_S)
-        )
-        time.sleep(opening_s + 1 + MANY_EVENTS * MANY_GAP_MS / 1000 * 0.9)
-        open_mb = service.ours.rss_mb()
-        return running.result(), open_mb
 
 
 def measure_visible(service: Service) -> None:
@@ -196,8 +217,11 @@ def run(names: Sequence[str], parent: Path | None) -> None:
             paths=cycle(ours.paths[busy:]),
             busy_paths=ours.paths[:busy],
         )
+        pids = [service.client.pid, *direct.pids.values(), *ours.pids.values()]
         for name in names:
+            neighbours = Neighbours(pids)
             MEASUREMENTS[name](service)
+            print(f"  others took {neighbours.share():.0%} of the machine meanwhile")
 
 
 def main() -> None:
