@@ -16,8 +16,9 @@ from mitmproxy import master, options
 from mitmproxy.addons import core, disable_h2c, errorcheck, next_layer, proxyserver
 
 from addon import compat
-from addon.proxy import UsageProxy, Wiring
+from addon.proxy import UsageProxy
 from addon.upstream_tls import UpstreamTls
+from addon.wiring import Wiring
 from store import lifeline, logs
 from store.settings import Settings, SettingsError
 

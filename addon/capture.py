@@ -8,9 +8,12 @@ import logging
 import os
 from collections import Counter
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 
+from addon import headers
 from store import clock
+from store.control import ProxyEndpoint
 from store.spool import Ending, Rejection, RequestHead, ResponseHead, SpoolFile, SpoolRun
 
 logger = logging.getLogger(__name__)
@@ -29,19 +32,30 @@ class SpoolTroubles:
 class Spooler:
     """Opens captures in this run's spool folder and watches the disk under it."""
 
-    def __init__(self, root: Path, disk_reserve: int) -> None:
+    def __init__(self, root: Path, disk_reserve: int, fingerprint_key: bytes) -> None:
+        """``disk_reserve`` is in bytes; ``fingerprint_key`` is that of ``headers.fingerprint``."""
         self.troubles = SpoolTroubles()
         self._root = root
         self._disk_reserve = disk_reserve
+        self._fingerprint_key = fingerprint_key
         self._disk_is_low = False
         self._run: SpoolRun | None = None
         self._rejected: Counter[tuple[str, str, str, str, str]] = Counter()
 
-    def open(self, head: RequestHead, body: bytes) -> "Capture | None":
-        """Write a request to the spool; None, loudly, when that fails."""
+    def open(
+        self,
+        endpoint: ProxyEndpoint,
+        arrived_at: datetime,
+        fields: headers.Fields,
+        body: bytes | None,
+    ) -> "Capture | None":
+        """Write a request to the spool; None, loudly, when that fails. ``body`` is None where it
+        was too large to be held."""
         if self._disk_is_low and body:
             self.troubles.request_bodies_not_kept += 1
-            head, body = replace(head, request_body="omitted"), b""
+        is_kept = body is not None and not endpoint.metadata_only and not self._disk_is_low
+        head = self._make_head(endpoint, arrived_at, fields, body, is_kept=is_kept)
+        body = body if body is not None and is_kept else b""
         try:
             spool_file = self._open(head, body)
         except OSError as error:
@@ -51,6 +65,34 @@ class Spooler:
         if self.troubles.current is not None and not self._disk_is_low:
             self.recover()
         return Capture(spool_file, self)
+
+    def _make_head(
+        self,
+        endpoint: ProxyEndpoint,
+        arrived_at: datetime,
+        fields: headers.Fields,
+        body: bytes | None,
+        *,
+        is_kept: bool,
+    ) -> RequestHead:
+        """What is kept of a request beside its body: named fields, never the headers as they are."""
+        named = headers.by_name(fields)
+        return RequestHead(
+            entry_id=clock.new_id(),
+            created_at=clock.format_ms(arrived_at),
+            organization_id=endpoint.organization_id,
+            proxy_endpoint_id=endpoint.id,
+            slug=endpoint.slug,
+            metadata_only=endpoint.metadata_only,
+            request_bytes=None if body is None else len(body),
+            request_body="whole" if is_kept else "omitted",
+            credential_hmac=headers.fingerprint(fields, self._fingerprint_key),
+            content_encoding=named.get(b"content-encoding"),
+            user_agent=named.get(b"user-agent"),
+            session_id=named.get(b"x-claude-code-session-id"),
+            agent_id=named.get(b"x-claude-code-agent-id"),
+            retry_count=named.get(b"x-stainless-retry-count"),
+        )
 
     def _open(self, head: RequestHead, body: bytes) -> SpoolFile:
         try:
@@ -143,7 +185,14 @@ class Capture:
         self._spooler = spooler
         self._response_lost = False
 
-    def response_head(self, head: ResponseHead, elapsed_ms: float) -> None:
+    def response_head(self, status_code: int, fields: headers.Fields, elapsed_ms: float) -> None:
+        named = headers.by_name(fields)
+        head = ResponseHead(
+            status_code=status_code,
+            content_type=named.get(b"content-type"),
+            content_encoding=named.get(b"content-encoding"),
+            upstream_request_id=named.get(b"request-id"),
+        )
         try:
             self._file.write_response_head(head, elapsed_ms)
         except OSError as error:

@@ -4,7 +4,8 @@ mitmproxy loads this file under a name of its own, so it holds nothing but the l
 ``python -m addon`` is the leaner way in.
 """
 
-from addon.proxy import UsageProxy, Wiring
+from addon.proxy import UsageProxy
+from addon.wiring import Wiring
 from store.settings import Settings
 
 settings = Settings.from_env()

@@ -9,12 +9,9 @@ import asyncio
 import logging
 import math
 import os
-import secrets
 import sqlite3
 import time
 from collections.abc import Awaitable
-from dataclasses import dataclass
-from typing import Self
 
 from mitmproxy import addonmanager, ctx, http
 from mitmproxy.connection import ConnectionState
@@ -28,11 +25,10 @@ from addon.exchange import Exchange, Phase
 from addon.health import Health
 from addon.outcome import explain_failure
 from addon.routing import Destination, Route, find_route
-from store import clock
-from store.control import ControlDatabase, ProxyEndpoint, SlugDirectory
+from addon.wiring import Wiring
+from store.control import ProxyEndpoint, SlugDirectory
 from store.moving_window import MovingWindow
-from store.settings import CLIENT_MARK_VARIABLE, Settings
-from store.spool import RequestHead, ResponseHead
+from store.settings import Settings
 
 logger = logging.getLogger(__name__)
 
@@ -42,30 +38,12 @@ TICK_S = 0.25
 HOUSEKEEPING_S = 2.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wiring:
-    """What the supervisor tells the proxy: where the web process listens, the token that proves to
-    it that a header is ours, and the key for fingerprints of credentials."""
-
-    web_port: int | None
-    client_token: str
-    fingerprint_key: bytes
-
-    @classmethod
-    def make(cls, settings: Settings, web_port: int | None = None) -> Self:
-        """Raises sqlite3.Error when ``control.db`` cannot be used."""
-        with ControlDatabase(settings.control_path) as control:
-            fingerprint_key = control.get_secret("credential fingerprint")
-        token = os.environ.get(CLIENT_MARK_VARIABLE) or secrets.token_urlsafe(16)
-        return cls(web_port=web_port, client_token=token, fingerprint_key=fingerprint_key)
-
-
 class UsageProxy:
     def __init__(self, settings: Settings, wiring: Wiring) -> None:
         self._settings = settings
         self._wiring = wiring
         self._slugs = SlugDirectory(settings.control_path)
-        self._spooler = Spooler(settings.spool_path, settings.disk_reserve)
+        self._spooler = Spooler(settings.spool_path, settings.disk_reserve, wiring.fingerprint_key)
         self._health = Health(settings.data_dir, wiring.web_port, self._spooler.troubles)
         self._filter = headers.RequestFilter(settings.vendor, settings.forward_headers)
         self._windows = {
@@ -181,7 +159,7 @@ class UsageProxy:
         if exchange is None:
             return
         exchange.request_done_s = time.monotonic()
-        if exchange.logged and not flow.request.stream:
+        if not flow.request.stream:
             self._capture(flow, exchange)
         exchange.own_s += time.monotonic() - exchange.request_done_s
         if not exchange.response_started:  # an upstream may answer before an upload ends
@@ -194,11 +172,13 @@ class UsageProxy:
         arrived_s = exchange.last_byte_s = time.monotonic()
         exchange.enter(Phase.IDLE)
         exchange.response_started = True
-        if exchange.logged and exchange.capture is None and flow.request.stream:
+        if exchange.capture is None and flow.request.stream:
             self._capture(flow, exchange)  # an upload of unknown length that grew too large to keep
         flow.request.data.content = None  # it is sent and spooled; a stream may go on for minutes
         if exchange.capture is not None:
-            exchange.capture.response_head(_response_head(response), exchange.elapsed_ms(arrived_s))
+            exchange.capture.response_head(
+                response.status_code, response.headers.fields, exchange.elapsed_ms(arrived_s)
+            )
         response.headers.fields = headers.returned(response.headers.fields)
         if exchange.old_client:
             response.headers.pop("transfer-encoding", None)
@@ -226,7 +206,7 @@ class UsageProxy:
             for_web=exchange.endpoint is None,
             message=flow.error.msg if flow.error else "",
         )
-        if exchange.logged and exchange.capture is None and was_sent:
+        if exchange.capture is None and was_sent:
             self._capture(flow, exchange)
         if failure.outcome == "client_disconnected" and not was_sent:
             exchange.discard()
@@ -251,9 +231,15 @@ class UsageProxy:
         return exchange
 
     def _capture(self, flow: http.HTTPFlow, exchange: Exchange) -> None:
+        if exchange.endpoint is None or not exchange.logged:
+            return
         try:
-            head, body = _request_head(flow.request, exchange, self._wiring.fingerprint_key)
-            exchange.capture = self._spooler.open(head, body)
+            exchange.capture = self._spooler.open(
+                exchange.endpoint,
+                exchange.arrived_at,
+                flow.request.headers.fields,
+                flow.request.raw_content,
+            )
         except Exception:
             # Our own mistake must not cost the client its answer; the counter makes it visible.
             self._spooler.troubles.calls_not_kept += 1
@@ -355,7 +341,7 @@ class UsageProxy:
 
     def _limit(self, destination: Destination, endpoint: ProxyEndpoint) -> Refusal | None:
         window = self._windows[destination]
-        wait_s = window.admit(endpoint.id, time.monotonic())
+        wait_s = window.admit(endpoint.slug, time.monotonic())
         if not wait_s:
             return None
         self._spooler.count_rejection(
@@ -391,43 +377,6 @@ def _settle_connection(request: http.Request, exchange: Exchange, *, asked_to_cl
     # mitmproxy answers 100-continue itself, and takes the header away when it has.
     if request.headers.get("expect", "").lower() != "100-continue":
         request.headers.pop("expect", None)
-
-
-def _request_head(
-    request: http.Request, exchange: Exchange, fingerprint_key: bytes
-) -> tuple[RequestHead, bytes]:
-    """What is kept of a request: named fields and the body, never the headers as they are."""
-    endpoint, fields, body = exchange.endpoint, request.headers.fields, request.raw_content
-    if endpoint is None:
-        raise ValueError("a request to the web process is not kept")
-    named = headers.by_name(fields)
-    head = RequestHead(
-        entry_id=clock.new_id(),
-        created_at=clock.format_ms(exchange.arrived_at),
-        organization_id=endpoint.organization_id,
-        proxy_endpoint_id=endpoint.id,
-        slug=endpoint.slug,
-        metadata_only=endpoint.metadata_only,
-        request_bytes=None if body is None else len(body),
-        request_body="omitted" if body is None or endpoint.metadata_only else "whole",
-        credential_hmac=headers.fingerprint(fields, fingerprint_key),
-        content_encoding=named.get(b"content-encoding"),
-        user_agent=named.get(b"user-agent"),
-        session_id=named.get(b"x-claude-code-session-id"),
-        agent_id=named.get(b"x-claude-code-agent-id"),
-        retry_count=named.get(b"x-stainless-retry-count"),
-    )
-    return head, body if body is not None and head.request_body == "whole" else b""
-
-
-def _response_head(response: http.Response) -> ResponseHead:
-    named = headers.by_name(response.headers.fields)
-    return ResponseHead(
-        status_code=response.status_code,
-        content_type=named.get(b"content-type"),
-        content_encoding=named.get(b"content-encoding"),
-        upstream_request_id=named.get(b"request-id"),
-    )
 
 
 def _longest_silence_s(settings: Settings) -> int:

@@ -1,32 +1,33 @@
 import errno
 import os
+from dataclasses import replace
 
 import pytest
 
 from addon.capture import Spooler
-from store import spool
-from store.spool import Ending, RequestHead, ResponseHead
+from store import clock, spool
+from store.control import ProxyEndpoint
+from store.spool import Ending
+
+ENDPOINT = ProxyEndpoint(
+    id="endpoint",
+    organization_id="org",
+    name="Default",
+    slug="default",
+    streaming=None,
+    metadata_only=False,
+    created_at="2026-01-01T00:00:00.000Z",
+)
+ARRIVED_AT = clock.parse_instant("2026-01-02T03:04:05.678Z")
 
 
-def make_head(entry_id="0001", **changes):
-    return RequestHead(
-        **{
-            "entry_id": entry_id,
-            "created_at": "2026-01-02T03:04:05.678Z",
-            "organization_id": "org",
-            "proxy_endpoint_id": "endpoint",
-            "slug": "default",
-            "metadata_only": False,
-            "request_bytes": 2,
-            "request_body": "whole",
-        }
-        | changes
-    )
+def open_capture(spooler, body=b"{}", fields=(), endpoint=ENDPOINT):
+    return spooler.open(endpoint, ARRIVED_AT, fields, body)
 
 
 @pytest.fixture
 def spooler(tmp_path):
-    spooler = Spooler(tmp_path / "spool", disk_reserve=0)
+    spooler = Spooler(tmp_path / "spool", 0, b"key")
     yield spooler
     spooler.close()
 
@@ -43,8 +44,8 @@ def fail_with(monkeypatch, number):
 
 
 def test_an_exchange_is_kept_in_the_order_it_happened(spooler, tmp_path):
-    capture = spooler.open(make_head(), b"{}")
-    capture.response_head(ResponseHead(status_code=200), 1.5)
+    capture = open_capture(spooler)
+    capture.response_head(200, (), 1.5)
     capture.chunk(b"ab", 2.0)
     capture.chunk(b"cd", 3.0)
     assert read_all(tmp_path / "spool") == []
@@ -57,8 +58,8 @@ def test_an_exchange_is_kept_in_the_order_it_happened(spooler, tmp_path):
 
 def test_a_full_disk_costs_no_call_and_is_loud(spooler, monkeypatch, caplog):
     fail_with(monkeypatch, errno.ENOSPC)
-    assert spooler.open(make_head("1"), b"{}") is None
-    assert spooler.open(make_head("2"), b"{}") is None
+    assert open_capture(spooler) is None
+    assert open_capture(spooler) is None
     assert spooler.troubles.calls_not_kept == 2
     assert "No space left" in (spooler.troubles.current or "")
     assert caplog.text.count("IMPAIRED") == 1
@@ -67,15 +68,15 @@ def test_a_full_disk_costs_no_call_and_is_loud(spooler, monkeypatch, caplog):
 def test_logging_works_again_once_the_disk_does(spooler, monkeypatch, caplog):
     with monkeypatch.context() as broken:
         fail_with(broken, errno.EIO)
-        spooler.open(make_head("1"), b"{}")
-    assert spooler.open(make_head("2"), b"{}") is not None
+        open_capture(spooler)
+    assert open_capture(spooler) is not None
     assert spooler.troubles.current is None
     assert "works again" in caplog.text
 
 
 def test_a_response_that_does_not_fit_leaves_the_entry_and_says_so(spooler, tmp_path, monkeypatch):
-    capture = spooler.open(make_head(), b"{}")
-    capture.response_head(ResponseHead(status_code=200), 1.0)
+    capture = open_capture(spooler)
+    capture.response_head(200, (), 1.0)
     capture.chunk(b"first", 1.0)
     with monkeypatch.context() as broken:
         fail_with(broken, errno.ENOSPC)
@@ -89,7 +90,7 @@ def test_a_response_that_does_not_fit_leaves_the_entry_and_says_so(spooler, tmp_
 
 
 def test_an_ending_that_does_not_fit_still_hands_the_file_over(spooler, tmp_path, monkeypatch):
-    capture = spooler.open(make_head(), b"{}")
+    capture = open_capture(spooler)
     capture.chunk(b"text", 1.0)
     with monkeypatch.context() as broken:
         fail_with(broken, errno.ENOSPC)
@@ -99,7 +100,7 @@ def test_an_ending_that_does_not_fit_still_hands_the_file_over(spooler, tmp_path
 
 
 def test_a_torn_write_is_cut_off_again(spooler, tmp_path, monkeypatch):
-    capture = spooler.open(make_head(), b"{}")
+    capture = open_capture(spooler)
     real = os.writev
     with monkeypatch.context() as broken:
         broken.setattr("store.spool.os.writev", lambda fd, parts: real(fd, [b"".join(parts)[:7]]))
@@ -111,9 +112,9 @@ def test_a_torn_write_is_cut_off_again(spooler, tmp_path, monkeypatch):
 
 
 def test_below_the_disk_reserve_request_bodies_are_not_kept(tmp_path, caplog):
-    spooler = Spooler(tmp_path / "spool", disk_reserve=10**18)
+    spooler = Spooler(tmp_path / "spool", 10**18, b"key")
     spooler.check_disk()
-    capture = spooler.open(make_head(), b"{}")
+    capture = open_capture(spooler)
     assert capture is not None
     capture.finish(Ending(outcome="complete"), 1.0)
     (exchange,) = read_all(tmp_path / "spool")
@@ -129,13 +130,13 @@ def test_a_spool_folder_that_was_removed_is_made_again(spooler, tmp_path):
     for path in (tmp_path / "spool").rglob("lock"):
         path.unlink()
         path.parent.rmdir()
-    capture = spooler.open(make_head(), b"{}")
+    capture = open_capture(spooler)
     capture.finish(Ending(outcome="complete"), 1.0)
     assert len(read_all(tmp_path / "spool")) == 1
 
 
 def test_a_discarded_exchange_leaves_nothing(spooler, tmp_path):
-    spooler.open(make_head(), b"{}").discard()
+    open_capture(spooler).discard()
     assert [path.name for path in (tmp_path / "spool").rglob("*") if path.is_file()] == ["lock"]
 
 
@@ -164,3 +165,35 @@ def test_rejections_that_cannot_be_written_are_kept_for_the_next_flush(
     assert list(spool.find_waiting(tmp_path / "spool")) == []
     spooler.flush_rejections()
     assert len(list(spool.find_waiting(tmp_path / "spool"))) == 1
+
+
+def test_what_is_kept_of_a_request_is_named_and_holds_no_credential(spooler, tmp_path):
+    fields = (
+        (b"X-Api-Key", b"sk-ant-secret"),
+        (b"User-Agent", b"claude-cli/2.1"),
+        (b"x-claude-code-session-id", b"session"),
+        (b"cookie", b"also-secret"),
+    )
+    open_capture(spooler, fields=fields).finish(Ending(outcome="complete"), 1.0)
+    (waiting,) = spool.find_waiting(tmp_path / "spool")
+    assert b"secret" not in waiting.path.read_bytes()
+    exchange = spool.read_exchange(waiting.path)
+    assert exchange is not None
+    assert (exchange.head.user_agent, exchange.head.session_id) == ("claude-cli/2.1", "session")
+    assert exchange.head.created_at == "2026-01-02T03:04:05.678Z"
+    assert len(exchange.head.credential_hmac or "") == 32
+
+
+def test_an_endpoint_that_keeps_metadata_only_spools_no_request_body(spooler, tmp_path):
+    capture = open_capture(spooler, endpoint=replace(ENDPOINT, metadata_only=True))
+    capture.finish(Ending(outcome="complete"), 1.0)
+    (exchange,) = read_all(tmp_path / "spool")
+    assert exchange.request_body is None
+    assert exchange.head.request_bytes == 2
+
+
+def test_a_request_too_large_to_be_held_has_no_body_and_no_size(spooler, tmp_path):
+    open_capture(spooler, body=None).finish(Ending(outcome="complete"), 1.0)
+    (exchange,) = read_all(tmp_path / "spool")
+    assert exchange.request_body is None
+    assert exchange.head.request_bytes is None

@@ -6,8 +6,23 @@ import pytest
 from hypothesis import given, strategies as st
 
 from store import spool
-from store.spool import Ending, ResponseHead, SpoolError, SpoolRun
-from tests.addon.test_capture import make_head
+from store.spool import Ending, RequestHead, ResponseHead, SpoolError, SpoolRun
+
+
+def make_head(entry_id="0001", **changes):
+    return RequestHead(
+        **{
+            "entry_id": entry_id,
+            "created_at": "2026-01-02T03:04:05.678Z",
+            "organization_id": "org",
+            "proxy_endpoint_id": "endpoint",
+            "slug": "default",
+            "metadata_only": False,
+            "request_bytes": 2,
+            "request_body": "whole",
+        }
+        | changes
+    )
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from recorder.callog import format_entry
+from store.callog import format_entry
 from store.entry import UsageLogEntry
 
 

@@ -1,0 +1,27 @@
+"""What a proxy has to know beyond the settings."""
+
+import os
+import secrets
+from dataclasses import dataclass
+from typing import Self
+
+from store.control import ControlDatabase
+from store.settings import CLIENT_MARK_VARIABLE, Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wiring:
+    """What the supervisor tells the proxy: where the web process listens, the token that proves to
+    it that a header is ours, and the key for fingerprints of credentials."""
+
+    web_port: int | None
+    client_token: str
+    fingerprint_key: bytes
+
+    @classmethod
+    def make(cls, settings: Settings, web_port: int | None = None) -> Self:
+        """Raises sqlite3.Error when ``control.db`` cannot be used."""
+        with ControlDatabase(settings.control_path) as control:
+            fingerprint_key = control.get_secret("credential fingerprint")
+        token = os.environ.get(CLIENT_MARK_VARIABLE) or secrets.token_urlsafe(16)
+        return cls(web_port=web_port, client_token=token, fingerprint_key=fingerprint_key)
