@@ -309,6 +309,7 @@ class UsageProxy:
             return refusal
         upstream = self._settings.upstream_url
         asked_to_close = compat.asks_to_close(request)
+        compat.direct(request, upstream.scheme, upstream.host, upstream.port)
         request.path = upstream.prefix + route.target
         request.headers.fields = self._filter(request.headers.fields)
         request.headers["host"] = upstream.authority
@@ -332,8 +333,7 @@ class UsageProxy:
         asked_to_close = compat.asks_to_close(request)
         token = f"{self._wiring.client_token} {client}".encode("latin-1")
         request.headers.fields = headers.for_web(request.headers.fields, token)
-        request.data.scheme = b"http"
-        request.data.host, request.data.port = "127.0.0.1", self._wiring.web_port
+        compat.direct(request, "http", "127.0.0.1", self._wiring.web_port)
         exchange = self._exchanges[flow.client_conn.id] = Exchange()
         _settle_connection(request, exchange, asked_to_close=asked_to_close)
         request.stream = exchange.pass_request_chunk

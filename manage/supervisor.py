@@ -39,6 +39,7 @@ class Child:
     name: str
     command: Sequence[str]
     inherits: Sequence[int]
+    stdout_fd: int | None = None
     process: asyncio.subprocess.Process | None = None
     last_lines: deque[str] = field(default_factory=lambda: deque(maxlen=20))
     deaths_s: deque[float] = field(default_factory=lambda: deque(maxlen=MAX_DEATHS))
@@ -50,7 +51,11 @@ class Child:
     async def run_once(self, environ: Mapping[str, str]) -> int:
         """Start it and wait for its end. Returns the exit status (negative: the signal)."""
         self.process = await asyncio.create_subprocess_exec(
-            *self.command, env=environ, pass_fds=self.inherits, stderr=asyncio.subprocess.PIPE
+            *self.command,
+            env=environ,
+            pass_fds=self.inherits,
+            stdout=self.stdout_fd,
+            stderr=asyncio.subprocess.PIPE,
         )
         stderr = self.process.stderr
         while stderr is not None and (line := await _read_line(stderr)):
@@ -95,8 +100,10 @@ class Child:
 class Supervisor:
     """Everything ``up`` holds: the lock, the sockets, the children."""
 
-    def __init__(self, settings: Settings) -> None:
-        """Raises StartError when the data directory is in use or the address cannot be bound."""
+    def __init__(self, settings: Settings, *, stdout_fd: int | None = None) -> None:
+        """``stdout_fd`` is where the line of each call goes, instead of standard output.
+
+        Raises StartError when the data directory is in use or the address cannot be bound."""
         self._settings = settings
         try:
             self._lock = ProcessLock(settings.data_dir / "up.lock")
@@ -118,7 +125,7 @@ class Supervisor:
         self._proxy = Child(
             "proxy", [*python, "-O", "-m", "addon", *proxy_options], [front_fd, shared]
         )
-        self._recorder = Child("recorder", [*python, "-m", "recorder"], [shared])
+        self._recorder = Child("recorder", [*python, "-m", "recorder"], [shared], stdout_fd)
         self._web_child = Child(
             "web", [*python, "-m", "manage.server", "--fd", str(web_fd)], [web_fd, shared]
         )
@@ -137,8 +144,8 @@ class Supervisor:
         environ[lifeline.VARIABLE] = str(self._lifeline_read)
         environ[CLIENT_MARK_VARIABLE] = secrets.token_urlsafe(24)
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self._on_signal)
+        loop.add_signal_handler(signal.SIGINT, self._on_interrupt)
+        loop.add_signal_handler(signal.SIGTERM, self._ask_to_stop)
         keepers = [
             asyncio.create_task(self._keep(child, environ))
             for child in (self._recorder, self._web_child, self._proxy)
@@ -170,13 +177,16 @@ class Supervisor:
         await self._web_child.stop(WEB_GRACE_S)
         await self._recorder.stop(RECORDER_GRACE_S)
 
-    def _on_signal(self) -> None:
-        if self._stopping.is_set():
-            _warn("stopping at once; what was in flight is recorded at the next start")
-            for child in (self._proxy, self._web_child, self._recorder):
-                child.kill()
+    def _on_interrupt(self) -> None:
+        if not self._stopping.is_set():
+            self._ask_to_stop()
             return
-        if self._proxy.is_running:
+        _warn("stopping at once; what was in flight is recorded at the next start")
+        for child in (self._proxy, self._web_child, self._recorder):
+            child.kill()
+
+    def _ask_to_stop(self) -> None:
+        if self._proxy.is_running and not self._stopping.is_set():
             _warn(
                 f"stopping: streams in flight get up to {self._settings.drain_seconds:g} s"
                 " (Ctrl-C again ends at once)"

@@ -72,22 +72,19 @@ class Recorder:
         )
         self._waiting = 0
         self._stop = threading.Event()
-        self._orphaned = False
+        self._is_supervised = lifeline.inherited_fd() is not None
         self._last_beat_s = 0.0
 
     def stop(self, *_: int | FrameType | None) -> None:
-        self._stop.set()
-
-    def outlive_proxies(self) -> None:
-        """The supervisor is gone: proxies drain now, and what they leave is still ours."""
-        self._orphaned = True
+        """Finish what waits, then end. Under a supervisor that includes what proxies still drain:
+        whoever stops a whole process group reaches us before they are done."""
         self._stop.set()
 
     def run(self) -> None:
         while not self._stop.is_set():
             self._round()
             self._stop.wait(ROUND_S)
-        patience_s = LAST_ROUNDS_S + (self._settings.drain_seconds if self._orphaned else 0)
+        patience_s = LAST_ROUNDS_S + (self._settings.drain_seconds if self._is_supervised else 0)
         deadline_s = time.monotonic() + patience_s
         while self._round() and time.monotonic() < deadline_s:
             time.sleep(ROUND_S)
@@ -98,9 +95,9 @@ class Recorder:
         result = self._ingester.run_round()
         self._waiting = result.waiting
         self._housekeep()
-        if self._orphaned and spool.has_runs(self._settings.spool_path):
+        if result.handled > 0:
             return True
-        return result.handled > 0
+        return self._is_supervised and spool.has_live_runs(self._settings.spool_path)
 
     def _housekeep(self) -> None:
         now_s = time.monotonic()
@@ -140,7 +137,7 @@ def main() -> None:
     except LockHeldError as error:
         sys.exit(f"taximeter: another recorder (process {error.pid}) works on this data directory")
     signal.signal(signal.SIGTERM, recorder.stop)
-    lifeline.watch(recorder.outlive_proxies)
+    lifeline.watch(recorder.stop)
     recorder.run()
     lock.release()
 

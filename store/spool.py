@@ -258,9 +258,9 @@ def remove_empty_runs(root: Path) -> None:
                 continue  # not empty after all: a file came in between, the next round sees it
 
 
-def has_runs(root: Path) -> bool:
-    """Is there still a run that lives, or one with files left?"""
-    return bool(_folders(root))
+def has_live_runs(root: Path) -> bool:
+    """Does a proxy still hold the lock of its run?"""
+    return any((run / "lock").exists() and not _is_abandoned(run) for run in _folders(root))
 
 
 def set_aside(root: Path, path: Path) -> Path:

@@ -6,6 +6,7 @@ by which its entry is found again.
 
 import gzip
 import json
+import os
 import random
 import select
 import shutil
@@ -318,6 +319,29 @@ def test_sigterm_lets_streams_in_flight_end_and_exits_0(
     rows = rows_by_number(service.rows())
     assert set(rows) == {*range(10), 100, 101}
     assert {row["outcome"] for row in rows.values()} == {"complete"}
+    for stream in streams:
+        assert_complete(rows[stream.number], stream)
+    assert_spool_empty(service)
+
+
+def test_sigterm_to_the_whole_process_group_drains_as_well(
+    upstream: Upstream,
+    service_factory: ServiceFactory,
+    open_streams: Callable[..., list[Stream]],
+) -> None:
+    """As service managers do it: every process is told, and more than once."""
+    service = service_factory(upstream.url)
+    endpoint = Endpoint(service, upstream, "default")
+    streams = open_streams(endpoint, 3)
+    for _ in range(3):
+        os.killpg(service.pid, signal.SIGTERM)
+    wait_until(lambda: _refuses(service), "the front door to be closed")
+    os.killpg(service.pid, signal.SIGTERM)
+    for stream in streams:
+        stream.finish()
+    assert service.wait() == 0
+    rows = rows_by_number(service.rows())
+    assert set(rows) == {0, 1, 2}
     for stream in streams:
         assert_complete(rows[stream.number], stream)
     assert_spool_empty(service)

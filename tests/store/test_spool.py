@@ -116,10 +116,11 @@ def test_an_empty_folder_is_removed_only_when_its_run_is_gone(root):
     run = SpoolRun(root)
     spool.remove_empty_runs(root)
     assert run.path.is_dir()
+    assert spool.has_live_runs(root)
     run.close()
+    assert not spool.has_live_runs(root)
     spool.remove_empty_runs(root)
     assert not run.path.exists()
-    assert not spool.has_runs(root)
 
 
 def test_a_folder_with_files_left_is_kept(root):
