@@ -7,10 +7,20 @@ import sys
 
 import click
 
-from manage.console import announce, explained, make_environ, settings_options
+from manage.console import (
+    announce,
+    explained,
+    json_option,
+    make_environ,
+    print_json,
+    settings_options,
+)
 from manage.endpoint_commands import endpoints
-from manage.maintenance_commands import prune, reprice, verify
+from manage.entry_commands import export, tail
+from manage.key_commands import keys
+from manage.maintenance_commands import doctor, prune, reprice, verify
 from manage.supervisor import Supervisor
+from manage.usage_commands import usage
 from manage.user_commands import make_link, users
 from store.control import ControlDatabase
 from store.settings import Settings
@@ -21,16 +31,31 @@ from store.settings import Settings
 def cli() -> None:
     """A transparent proxy in front of the messages API that writes down what every call cost.
 
+    Commands act on the data directory of this machine. Those about endpoints, keys and usage also
+    ask a service elsewhere: with --base-url, and a service API key in TAXIMETER_API_KEY.
+
     \b
     Start here:
       taximeter up                          run the service
+      taximeter tail                        watch calls as they are recorded
+      taximeter usage --by model            what they cost
       taximeter endpoints create "My team"  make another proxy endpoint
+      taximeter doctor                      what is wrong, and what to do
+
+    \b
+    From another machine:
+      export TAXIMETER_API_KEY=sk_…         from `taximeter keys create`
+      taximeter endpoints list --base-url https://meter.example.org
+
+    \b
+    Exit status: 0; 1 when refused, not found or wrong; 2 when called wrongly.
     """
 
 
 @cli.command()
 @settings_options
-def up(**given: str | None) -> None:
+@json_option
+def up(as_json: bool, **given: str | None) -> None:
     """Run the service: proxy, recorder and web pages.
 
     Every option is also an environment variable: --listen is TAXIMETER_LISTEN, and so on.
@@ -41,43 +66,64 @@ def up(**given: str | None) -> None:
       taximeter up
       taximeter up --listen 0.0.0.0:8080 --base-url https://meter.example.org
       taximeter up --streaming buffered
+      taximeter up --json 2>taximeter.log     its addresses as JSON; the lines of calls go to the log
     """
     environ = make_environ(**given)
     with explained():
         settings = Settings.from_env(environ)
         environ["TAXIMETER_DATA_DIR"] = str(settings.data_dir.absolute())
         settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-        asyncio.run(_up(settings, environ))
+        asyncio.run(_up(settings, environ, as_json=as_json))
 
 
-async def _up(settings: Settings, environ: dict[str, str]) -> None:
-    supervisor = Supervisor(settings)
+async def _up(settings: Settings, environ: dict[str, str], *, as_json: bool) -> None:
+    # Standard output is for the document then; the recorder's lines go where warnings go.
+    supervisor = Supervisor(settings, stdout_fd=sys.stderr.fileno() if as_json else None)
     environ["TAXIMETER_LISTEN"] = str(supervisor.address)
     settings = Settings.from_env(environ)
     announce(settings)
     with ControlDatabase(settings.control_path) as control:
         is_first = control.set_up()
-        endpoints = control.list_endpoints(control.get_local_organization().id)
+        slugs = [each.slug for each in control.list_endpoints(control.get_local_organization().id)]
         link = make_link(settings, control) if is_first else None
-    click.echo(f"Taximeter in front of {settings.upstream_url}, data in {settings.data_dir}\n")
-    if endpoints:
-        slug = "default" if "default" in {e.slug for e in endpoints} else endpoints[0].slug
-        click.echo(
-            f"Connect a client:\n\nexport ANTHROPIC_BASE_URL={settings.endpoint_url(slug)}\n"
+    slug = "default" if "default" in slugs else next(iter(slugs), None)
+    endpoint_url = None if slug is None else settings.endpoint_url(slug)
+    if as_json:
+        print_json(
+            {"base_url": settings.base_url, "endpoint_url": endpoint_url, "sign_in_url": link}
         )
+    else:
+        _greet(settings, endpoint_url, link)
+    if not settings.listen.is_loopback:
+        click.echo("Anyone who can reach this address can use its proxy endpoints.", err=True)
+    sys.stdout.flush()
+    await supervisor.run(environ)
+    click.echo("Stopped.", err=as_json)
+
+
+def _greet(settings: Settings, endpoint_url: str | None, link: str | None) -> None:
+    click.echo(f"Taximeter in front of {settings.upstream_url}, data in {settings.data_dir}\n")
+    if endpoint_url is not None:
+        click.echo(f"Connect a client:\n\nexport ANTHROPIC_BASE_URL={endpoint_url}\n")
     click.echo(f"Pages: {link or settings.base_url}")
     if link is not None:
         click.echo(
             "This link signs you in once, for 15 minutes; `taximeter users link` prints another."
         )
-    if not settings.listen.is_loopback:
-        click.echo("Anyone who can reach this address can use its proxy endpoints.", err=True)
-    sys.stdout.flush()
-    await supervisor.run(environ)
-    click.echo("Stopped.")
 
 
-for command in (endpoints, users, verify, reprice, prune):
+for command in (
+    endpoints,
+    keys,
+    users,
+    usage,
+    tail,
+    export,
+    doctor,
+    verify,
+    reprice,
+    prune,
+):
     cli.add_command(command)
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
-"""What every command shares: options, settings, errors as one line, tables and JSON."""
+"""What commands share: options, settings, where a command acts, errors as one line, JSON."""
 
+import errno
 import json
 import os
 import sqlite3
@@ -10,9 +11,22 @@ from typing import Any
 
 import click
 
+from manage.backend import Backend, LocalBackend
+from manage.remote import (
+    API_KEY_VARIABLE,
+    ApiKeyError,
+    RemoteBackend,
+    RemoteError,
+    is_exposed,
+    read_api_key,
+)
 from manage.supervisor import KeepsDyingError, StartError
-from store.control import ControlDatabase, ControlError
+from manage.terminal import can_print
+from store.control import ControlDatabase
+from store.errors import ControlError
 from store.settings import SETTINGS, Settings, SettingsError
+
+BASE_URL_VARIABLE = "TAXIMETER_BASE_URL"
 
 type Command = Callable[..., Any]
 
@@ -35,6 +49,19 @@ def data_dir_option(command: Command) -> Command:
     )(command)
 
 
+def service_options(command: Command) -> Command:
+    """For a command that can act on this machine and over HTTP."""
+    command = data_dir_option(command)
+    return click.option(
+        "--base-url",
+        metavar="URL",
+        help=f"Ask the service at this address, with the key in {API_KEY_VARIABLE}.",
+    )(command)
+
+
+user_option = click.option(
+    "--user", metavar="EMAIL", help="As this user instead of the local one. Only where the data is."
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
 
@@ -43,13 +70,58 @@ def explained() -> Iterator[None]:
     """Turn what a person can mend into one line on standard error and exit status 1."""
     try:
         yield
-    except (ControlError, SettingsError, StartError, KeepsDyingError) as error:
+    except (ControlError, SettingsError, StartError, KeepsDyingError, RemoteError) as error:
         raise click.ClickException(str(error)) from error
     except sqlite3.Error as error:
         raise click.ClickException(f"the database cannot be used: {error}") from error
+    except UnicodeEncodeError as error:
+        raise click.ClickException("an argument is not valid UTF-8") from error
     except OSError as error:
+        if error.errno == errno.EPIPE:  # whoever read our output has seen enough
+            raise
         raise click.ClickException(
             f"{error.filename or 'input/output'}: {error.strerror}"
+        ) from error
+
+
+@contextmanager
+def open_backend(
+    base_url: str | None, data_dir: str | None, user: str | None = None
+) -> Iterator[Backend]:
+    """The service to act on: a remote one where ``--base-url`` names it, or where the environment
+    has both its address and a key; else the data on this machine."""
+    remote = _find_remote(base_url, data_dir, user)
+    if remote is None:
+        settings = read_settings(data_dir=data_dir)
+        with open_control(settings) as control:
+            yield LocalBackend(settings, control, user)
+        return
+    try:
+        api_key = read_api_key()
+    except ApiKeyError as error:
+        raise click.UsageError(str(error)) from error
+    if is_exposed(remote):
+        click.echo("Warning: without https the key can be read on its way.", err=True)
+    with RemoteBackend(remote, api_key) as backend:
+        yield backend
+
+
+def _find_remote(base_url: str | None, data_dir: str | None, user: str | None) -> str | None:
+    if base_url is None:
+        variables = {BASE_URL_VARIABLE, API_KEY_VARIABLE}
+        if data_dir is not None or user is not None or not all(map(os.environ.get, variables)):
+            return None
+        base_url = os.environ[BASE_URL_VARIABLE]
+    elif data_dir is not None or user is not None:
+        other = "--data-dir" if data_dir is not None else "--user"
+        raise click.UsageError(
+            f"--base-url asks a remote service; {other} is for data on this machine"
+        )
+    try:
+        return Settings.from_env({BASE_URL_VARIABLE: base_url}).base_url
+    except SettingsError as error:
+        raise click.UsageError(
+            str(error).replace(f"{BASE_URL_VARIABLE}=", "--base-url ")
         ) from error
 
 
@@ -58,10 +130,10 @@ def read_settings(**given: str | None) -> Settings:
     service on this data directory last ran at where nobody names another. Raises SettingsError."""
     environ = make_environ(**given)
     settings = Settings.from_env(environ)
-    if not {"TAXIMETER_BASE_URL", "TAXIMETER_LISTEN"} & environ.keys():
+    if not {BASE_URL_VARIABLE, "TAXIMETER_LISTEN"} & environ.keys():
         with suppress(OSError, ValueError, KeyError):
             announced = json.loads(_announcement(settings).read_text())
-            return Settings.from_env(environ | {"TAXIMETER_BASE_URL": announced["base_url"]})
+            return Settings.from_env(environ | {BASE_URL_VARIABLE: announced["base_url"]})
     return settings
 
 
@@ -79,23 +151,22 @@ def make_environ(**given: str | None) -> dict[str, str]:
     return os.environ | {variables[name]: text for name, text in given.items() if text is not None}
 
 
-def open_control(settings: Settings) -> ControlDatabase:
+def check_there_is_data(settings: Settings) -> None:
     """Raises ControlError where no service has been set up yet: a typing error in a path must not
-    make an empty one."""
+    make an empty one, nor look like one."""
     if not settings.control_path.exists():
         raise ControlError(
             f"there is no Taximeter data in {settings.data_dir}; start `taximeter up` once,"
             " or name the right place with --data-dir"
         )
+
+
+def open_control(settings: Settings) -> ControlDatabase:
+    """Raises ControlError where no service has been set up yet."""
+    check_there_is_data(settings)
     return ControlDatabase(settings.control_path)
 
 
 def print_json(document: Any) -> None:
-    click.echo(json.dumps(document, ensure_ascii=False))
-
-
-def print_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
-    widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
-    for row in (header, *rows):
-        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        click.echo(line.rstrip())
+    text = json.dumps(document, ensure_ascii=False)
+    click.echo(text if can_print(text) else json.dumps(document))

@@ -1,52 +1,55 @@
-"""``taximeter endpoints list|create|delete``"""
-
-from typing import Any
+"""``taximeter endpoints list|create|update|delete``"""
 
 import click
 
-from manage.console import (
-    data_dir_option,
-    explained,
-    json_option,
-    open_control,
-    print_json,
-    print_table,
-    read_settings,
-)
-from store import clock
-from store.control import ProxyEndpoint
-from store.settings import Settings, Streaming
+from manage.console import explained, json_option, open_backend, print_json, service_options
+from manage.terminal import UNKNOWN, format_time, print_table, show
+from store.endpoints import StreamingChange
+from store.settings import Streaming
 
 
 @click.group()
 def endpoints() -> None:
-    """Proxy endpoints: each has a slug, and a URL that clients use as their base URL."""
+    """Proxy endpoints: the addresses that clients use.
+
+    Each has a slug, and a URL that a client takes as its base URL.
+
+    \b
+    Examples:
+      taximeter endpoints create "Team Blue"     make one; prints the line that connects a client
+      taximeter endpoints list
+    """
 
 
 @endpoints.command("list")
-@data_dir_option
+@service_options
 @json_option
-def list_endpoints(data_dir: str | None, as_json: bool) -> None:
-    """List the proxy endpoints, newest first."""
-    with explained():
-        settings = read_settings(data_dir=data_dir)
-        with open_control(settings) as control:
-            found = control.list_endpoints(control.get_local_organization().id)
-    items = [endpoint_json(settings, endpoint) for endpoint in found]
+def list_endpoints(base_url: str | None, data_dir: str | None, as_json: bool) -> None:
+    """List the proxy endpoints, newest first.
+
+    \b
+    Examples:
+      taximeter endpoints list
+      taximeter endpoints list --json | jq -r '.items[].url'
+      taximeter endpoints list --base-url https://meter.example.org
+    """
+    with explained(), open_backend(base_url, data_dir) as backend:
+        document = backend.list_endpoints()
     if as_json:
-        print_json({"items": items, "nextCursor": None, "hasMore": False})
+        print_json(document)
         return
     print_table(
-        ("SLUG", "NAME", "STREAMING", "CREATED", "URL"),
+        ("SLUG", "NAME", "STREAMING", "BODIES", "CREATED", "URL"),
         [
             (
-                endpoint.slug,
-                endpoint.name,
-                endpoint.streaming or f"{settings.streaming} (service)",
-                clock.parse_instant(endpoint.created_at).astimezone().strftime("%Y-%m-%d %H:%M"),
-                item["url"],
+                item.get("slug"),
+                item.get("name"),
+                item.get("streaming") or "as the service",
+                "not kept" if item.get("metadata_only") else "kept",
+                format_time(item.get("created_at")),
+                item.get("url"),
             )
-            for endpoint, item in zip(found, items, strict=True)
+            for item in document["items"]
         ],
     )
 
@@ -58,13 +61,14 @@ def list_endpoints(data_dir: str | None, as_json: bool) -> None:
     "--streaming", type=click.Choice(["live", "buffered"]), help="Instead of the service's."
 )
 @click.option("--metadata-only", is_flag=True, help="Keep no bodies, only counts, cost and times.")
-@data_dir_option
+@service_options
 @json_option
 def create_endpoint(
     name: str,
     slug: str | None,
     streaming: Streaming | None,
     metadata_only: bool,
+    base_url: str | None,
     data_dir: str | None,
     as_json: bool,
 ) -> None:
@@ -74,50 +78,76 @@ def create_endpoint(
     Examples:
       taximeter endpoints create "Café #1"              gets the slug cafe-1
       taximeter endpoints create CI --slug ci-nightly
+      taximeter endpoints create Clinic --metadata-only
     """
-    with explained():
-        settings = read_settings(data_dir=data_dir)
-        with open_control(settings) as control:
-            endpoint = control.create_endpoint(
-                control.get_local_organization().id,
-                name,
-                slug,
-                streaming,
-                metadata_only=metadata_only,
-            )
-    item = endpoint_json(settings, endpoint)
+    with explained(), open_backend(base_url, data_dir) as backend:
+        item = backend.create_endpoint(name, slug, streaming, metadata_only=metadata_only)
     if as_json:
         print_json(item)
         return
     click.echo(
-        f"Created {endpoint.slug}. Connect a client:\n\nexport ANTHROPIC_BASE_URL={item['url']}"
+        f"Created {show(item.get('slug'))}. Connect a client:\n\n"
+        f"export ANTHROPIC_BASE_URL={show(item.get('url'))}"
     )
+
+
+@endpoints.command("update")
+@click.argument("endpoint")
+@click.option("--name", help="A new label. The slug stays.")
+@click.option(
+    "--streaming",
+    type=click.Choice(["live", "buffered", "service"]),
+    help="How answers are passed on; service: as the service is set.",
+)
+@click.option("--metadata-only/--keep-bodies", default=None, help="Whether bodies are kept.")
+@service_options
+@json_option
+def update_endpoint(
+    endpoint: str,
+    name: str | None,
+    streaming: StreamingChange | None,
+    metadata_only: bool | None,
+    base_url: str | None,
+    data_dir: str | None,
+    as_json: bool,
+) -> None:
+    """Change a proxy endpoint, by its slug or id. The next call follows it.
+
+    \b
+    Examples:
+      taximeter endpoints update ci-nightly --name "CI, nightly"
+      taximeter endpoints update default --streaming buffered
+      taximeter endpoints update clinic --metadata-only
+    """
+    if name is None and streaming is None and metadata_only is None:
+        raise click.UsageError("say what to change: --name, --streaming, --metadata-only")
+    with explained(), open_backend(base_url, data_dir) as backend:
+        item = backend.update_endpoint(
+            endpoint, name=name, streaming=streaming, metadata_only=metadata_only
+        )
+    if as_json:
+        print_json(item)
+    else:
+        click.echo(f"Changed {show(item.get('slug') or UNKNOWN)}.")
 
 
 @endpoints.command("delete")
 @click.argument("endpoint")
-@data_dir_option
+@service_options
 @json_option
-def delete_endpoint(endpoint: str, data_dir: str | None, as_json: bool) -> None:
-    """Delete a proxy endpoint by its slug or id. Its traces stay; its slug stays reserved."""
-    with explained():
-        settings = read_settings(data_dir=data_dir)
-        with open_control(settings) as control:
-            deleted = control.delete_endpoint(control.get_local_organization().id, endpoint)
+def delete_endpoint(
+    endpoint: str, base_url: str | None, data_dir: str | None, as_json: bool
+) -> None:
+    """Delete a proxy endpoint by its slug or id. Its traces stay; its slug stays reserved.
+
+    \b
+    Examples:
+      taximeter endpoints delete ci-nightly
+      taximeter endpoints delete ci-nightly --base-url https://meter.example.org
+    """
+    with explained(), open_backend(base_url, data_dir) as backend:
+        document = backend.delete_endpoint(endpoint)
     if as_json:
-        print_json({"ok": True})
-        return
-    click.echo(f"Deleted {deleted.slug}.")
-
-
-def endpoint_json(settings: Settings, endpoint: ProxyEndpoint) -> dict[str, Any]:
-    """The API's fields of a proxy endpoint."""
-    return {
-        "id": endpoint.id,
-        "name": endpoint.name,
-        "slug": endpoint.slug,
-        "url": settings.endpoint_url(endpoint.slug),
-        "created_at": clock.format_seconds(clock.parse_instant(endpoint.created_at)),
-        "streaming": endpoint.streaming,
-        "metadata_only": endpoint.metadata_only,
-    }
+        print_json(document)
+    else:
+        click.echo(f"Deleted {show(endpoint)}.")

@@ -1,10 +1,12 @@
-"""``taximeter verify|reprice|prune``: looking after what was recorded, also while it grows."""
+"""``taximeter doctor|verify|reprice|prune``: looking after a service, also while it runs."""
 
 import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 
@@ -18,11 +20,14 @@ from manage.console import (
     print_json,
     read_settings,
 )
+from manage.doctor import Finding, examine
+from manage.terminal import format_size, show
 from store import clock
-from store.control import ControlError
-from store.settings import Settings, parse_size
+from store.errors import ControlError
+from store.settings import Settings, SettingsError, parse_size
 from store.traces import TraceDatabase, find_trace_files
 
+_VERDICT_WIDTH, _CHECK_WIDTH = 5, 11
 _AGE = re.compile(r"(\d+)\s*d(?:ays?)?")
 
 
@@ -37,11 +42,60 @@ def trace_files(settings: Settings) -> list[Path]:
 @click.command()
 @data_dir_option
 @json_option
+def doctor(data_dir: str | None, as_json: bool) -> None:
+    """Look for what is wrong, and say what to do.
+
+    Looks at Python, the data directory, disk space, the running service, its databases, the spool,
+    whether the upstream can be reached (by a connection alone: no request is sent), the price file
+    and the clock. It changes nothing. Exit status 1 when anything is wrong.
+
+    \b
+    Examples:
+      taximeter doctor
+      taximeter doctor --data-dir /srv/taximeter
+      taximeter doctor --json | jq '.checks[] | select(.verdict == "wrong")'
+    """
+    findings: list[Finding] = []
+    with explained():
+        for finding in _examine(data_dir):
+            findings.append(finding)
+            if not as_json:
+                click.echo(_format_finding(finding))
+    ok = all(finding.verdict != "wrong" for finding in findings)
+    if as_json:
+        print_json({"ok": ok, "checks": [asdict(finding) for finding in findings]})
+    if not ok:
+        raise SystemExit(1)
+
+
+def _examine(data_dir: str | None) -> Iterator[Finding]:
+    try:
+        settings = read_settings(data_dir=data_dir)
+    except SettingsError as error:
+        yield Finding("settings", "wrong", str(error), "set this variable right, or unset it")
+        return
+    yield from examine(settings)
+
+
+def _format_finding(finding: Finding) -> str:
+    verdict = finding.verdict.ljust(_VERDICT_WIDTH)
+    advice = f". {finding.advice[:1].upper()}{finding.advice[1:]}." if finding.advice else ""
+    return f"{verdict}  {finding.check.ljust(_CHECK_WIDTH)}  {show(finding.message)}{advice}"
+
+
+@click.command()
+@data_dir_option
+@json_option
 def verify(data_dir: str | None, as_json: bool) -> None:
-    """Check that every recorded body is still there, byte for byte.
+    """Check that every recorded body is still exact.
 
     Rebuilds each body and compares it with the hash noted when it came; checks the databases too.
     It may run while the service does. Exit status 1 when anything is wrong.
+
+    \b
+    Examples:
+      taximeter verify
+      taximeter verify --json | jq .problems
     """
     problems: list[dict[str, str | None]] = []
     entries = 0
@@ -57,7 +111,7 @@ def verify(data_dir: str | None, as_json: bool) -> None:
                     }
                     problems.append(item)
                     if not as_json:
-                        click.echo("  ".join(part or "-" for part in item.values()))
+                        click.echo("  ".join(map(show, item.values())))
     if as_json:
         print_json({"ok": not problems, "entries": entries, "problems": problems})
     elif not problems:
@@ -79,7 +133,9 @@ def verify(data_dir: str | None, as_json: bool) -> None:
 @data_dir_option
 @json_option
 def reprice(everything: bool, prices: str | None, data_dir: str | None, as_json: bool) -> None:
-    """Give a cost to entries whose model had no known price when they came.
+    """Give a cost to entries that have none yet.
+
+    Those whose model had no known price when they came, and has one now.
 
     \b
     Examples:
@@ -163,4 +219,4 @@ def prune(
     if as_json:
         print_json({"entries": entries, "bytes_freed": freed})
     else:
-        click.echo(f"Removed {entries:,} entries; {freed / 1e6:,.1f} MB given back.")
+        click.echo(f"Removed {entries:,} entries; {format_size(freed)} given back.")

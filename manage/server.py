@@ -6,7 +6,9 @@ page on the internet cannot reach it by making its own name resolve to this mach
 
 import argparse
 import contextlib
+import os
 import signal
+import socket
 import sys
 from collections.abc import AsyncGenerator, Generator
 from urllib.parse import urlsplit
@@ -20,9 +22,10 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dashboard.app import Pages
+from manage.api import Api
 from store import lifeline, logs
 from store.control import ControlDatabase
-from store.settings import LOOPBACK_HOSTS, Settings, SettingsError
+from store.settings import CLIENT_MARK_VARIABLE, LOOPBACK_HOSTS, Settings, SettingsError
 
 
 class KnownHosts:
@@ -76,9 +79,11 @@ def _host_name(header: bytes) -> str | None:
 
 
 def make_app(settings: Settings) -> Starlette:
+    api = Api(settings, os.environ.get(CLIENT_MARK_VARIABLE, ""))
+
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncGenerator[None]:
-        with ControlDatabase(settings.control_path) as control:
+        with ControlDatabase(settings.control_path) as control, api.running():
             app.state.control = control
             yield
 
@@ -87,7 +92,7 @@ def make_app(settings: Settings) -> Starlette:
 
     hosts = LOOPBACK_HOSTS | {urlsplit(settings.base_url).hostname or ""}
     return Starlette(
-        routes=[Route("/livez", live), *Pages(settings).routes()],
+        routes=[Route("/livez", live), api.route(), *Pages(settings).routes()],
         lifespan=lifespan,
         middleware=[Middleware(KnownHosts, hosts=hosts), Middleware(SecurityHeaders)],
     )
@@ -117,7 +122,6 @@ def main() -> None:
         sys.exit(f"taximeter: {error}")
     config = uvicorn.Config(
         make_app(settings),
-        fd=arguments.fd,
         log_config=None,
         access_log=False,
         server_header=False,
@@ -125,7 +129,9 @@ def main() -> None:
     )
     server = Server(config)
     lifeline.watch(server.stop)
-    server.run()
+    # Uvicorn would take a bare descriptor for a Unix socket. asyncio then leaves out TCP_NODELAY, and
+    # every answer whose head and body are two writes waits 40 ms for an acknowledgement.
+    server.run([socket.socket(fileno=arguments.fd)])
 
 
 if __name__ == "__main__":

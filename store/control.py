@@ -1,84 +1,50 @@
-"""``control.db``: organisations, people, proxy endpoints. Small, shared, read by every process.
+"""``control.db``: organisations, people, proxy endpoints, keys. Small, shared, read by every process.
 
-``ControlDatabase`` is the only writer; the proxy reads slugs through ``SlugDirectory``, which keeps
-one read-only connection and one prepared statement.
+``ControlDatabase`` is the only writer; the modules beside this one (``endpoints``, ``people``,
+``api_keys``, ``audit``) say what is done in its transactions. The proxy reads slugs through
+``SlugDirectory``, which keeps one read-only connection and one prepared statement.
 """
 
 import secrets
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Self
+from typing import Self
 
-from store import clock, database, schema, slugs
+from store import database, endpoints, people, schema
+from store.endpoints import ProxyEndpoint
+from store.errors import ControlError, InvalidSlugError, NotFoundError, SlugTakenError
+from store.people import Organization, Role
 from store.settings import Streaming
 
+__all__ = [
+    "ControlDatabase",
+    "ControlError",
+    "InvalidSlugError",
+    "NotFoundError",
+    "Organization",
+    "ProxyEndpoint",
+    "Role",
+    "SlugDirectory",
+    "SlugTakenError",
+]
+
 BUSY_TIMEOUT_MS = 5000  # people wait for each other, if they must
-
-type Role = Literal["owner", "member"]
-
-
-class ControlError(Exception):
-    """What a person asked for and cannot have. Its message says what to do instead."""
-
-
-class InvalidSlugError(ControlError):
-    """The text is not a slug."""
-
-
-class SlugTakenError(ControlError):
-    """The slug exists, or is reserved for another organisation."""
-
-
-class NotFoundError(ControlError):
-    """No such thing in this organisation."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Organization:
-    id: str
-    name: str
-    created_at: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProxyEndpoint:
-    """``streaming`` is None where the endpoint follows the service's own setting."""
-
-    id: str
-    organization_id: str
-    name: str
-    slug: str
-    streaming: Streaming | None
-    metadata_only: bool
-    created_at: str
-
-
-_ENDPOINT_COLUMNS = "id, organization_id, name, slug, streaming, metadata_only, created_at"
-
-
-def _endpoint(row: tuple[str, str, str, str, Streaming | None, int, str]) -> ProxyEndpoint:
-    id_, organization_id, name, slug, streaming, metadata_only, created_at = row
-    return ProxyEndpoint(
-        id=id_,
-        organization_id=organization_id,
-        name=name,
-        slug=slug,
-        streaming=streaming,
-        metadata_only=bool(metadata_only),
-        created_at=created_at,
-    )
 
 
 class ControlDatabase:
     """One connection that may write. Raises sqlite3.Error where the file cannot be used."""
 
-    def __init__(self, path: Path) -> None:
-        """Make and migrate it if need be."""
+    def __init__(self, path: Path, *, any_thread: bool = False) -> None:
+        """Make and migrate it if need be. With ``any_thread`` it may be handed from one thread to
+        another, though not used by two at once."""
         self._db = database.open_database(
-            path, schema.control, synchronous="NORMAL", busy_timeout_ms=BUSY_TIMEOUT_MS
+            path,
+            schema.control,
+            synchronous="NORMAL",
+            busy_timeout_ms=BUSY_TIMEOUT_MS,
+            any_thread=any_thread,
         )
         self._db.execute("pragma foreign_keys = on")
 
@@ -92,9 +58,26 @@ class ControlDatabase:
         self._db.close()
 
     @contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
-        """All that is done within is done, or none of it."""
-        with database.immediate(self._db):
+    def transaction(self, *, wait: bool = True) -> Iterator[sqlite3.Connection]:
+        """All that is done within is done, or none of it. Without ``wait``, sqlite3.OperationalError
+        at once while somebody else writes."""
+        if not wait:
+            self._db.execute("pragma busy_timeout = 0")
+        try:
+            with database.immediate(self._db):
+                yield self._db
+        finally:
+            if not wait:
+                self._db.execute(f"pragma busy_timeout = {BUSY_TIMEOUT_MS}")
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """Several reads that see the same state; never waits for a writer. Within a transaction it
+        sees that transaction's state."""
+        if self._db.in_transaction:
+            yield self._db
+            return
+        with database.snapshot(self._db):
             yield self._db
 
     def set_up(self) -> bool:
@@ -104,13 +87,9 @@ class ControlDatabase:
         with self.transaction() as db:
             if db.execute("select 1 from organizations").fetchone():
                 return False
-            organization_id, user_id, now = clock.new_id(), clock.new_id(), _now()
-            db.execute("insert into organizations values (?, 'Local', ?)", (organization_id, now))
-            db.execute("insert into users values (?, null, ?)", (user_id, now))
-            db.execute(
-                "insert into memberships values (?, ?, 'owner', ?)", (organization_id, user_id, now)
-            )
-            _insert_endpoint(db, organization_id, "default", "default", None, metadata_only=False)
+            organization = people.create_organization(db, "Local")
+            people.join(db, organization.id, people.create_user(db, None), "owner")
+            endpoints.create(db, organization.id, "default", "default")
             return True
 
     def get_local_organization(self) -> Organization:
@@ -124,10 +103,7 @@ class ControlDatabase:
 
     def find_user(self, email: str | None) -> str | None:
         """The id of the user with this address; without one, of the local user."""
-        row = self._db.execute(
-            "select id from users where email is ? order by created_at, id limit 1", (email,)
-        ).fetchone()
-        return None if row is None else str(row[0])
+        return people.find_user(self._db, email)
 
     def get_secret(self, name: str) -> bytes:
         """A random key of 32 bytes, made when it is first asked for."""
@@ -140,14 +116,11 @@ class ControlDatabase:
             ).fetchone()[0]
             return value
 
-    def list_endpoints(self, organization_id: str) -> list[ProxyEndpoint]:
-        """Newest first."""
-        rows = self._db.execute(
-            f"select {_ENDPOINT_COLUMNS} from proxy_endpoints"  # noqa: S608
-            " where organization_id = ? and deleted_at is null order by created_at desc, id desc",
-            (organization_id,),
-        )
-        return [_endpoint(row) for row in rows]
+    # Without a caller and without the audit log, for the service itself and for whoever sets up.
+
+    def list_endpoints(self, organization_id: str) -> Sequence[ProxyEndpoint]:
+        """All of them, newest first."""
+        return endpoints.list_behind(self._db, organization_id)
 
     def create_endpoint(
         self,
@@ -158,41 +131,16 @@ class ControlDatabase:
         *,
         metadata_only: bool = False,
     ) -> ProxyEndpoint:
-        """Make an endpoint; without ``slug`` one is made from the name, with a suffix if need be.
-
-        Raises InvalidSlugError, SlugTakenError."""
-        if not name.strip():
-            raise ControlError("an endpoint needs a name")
-        if slug is not None and not slugs.is_slug(slug):
-            raise InvalidSlugError(
-                f"{slug!r} is no slug: 1 to {slugs.MAX_LENGTH} lowercase letters and digits,"
-                " with single hyphens inside"
-            )
+        """See ``endpoints.create``."""
         with self.transaction() as db:
-            if slug is None:
-                slug = slugs.make_slug(name)
-                while _is_taken(db, slug, organization_id):
-                    slug = slugs.add_suffix(slugs.make_slug(name))
-            elif _is_taken(db, slug, organization_id):
-                raise SlugTakenError(f"the slug {slug!r} is taken; choose another")
-            return _insert_endpoint(
+            return endpoints.create(
                 db, organization_id, name, slug, streaming, metadata_only=metadata_only
             )
 
-    def delete_endpoint(self, organization_id: str, endpoint_id: str) -> ProxyEndpoint:
-        """Delete by id or slug. Its traces stay, its slug stays reserved. Raises NotFoundError."""
+    def delete_endpoint(self, organization_id: str, id_or_slug: str) -> ProxyEndpoint:
+        """See ``endpoints.delete``."""
         with self.transaction() as db:
-            row = db.execute(
-                f"select {_ENDPOINT_COLUMNS} from proxy_endpoints"  # noqa: S608
-                " where organization_id = ? and (id = ? or slug = ?) and deleted_at is null",
-                (organization_id, endpoint_id, endpoint_id),
-            ).fetchone()
-            if row is None:
-                raise NotFoundError(
-                    f"there is no proxy endpoint {endpoint_id!r}; `taximeter endpoints list` shows them"
-                )
-            db.execute("update proxy_endpoints set deleted_at = ? where id = ?", (_now(), row[0]))
-            return _endpoint(row)
+            return endpoints.delete(db, organization_id, id_or_slug)
 
 
 class SlugDirectory:
@@ -231,45 +179,13 @@ class SlugDirectory:
                 isolation_level=None,
             )
         row = self._db.execute(
-            f"select {_ENDPOINT_COLUMNS} from proxy_endpoints"  # noqa: S608
+            f"select {endpoints.COLUMNS} from proxy_endpoints"  # noqa: S608
             " where slug = ? and deleted_at is null",
             (slug,),
         ).fetchone()
-        return _endpoint(row) if row else None
+        return endpoints.from_row(row) if row else None
 
     def close(self) -> None:
         if self._db is not None:
             self._db.close()
             self._db = None
-
-
-def _is_taken(db: sqlite3.Connection, slug: str, organization_id: str) -> bool:
-    return (
-        db.execute(
-            "select 1 from proxy_endpoints"
-            " where slug = ? and (deleted_at is null or organization_id <> ?)",
-            (slug, organization_id),
-        ).fetchone()
-        is not None
-    )
-
-
-def _insert_endpoint(
-    db: sqlite3.Connection,
-    organization_id: str,
-    name: str,
-    slug: str,
-    streaming: Streaming | None,
-    *,
-    metadata_only: bool,
-) -> ProxyEndpoint:
-    row = (clock.new_id(), organization_id, name, slug, streaming, int(metadata_only), _now())
-    db.execute(
-        f"insert into proxy_endpoints ({_ENDPOINT_COLUMNS}) values (?, ?, ?, ?, ?, ?, ?)",  # noqa: S608
-        row,
-    )
-    return _endpoint(row)
-
-
-def _now() -> str:
-    return clock.format_ms(clock.now())

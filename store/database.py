@@ -4,7 +4,7 @@ import fcntl
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from sqlite_utils import Database, Migrations
@@ -18,14 +18,20 @@ def open_database(
     *,
     synchronous: str = "FULL",
     busy_timeout_ms: int = BUSY_TIMEOUT_MS,
+    any_thread: bool = False,
 ) -> sqlite3.Connection:
     """Open a database for writing, made and migrated if need be. Transactions are explicit.
+    ``any_thread``: it may be handed from thread to thread.
 
     Raises OSError when the folder or file cannot be made, sqlite3.Error as SQLite gives it."""
     _make_private(path.parent)
-    # Made here, since SQLite would let the umask decide; its WAL takes over the mode of the file.
-    os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
-    connection = sqlite3.connect(path, timeout=busy_timeout_ms / 1000, isolation_level=None)
+    _make_file(path)
+    connection = sqlite3.connect(
+        path,
+        timeout=busy_timeout_ms / 1000,
+        isolation_level=None,
+        check_same_thread=not any_thread,
+    )
     try:
         _migrate(connection, path.parent, migrations)
         connection.execute(f"PRAGMA synchronous={synchronous}")
@@ -85,6 +91,16 @@ def _locked(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(fd)
+
+
+def _make_file(path: Path) -> None:
+    """Made here, since SQLite would let the umask decide; its WAL takes over the mode of the file.
+
+    One that is there must not be opened, not even for a moment: closing it would drop the locks of
+    every connection that this process has to it. Another process could then take itself for the last
+    one, and delete the write-ahead log that ours go on writing to."""
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
 
 
 def _make_private(folder: Path) -> None:

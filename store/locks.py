@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 
@@ -23,11 +24,40 @@ class ProcessLock:
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            holder = os.pread(self._fd, 32, 0).decode("ascii", "replace").strip()
+            pid = _read_pid(self._fd)
             os.close(self._fd)
-            raise LockHeldError(path, int(holder) if holder.isdigit() else None) from error
+            raise LockHeldError(path, pid) from error
         os.ftruncate(self._fd, 0)
         os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
         os.close(self._fd)
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """``pid`` is None where it is not known."""
+
+    pid: int | None
+
+
+def find_holder(path: Path) -> Holder | None:
+    """Who holds this lock; None when nobody does. Raises OSError.
+
+    Asking takes the lock for an instant, together with others who ask."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return Holder(_read_pid(fd))
+    finally:
+        os.close(fd)
+    return None
+
+
+def _read_pid(fd: int) -> int | None:
+    text = os.pread(fd, 32, 0).decode("ascii", "replace").strip()
+    return int(text) if text.isdigit() else None

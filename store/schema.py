@@ -252,3 +252,40 @@ def m002_sign_in(db: Database) -> None:
         "create index sessions_user on sessions(user_id)",
     ):
         db.execute(statement)
+
+
+@control()
+def m003_keys_and_audit_log(db: Database) -> None:
+    """Service API keys, and who did what when.
+
+    Of a key only the SHA-256 is kept. The log has no foreign keys: it outlives what it tells of.
+    Lists show what is there, so the index that pages are read from leaves deleted endpoints out;
+    without that, a page would read past every one that was ever deleted.
+    """
+    for statement in (
+        """create table api_keys (
+            id text primary key,
+            user_id text not null references users(id),
+            organization_id text not null references organizations(id),
+            name text not null,
+            key_sha256 blob not null unique,
+            key_prefix text not null,
+            created_at text not null,
+            last_used_at text)""",
+        "create index api_keys_newest on api_keys(user_id, organization_id, created_at, id)",
+        "create index memberships_user on memberships(user_id)",
+        "drop index proxy_endpoints_newest",
+        """create index proxy_endpoints_live_newest
+            on proxy_endpoints(organization_id, created_at, id) where deleted_at is null""",
+        """create table audit_log (
+            id integer primary key autoincrement,
+            at text not null,
+            organization_id text not null,
+            user_id text,                   -- null: the operator at the command line
+            email text,
+            action text not null,
+            subject_id text not null,
+            details text not null)""",
+        "create index audit_log_newest on audit_log(organization_id, id)",
+    ):
+        db.execute(statement)

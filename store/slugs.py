@@ -6,8 +6,9 @@ import secrets
 from slugify import slugify
 
 MAX_LENGTH = 63
+PATTERN = "[a-z0-9]+(?:-[a-z0-9]+)*"
 _SUFFIX_ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"  # nothing that looks like something else
-_SLUG = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_SLUG = re.compile(PATTERN)
 
 
 def is_slug(text: str) -> bool:

@@ -27,6 +27,19 @@ def render_commands() -> str:
     return "\n".join(["", "| command | |", "| --- | --- |", *rows, "", ""])
 
 
+def render_reference() -> str:
+    """The help of every command, as a terminal of 96 columns shows it."""
+    root = click.Context(cli, info_name="taximeter", terminal_width=96, **cli.context_settings)
+    helps = [("taximeter", cli.get_help(root))]
+    for path, command in walk_commands():
+        context = root
+        for name in path[1:]:
+            assert isinstance(context.command, click.Group)
+            context = click.Context(context.command.commands[name], parent=context, info_name=name)
+        helps.append((" ".join(path), command.get_help(context)))
+    return "\n".join(["", *(f"## {title}\n\n```text\n{text}\n```\n" for title, text in helps), ""])
+
+
 def render_settings() -> str:
     rows = [
         f"| `{setting.variable}` | {f'`{setting.default}`' if setting.default else '-'} | {setting.help} |"

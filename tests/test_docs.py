@@ -10,7 +10,7 @@ import pytest
 
 from store.settings import SETTINGS
 from store.traces import TraceDatabase
-from tests.docs import render_commands, render_settings, walk_commands
+from tests.docs import render_commands, render_reference, render_settings, walk_commands
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("bench/*.md")]
@@ -22,9 +22,17 @@ def test_the_readme_lists_every_command_and_setting_as_the_code_has_them():
     assert render_settings() in readme
 
 
-def test_every_command_and_option_has_a_help():
+def test_the_command_reference_is_what_help_prints():
+    reference = (ROOT / "docs" / "cli.md").read_text()
+    assert render_reference() in reference
+    assert render_settings() in reference
+
+
+def test_every_command_has_a_help_with_examples_and_every_option_a_help():
     for path, command in walk_commands():
         assert command.help, path
+        examples = command.help.partition("Examples:")[2]
+        assert " ".join(path) in examples, path
         for parameter in command.params:
             if isinstance(parameter, click.Option):
                 assert parameter.help, (path, parameter.name)
@@ -58,6 +66,10 @@ def test_links_lead_somewhere(page):
 
 
 def test_settings_named_in_the_documentation_exist():
-    known = {setting.variable for setting in SETTINGS} | {"TAXIMETER_RECORDED"}
+    known = {setting.variable for setting in SETTINGS} | {
+        "TAXIMETER_API_KEY",
+        "TAXIMETER_COMPLETE",  # Click's, with a line before it
+        "TAXIMETER_RECORDED",
+    }
     for page in PAGES:
         assert set(re.findall(r"TAXIMETER_\w*\w", page.read_text())) <= known

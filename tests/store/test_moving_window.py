@@ -1,6 +1,6 @@
 from hypothesis import given, strategies as st
 
-from addon.ratelimit import MovingWindow
+from store.moving_window import MovingWindow
 
 
 def test_the_limit_is_reached_exactly_and_says_how_long_to_wait():

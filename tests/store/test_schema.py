@@ -2,6 +2,8 @@ import multiprocessing
 import os
 import sqlite3
 import stat
+import subprocess
+import sys
 import time
 from contextlib import closing
 from dataclasses import fields
@@ -124,6 +126,18 @@ def test_migrating_twice_is_a_noop(traces_path, connection):
     before = dump(connection)
     with closing(database.open_database(traces_path, schema.traces)) as again:
         assert dump(again) == before
+
+
+def test_a_second_connection_leaves_the_locks_of_the_first(traces_path, connection):
+    """Without them another process takes itself for the last one and deletes the log in use."""
+    count = "select count(*) from loose_pieces"
+    program = "import sqlite3, sys; print(*sqlite3.connect(sys.argv[1]).execute(sys.argv[2]))"
+    command = [sys.executable, "-c", program, str(traces_path), count]
+    with closing(database.open_database(traces_path, schema.traces)):
+        for number in range(1, 3):
+            connection.execute("insert into loose_pieces values (?)", (number,))
+            done = subprocess.run(command, capture_output=True, check=True)  # noqa: S603
+            assert done.stdout == b"(%d,)\n" % number
 
 
 def test_opening_what_is_up_to_date_waits_for_no_writer(traces_path, connection):

@@ -1,0 +1,98 @@
+"""``taximeter usage``: totals of the calls, with bars."""
+
+from datetime import date, datetime
+from typing import Any
+
+import click
+
+from manage.console import explained, json_option, open_backend, print_json, service_options
+from manage.terminal import format_cost, format_count, make_bar, print_table
+from store.usage_report import Grouping
+
+_NAMES: dict[Grouping, str] = {"day": "day", "model": "model", "endpoint": "slug"}
+_TITLES: dict[Grouping, str] = {"day": "DAY (UTC)", "model": "MODEL", "endpoint": "SLUG"}
+_COUNTS = ("CALLS", "ERRORS", "INPUT", "CACHED", "OUTPUT", "COST")
+_INPUT_FIELDS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+
+_day = click.DateTime(formats=["%Y-%m-%d"])
+
+
+@click.command()
+@click.option(
+    "--by",
+    type=click.Choice(["day", "model", "endpoint"]),
+    default="day",
+    show_default=True,
+    help="What to add up by.",
+)
+@click.option("--from", "from_day", type=_day, metavar="DAY", help="The first day (UTC).")
+@click.option("--to", "to_day", type=_day, metavar="DAY", help="The last day (UTC).")
+@service_options
+@json_option
+def usage(
+    by: Grouping,
+    from_day: datetime | None,
+    to_day: datetime | None,
+    base_url: str | None,
+    data_dir: str | None,
+    as_json: bool,
+) -> None:
+    """Show what calls cost, by day, model or endpoint.
+
+    All calls of your organisation. Input is all that the model read, cached tokens included. The totals stay when entries are
+    pruned.
+
+    \b
+    Examples:
+      taximeter usage
+      taximeter usage --by model --from 2026-01-01 --to 2026-01-31
+      taximeter usage --by endpoint --json | jq '.groups[] | {slug, cost_cents}'
+      taximeter usage --base-url https://meter.example.org
+    """
+    with explained(), open_backend(base_url, data_dir) as backend:
+        document = backend.usage(by, _as_date(from_day), _as_date(to_day))
+    if as_json:
+        print_json(document)
+    else:
+        _print_report(by, document)
+
+
+def _as_date(day: datetime | None) -> date | None:
+    return None if day is None else day.date()
+
+
+def _print_report(by: Grouping, document: dict[str, Any]) -> None:
+    groups, totals = document.get("groups") or [], document.get("totals") or {}
+    # Bars of cost; where nothing has a price, of calls.
+    measure = "cost_cents" if any(group.get("cost_cents") for group in groups) else "calls"
+    largest = max((group.get(measure) or 0 for group in groups), default=0)
+    rows = [
+        (
+            group.get(_NAMES[by]) or "(not known)",
+            *_cells(group),
+            make_bar(group.get(measure) or 0, largest),
+        )
+        for group in groups
+    ]
+    header = (_TITLES[by], *_COUNTS, "")
+    print_table(header, [*rows, ("TOTAL", *_cells(totals), "")], right=_COUNTS)
+    if totals.get("unpriced"):
+        click.echo(
+            f"\n{totals['unpriced']:,} calls have no known price and are not in the cost;"
+            " `taximeter reprice` adds them once they have one."
+        )
+    if totals.get("rejected"):
+        click.echo(f"\n{totals['rejected']:,} requests over the rate limit were refused.")
+
+
+def _cells(sums: dict[str, Any]) -> tuple[str, ...]:
+    cost = sums.get("cost_cents")
+    is_unknown = sums.get("unpriced") and not cost  # which is not the same as nothing
+    return (
+        format_count(sums.get("calls")),
+        format_count(sums.get("errors")),
+        format_count(sum(sums.get(name) or 0 for name in _INPUT_FIELDS)),
+        format_count(sums.get("cache_read_input_tokens")),
+        format_count(sums.get("output_tokens")),
+        format_cost(None if is_unknown else cost),
+    )

@@ -1,0 +1,81 @@
+"""Who did what when: rows of ``audit_log``, written in the transaction that does it.
+
+No secrets: of a key its prefix at most. The address of whoever acted is written down as well, because
+the log outlives users. No foreign keys for the same reason.
+"""
+
+import json
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from store import clock
+
+type Action = Literal[
+    "endpoint.create",
+    "endpoint.update",
+    "endpoint.delete",
+    "key.create",
+    "key.delete",
+    "user.create",
+    "user.delete",
+]
+type Details = Mapping[str, str | bool | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditEntry:
+    """``user_id`` is None for the operator at the command line."""
+
+    at: str
+    organization_id: str
+    user_id: str | None
+    email: str | None
+    action: str
+    subject_id: str
+    details: dict[str, str | bool | None]
+
+
+def write(
+    db: sqlite3.Connection,
+    organization_id: str,
+    user_id: str | None,
+    action: Action,
+    subject_id: str,
+    details: Details,
+) -> None:
+    db.execute(
+        "insert into audit_log (at, organization_id, user_id, email, action, subject_id, details)"
+        " values (?, ?, ?, (select email from users where id = ?), ?, ?, ?)",
+        (
+            clock.format_ms(clock.now()),
+            organization_id,
+            user_id,
+            user_id,
+            action,
+            subject_id,
+            json.dumps(dict(details), ensure_ascii=False),
+        ),
+    )
+
+
+def read(db: sqlite3.Connection, organization_id: str, limit: int = 100) -> Sequence[AuditEntry]:
+    """Newest first."""
+    rows = db.execute(
+        "select at, organization_id, user_id, email, action, subject_id, details from audit_log"
+        " where organization_id = ? order by id desc limit ?",
+        (organization_id, limit),
+    )
+    return [
+        AuditEntry(
+            at=row[0],
+            organization_id=row[1],
+            user_id=row[2],
+            email=row[3],
+            action=row[4],
+            subject_id=row[5],
+            details=json.loads(row[6]),
+        )
+        for row in rows
+    ]

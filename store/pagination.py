@@ -1,0 +1,99 @@
+"""Pages of a list, newest first, that stay right while things come and go.
+
+A cursor names the last thing of its page by the order of the list: instant of creation, then id. The
+next page is what comes after that in the order, whether or not the thing itself is still there; so
+whatever exists throughout a walk through the pages is seen exactly once. To callers a cursor is
+opaque. It says what list it belongs to, so that it cannot be taken to another one.
+"""
+
+import base64
+import binascii
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from store.errors import InvalidCursorError, InvalidInputError
+
+DEFAULT_LIMIT = 20
+MAX_LIMIT = 100
+
+_CURSOR = re.compile(
+    r"(?P<kind>[a-z_]+)"
+    r"\|(?P<created_at>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)"
+    r"\|(?P<id>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})",
+    re.ASCII,
+)
+
+
+class Listed(Protocol):
+    """What a list holds."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def created_at(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place in a list: behind the thing with these."""
+
+    created_at: str
+    id: str
+
+
+# Before everything, and after nothing: what the first page starts behind.
+START = Position("~", "~")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page[T: Listed]:
+    """``next_cursor`` is None where nothing follows."""
+
+    items: Sequence[T]
+    next_cursor: str | None
+
+    @property
+    def has_more(self) -> bool:
+        return self.next_cursor is not None
+
+
+def read_page[T: Listed](
+    kind: str,
+    cursor: str | None,
+    limit: int,
+    read: Callable[[Position, int], Sequence[T]],
+) -> Page[T]:
+    """One page of the list ``kind``. ``read`` gives so many things that come behind a position.
+
+    Raises InvalidInputError for a limit out of bounds, InvalidCursorError."""
+    if not 1 <= limit <= MAX_LIMIT:
+        raise InvalidInputError(f"limit must lie between 1 and {MAX_LIMIT}", "limit")
+    position = START if cursor is None else parse_cursor(kind, cursor)
+    found = read(position, limit + 1)
+    items = found[:limit]
+    has_more = len(found) > limit
+    return Page(items=items, next_cursor=format_cursor(kind, items[-1]) if has_more else None)
+
+
+def format_cursor(kind: str, last: Listed) -> str:
+    text = f"{kind}|{last.created_at}|{last.id}"
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def parse_cursor(kind: str, cursor: str) -> Position:
+    """Raises InvalidCursorError for anything that ``format_cursor`` did not write for this kind."""
+    try:
+        padding = "=" * (-len(cursor) % 4)
+        text = base64.b64decode(cursor + padding, altchars=b"-_", validate=True).decode("ascii")
+    except (ValueError, binascii.Error) as error:
+        raise InvalidCursorError from error
+    match = _CURSOR.fullmatch(text)
+    if match is None or match["kind"] != kind:
+        raise InvalidCursorError
+    # The last character has bits to spare, which would make several spellings of one cursor.
+    if base64.urlsafe_b64encode(text.encode()).decode().rstrip("=") != cursor:
+        raise InvalidCursorError
+    return Position(match["created_at"], match["id"])

@@ -1,0 +1,161 @@
+"""Organisations, users and memberships.
+
+An address is kept in lower case, so that it is one user however it is typed. The local user of a
+first start has none.
+"""
+
+import re
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from store import clock
+from store.errors import ConflictError, InvalidInputError, NotFoundError
+from store.names import check_name
+
+type Role = Literal["owner", "member"]
+
+MAX_EMAIL_LENGTH = 254
+_EMAIL = re.compile(r"[^\s@<>\"'(),:;\[\]\\]+@[^\s@<>\"'(),:;\[\]\\]+")
+_MEMBER = (
+    "select u.id, u.email, u.created_at, o.id, o.name, m.role"
+    " from users u join memberships m on m.user_id = u.id"
+    " join organizations o on o.id = m.organization_id"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Organization:
+    id: str
+    name: str
+    created_at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """A user, as a member of an organisation. ``email`` is None for the local user."""
+
+    id: str
+    email: str | None
+    created_at: str
+    organization_id: str
+    organization_name: str
+    role: Role
+
+
+def parse_email(text: str) -> str:
+    """The address in lower case. Raises InvalidInputError for what is none."""
+    email = text.strip().lower()
+    fits = len(email) <= MAX_EMAIL_LENGTH and email.isprintable() and _EMAIL.fullmatch(email)
+    if not fits:
+        raise InvalidInputError(f"{text!r} is no e-mail address", "email")
+    return email
+
+
+def find_user(db: sqlite3.Connection, email: str | None) -> str | None:
+    """The id of the user with this address; without one, of the local user."""
+    row = db.execute(
+        "select id from users where email is ? order by created_at, id limit 1",
+        (None if email is None else email.strip().lower(),),
+    ).fetchone()
+    return None if row is None else str(row[0])
+
+
+def find_member(db: sqlite3.Connection, user_id: str) -> Member | None:
+    """The user in the organisation that was joined first."""
+    row = db.execute(
+        f"{_MEMBER} where u.id = ? order by m.created_at, o.id limit 1", (user_id,)
+    ).fetchone()
+    return None if row is None else _member(row)
+
+
+def list_members(db: sqlite3.Connection) -> Sequence[Member]:
+    """Everybody, newest first; once for each organisation they are in."""
+    return [_member(row) for row in db.execute(f"{_MEMBER} order by u.created_at desc, u.id desc")]
+
+
+def create_organization(db: sqlite3.Connection, name: str) -> Organization:
+    """Raises InvalidInputError."""
+    organization = Organization(
+        id=clock.new_id(), name=check_name(name, "an organisation"), created_at=_now()
+    )
+    db.execute(
+        "insert into organizations (id, name, created_at) values (?, ?, ?)",
+        (organization.id, organization.name, organization.created_at),
+    )
+    return organization
+
+
+def get_organization(db: sqlite3.Connection, id_or_name: str) -> Organization:
+    """Raises NotFoundError, and ConflictError for a name that several have."""
+    rows = db.execute(
+        "select id, name, created_at from organizations where id = ? or name = ?"
+        " order by id = ? desc limit 2",
+        (id_or_name, id_or_name, id_or_name),
+    ).fetchall()
+    if not rows:
+        raise NotFoundError(f"there is no organisation {id_or_name!r}")
+    if len(rows) > 1 and rows[0][0] != id_or_name:
+        raise ConflictError(
+            f"several organisations are named {id_or_name!r}; name one by its id", "organization"
+        )
+    return Organization(id=rows[0][0], name=rows[0][1], created_at=rows[0][2])
+
+
+def create_user(db: sqlite3.Connection, email: str | None) -> str:
+    """Returns the id. Raises InvalidInputError, ConflictError."""
+    if email is not None:
+        email = parse_email(email)
+        if find_user(db, email) is not None:
+            raise ConflictError(f"there is a user {email} already", "email")
+    user_id = clock.new_id()
+    db.execute(
+        "insert into users (id, email, created_at) values (?, ?, ?)", (user_id, email, _now())
+    )
+    return user_id
+
+
+def join(db: sqlite3.Connection, organization_id: str, user_id: str, role: Role) -> None:
+    db.execute(
+        "insert into memberships (organization_id, user_id, role, created_at) values (?, ?, ?, ?)",
+        (organization_id, user_id, role, _now()),
+    )
+
+
+def delete_user(db: sqlite3.Connection, user_id: str) -> None:
+    """With memberships, keys, sessions and links. What the organisation has stays with it."""
+    for table in ("api_keys", "sessions", "sign_in_links", "memberships"):
+        db.execute(f"delete from {table} where user_id = ?", (user_id,))  # noqa: S608 - one of four
+    db.execute("delete from users where id = ?", (user_id,))
+
+
+def find_orphaned(db: sqlite3.Connection, user_id: str) -> Organization | None:
+    """An organisation whose only owner this is while it has other members."""
+    row = db.execute(
+        "select o.id, o.name, o.created_at from memberships mine"
+        " join organizations o on o.id = mine.organization_id"
+        " where mine.user_id = ? and mine.role = 'owner'"
+        " and exists (select 1 from memberships m where m.organization_id = o.id"
+        "   and m.user_id <> mine.user_id)"
+        " and not exists (select 1 from memberships m where m.organization_id = o.id"
+        "   and m.user_id <> mine.user_id and m.role = 'owner')",
+        (user_id,),
+    ).fetchone()
+    return None if row is None else Organization(id=row[0], name=row[1], created_at=row[2])
+
+
+def _member(row: tuple[str, str | None, str, str, str, Role]) -> Member:
+    id_, email, created_at, organization_id, organization_name, role = row
+    return Member(
+        id=id_,
+        email=email,
+        created_at=created_at,
+        organization_id=organization_id,
+        organization_name=organization_name,
+        role=role,
+    )
+
+
+def _now() -> str:
+    return clock.format_ms(clock.now())

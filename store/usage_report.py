@@ -1,0 +1,177 @@
+"""Totals of an organisation's usage, read from the hourly sums beside its traces.
+
+The sums outlive the entries that retention removes, and there are few of them; so a report costs the
+same whether a day had a hundred calls or a million.
+"""
+
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Literal
+
+from store.database import snapshot
+
+type Grouping = Literal["day", "model", "endpoint"]
+
+READ_TIMEOUT_S = 1.0
+_SUMS = (
+    "sum(entries), sum(errors), sum(unpriced), sum(input_tokens), sum(output_tokens),"
+    " sum(cache_creation_input_tokens), sum(cache_read_input_tokens), sum(cost_cents)"
+)
+_KEYS: dict[Grouping, str] = {
+    "day": "substr(hour, 1, 10), null, null, null",
+    "model": "null, model, null, null",
+    "endpoint": "null, null, proxy_endpoint_id, slug",
+}
+_GROUPED: dict[Grouping, str] = {"day": "1", "model": "2", "endpoint": "3, 4"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """``unpriced`` calls have usage but no known price: the cost is that of the others.
+    ``rejected`` were refused by our own limit and are no calls."""
+
+    calls: int = 0
+    errors: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_creation_input_tokens: int = 0
+    cache_read_input_tokens: int = 0
+    cost_cents: float = 0.0
+    unpriced: int = 0
+    rejected: int | None = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """What the calls of a group have in common; the other fields are None. The name of an unknown
+    model is None too. By model there is no count of rejected requests: those name none."""
+
+    day: str | None = None
+    model: str | None = None
+    proxy_endpoint_id: str | None = None
+    slug: str | None = None
+    totals: Totals
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageReport:
+    """Days come newest first, models and endpoints dearest first."""
+
+    by: Grouping
+    from_day: date | None
+    to_day: date | None
+    totals: Totals
+    groups: Sequence[Group]
+
+
+type _Key = tuple[str | None, str | None, str | None, str | None]
+
+
+def read_usage(
+    path: Path, by: Grouping, from_day: date | None = None, to_day: date | None = None
+) -> UsageReport:
+    """Days are UTC and both inclusive. Empty while nothing has been recorded.
+
+    Raises sqlite3.Error when the database cannot be read."""
+    if not path.exists():
+        return _report(by, from_day, to_day, {}, {})
+    uri = f"{path.absolute().as_uri()}?mode=ro"
+    with closing(
+        sqlite3.connect(uri, uri=True, timeout=READ_TIMEOUT_S, isolation_level=None)
+    ) as db:
+        # The recorder makes the file a moment before the tables.
+        if not db.execute("select 1 from sqlite_schema where name = 'usage_hourly'").fetchone():
+            return _report(by, from_day, to_day, {}, {})
+        where, parameters = _between(from_day, to_day)
+        with snapshot(db):
+            sums = {
+                row[:4]: row[4:]
+                for row in db.execute(
+                    f"select {_KEYS[by]}, {_SUMS} from usage_hourly {where}"  # noqa: S608
+                    f" group by {_GROUPED[by]}",
+                    parameters,
+                )
+            }
+            rejected = {
+                row[:4]: row[4]
+                for row in db.execute(
+                    f"select {_KEYS['day' if by == 'day' else 'endpoint']}, sum(count)"  # noqa: S608
+                    f" from rejections_hourly {where}"
+                    f" group by {_GROUPED['day' if by == 'day' else 'endpoint']}",
+                    parameters,
+                )
+            }
+    return _report(by, from_day, to_day, sums, rejected)
+
+
+def _between(from_day: date | None, to_day: date | None) -> tuple[str, list[str]]:
+    """Hours are ``YYYY-MM-DDTHH``: they sort as text, and before the day's end with a ``~``."""
+    conditions, parameters = [], []
+    if from_day is not None:
+        conditions.append("hour >= ?")
+        parameters.append(from_day.isoformat())
+    if to_day is not None:
+        conditions.append("hour <= ?")
+        parameters.append(f"{to_day.isoformat()}~")
+    return (f"where {' and '.join(conditions)}" if conditions else ""), parameters
+
+
+def _report(
+    by: Grouping,
+    from_day: date | None,
+    to_day: date | None,
+    sums: dict[_Key, tuple[float, ...]],
+    rejected: dict[_Key, int],
+) -> UsageReport:
+    keys = sums.keys() if by == "model" else sums.keys() | rejected.keys()
+    groups = [
+        Group(
+            day=day,
+            model=model or None,
+            proxy_endpoint_id=endpoint_id,
+            slug=slug,
+            totals=_totals(
+                sums.get((day, model, endpoint_id, slug)),
+                None if by == "model" else rejected.get((day, model, endpoint_id, slug), 0),
+            ),
+        )
+        for day, model, endpoint_id, slug in keys
+    ]
+    groups.sort(
+        key=lambda g: (
+            g.day or "",
+            g.totals.cost_cents,
+            g.totals.calls,
+            g.slug or g.model or "",
+        ),
+        reverse=True,
+    )
+    whole = [sum(column) for column in zip(*sums.values(), strict=True)]
+    return UsageReport(
+        by=by,
+        from_day=from_day,
+        to_day=to_day,
+        totals=_totals(tuple(whole) or None, sum(rejected.values())),
+        groups=groups,
+    )
+
+
+def _totals(sums: tuple[float, ...] | None, rejected: int | None) -> Totals:
+    if sums is None:
+        return Totals(rejected=rejected)
+    calls, errors, unpriced, input_, output, cache_creation, cache_read, cost_cents = sums
+    return Totals(
+        calls=int(calls),
+        errors=int(errors),
+        input_tokens=int(input_),
+        output_tokens=int(output),
+        cache_creation_input_tokens=int(cache_creation),
+        cache_read_input_tokens=int(cache_read),
+        cost_cents=float(cost_cents),
+        unpriced=int(unpriced),
+        rejected=rejected,
+    )

@@ -1,0 +1,327 @@
+"""The command as people call it, on the data of a running service and through its API."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.live.conftest import EndpointFactory
+from tests.live.service import Endpoint, Output, Service
+from tests.rawclient import Cut, RawClient, request
+from tests.upstream import (
+    Gate,
+    Upstream,
+    answer,
+    chunked,
+    message_events,
+    message_json,
+    sse,
+    wait_until,
+)
+
+TAXIMETER = Path(sys.executable).with_name("taximeter")
+PATIENCE_S = 60.0
+
+type Done = subprocess.CompletedProcess[str]
+type Run = Callable[..., Done]
+
+
+def base_url(service: Service) -> str:
+    return f"http://{service.host}"
+
+
+def environment(service: Service, **more: str) -> dict[str, str]:
+    """As on the machine of the service, without its address."""
+    inherited = {name: service.environment[name] for name in ("PATH", "HOME", "LANG")}
+    return inherited | {"TAXIMETER_DATA_DIR": str(service.data_dir)} | more
+
+
+def call(arguments: tuple[str, ...], environ: dict[str, str]) -> Done:
+    return subprocess.run(  # noqa: S603 - our own program
+        [str(TAXIMETER), *arguments],
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+
+
+@pytest.fixture
+def here(shared_service: Service) -> Run:
+    """Runs a command on the machine of the service."""
+
+    def run(*arguments: str) -> Done:
+        return call(arguments, environment(shared_service))
+
+    return run
+
+
+@pytest.fixture
+def key(here: Run) -> str:
+    made = here("keys", "create", "test")
+    assert made.returncode == 0, made.stderr
+    return made.stdout.strip()
+
+
+@pytest.fixture
+def elsewhere(shared_service: Service, key: str, tmp_path: Path) -> Run:
+    """Runs a command on another machine, that has a key."""
+    environ = environment(
+        shared_service, TAXIMETER_API_KEY=key, TAXIMETER_DATA_DIR=str(tmp_path / "none")
+    )
+
+    def run(*arguments: str) -> Done:
+        return call((*arguments, "--base-url", base_url(shared_service)), environ)
+
+    return run
+
+
+def document(done: Done) -> Any:
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@contextmanager
+def running(
+    arguments: tuple[str, ...], environ: dict[str, str]
+) -> Iterator[tuple[subprocess.Popen[str], Output, Output]]:
+    """A command that goes on; its end is the test's."""
+    process = subprocess.Popen(  # noqa: S603 - our own program
+        [str(TAXIMETER), *arguments],
+        env=environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout
+    assert process.stderr
+    outputs = Output(process.stdout), Output(process.stderr)
+    try:
+        yield process, *outputs
+    finally:
+        children = []
+        with suppress(psutil.NoSuchProcess):
+            children = psutil.Process(process.pid).children(recursive=True)
+        process.kill()
+        process.wait()
+        for child in children:
+            with suppress(psutil.NoSuchProcess):
+                child.kill()
+        for output in outputs:
+            output.close()
+
+
+def wait_for_lines(output: Output, count: int) -> list[str]:
+    wait_until(
+        lambda: output.text.count("\n") >= count,
+        f"{count} lines",
+        patience_s=PATIENCE_S,
+    )
+    return output.text.splitlines()
+
+
+def test_here_and_elsewhere_print_the_same_documents(
+    here: Run, elsewhere: Run, live: Endpoint
+) -> None:
+    assert live.send().status == 200
+    live.rows()
+    for arguments in (
+        ("endpoints", "list"),
+        ("keys", "list"),
+        ("usage",),
+        ("usage", "--by", "model"),
+        ("usage", "--by", "endpoint", "--from", "2026-01-01"),
+    ):
+        remote = document(elsewhere(*arguments, "--json"))
+        assert remote == document(here(*arguments, "--json"))
+        assert elsewhere(*arguments).stdout == here(*arguments).stdout
+    assert document(here("usage", "--json"))["totals"]["calls"] >= 1
+
+
+def test_what_is_made_elsewhere_works_at_once(
+    elsewhere: Run, here: Run, shared_service: Service, shared_upstream: Upstream
+) -> None:
+    shared_upstream.reset()
+    made = document(elsewhere("endpoints", "create", "Café #1", "--metadata-only", "--json"))
+    assert made["url"] == f"{base_url(shared_service)}/proxy/{made['slug']}"
+    assert made in document(here("endpoints", "list", "--json"))["items"]
+    endpoint = Endpoint(shared_service, shared_upstream, made["slug"])
+    assert endpoint.send().status == 200
+    changed = document(
+        elsewhere("endpoints", "update", made["slug"], "--streaming", "buffered", "--json")
+    )
+    assert changed == made | {"streaming": "buffered"}
+    assert document(elsewhere("endpoints", "delete", made["slug"], "--json")) == {"ok": True}
+    assert endpoint.send().status == 404
+    made_here = document(here("endpoints", "create", "Here", "--json"))
+    assert made_here.keys() == made.keys()
+
+
+def test_keys_can_be_made_and_deleted_elsewhere(elsewhere: Run, here: Run, key: str) -> None:
+    made = document(elsewhere("keys", "create", "another", "--json"))
+    assert made.keys() == document(here("keys", "create", "third", "--json")).keys()
+    assert elsewhere("keys", "delete", made["id"]).returncode == 0
+    listed = document(elsewhere("keys", "list", "--json"))["items"]
+    mine = next(item for item in listed if key.startswith(item["key_prefix"].removesuffix("...")))
+    assert mine["last_used_at"] is not None
+    assert elsewhere("keys", "delete", mine["id"]).returncode == 0
+    refused = elsewhere("keys", "list")
+    assert refused.returncode == 1
+    assert "does not accept the key in TAXIMETER_API_KEY" in refused.stderr
+    assert key not in refused.stderr
+
+
+def test_refusals_are_one_line_here_and_elsewhere(elsewhere: Run, here: Run) -> None:
+    made = here("users", "create", "--email", "colleague@example.org", "--org", "Local")
+    assert made.returncode == 0, made.stderr
+    here("keys", "create", "theirs", "--user", "colleague@example.org")
+    theirs = document(here("keys", "list", "--user", "colleague@example.org", "--json"))["items"][0]
+    for arguments in (
+        ("endpoints", "create", "x", "--slug", "default"),
+        ("endpoints", "create", "x", "--slug", "No Slug"),
+        ("endpoints", "create", " "),
+        ("endpoints", "delete", "nothing"),
+        ("endpoints", "update", "nothing", "--name", "x"),
+        ("keys", "delete", "nothing"),
+        ("keys", "delete", theirs["id"]),
+        ("usage", "--from", "2026-01-02", "--to", "2026-01-01"),
+    ):
+        for run in (here, elsewhere):
+            refused = run(*arguments, "--json")
+            assert (refused.returncode, refused.stdout) == (1, ""), arguments
+            assert len(refused.stderr.splitlines()) == 1, refused.stderr
+
+
+def test_a_key_is_in_no_file_and_in_no_argument(
+    elsewhere: Run, shared_service: Service, key: str
+) -> None:
+    gate = Gate()
+    with Upstream() as slow:
+        slow.otherwise = chunked(200, [gate, b'{"items": [], "nextCursor": null}'])
+        environ = environment(shared_service, TAXIMETER_API_KEY=key)
+        with running(("keys", "list", "--base-url", slow.url), environ) as (process, *_):
+            slow.wait_for_requests(1)
+            commands = [
+                other.info["cmdline"] or []
+                for other in psutil.process_iter(["cmdline"])
+                if other.info["cmdline"]
+            ]
+            assert any(str(TAXIMETER) in command for command in commands)
+            assert not any(key in argument for command in commands for argument in command)
+            gate.open()
+            assert process.wait(PATIENCE_S) == 0
+    assert elsewhere("keys", "list").returncode == 0
+    for path in shared_service.data_dir.parent.rglob("*"):
+        if path.is_file() and not path.is_symlink():
+            assert key.encode() not in path.read_bytes(), path
+    assert key not in shared_service.output
+
+
+def test_without_a_key_it_is_a_usage_error_that_says_so(here: Run, shared_service: Service) -> None:
+    refused = here("endpoints", "list", "--base-url", base_url(shared_service))
+    assert refused.returncode == 2
+    assert "TAXIMETER_API_KEY" in refused.stderr
+
+
+def test_tail_follows_what_is_recorded_in_the_order_it_ends(
+    make_endpoint: EndpointFactory, shared_service: Service
+) -> None:
+    endpoint = make_endpoint("live")
+    endpoint.upstream.otherwise = answer(200, message_json(model="claude-short-1"))
+    endpoint.send()
+    endpoint.rows()
+    arguments = ("tail", "-n", "1", "--json", "--slug", endpoint.slug)
+    with (
+        running(arguments, environment(shared_service)) as (process, output, errors),
+        endpoint.connect() as long,
+    ):
+        wait_for_lines(output, 1)
+        gate = Gate()
+        events = message_events(model="claude-long-1")
+        endpoint.upstream.enqueue(sse([*events[:2], gate, *events[2:]]))
+        long.send(endpoint.message(b'{"stream":true}'))
+        gate.wait_reached()
+        endpoint.send()
+        wait_for_lines(output, 2)
+        gate.open()
+        rows = [json.loads(line) for line in wait_for_lines(output, 3)]
+        assert [row["model"] for row in rows] == [
+            "claude-short-1", "claude-short-1", "claude-long-1",
+        ]  # fmt: skip
+        assert rows[2]["created_at"] < rows[1]["created_at"]
+        assert rows[2]["id"] > rows[1]["id"]
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE_S) == 0, errors.text
+    (plain,) = call(
+        ("tail", "-n", "1", "--no-follow", "--slug", endpoint.slug), environment(shared_service)
+    ).stdout.splitlines()
+    assert plain in shared_service.output  # the line that the recorder printed
+
+
+def test_exported_bodies_are_what_was_sent(live: Endpoint, here: Run) -> None:
+    body = '{"text": "wörld"}'
+    assert live.send(live.message(body.encode())).status == 200
+    live.rows()
+    exported = here("export", "--slug", live.slug, "--bodies")
+    (row,) = [json.loads(line) for line in exported.stdout.splitlines()]
+    assert row["request_body"] == body
+    assert row["response_body"].encode() == message_json()
+
+
+def test_a_running_service_is_found_healthy(shared_service: Service, here: Run) -> None:
+    environ = environment(
+        shared_service, TAXIMETER_UPSTREAM_URL=shared_service.environment["TAXIMETER_UPSTREAM_URL"]
+    )
+    shared_service.wait_spool_empty()
+    done = call(("doctor", "--json"), environ)
+    checks = {each["check"]: each for each in json.loads(done.stdout)["checks"]}
+    assert checks["service"]["verdict"] == "ok", checks
+    assert base_url(shared_service) in checks["service"]["message"]
+    assert str(shared_service.pid) in checks["service"]["message"]
+    assert done.returncode == 0, done.stdout
+
+
+def test_up_as_json_prints_one_document_and_the_calls_elsewhere(tmp_path: Path) -> None:
+    with Upstream() as upstream:
+        environ = {
+            "PATH": os.environ.get("PATH", os.defpath),
+            "HOME": str(tmp_path),
+            "TAXIMETER_LISTEN": "127.0.0.1:0",
+            "TAXIMETER_DATA_DIR": str(tmp_path / "data"),
+            "TAXIMETER_UPSTREAM_URL": upstream.url,
+        }
+        with running(("up", "--json"), environ) as (process, output, errors):
+            addresses = json.loads(wait_for_lines(output, 1)[0])
+            assert addresses["endpoint_url"] == f"{addresses['base_url']}/proxy/default"
+            assert "/sign-in/link?token=" in addresses["sign_in_url"]
+            host, _, port = addresses["base_url"].removeprefix("http://").partition(":")
+
+            def send() -> int | None:
+                with suppress(OSError, Cut), RawClient((host, int(port))) as client:
+                    message = request("POST", "/proxy/default/v1/messages", [("Host", host)], b"{}")
+                    return client.exchange(message).status
+                return None
+
+            wait_until(lambda: send() == 200, "an answer", patience_s=PATIENCE_S)
+            wait_until(lambda: "  default  " in errors.text, "its line", patience_s=PATIENCE_S)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(PATIENCE_S) == 0
+            json.loads(output.text)
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_completion_scripts_are_printed(shared_service: Service, shell: str) -> None:
+    environ = environment(shared_service, _TAXIMETER_COMPLETE=f"{shell}_source")
+    done = call((), environ)
+    assert done.returncode == 0, done.stderr
+    assert f"_TAXIMETER_COMPLETE={shell}_complete" in done.stdout

@@ -1,0 +1,55 @@
+"""Commands run in process, on a real data directory of their own."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from manage.cli import cli
+from store.control import ControlDatabase
+from store.traces import TraceDatabase, trace_path
+
+type Run = Callable[..., Result]
+
+
+@pytest.fixture(autouse=True)
+def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in os.environ:
+        if name.startswith("TAXIMETER_"):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path) -> Path:
+    with ControlDatabase(tmp_path / "data" / "control.db") as control:
+        control.set_up()
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def run(data_dir: Path) -> Run:
+    def run(*arguments: str) -> Result:
+        return CliRunner().invoke(cli, [*arguments, "--data-dir", str(data_dir)])
+
+    return run
+
+
+@pytest.fixture
+def traces(data_dir: Path) -> Iterator[TraceDatabase]:
+    """Those of the local organisation."""
+    with ControlDatabase(data_dir / "control.db") as control:
+        organization = control.get_local_organization()
+    with TraceDatabase(trace_path(data_dir, organization.id)) as traces:
+        yield traces

@@ -1,0 +1,21 @@
+"""Two organisations with two people each: Ann owns ours and Bob is in it, Cid owns theirs with Dee."""
+
+from dataclasses import dataclass
+
+from manage.management import Caller, Management
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class People:
+    ann: Caller
+    bob: Caller
+    cid: Caller
+    dee: Caller
+
+
+def make_people(management: Management) -> People:
+    for owner, member in (("ann", "bob"), ("cid", "dee")):
+        created = management.create_user(f"{owner}@example.org", f"{owner}'s")
+        management.create_user(f"{member}@example.org", join=created.organization_id)
+    names = ("ann", "bob", "cid", "dee")
+    return People(**{name: management.find_caller(f"{name}@example.org") for name in names})

@@ -1,0 +1,37 @@
+from datetime import UTC, datetime
+
+import click
+import pytest
+
+from manage.instants import Instant
+from store import clock
+
+
+@pytest.fixture(autouse=True)
+def _in_utc(in_utc):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("text", "instant"),
+    [
+        ("2026-01-31", "2026-01-31T00:00:00.000Z"),
+        ("2026-01-31T18:00", "2026-01-31T18:00:00.000Z"),
+        (" 2026-01-31 18:00:01.5 ", "2026-01-31T18:00:01.500Z"),
+        ("2026-01-31T18:00+02:00", "2026-01-31T16:00:00.000Z"),
+        ("2026-01-31T18:00Z", "2026-01-31T18:00:00.000Z"),
+        ("30m", "2026-06-01T11:30:00.000Z"),
+        ("12h", "2026-06-01T00:00:00.000Z"),
+        ("7d", "2026-05-25T12:00:00.000Z"),
+        ("2w", "2026-05-18T12:00:00.000Z"),
+    ],
+)
+def test_a_time_is_a_day_a_point_or_how_long_ago(text, instant, monkeypatch):
+    monkeypatch.setattr(clock, "now", lambda: datetime(2026, 6, 1, 12, tzinfo=UTC))
+    assert Instant().convert(text, None, None) == instant
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "7", "7y", "-7d", "999999d", "2026-02-30"])
+def test_anything_else_is_refused_with_an_example(text):
+    with pytest.raises(click.BadParameter, match="7d, 12h, 30m"):
+        Instant().convert(text, None, None)

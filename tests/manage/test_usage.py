@@ -1,0 +1,73 @@
+import json
+from decimal import Decimal
+
+import pytest
+
+from tests.store.traffic import make_entry
+
+
+@pytest.fixture
+def entries(traces):
+    traces.insert(
+        [
+            make_entry(created_at="2026-01-01T23:59:59.999Z", cost_cents=Decimal(400), model="b"),
+            make_entry(created_at="2026-01-02T00:00:00.000Z", cost_cents=Decimal(100), model="a"),
+            make_entry(created_at="2026-01-02T12:00:00.000Z", cost_cents=Decimal(100), model="a"),
+            make_entry(created_at="2026-01-03T12:00:00.000Z", cost_cents=None, model="\x1b[2Jx"),
+        ]
+    )
+
+
+def cells(result):
+    assert result.exit_code == 0, result.output
+    return [line.split() for line in result.stdout.partition("\n\n")[0].splitlines()]
+
+
+def test_days_have_totals_and_bars(run, entries):
+    rows = cells(run("usage"))
+    assert rows[0] == ["DAY", "(UTC)", "CALLS", "ERRORS", "INPUT", "CACHED", "OUTPUT", "COST"]
+    assert rows[1] == ["2026-01-03", "1", "0", "80", "40", "20", "-"]
+    assert rows[2] == ["2026-01-02", "2", "0", "160", "80", "40", "$2.0000", "█" * 12]
+    assert rows[3] == ["2026-01-01", "1", "0", "80", "40", "20", "$4.0000", "█" * 24]
+    assert rows[4] == ["TOTAL", "4", "0", "320", "160", "80", "$6.0000"]
+
+
+def test_calls_without_a_price_are_pointed_out(run, entries):
+    assert "1 calls have no known price" in run("usage").stdout
+    assert "no known price" not in run("usage", "--to", "2026-01-02").stdout
+
+
+def test_models_and_endpoints_come_dearest_first(run, entries):
+    assert [row[0] for row in cells(run("usage", "--by", "model"))] == [
+        "MODEL", "b", "a", "?[2Jx", "TOTAL",
+    ]  # fmt: skip
+    assert [row[0] for row in cells(run("usage", "--by", "endpoint"))] == [
+        "SLUG", "default", "TOTAL",
+    ]  # fmt: skip
+
+
+def test_bars_are_of_calls_where_nothing_has_a_price(run, traces):
+    traces.insert([make_entry(cost_cents=None)])
+    assert cells(run("usage"))[1][-1] == "█" * 24
+
+
+def test_days_are_chosen_and_both_inclusive(run, entries):
+    rows = cells(run("usage", "--from", "2026-01-01", "--to", "2026-01-02"))
+    assert [row[0] for row in rows[1:]] == ["2026-01-02", "2026-01-01", "TOTAL"]
+
+
+def test_before_the_first_call_there_are_only_totals(run):
+    assert cells(run("usage"))[1] == ["TOTAL", "0", "0", "0", "0", "0", "$0.0000"]
+
+
+def test_as_json_it_is_the_api_s_document(run, entries):
+    document = json.loads(run("usage", "--by", "model", "--json").stdout)
+    assert set(document) == {"by", "from", "to", "totals", "groups"}
+    assert document["totals"]["cost_cents"] == 600
+    assert [group["model"] for group in document["groups"]] == ["b", "a", "\x1b[2Jx"]
+
+
+def test_the_sums_stay_when_entries_are_pruned(run, entries):
+    before = run("usage").stdout
+    assert run("prune", "--older-than", "1d").exit_code == 0
+    assert run("usage").stdout == before

@@ -1,0 +1,109 @@
+import pytest
+
+from store import api_keys, people
+from store.control import ControlDatabase
+from store.errors import ConflictError, InvalidInputError, NotFoundError
+from store.sign_in import SignIn
+
+
+@pytest.fixture
+def control(tmp_path):
+    with ControlDatabase(tmp_path / "control.db") as control:
+        yield control
+
+
+@pytest.fixture
+def db(control):
+    with control.transaction() as db:
+        yield db
+
+
+def test_an_address_is_one_user_however_it_is_typed(db):
+    user_id = people.create_user(db, " Ann@Example.ORG ")
+    assert people.find_user(db, "ann@example.org") == user_id
+    assert people.find_user(db, "ANN@example.org") == user_id
+    with pytest.raises(ConflictError):
+        people.create_user(db, "aNN@example.org")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "ann",
+        "@",
+        "a@",
+        "@b",
+        "a b@c",
+        "a@b@c",
+        "a@b\nbcc: c",
+        "a\x00@b",
+        "<a@b>",
+        "a,b@c",
+        "a" * 251 + "@b.c",
+    ],
+)
+def test_what_is_no_address_is_refused(db, text):
+    with pytest.raises(InvalidInputError) as raised:
+        people.create_user(db, text)
+    assert raised.value.field == "email"
+
+
+@pytest.mark.parametrize("text", ["a@b.c", "a+b@c.d", "ann.o@sub.example.org", "jürgen@müller.de"])
+def test_what_is_an_address_is_taken(text):
+    assert people.parse_email(text) == text
+
+
+def test_an_organisation_is_found_by_id_and_by_its_only_name(db):
+    ours = people.create_organization(db, "Ours")
+    assert people.get_organization(db, ours.id) == ours
+    assert people.get_organization(db, "Ours") == ours
+    with pytest.raises(NotFoundError):
+        people.get_organization(db, "Theirs")
+
+
+def test_a_name_that_two_have_names_neither(db):
+    first = people.create_organization(db, "Twin")
+    people.create_organization(db, "Twin")
+    with pytest.raises(ConflictError, match="by its id"):
+        people.get_organization(db, "Twin")
+    people.create_organization(db, first.id)
+    assert people.get_organization(db, first.id) == first
+
+
+def test_members_are_listed_with_their_organisation(db):
+    ours = people.create_organization(db, "Ours")
+    ann, bob = (people.create_user(db, f"{name}@example.org") for name in ("ann", "bob"))
+    people.join(db, ours.id, ann, "owner")
+    people.join(db, ours.id, bob, "member")
+    assert [(m.email, m.organization_name, m.role) for m in people.list_members(db)] == [
+        ("bob@example.org", "Ours", "member"),
+        ("ann@example.org", "Ours", "owner"),
+    ]
+
+
+def test_who_is_deleted_leaves_no_way_in(control):
+    with control.transaction() as db:
+        ours = people.create_organization(db, "Ours")
+        ann = people.create_user(db, "ann@example.org")
+        people.join(db, ours.id, ann, "owner")
+        _, raw = api_keys.create(db, ours.id, ann, "Laptop")
+    sign_in = SignIn(control)
+    session, link = sign_in.use_link(sign_in.make_link(ann)), sign_in.make_link(ann)
+    assert session is not None
+    with control.transaction() as db:
+        people.delete_user(db, ann)
+        assert people.find_user(db, "ann@example.org") is None
+        assert api_keys.find_holder(db, raw) is None
+    assert sign_in.find_visitor(session) is None
+    assert not sign_in.is_link_good(link)
+
+
+def test_an_organisation_would_be_orphaned_only_while_others_are_in_it(db):
+    ours = people.create_organization(db, "Ours")
+    ann, bob = (people.create_user(db, f"{name}@example.org") for name in ("ann", "bob"))
+    people.join(db, ours.id, ann, "owner")
+    assert people.find_orphaned(db, ann) is None
+    people.join(db, ours.id, bob, "member")
+    assert people.find_orphaned(db, ann) == ours
+    assert people.find_orphaned(db, bob) is None
