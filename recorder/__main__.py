@@ -6,11 +6,12 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
-from recorder.ingest import Ingester
+from recorder.ingest import Ingester, Round
 from recorder.prices import PriceFileError, PriceTable, load_prices
 from store import lifeline, logs, spool
 from store.callog import format_entry
@@ -21,7 +22,7 @@ from store.settings import Settings, SettingsError
 
 logger = logging.getLogger(__name__)
 
-ROUND_S = 0.05
+ROUND_S = 0.1  # a batch costs as much as two more calls would, so it is given time to grow
 BEAT_S = 1.0
 LAST_ROUNDS_S = 2.5
 
@@ -67,7 +68,7 @@ class Recorder:
             settings.spool_path,
             self._prices,
             time.monotonic,
-            _print_line,
+            _print_lines,
             self._housekeep,
         )
         self._waiting = 0
@@ -82,20 +83,22 @@ class Recorder:
 
     def run(self) -> None:
         while not self._stop.is_set():
-            self._round()
-            self._stop.wait(ROUND_S)
+            result = self._round()
+            self._stop.wait(0 if result.has_more else ROUND_S)
         patience_s = LAST_ROUNDS_S + (self._settings.drain_seconds if self._is_supervised else 0)
         deadline_s = time.monotonic() + patience_s
-        while self._round() and time.monotonic() < deadline_s:
+        while self._may_come_more(self._round()) and time.monotonic() < deadline_s:
             time.sleep(ROUND_S)
         self._ingester.close()
 
-    def _round(self) -> bool:
-        """Returns whether there may be more to do."""
+    def _round(self) -> Round:
         result = self._ingester.run_round()
         self._waiting = result.waiting
         self._housekeep()
-        if result.handled > 0:
+        return result
+
+    def _may_come_more(self, last: Round) -> bool:
+        if last.handled > 0:
             return True
         return self._is_supervised and spool.has_live_runs(self._settings.spool_path)
 
@@ -118,9 +121,9 @@ class Recorder:
             logger.exception("The heartbeat cannot be written")
 
 
-def _print_line(entry: UsageLogEntry) -> None:
+def _print_lines(entries: Sequence[UsageLogEntry]) -> None:
     with suppress(OSError):  # a terminal that was closed must not stop the recording
-        print(format_entry(entry), flush=True)
+        print(*map(format_entry, entries), sep="\n", flush=True)
 
 
 def main() -> None:

@@ -16,7 +16,9 @@ from pathlib import Path
 
 from recorder.prices import PriceTable
 from recorder.record import make_entry
+from recorder.requests import RequestReader
 from store import spool
+from store.bodies import RequestPreparer
 from store.entry import UsageLogEntry
 from store.spool import Rejection, SpoolError, Waiting
 from store.traces import TraceDatabase, trace_path
@@ -25,6 +27,7 @@ logger = logging.getLogger(__name__)
 
 BATCH_FILES, BATCH_BYTES = 100, 32 * 1024 * 1024
 MAX_OPEN_DATABASES = 64
+TIDY_S = 1.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 30.0
 
 
@@ -38,14 +41,16 @@ class Pause:
 
 @dataclass(slots=True)
 class Round:
-    """What one round did: files dealt with, and files that still wait."""
+    """What one round did: files dealt with, and files that still wait. ``has_more`` is true when
+    some of these wait for nothing but the next round."""
 
     handled: int = 0
     waiting: int = 0
+    has_more: bool = False
 
 
 class Ingester:
-    """``clock_s`` is a monotonic clock; ``on_entry`` is told of every entry that became a row;
+    """``clock_s`` is a monotonic clock; ``on_entries`` is told of entries that became rows;
     ``between`` is called between organisations, for what must not wait for the end of a round."""
 
     def __init__(
@@ -54,17 +59,20 @@ class Ingester:
         spool_root: Path,
         prices: Callable[[], PriceTable],
         clock_s: Callable[[], float],
-        on_entry: Callable[[UsageLogEntry], None],
+        on_entries: Callable[[Sequence[UsageLogEntry]], None],
         between: Callable[[], None] = lambda: None,
     ) -> None:
         self._data_dir = data_dir
         self._root = spool_root
         self._prices = prices
         self._clock_s = clock_s
-        self._on_entry = on_entry
+        self._on_entries = on_entries
         self._between = between
+        self._requests = RequestReader()
+        self._preparer = RequestPreparer()
         self._databases: dict[str, TraceDatabase] = {}
         self._pauses: dict[str, Pause] = {}
+        self._tidy_at_s = clock_s()
 
     @property
     def stuck_organizations(self) -> int:
@@ -91,13 +99,20 @@ class Ingester:
             self._resume(owner)
             result.handled += handled
             result.waiting -= handled
-        spool.remove_empty_runs(self._root)
+            result.has_more |= handled < len(files)
+        if self._clock_s() >= self._tidy_at_s:
+            self._tidy()
         return result
 
     def close(self) -> None:
+        self._tidy()
         for database in self._databases.values():
             database.close()
         self._databases.clear()
+
+    def _tidy(self) -> None:
+        spool.remove_empty_runs(self._root)
+        self._tidy_at_s = self._clock_s() + TIDY_S
 
     def _store_entries(self, organization_id: str, files: Sequence[Waiting]) -> int:
         """One batch of one organisation. Returns how many files are dealt with.
@@ -146,21 +161,21 @@ class Ingester:
 
     def _settle(self, batch: Sequence[tuple[Waiting, UsageLogEntry]]) -> None:
         """The rows are committed: their files may go."""
-        for waiting, entry in batch:
-            self._on_entry(entry)
-            waiting.path.unlink(missing_ok=True)
+        self._on_entries([entry for _, entry in batch])
+        for waiting, _ in batch:
+            spool.remove(waiting)
 
     def _make_entry(self, waiting: Waiting) -> UsageLogEntry | None:
         """None when there is none to make: never forwarded (the file goes) or set aside."""
         try:
-            exchange = spool.read_exchange(waiting.path)
+            exchange = spool.read_exchange(waiting.file)
             if exchange is None:
-                waiting.path.unlink(missing_ok=True)
+                spool.remove(waiting)
                 return None
             trace_path(self._data_dir, waiting.owner)
             if exchange.head.organization_id != waiting.owner:
                 raise SpoolError("its name and its head disagree about the organisation")  # noqa: TRY301
-            return make_entry(exchange, self._prices())
+            return make_entry(exchange, self._prices(), self._requests)
         except Exception as error:  # whatever is wrong with this one, the next ones must not wait
             self._set_aside(waiting, error)
             return None
@@ -168,7 +183,7 @@ class Ingester:
     def _store_rejections(self, _owner: str, files: Sequence[Waiting]) -> int:
         for waiting in files:
             try:
-                rejections = spool.read_rejections(waiting.path)
+                rejections = spool.read_rejections(waiting.file)
                 for rejection in rejections:
                     trace_path(self._data_dir, rejection.organization_id)
             except (SpoolError, ValueError, OSError) as error:
@@ -179,7 +194,7 @@ class Ingester:
                 by_organization[rejection.organization_id].append(rejection)
             for organization_id, theirs in by_organization.items():
                 self._open(organization_id).insert_rejections(waiting.entry_id, theirs)
-            waiting.path.unlink(missing_ok=True)
+            spool.remove(waiting)
         return len(files)
 
     def _set_aside(self, waiting: Waiting, error: Exception) -> None:
@@ -195,7 +210,7 @@ class Ingester:
             database.close()
             database = None
         if database is None:
-            database = TraceDatabase(path)
+            database = TraceDatabase(path, preparer=self._preparer)
         self._databases[organization_id] = database  # the last is the most recently used
         while len(self._databases) > MAX_OPEN_DATABASES:
             self._databases.pop(next(iter(self._databases))).close()

@@ -16,7 +16,6 @@ quantities for ``reprice``, which needs nothing else. All arithmetic is exact.
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from typing import NamedTuple
@@ -40,6 +39,16 @@ class Pass(NamedTuple):
     counts: TokenCounts
 
 
+class Line(NamedTuple):
+    """What is to be priced: the fields of a CostItem that do not depend on prices."""
+
+    pass_index: int
+    model: str | None
+    component: Component
+    quantity: int
+    prompt_tokens: int
+
+
 type Bill = tuple[tuple[CostItem, ...], Decimal | None]
 
 
@@ -48,18 +57,16 @@ def price_usage(usage: Usage, created_at: datetime, prices: PriceTable) -> Bill:
     if usage.source == "none":
         return (), None
     passes = _find_billed_passes(usage)
-    items = [
-        item for index, billed in enumerate(passes) for item in _list_token_items(index, billed)
-    ]
+    lines = [line for index, billed in enumerate(passes) for line in _list_tokens(index, billed)]
     if usage.web_search_requests:
-        items.append(_item(0, usage.model, "web_search", usage.web_search_requests, 0))
-    if not items:
+        lines.append(Line(0, usage.model, "web_search", usage.web_search_requests, 0))
+    if not lines:
         return (), Decimal(0) if _are_known(passes, created_at, prices) else None
-    return reprice(items, created_at, usage.service_tier, usage.speed, usage.inference_geo, prices)
+    return reprice(lines, created_at, usage.service_tier, usage.speed, usage.inference_geo, prices)
 
 
 def reprice(
-    items: Iterable[CostItem],
+    items: Iterable[CostItem | Line],
     created_at: datetime,
     service_tier: str | None,
     speed: str | None,
@@ -98,8 +105,9 @@ def _find_billed_passes(usage: Usage) -> Sequence[Pass]:
     return billed[::-1]
 
 
-def _list_token_items(index: int, billed: Pass) -> list[CostItem]:
+def _list_tokens(index: int, billed: Pass) -> list[Line]:
     counts = billed.counts
+    prompt_tokens = counts.prompt_tokens
     quantities: dict[Component, int | None] = {
         "input": counts.input_tokens,
         "cache_read": counts.cache_read_input_tokens,
@@ -108,22 +116,10 @@ def _list_token_items(index: int, billed: Pass) -> list[CostItem]:
         "output": counts.output_tokens,
     }
     return [
-        _item(index, billed.model, component, quantity, counts.prompt_tokens)
+        Line(index, billed.model, component, quantity, prompt_tokens)
         for component, quantity in quantities.items()
         if quantity
     ]
-
-
-def _item(
-    index: int, model: str | None, component: Component, quantity: int, prompt_tokens: int
-) -> CostItem:
-    return CostItem(
-        pass_index=index,
-        model=model,
-        component=component,
-        quantity=quantity,
-        prompt_tokens=prompt_tokens,
-    )
 
 
 def _are_known(passes: Iterable[Pass], at: datetime, prices: PriceTable) -> bool:
@@ -135,25 +131,33 @@ def _are_known(passes: Iterable[Pass], at: datetime, prices: PriceTable) -> bool
 
 
 def _price_item(
-    item: CostItem, at: datetime, prices: PriceTable, *, speed: str | None, multiplier: Decimal
+    item: CostItem | Line,
+    at: datetime,
+    prices: PriceTable,
+    *,
+    speed: str | None,
+    multiplier: Decimal,
 ) -> CostItem:
-    rates = None
+    rates = rate = None
     if item.model is not None:
         rates = prices.find_rates(item.model, at, prompt_tokens=item.prompt_tokens, speed=speed)
-    rate = rates.of(item.component) if rates is not None else None
-    if rates is None or rate is None:
-        return replace(item, rate_usd=None, multiplier=None, price_version=None, cents=None)
+    if rates is not None:
+        rate = rates.of(item.component)
     unit = SEARCH_UNIT if item.component == "web_search" else TOKEN_UNIT
-    return replace(
-        item,
+    return CostItem(
+        pass_index=item.pass_index,
+        model=item.model,
+        component=item.component,
+        quantity=item.quantity,
+        prompt_tokens=item.prompt_tokens,
         rate_usd=rate,
-        multiplier=multiplier,
-        price_version=rates.price_version,
-        cents=item.quantity * rate * multiplier * 100 / unit,
+        multiplier=None if rate is None else multiplier,
+        price_version=None if rates is None or rate is None else rates.price_version,
+        cents=None if rate is None else item.quantity * rate * multiplier * 100 / unit,
     )
 
 
-def _find_multiplier(item: CostItem, *, is_batch: bool, is_us: bool) -> Decimal:
+def _find_multiplier(item: CostItem | Line, *, is_batch: bool, is_us: bool) -> Decimal:
     multiplier = Decimal(1)
     if item.component == "web_search":
         return multiplier

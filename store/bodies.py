@@ -13,12 +13,15 @@ gave out were never stored.
 
 import hashlib
 import sqlite3
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import orjson
 
 from store import pieces
-from store.pieces import Segment
+from store.conversations import MIN_BODY_BYTES, Conversations, guess_key, shared_length
+from store.pieces import Beginning, Segment
 
 MAX_CACHED_IDS = 20_000  # some 4 MB; one more than that and the cache starts again
 
@@ -35,12 +38,10 @@ class StoredBodies:
     response: bytes | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreparedRequest:
+class PreparedRequest(NamedTuple):
     sha256: bytes
-    length: int
-    segments: tuple[Segment, ...] | None  # None: not text, see whole
-    whole: bytes | None
+    body: bytes
+    segments: Sequence[Segment] | None  # None: not text, to be stored whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,14 +51,64 @@ class PreparedResponse:
     body: str | bytes
 
 
+class _Known(NamedTuple):
+    """Of a text: its segments, and the state of SHA-256 at the end of each."""
+
+    segments: Sequence[Segment]
+    hashes: "Sequence[hashlib._Hash]"
+
+
+class RequestPreparer:
+    """Hashes and cuts requests, and of each conversation only what is new in it.
+
+    The hash stays one of the whole body as it came, whatever the cuts are, so ``verify`` proves what
+    it always did: SHA-256 goes on from the state it had after bytes that were compared with those of
+    the last request and are the same."""
+
+    def __init__(self) -> None:
+        self._conversations = Conversations[_Known]()
+
+    def prepare(self, body: bytes, *labels: object) -> PreparedRequest:
+        """``labels`` tell conversations apart as far as the caller can."""
+        if len(body) < MIN_BODY_BYTES:
+            return prepare_request(body)
+        key = guess_key(body, *labels)
+        kept = self._conversations.find(key)
+        if kept is None:
+            known = _read(body)
+        else:
+            segments, hashes = kept.found
+            beginning = pieces.begin_alike(segments, shared_length(kept.body, body))
+            known = _read(body, beginning, hashes[: len(beginning.segments)])
+        if known is None:
+            return prepare_request(body)
+        self._conversations.keep(key, body, known)
+        return PreparedRequest(known.hashes[-1].digest(), body, known.segments)
+
+
 def prepare_request(body: bytes) -> PreparedRequest:
-    is_text = _as_text(body) is not None
-    return PreparedRequest(
-        sha256=hashlib.sha256(body).digest(),
-        length=len(body),
-        segments=pieces.group(pieces.cut(body)) if is_text else None,
-        whole=None if is_text else body,
-    )
+    segments = None if _as_text(body) is None else pieces.split(body)
+    return PreparedRequest(hashlib.sha256(body).digest(), body, segments)
+
+
+def _read(
+    body: bytes,
+    beginning: Beginning = Beginning(),  # noqa: B008 - immutable
+    known_hashes: "Sequence[hashlib._Hash]" = (),
+) -> _Known | None:
+    """``known_hashes`` are for the first segments. None for what is no text."""
+    done = beginning.segments[-1].end if beginning.segments else 0
+    # What is before is text, and ends where a character does.
+    if _as_text(body[done:]) is None:
+        return None
+    segments = pieces.split(body, beginning)
+    hashes = list(known_hashes)
+    state = hashes[-1].copy() if hashes else hashlib.sha256()
+    for segment in segments[len(hashes) :]:
+        state.update(body[done : segment.end])
+        hashes.append(state.copy())
+        done = segment.end
+    return _Known(segments, hashes)
 
 
 def prepare_response(body: bytes) -> PreparedResponse:
@@ -110,31 +161,29 @@ class PieceStore:
         return len(self._segment_ids) + len(self._piece_ids)
 
     def store(self, prepared: PreparedRequest, usage_id: int) -> None:
+        sha256, body, segments = prepared
         ids = None
-        if prepared.segments is not None:
-            ids = orjson.dumps([self._segment_id(each) for each in prepared.segments]).decode()
+        if segments is not None:
+            ids = orjson.dumps([self._segment_id(each, body) for each in segments]).decode()
         self._connection.execute(
             "insert into request_bodies (usage_id, sha256, segment_ids, whole) values (?, ?, ?, ?)",
-            (usage_id, prepared.sha256, ids, prepared.whole),
+            (usage_id, sha256, ids, body if ids is None else None),
         )
 
-    def _segment_id(self, segment: Segment) -> int:
+    def _segment_id(self, segment: Segment, body: bytes) -> int:
         known = self._segment_ids.get(segment.digest)
         if known is not None:
             return known
         found = self._connection.execute(
             "select id from segments where hash = ?", (segment.digest,)
         ).fetchone()
-        self._segment_ids[segment.digest] = new = found[0] if found else self._add_segment(segment)
+        new = found[0] if found else self._add_segment(segment, body)
+        self._segment_ids[segment.digest] = new
         return new
 
-    def _add_segment(self, segment: Segment) -> int:
-        ids = orjson.dumps(
-            [
-                self._piece_id(*each)
-                for each in zip(segment.piece_digests, segment.pieces, strict=True)
-            ]
-        ).decode()
+    def _add_segment(self, segment: Segment, body: bytes) -> int:
+        pairs = zip(segment.piece_digests, segment.pieces(body), strict=True)
+        ids = orjson.dumps([self._piece_id(*pair) for pair in pairs]).decode()
         return _inserted_id(
             self._connection.execute(
                 "insert into segments (hash, piece_ids) values (?, ?)", (segment.digest, ids)
@@ -145,18 +194,19 @@ class PieceStore:
         known = self._piece_ids.get(digest)
         if known is not None:
             return known
-        found = self._connection.execute(
-            "select id from pieces where hash = ?", (digest,)
-        ).fetchone()
-        self._piece_ids[digest] = new = found[0] if found else self._add_piece(digest, piece)
-        return new
-
-    def _add_piece(self, digest: bytes, piece: bytes) -> int:
-        return _inserted_id(
-            self._connection.execute(
-                "insert into pieces (hash, text) values (?, ?)", (digest, piece.decode())
-            )
+        # Of those that are not remembered nearly all are new.
+        cursor = self._connection.execute(
+            "insert into pieces (hash, text) values (?, ?) on conflict (hash) do nothing",
+            (digest, piece.decode()),
         )
+        if cursor.rowcount:
+            new = _inserted_id(cursor)
+        else:
+            (new,) = self._connection.execute(
+                "select id from pieces where hash = ?", (digest,)
+            ).fetchone()
+        self._piece_ids[digest] = new
+        return new
 
 
 def store_response(

@@ -14,9 +14,14 @@ A long conversation has thousands of pieces, and a flat list of them would grow 
 Hence a second level: a segment ends where the hashes of its last two pieces say so. The same run of
 pieces then gives the same segments, in any request and at any offset, and an edit early on changes
 only the segments next to it.
+
+All of this runs from left to right and looks only a few bytes ahead. Two bodies that begin alike
+therefore begin with the same pieces and segments, and what is known of the one is taken over for the
+other: see ``begin_alike``.
 """
 
 import hashlib
+import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -26,55 +31,72 @@ MAX_CUTS = 4000  # a hostile body can hold a million; what comes after the last 
 MAX_PIECES_PER_SEGMENT = 128
 MEAN_PIECES_PER_SEGMENT = 32
 
-# A pattern, and where the cut is from its start.
-_PATTERNS = (
-    (b'{"role":', 0),
-    (b'{"content":', 0),
-    (b',"cache_control":', 0),
-    (b', "cache_control":', 0),
-    (b'"}]}', 1),
-    (b'"system":', 0),
-    (b'"tools":', 0),
-)
+# The cut is before {"role":  {"content":  ,"cache_control":  , "cache_control":  "system":  "tools":
+# and after the first byte of "}]}. One search for what they share, a quote, and then a look at what
+# stands before it take a third of the time of a search for each. No two of these can overlap.
+_TOKENS = re.compile(rb'"(?:(?:role|content|cache_control|system|tools)":|}]})')
+_LOOK_AHEAD_BYTES = len(b', "cache_control":')
 
 
 class Segment(NamedTuple):
-    """A run of pieces and their digests. (A tuple, since a request has hundreds.)"""
+    """A run of pieces: their digests, and where each of them ends in the body."""
 
     digest: bytes
+    start: int
     piece_digests: tuple[bytes, ...]
-    pieces: tuple[bytes, ...]
+    piece_ends: tuple[int, ...]
+
+    @property
+    def end(self) -> int:
+        return self.piece_ends[-1]
+
+    def pieces(self, body: bytes) -> Iterator[bytes]:
+        return (body[start:end] for start, end in pairwise((self.start, *self.piece_ends)))
 
 
-def cut(body: bytes) -> list[bytes]:
-    """The body in non-empty pieces, in order; an empty body has none."""
-    if not body:
-        return []
-    places = {
-        place + offset
-        for pattern, offset in _PATTERNS
-        for place in _find_all(body, pattern)
-        if place + offset > 0
-    }
-    places_in_order = sorted(places)[:MAX_CUTS]
-    return [body[start:end] for start, end in pairwise((0, *places_in_order, len(body)))]
+class Beginning(NamedTuple):
+    """What is known of a body before it is cut: its first segments, and of the next one the first
+    pieces."""
+
+    segments: Sequence[Segment] = ()
+    piece_digests: Sequence[bytes] = ()
+    piece_ends: Sequence[int] = ()
 
 
-def group(pieces: Sequence[bytes]) -> tuple[Segment, ...]:
-    """The pieces in segments, in order."""
-    digests = [digest(piece) for piece in pieces]
-    segments: list[Segment] = []
-    start = before = 0
-    for end, piece_digest in enumerate(digests, 1):
-        # Of two neighbours: else a common piece ('"}]},' is in every message) whose hash happens to
-        # end a segment would end one at every message.
-        ends_here = (piece_digest[-1] ^ before) % MEAN_PIECES_PER_SEGMENT == 0
-        before = piece_digest[-1]
-        if ends_here or end - start == MAX_PIECES_PER_SEGMENT or end == len(digests):
-            run = tuple(digests[start:end])
-            segments.append(Segment(digest(b"".join(run)), run, tuple(pieces[start:end])))
-            start = end
-    return tuple(segments)
+def split(body: bytes, beginning: Beginning = Beginning()) -> list[Segment]:  # noqa: B008 - immutable
+    """The body in segments of non-empty pieces, in order; an empty body has none."""
+    segments = list(beginning.segments)
+    start = segments[-1].end if segments else 0
+    ends = [*beginning.piece_ends]
+    ends += _find_ends(
+        body,
+        after=ends[-1] if ends else start,
+        at_most=MAX_CUTS - len(ends) - sum(len(each.piece_ends) for each in segments),
+    )
+    digests = [*beginning.piece_digests]
+    digests += (digest(body[a:b]) for a, b in pairwise((start, *ends)[len(digests) :]))
+    before = segments[-1].piece_digests[-1] if segments else None
+    first = 0
+    for last in _find_runs(digests, before):
+        run = tuple(digests[first:last])
+        segments.append(Segment(digest(b"".join(run)), start, run, tuple(ends[first:last])))
+        start, first = ends[last - 1], last
+    return segments
+
+
+def begin_alike(segments: Sequence[Segment], shared: int) -> Beginning:
+    """What ``split`` would find at the beginning of a body of which the first ``shared`` bytes are
+    those of another one, which is in ``segments``."""
+    # Whether there is a cut depends on the bytes after it, so these must be shared too. That leaves
+    # out the other body's end, which is no cut.
+    certain = shared - _LOOK_AHEAD_BYTES
+    whole = 0
+    while whole < len(segments) and segments[whole].end <= certain:
+        whole += 1
+    if whole == len(segments):
+        return Beginning(segments)
+    ends = [end for end in segments[whole].piece_ends if end <= certain]
+    return Beginning(segments[:whole], segments[whole].piece_digests[: len(ends)], ends)
 
 
 def digest(data: bytes) -> bytes:
@@ -82,11 +104,42 @@ def digest(data: bytes) -> bytes:
     return hashlib.sha256(data).digest()[:DIGEST_BYTES]
 
 
-def _find_all(body: bytes, pattern: bytes) -> Iterator[int]:
-    # As many as there may be cuts: the first MAX_CUTS of all patterns are then among these.
-    place = -1
-    for _ in range(MAX_CUTS + 1):  # one more, since a cut at the very start is none
-        place = body.find(pattern, place + 1)
-        if place < 0:
-            return
-        yield place
+def _find_ends(body: bytes, after: int, at_most: int) -> list[int]:
+    """Where the pieces after a cut end, in order; the last one ends with the body."""
+    ends: list[int] = []
+    for found in _TOKENS.finditer(body, after):
+        if len(ends) == at_most:
+            break
+        place = _find_cut(body, found)
+        if place > after:
+            ends.append(place)
+    if after < len(body):
+        ends.append(len(body))
+    return ends
+
+
+def _find_runs(digests: Sequence[bytes], before: bytes | None) -> Iterator[int]:
+    """Up to which of them each segment goes; ``before`` is the digest before the first."""
+    first, last_byte = 0, before[-1] if before else 0
+    for count, each in enumerate(digests, 1):
+        # Of two neighbours: else a common piece ('"}]},' is in every message) whose hash happens to
+        # end a segment would end one at every message.
+        ends_here = (each[-1] ^ last_byte) % MEAN_PIECES_PER_SEGMENT == 0
+        last_byte = each[-1]
+        if ends_here or count - first == MAX_PIECES_PER_SEGMENT or count == len(digests):
+            yield count
+            first = count
+
+
+def _find_cut(body: bytes, found: re.Match[bytes]) -> int:
+    """Where to cut for a token; -1 for none."""
+    place, token = found.start(), found[0]
+    if token == b'"}]}':
+        return place + 1
+    if token in (b'"system":', b'"tools":'):
+        return place
+    if token == b'"cache_control":':
+        if body[place - 2 : place] == b", ":
+            return place - 2
+        return place - 1 if body[place - 1 : place] == b"," else -1
+    return place - 1 if body[place - 1 : place] == b"{" else -1

@@ -27,9 +27,10 @@ import fcntl
 import os
 import struct
 from collections.abc import Buffer, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Self
+from typing import Literal, NamedTuple
 
 import orjson
 
@@ -220,13 +221,17 @@ def _write_all(fd: int, parts: Sequence[Buffer]) -> None:
         raise OSError(errno.ENOSPC, f"only {written} of {wanted} bytes could be spooled")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
-    """A spool file ready to be read, recognised by its name alone."""
+class Waiting(NamedTuple):
+    """A spool file ready to be read, recognised by its name alone. (A tuple with a plain text, since
+    there is one for every call, and a Path takes longer to make than a file to open.)"""
 
-    path: Path
+    file: str
     entry_id: str
     owner: str  # an organization id, or REJECTIONS
+
+    @property
+    def path(self) -> Path:
+        return Path(self.file)
 
 
 def find_waiting(root: Path) -> Iterator[Waiting]:
@@ -239,11 +244,13 @@ def find_waiting(root: Path) -> Iterator[Waiting]:
         if unfinished:
             # The proxy may have renamed files between the listing and its end: look again.
             names = sorted(_names(run))
+        endings = (DONE, OPEN) if unfinished else (DONE,)
+        folder = str(run)
         for name in names:
-            stem, _, suffix = name.rpartition(".")
-            entry_id, separator, owner = stem.partition("~")
-            if separator and (f".{suffix}" == DONE or (unfinished and f".{suffix}" == OPEN)):
-                yield Waiting(path=run / name, entry_id=entry_id, owner=owner)
+            if name.endswith(endings):
+                entry_id, separator, owner = name.rpartition(".")[0].partition("~")
+                if separator:
+                    yield Waiting(f"{folder}/{name}", entry_id, owner)
 
 
 def remove_empty_runs(root: Path) -> None:
@@ -263,6 +270,12 @@ def has_live_runs(root: Path) -> bool:
     return any((run / "lock").exists() and not _is_abandoned(run) for run in _folders(root))
 
 
+def remove(waiting: Waiting) -> None:
+    """Delete what is stored, or was never forwarded."""
+    with suppress(FileNotFoundError):
+        os.unlink(waiting.file)  # noqa: PTH108 - see Waiting
+
+
 def set_aside(root: Path, path: Path) -> Path:
     """Move a file that cannot be read out of the way, kept for a person to look at."""
     folder = root / UNREADABLE
@@ -277,24 +290,24 @@ def count_unreadable(root: Path) -> int:
     return len(_names(root / UNREADABLE))
 
 
-def read_rejections(path: Path) -> list[Rejection]:
+def read_rejections(path: str | os.PathLike[str]) -> list[Rejection]:
     """Raises SpoolError when the file is not a whole J frame, OSError when it cannot be read."""
-    frames = list(_frames(path.read_bytes()))
+    frames = list(_frames(_read(path)))
     if len(frames) != 1 or frames[0].kind != b"J" or frames[0].torn:
-        raise SpoolError(f"{path.name}: not a record of rejections")
+        raise SpoolError(f"{_name(path)}: not a record of rejections")
     try:
         return [Rejection(**item) for item in orjson.loads(frames[0].payload)]
     except (ValueError, TypeError) as error:
-        raise SpoolError(f"{path.name}: {error}") from error
+        raise SpoolError(f"{_name(path)}: {error}") from error
 
 
-def read_exchange(path: Path) -> SpooledExchange | None:
+def read_exchange(path: str | os.PathLike[str]) -> SpooledExchange | None:
     """Read one exchange back; None for one that was never forwarded.
 
     A file that simply stops (its proxy was killed) is no error: everything that came is given, with
     the outcome ``proxy_restarted``. Raises SpoolError for what is not a spool file at all, OSError
     when it cannot be read."""
-    return parse_exchange(path.read_bytes(), path.name)
+    return parse_exchange(_read(path), _name(path))
 
 
 def parse_exchange(data: bytes, name: str = "spool file") -> SpooledExchange | None:
@@ -368,27 +381,36 @@ class _Answer:
         return frame.kind == b"R"
 
 
-@dataclass(frozen=True, slots=True)
-class _Frame:
+class _Frame(NamedTuple):
     kind: bytes
     elapsed_ms: float
     payload: bytes
     torn: bool
 
-    @classmethod
-    def parse(cls, data: bytes, offset: int) -> Self:
-        kind, elapsed_ms, length = FRAME.unpack_from(data, offset)
-        start = offset + FRAME.size
-        payload = data[start : start + length]
-        return cls(kind, elapsed_ms, payload, len(payload) < length)
-
 
 def _frames(data: bytes) -> Iterator[_Frame]:
-    offset = 0
-    while offset + FRAME.size <= len(data):
-        frame = _Frame.parse(data, offset)
-        yield frame
-        offset += FRAME.size + len(frame.payload)
+    start = FRAME.size
+    while start <= len(data):
+        kind, elapsed_ms, length = FRAME.unpack_from(data, start - FRAME.size)
+        payload = data[start : start + length]
+        yield _Frame(kind, elapsed_ms, payload, len(payload) < length)
+        start += len(payload) + FRAME.size
+
+
+def _read(path: str | os.PathLike[str]) -> bytes:
+    """At half the cost of ``Path.read_bytes``, because there is no file object."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        data = os.read(fd, os.fstat(fd).st_size)
+        while more := os.read(fd, 64 * 1024):  # hardly ever: a read of a local file is whole
+            data += more
+        return data
+    finally:
+        os.close(fd)
+
+
+def _name(path: str | os.PathLike[str]) -> str:
+    return os.fspath(path).rpartition("/")[2]
 
 
 def _folders(root: Path) -> list[Path]:
@@ -402,7 +424,8 @@ def _folders(root: Path) -> list[Path]:
 
 def _names(folder: Path) -> list[str]:
     try:
-        return [path.name for path in folder.iterdir()]
+        with os.scandir(folder) as entries:
+            return [entry.name for entry in entries]
     except FileNotFoundError:
         return []
 

@@ -12,12 +12,19 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Self
 
 from store import bodies, costs, database, retention, rollup, schema, verify
-from store.bodies import PieceStore, PreparedRequest, PreparedResponse, StoredBodies
+from store.bodies import (
+    PieceStore,
+    PreparedRequest,
+    PreparedResponse,
+    RequestPreparer,
+    StoredBodies,
+)
 from store.entry import UsageLogEntry
 from store.spool import Rejection
 
@@ -31,9 +38,12 @@ _INSERT = (
     " on conflict (entry_id) do nothing"
 )
 _scalars = attrgetter(*SCALARS)
+_TEXTS = tuple(field.name for field in fields(UsageLogEntry) if field.type in (str, str | None))
+_texts = attrgetter(*_TEXTS)
 _COST_INDEX = SCALARS.index("cost_cents")
 
 
+@lru_cache(maxsize=1024)
 def trace_path(data_dir: Path, organization_id: str) -> Path:
     """Where an organisation's traces are. Raises ValueError for an id that is no plain name."""
     if not _ORGANIZATION_ID.fullmatch(organization_id):
@@ -56,9 +66,17 @@ class _Prepared:
 class TraceDatabase:
     """The one writing connection of a process to one organisation's traces."""
 
-    def __init__(self, path: Path, *, max_cached_ids: int = bodies.MAX_CACHED_IDS) -> None:
-        """Make and migrate it if need be. Raises sqlite3.Error and OSError."""
+    def __init__(
+        self,
+        path: Path,
+        *,
+        max_cached_ids: int = bodies.MAX_CACHED_IDS,
+        preparer: RequestPreparer | None = None,
+    ) -> None:
+        """Make and migrate it if need be. ``preparer`` may be shared by many databases: what it
+        remembers is of requests and of no database. Raises sqlite3.Error and OSError."""
         self.connection = database.open_database(path, schema.traces)
+        self._preparer = RequestPreparer() if preparer is None else preparer
         self._pieces = PieceStore(self.connection, max_cached_ids)
 
     def close(self) -> None:
@@ -72,7 +90,7 @@ class TraceDatabase:
 
     def insert(self, entries: Sequence[UsageLogEntry]) -> int:
         """Store all of them, or none. Returns how many were not there yet."""
-        prepared = [_prepare(entry) for entry in entries]
+        prepared = [self._prepare(entry) for entry in entries]
         tally = rollup.Tally()
         try:
             with database.immediate(self.connection):
@@ -83,6 +101,15 @@ class TraceDatabase:
             self._pieces.forget()
             raise
         return inserted
+
+    def _prepare(self, entry: UsageLogEntry) -> _Prepared:
+        request, response = entry.request_body, entry.response_body
+        labels = (entry.session_id, entry.agent_id)
+        return _Prepared(
+            entry=_storable(entry),
+            request=None if request is None else self._preparer.prepare(request, *labels),
+            response=None if response is None else bodies.prepare_response(response),
+        )
 
     def _insert_one(self, prepared: _Prepared, tally: rollup.Tally) -> bool:
         cursor = self.connection.execute(_INSERT, _row(prepared))
@@ -159,22 +186,10 @@ class TraceDatabase:
             return costs.write_costs(self.connection, new_costs)
 
 
-def _prepare(entry: UsageLogEntry) -> _Prepared:
-    return _Prepared(
-        entry=_storable(entry),
-        request=(
-            None if entry.request_body is None else bodies.prepare_request(entry.request_body)
-        ),
-        response=(
-            None if entry.response_body is None else bodies.prepare_response(entry.response_body)
-        ),
-    )
-
-
 def _row(prepared: _Prepared) -> tuple[object, ...]:
     values = list(_scalars(prepared.entry))
     values[_COST_INDEX] = costs.to_real(prepared.entry.cost_cents)
-    values.append(None if prepared.request is None else prepared.request.length)
+    values.append(None if prepared.request is None else len(prepared.request.body))
     values.append(None if prepared.response is None else prepared.response.length)
     return tuple(values)
 
@@ -182,10 +197,13 @@ def _row(prepared: _Prepared) -> tuple[object, ...]:
 def _storable(entry: UsageLogEntry) -> UsageLogEntry:
     """Text that came from outside may hold NUL or half a surrogate pair. One such entry must not
     keep its whole batch out for ever, so those characters are replaced; the body has the original."""
+    named = (*_texts(entry), *(item.model for item in entry.cost_items))
+    if _is_storable("".join(filter(None, named))):  # nearly always, and one look is enough
+        return entry
     repaired: dict[str, Any] = {
         name: _repair(value)
-        for name, value in zip(SCALARS, _scalars(entry), strict=True)
-        if isinstance(value, str) and not _is_storable(value)
+        for name, value in zip(_TEXTS, _texts(entry), strict=True)
+        if value is not None and not _is_storable(value)
     }
     if any(item.model and not _is_storable(item.model) for item in entry.cost_items):
         repaired["cost_items"] = tuple(

@@ -3,7 +3,7 @@ from contextlib import closing
 
 import pytest
 
-from recorder.ingest import BATCH_FILES, Ingester
+from recorder.ingest import BATCH_FILES, TIDY_S, Ingester
 from recorder.prices import load_prices
 from store.spool import Ending, Rejection, RequestHead, ResponseHead, SpoolRun
 from store.traces import TraceDatabase, trace_path
@@ -35,7 +35,7 @@ def entries():
 @pytest.fixture
 def ingester(tmp_path, clock, entries):
     prices = load_prices()
-    ingester = Ingester(tmp_path, tmp_path / "spool", lambda: prices, clock, entries.append)
+    ingester = Ingester(tmp_path, tmp_path / "spool", lambda: prices, clock, entries.extend)
     yield ingester
     ingester.close()
 
@@ -103,13 +103,14 @@ def test_a_crash_between_commit_and_unlink_doubles_nothing(ingester, run, tmp_pa
     assert spooled(tmp_path) == []
 
 
-def test_what_a_dead_proxy_left_becomes_an_entry(ingester, tmp_path, entries):
+def test_what_a_dead_proxy_left_becomes_an_entry(ingester, tmp_path, entries, clock):
     run = SpoolRun(tmp_path / "spool")
     spool_call(run, "1", finish=False)
     (run.path / "2~a.open").write_bytes(b"")
     ingester.run_round()
     assert read_ids(tmp_path) == []
     run.close()
+    clock.now_s += TIDY_S
     ingester.run_round()
     assert read_ids(tmp_path) == ["1"]
     assert entries[0].outcome == "proxy_restarted"

@@ -11,6 +11,7 @@ from hypothesis import given, settings, strategies as st
 
 from recorder.prices import PriceTable
 from recorder.record import make_entry
+from recorder.requests import RequestReader
 from store.entry import UsageLogEntry
 from store.spool import Ending, RequestHead, ResponseHead, SpooledExchange
 
@@ -65,7 +66,7 @@ def exchange(
 
 
 def make(*arguments, **options) -> UsageLogEntry:
-    return make_entry(exchange(*arguments, **options), PRICES)
+    return make_entry(exchange(*arguments, **options), PRICES, RequestReader())
 
 
 def test_a_whole_stream_becomes_a_whole_entry():

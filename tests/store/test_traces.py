@@ -135,7 +135,8 @@ def test_the_view_keeps_the_order_of_thousands_of_pieces(traces):
     backwards = b"[" + b"".join(reversed(messages)) + b"]"
     twice = b"[" + b"".join(messages[::2] + messages[::-3] + messages[:500] * 2) + b"]"
     bodies = [forwards, backwards, twice]
-    assert all(len(pieces.cut(body)) > 2000 for body in bodies)
+    sizes = [sum(len(each.piece_ends) for each in pieces.split(body)) for body in bodies]
+    assert min(sizes) > 2000
     traces.insert([make_entry(request_body=body) for body in bodies])
     for statistics in ("", "analyze"):  # which may change the plan
         traces.connection.execute(statistics)

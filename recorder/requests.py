@@ -1,0 +1,130 @@
+"""What the recorder reads in a request: its model, and its metadata, which may name the session.
+
+Both are fields of the outermost object, and of a long request nearly all is its messages, which nobody
+here reads. So a request is taken in three parts, each made whole and parsed by itself:
+
+    {"model":"m","messages":[    {"role":…},{"role":…},    {"role":…}],"metadata":{}}
+    head, closed by ]}           messages, between [ ]     tail, opened by {"":[
+
+If each of them is JSON, so is the whole, and its fields are those of the head and the tail: the head
+ends within an array of the outermost object and in nothing deeper, the messages never leave that
+array, and the tail closes it and the object. The gain comes with the next request of a conversation,
+which begins with the same bytes: head and old messages are known, and only what is new is parsed.
+
+What cannot be taken apart like this is parsed as a whole.
+"""
+
+import re
+from typing import NamedTuple
+
+import orjson
+
+from recorder.decode import LARGE_JSON_BYTES, parse_json_object
+from store.conversations import MIN_BODY_BYTES, Conversations, Kept, guess_key, shared_length
+
+WANTED = ("model", "metadata")
+LAST_STARTS, MAX_STARTS = 4, 64  # found in each request; remembered of a conversation
+_MESSAGE = re.compile(rb'\{"role": ?"')
+_SPACE = b" \t\r\n"
+
+type Fields = dict[str, object]
+
+
+class _Known(NamedTuple):
+    """``head``: the wanted fields before the messages. At each of ``starts`` a message begins, with
+    ``mark``, and before it there are the head and whole messages."""
+
+    head: Fields
+    mark: bytes
+    starts: tuple[int, ...]
+
+
+class RequestReader:
+    """Gives the wanted fields of requests, and remembers the last request of each conversation."""
+
+    def __init__(self) -> None:
+        # None stands for a conversation whose requests cannot be taken apart.
+        self._conversations = Conversations[_Known | None]()
+
+    def read(self, text: bytes, *labels: object) -> Fields:
+        """The wanted ones of the fields that ``parse_json_object`` finds; none for what is no object.
+        ``labels`` tell conversations apart as far as the caller can."""
+        if not MIN_BODY_BYTES <= len(text) <= LARGE_JSON_BYTES:
+            return _read_whole(text)
+        key = guess_key(text, *labels)
+        kept = self._conversations.find(key)
+        if kept is not None and kept.found is None:
+            return _read_whole(text)
+        recalled = _recall(text, kept)
+        begun = recalled or _read_head(text)
+        known = None if begun is None else _read_messages(text, begun)
+        tail = None if known is None else _read_tail(text, known)
+        if known is not None and tail is not None:
+            self._conversations.keep(key, text, known)
+            return known.head | tail
+        if recalled is None:
+            self._conversations.keep(key, b"", None)
+        return _read_whole(text)
+
+
+def _read_whole(text: bytes) -> Fields:
+    return _find_wanted(parse_json_object(text)) or {}
+
+
+def _recall(text: bytes, kept: Kept[_Known | None] | None) -> _Known | None:
+    """What is known of as much as the last request of the conversation has in common with this."""
+    if kept is None or kept.found is None:
+        return None
+    known = kept.found
+    last_start = shared_length(kept.body, text) - len(known.mark)
+    starts = tuple(start for start in known.starts if start <= last_start)
+    return known._replace(starts=starts) if starts else None
+
+
+def _read_head(text: bytes) -> _Known | None:
+    message = _MESSAGE.search(text)
+    if message is None or not text[: message.start()].rstrip(_SPACE).endswith(b"["):
+        return None
+    head = _find_wanted(_parse(text[: message.start()] + b"]}"))
+    if head is None or [] in head.values():  # it may be this array that is called so
+        return None
+    return _Known(head, message[0], (message.start(),))
+
+
+def _read_messages(text: bytes, known: _Known) -> _Known | None:
+    """The same with all messages but the last."""
+    starts = [known.starts[-1]]
+    for start in _find_last_starts(text, known.mark, starts[0]):
+        messages = text[starts[-1] : start].rstrip(_SPACE)
+        if not messages.endswith(b",") or _parse(b"[" + messages[:-1] + b"]") is None:
+            return None
+        starts.append(start)
+    return known._replace(starts=(*known.starts[:-1], *starts)[-MAX_STARTS:])
+
+
+def _find_last_starts(text: bytes, mark: bytes, after: int) -> list[int]:
+    """Of several messages, since the next request may change some: cache markers move."""
+    starts: list[int] = []
+    end = len(text)
+    while len(starts) < LAST_STARTS and (end := text.rfind(mark, after + 1, end)) >= 0:
+        starts.append(end)
+    return starts[::-1]
+
+
+def _read_tail(text: bytes, known: _Known) -> Fields | None:
+    return _find_wanted(_parse(b'{"":[' + text[known.starts[-1] :]))
+
+
+def _find_wanted(document: object) -> Fields | None:
+    """None for what is no object."""
+    if not isinstance(document, dict):
+        return None
+    return {name: document[name] for name in WANTED if name in document}
+
+
+def _parse(data: bytes) -> object:
+    """Strictly: what is lenient must see the whole. None for what is no JSON."""
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return None

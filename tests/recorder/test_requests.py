@@ -1,0 +1,157 @@
+import json
+from unittest import mock
+
+import orjson
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from recorder import requests
+from recorder.decode import parse_json_object
+from recorder.requests import WANTED, RequestReader
+from tests.store.traffic import agent_requests
+
+# Every request is compared with the one before, however small it is.
+all_compared = mock.patch.multiple(requests, MIN_BODY_BYTES=0, guess_key=lambda *_: ())
+
+keys = st.sampled_from(
+    ["model", "metadata", "messages", "role", "content", "tools", "", "mod\u00e9l"]
+)
+scalars: st.SearchStrategy[object] = st.sampled_from(
+    [
+        "m",
+        "user",
+        'a {"role":"user"} b',
+        '[{"role":',
+        "]}",
+        ",",
+        "",
+        "ü",
+        0,
+        1.5,
+        None,
+        True,
+        [],
+        {},
+    ]
+)
+spaces = st.sampled_from(["", "", "", " ", "\n"])
+
+
+class Pairs(tuple[tuple[str, object], ...]):
+    """An object, as pairs: JSON may say a key twice."""
+
+
+def objects(values):
+    members = st.lists(st.tuples(keys, values), max_size=4).map(Pairs)
+    messages = st.tuples(st.just("role"), st.sampled_from(["user", "assistant"]))
+    return members | st.tuples(messages, members).map(lambda each: Pairs((each[0], *each[1])))
+
+
+values = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=4) | objects(inner), max_leaves=20
+)
+documents = st.tuples(objects(values), st.lists(objects(values), max_size=5), objects(values))
+
+
+def write(value, space=""):
+    if isinstance(value, Pairs):
+        members = (f"{json.dumps(key)}:{space}{write(each, space)}" for key, each in value)
+        return "{" + f",{space}".join(members) + "}"
+    if isinstance(value, list):
+        return "[" + f",{space}".join(write(each, space) for each in value) + "]"
+    return json.dumps(value)
+
+
+def wanted(text):
+    document = parse_json_object(text) or {}
+    return {name: document[name] for name in WANTED if name in document}
+
+
+@all_compared
+@given(st.lists(documents, min_size=1, max_size=4), spaces)
+@settings(max_examples=500)
+def test_any_json_is_read_as_by_parsing_the_whole(turns, space):
+    reader = RequestReader()
+    messages: list[object] = []
+    for head, new, tail in turns:
+        messages = [*messages, *new]
+        text = write(Pairs((*head, ("messages", messages), *tail)), space).encode()
+        assert reader.read(text) == wanted(text)
+
+
+@all_compared
+@given(
+    documents.map(lambda each: write(Pairs((*each[0], ("messages", each[1]), *each[2])))),
+    st.data(),
+)
+@settings(max_examples=500)
+def test_what_is_no_json_is_read_as_by_parsing_the_whole(text, data):
+    """After a good request, one that is damaged somewhere."""
+    start = data.draw(st.integers(0, len(text)))
+    end = data.draw(st.integers(start, len(text)))
+    between = data.draw(
+        st.sampled_from(["", "]", "}", "[", "{", ",", '"', text[:end], text[start:]])
+    )
+    reader = RequestReader()
+    for each in (text, text[:start] + between + text[end:], text):
+        assert reader.read(each.encode()) == wanted(each.encode())
+
+
+ROLE = '{"role":"user","content":"x"}'
+
+
+@all_compared
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'{{"model":"a","messages":[{ROLE},{ROLE}],"model":"b"}}',
+        f'{{"messages":[{ROLE},{ROLE}],"metadata":{{"user_id":"u"}},"model":"m"}}',
+        f'{{"a":[{ROLE}],"model":"m","metadata":{{}},"b":[{ROLE}]}}',
+        f'{{"a":{{"model":"x","messages":[{ROLE}]}},"model":"m","messages":[{ROLE}]}}',
+        '{"a":{"role":1},"model":"m","b":{"role":2}}',
+        f'{{"model":[{ROLE},{ROLE}]}}',
+        f'{{"model":"m","model":[{ROLE}]}}',
+        f'{{"messages":[{{"role":"user","content":[{ROLE},{ROLE}]}}],"model":"m"}}',
+        '{"messages":[{"role":"user","model":"x"},{"role":"user","model":"y"}],"model":"m"}',
+        f'{{"messages":[{ROLE} {ROLE}],"model":"m"}}',
+        f'{{"model":"m","messages":[1 {ROLE}]}}',
+        f'[{ROLE},{ROLE}]',
+        f'{{"model":"m","messages":[{ROLE}]}} x',
+        f'{{"model":"m","x":NaN,"messages":[{ROLE},{ROLE}]}}',
+        f'{{"model":"m","messages":[{ROLE},{ROLE}],"metadata":"\\ud800"}}',
+        f'\ufeff{{"model":"m","messages":[{ROLE}]}}',
+        f'{{"mod\\u0065l":"m","messages":[{ROLE},{ROLE}],"metadat\\u0061":1}}',
+    ],
+)  # fmt: skip
+def test_odd_requests_are_read_as_by_parsing_the_whole(text):
+    reader = RequestReader()
+    for each in (text, text, text.replace('"x"', '"xx"'), text):
+        assert reader.read(each.encode()) == wanted(each.encode())
+
+
+@all_compared
+def test_a_message_that_holds_messages_ends_no_conversation():
+    reader = RequestReader()
+    plain = f'{{"model":"m","messages":[{ROLE},{ROLE}'
+    for text in (f"{plain}]}}", f'{plain},{{"role":"user","content":[{ROLE},{ROLE}]}}]}}'):
+        assert reader.read(text.encode()) == {"model": "m"}
+
+
+def test_of_a_turn_only_what_is_new_is_parsed(monkeypatch):
+    parsed: list[int] = []
+
+    class Counting:
+        JSONDecodeError = orjson.JSONDecodeError
+
+        @staticmethod
+        def loads(data):
+            parsed.append(len(data))
+            return orjson.loads(data)
+
+    reader = RequestReader()
+    monkeypatch.setattr(requests, "orjson", Counting)
+    for body in agent_requests(40):
+        parsed.clear()
+        assert reader.read(body, "session") == {"model": "claude-sonnet-4-5"}
+    assert len(body) > 100_000
+    assert 0 < sum(parsed) < 15_000
