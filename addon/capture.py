@@ -178,7 +178,8 @@ class Spooler:
 
 
 class Capture:
-    """One exchange on its way into the spool. No method raises."""
+    """One exchange on its way into the spool. No method raises, whatever happens: an exception within
+    a stream would reach the client."""
 
     def __init__(self, spool_file: SpoolFile, spooler: Spooler) -> None:
         self._file = spool_file
@@ -195,7 +196,7 @@ class Capture:
         )
         try:
             self._file.write_response_head(head, elapsed_ms)
-        except OSError as error:
+        except Exception as error:
             self._lose_response(error)
 
     def chunk(self, data: bytes, elapsed_ms: float) -> None:
@@ -203,7 +204,7 @@ class Capture:
             return
         try:
             self._file.write_chunk(data, elapsed_ms)
-        except OSError as error:
+        except Exception as error:
             self._lose_response(error)
 
     def finish(self, ending: Ending, elapsed_ms: float) -> None:
@@ -211,18 +212,18 @@ class Capture:
             ending = replace(ending, response_lost=True)
         try:
             self._file.finish(ending, elapsed_ms)
-        except OSError as error:
-            self._spooler.troubles.calls_not_kept += 1
-            self._spooler.report(f"cannot write to the spool: {error.strerror or error}")
+        except Exception as error:
+            self._lose_response(error)
 
     def discard(self) -> None:
         try:
             self._file.discard()
-        except OSError as error:
-            self._spooler.report(f"cannot remove from the spool: {error.strerror or error}")
+        except Exception as error:
+            self._spooler.report(f"cannot remove from the spool: {error}")
 
-    def _lose_response(self, error: OSError) -> None:
+    def _lose_response(self, error: Exception) -> None:
         if not self._response_lost:
             self._spooler.troubles.responses_not_kept += 1
         self._response_lost = True
-        self._spooler.report(f"cannot write to the spool: {error.strerror or error}")
+        reason = getattr(error, "strerror", None) or error
+        self._spooler.report(f"cannot write to the spool: {reason}")

@@ -4,9 +4,11 @@ Three patches of the HTTP/1 core, each held down by a contract test that fails w
 changes under it:
 
 * interim (1xx) responses are swallowed; without that every later response on the connection is
-  shifted by one request (mitmproxy #2229);
-* HTTP/1 trailers are dropped instead of crashing the flow (mitmproxy #2474);
-* errors that the core itself answers are JSON in the upstream's envelope (mitmproxy #4854).
+  shifted by one request;
+* HTTP/1 trailers are dropped instead of crashing the flow;
+* errors that the core itself answers are JSON in the upstream's envelope.
+
+A fourth bounds the head of a request, which the core would buffer without end.
 
 Two shortcuts for ``python -m addon``: a dispatch table from hook to addons, and hooks that run
 inline. And helpers that reach into a running proxy: listening on a socket that is already bound,
@@ -39,15 +41,19 @@ from addon.errors import Refusal
 
 logger = logging.getLogger(__name__)
 
+MAX_HEAD_BYTES = 256 * 1024
+
 _INTERIM = re.compile(rb"HTTP/1\.[01] 1(?!01)[0-9][0-9][ \r\n]")
 
 _original_read_headers = _http1.Http1Client.read_headers
+_original_read_request_headers = _http1.Http1Server.read_headers
 _original_make_body_reader = _http1.make_body_reader
 
 
 def patch_core() -> None:
     """Apply the three patches; calling it again changes nothing."""
     _http1.Http1Client.read_headers = _read_headers_after_interim  # type: ignore[method-assign]
+    _http1.Http1Server.read_headers = _read_bounded_headers  # type: ignore[method-assign]
     _http1.make_body_reader = _make_body_reader
     _http1.make_error_response = make_error_response
 
@@ -62,6 +68,18 @@ def _read_headers_after_interim(
         if not self.buf:
             return
     yield from _original_read_headers(self, event)
+
+
+def _read_bounded_headers(
+    self: _http1.Http1Server, event: events.ConnectionEvent
+) -> layer.CommandGenerator[None]:
+    yield from _original_read_request_headers(self, event)
+    if self.state == self.read_headers and len(self.buf) > MAX_HEAD_BYTES:
+        yield commands.SendData(
+            self.conn, make_error_response(431, "The request head is too large.")
+        )
+        yield commands.CloseConnection(self.conn)
+        self.state = self.done
 
 
 class TrailerlessChunkedReader(ChunkedReader):

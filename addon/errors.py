@@ -87,7 +87,7 @@ def too_large(limit_bytes: int) -> Refusal:
         413,
         "request_too_large",
         "request_too_large",
-        f"The request body is larger than {limit_bytes // 1_000_000} MB.",
+        f"The request body is larger than {limit_bytes // (1024 * 1024)} MB.",
     )
 
 

@@ -26,6 +26,8 @@ class Health:
             reasons.append("the recorder is not running; calls wait in the spool")
         if not await self._web_answers():
             reasons.append("the web process does not answer")
+        if heartbeat is not None and heartbeat.stuck_organizations:
+            reasons.append("a trace database cannot be written; its calls wait in the spool")
         if self._troubles.current is not None:
             reasons.append(self._troubles.current)
         document: dict[str, Any] = {

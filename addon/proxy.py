@@ -53,6 +53,7 @@ class UsageProxy:
         }
         self._exchanges: dict[str, Exchange] = {}
         self._draining = False
+        self._directory_trouble: str | None = None
         self._ticker: asyncio.Task[None] | None = None
 
     # -- life of the process ----------------------------------------------------------------------
@@ -116,6 +117,7 @@ class UsageProxy:
                     last_housekeeping_s = now_s
                     self._spooler.check_disk()
                     self._spooler.flush_rejections()
+                    self._slugs.notice_replacement()
                     for window in self._windows.values():
                         window.forget_idle(now_s)
             except Exception:
@@ -282,15 +284,22 @@ class UsageProxy:
                 return self._report_health(flow)
         try:
             endpoint = self._slugs.find(route.slug)
-        except sqlite3.Error:
-            logger.exception("Cannot read control.db")
+        except sqlite3.Error as error:
+            self._report_directory(str(error))
             return errors.directory_unavailable()
+        self._directory_trouble = None
         if endpoint is None:
             return errors.unknown_slug(route.slug)
         if route.destination is Destination.PROBE:
             self._answer(flow, http.Response.make(200))
             return None
         return self._to_upstream(flow, route, endpoint)
+
+    def _report_directory(self, trouble: str) -> None:
+        """Once, until it is another trouble or over."""
+        if trouble != self._directory_trouble:
+            logger.error("control.db cannot be read (%s): slugs not seen before get 503", trouble)
+        self._directory_trouble = trouble
 
     async def _report_health(self, flow: http.HTTPFlow) -> None:
         self._answer(flow, _json_response(*await self._health.report()))

@@ -53,7 +53,8 @@ def find_route(method: str, target: str) -> Route | Refusal:
         return Route(Destination.HEALTH)
     match = _PROXY_PATH.fullmatch(path)
     if match is None:
-        return _WEB
+        # A base URL without its /proxy/<slug>: the upstream's clients understand this answer.
+        return errors.unknown_path() if path.startswith("/v1/") else _WEB
     slug, rest = match.groups()
     if rest in ("", "/") and method in ("HEAD", "GET"):
         return _probe(method, slug)

@@ -19,7 +19,7 @@ from manage.endpoint_commands import endpoints
 from manage.entry_commands import export, tail
 from manage.key_commands import keys
 from manage.maintenance_commands import doctor, prune, reprice, verify
-from manage.supervisor import Supervisor
+from manage.supervisor import Supervisor, check_trust_store
 from manage.usage_commands import usage
 from manage.user_commands import make_link, users
 from store.control import ControlDatabase
@@ -71,6 +71,7 @@ def up(as_json: bool, **given: str | None) -> None:
     environ = make_environ(**given)
     with explained():
         settings = Settings.from_env(environ)
+        check_trust_store(environ.get("SSL_CERT_FILE"))
         environ["TAXIMETER_DATA_DIR"] = str(settings.data_dir.absolute())
         settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         asyncio.run(_up(settings, environ, as_json=as_json))
@@ -98,7 +99,6 @@ async def _up(settings: Settings, environ: dict[str, str], *, as_json: bool) -> 
         click.echo("Anyone who can reach this address can use its proxy endpoints.", err=True)
     sys.stdout.flush()
     await supervisor.run(environ)
-    click.echo("Stopped.", err=as_json)
 
 
 def _greet(settings: Settings, endpoint_url: str | None, link: str | None) -> None:

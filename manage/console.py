@@ -24,6 +24,7 @@ from manage.supervisor import KeepsDyingError, StartError
 from manage.terminal import can_print
 from store.control import ControlDatabase
 from store.errors import ControlError
+from store.locks import find_holder
 from store.settings import SETTINGS, Settings, SettingsError
 
 BASE_URL_VARIABLE = "TAXIMETER_BASE_URL"
@@ -58,6 +59,8 @@ def service_options(command: Command) -> Command:
         help=f"Ask the service at this address, with the key in {API_KEY_VARIABLE}.",
     )(command)
 
+
+_ADDRESS_VARIABLES = {BASE_URL_VARIABLE, "TAXIMETER_LISTEN"}
 
 user_option = click.option(
     "--user", metavar="EMAIL", help="As this user instead of the local one. Only where the data is."
@@ -130,7 +133,9 @@ def read_settings(**given: str | None) -> Settings:
     service on this data directory last ran at where nobody names another. Raises SettingsError."""
     environ = make_environ(**given)
     settings = Settings.from_env(environ)
-    if not {BASE_URL_VARIABLE, "TAXIMETER_LISTEN"} & environ.keys():
+    # A service that runs says itself where it is; one that does not is asked for last.
+    said_otherwise = {BASE_URL_VARIABLE} if _is_running(settings) else _ADDRESS_VARIABLES
+    if not said_otherwise & environ.keys():
         with suppress(OSError, ValueError, KeyError):
             announced = json.loads(_announcement(settings).read_text())
             return Settings.from_env(environ | {BASE_URL_VARIABLE: announced["base_url"]})
@@ -140,6 +145,12 @@ def read_settings(**given: str | None) -> Settings:
 def announce(settings: Settings) -> None:
     """Write down where this service is, for the other commands."""
     _announcement(settings).write_text(json.dumps({"base_url": settings.base_url}))
+
+
+def _is_running(settings: Settings) -> bool:
+    with suppress(OSError):
+        return find_holder(settings.data_dir / "up.lock") is not None
+    return False
 
 
 def _announcement(settings: Settings) -> Path:

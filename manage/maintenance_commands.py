@@ -169,6 +169,8 @@ def read_age(_context: object, _parameter: object, text: str | None) -> timedelt
     match = _AGE.fullmatch(text.strip())
     if match is None or not int(match[1]):
         raise click.BadParameter("write a number of days, as in 30d")
+    if len(match[1]) > 5:  # longer ago than there are dates
+        raise click.BadParameter("that is too long ago")
     return timedelta(days=int(match[1]))
 
 

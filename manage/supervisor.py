@@ -9,15 +9,17 @@ import os
 import secrets
 import signal
 import socket
+import ssl
 import sys
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from store import lifeline
 from store.locks import LockHeldError, ProcessLock
+from store.outlet import Outlet
 from store.settings import CLIENT_MARK_VARIABLE, Address, Settings
 
 MAX_DEATHS, DEATHS_WINDOW_S = 3, 10.0
@@ -40,6 +42,7 @@ class Child:
     command: Sequence[str]
     inherits: Sequence[int]
     stdout_fd: int | None = None
+    say: Callable[[str], None] = lambda text: _print_error(text)
     process: asyncio.subprocess.Process | None = None
     last_lines: deque[str] = field(default_factory=lambda: deque(maxlen=20))
     deaths_s: deque[float] = field(default_factory=lambda: deque(maxlen=MAX_DEATHS))
@@ -61,8 +64,7 @@ class Child:
         while stderr is not None and (line := await _read_line(stderr)):
             text = line.decode(errors="replace").rstrip("\n")
             self.last_lines.append(text)
-            with suppress(OSError):  # a terminal that was closed must not stop the service
-                print(text, file=sys.stderr, flush=True)
+            self.say(text)
         return await self.process.wait()
 
     def note_death(self, status: int) -> None:
@@ -87,7 +89,9 @@ class Child:
             async with asyncio.timeout(grace_s):
                 await process.wait()
         except TimeoutError:
-            _warn(f"the {self.name} process did not stop within {grace_s:g} s and is killed")
+            self.say(
+                f"taximeter: the {self.name} process did not stop within {grace_s:g} s and is killed"
+            )
             self.kill()
             await process.wait()
 
@@ -116,6 +120,7 @@ class Supervisor:
         self._web = _listen(Address("127.0.0.1", 0))
         self._lifeline_read, self._lifeline_write = os.pipe()
         self._stopping = asyncio.Event()
+        self._errors = Outlet(sys.stderr)
         python = [sys.executable, "-P"]
         front_fd, web_fd = self._front.fileno(), self._web.fileno()
         web_port = self._web.getsockname()[1]
@@ -146,6 +151,8 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, self._on_interrupt)
         loop.add_signal_handler(signal.SIGTERM, self._ask_to_stop)
+        for child in (self._recorder, self._web_child, self._proxy):
+            child.say = self._errors.say
         keepers = [
             asyncio.create_task(self._keep(child, environ))
             for child in (self._recorder, self._web_child, self._proxy)
@@ -158,6 +165,7 @@ class Supervisor:
             await self._stop_children()
             results = await asyncio.gather(*keepers, return_exceptions=True)
             stop.cancel()
+            self._errors.say("Stopped.")
             self._release()
         for result in results:
             if isinstance(result, BaseException):
@@ -169,7 +177,7 @@ class Supervisor:
             if self._stopping.is_set():
                 return
             child.note_death(status)
-            _warn(f"the {child.name} process ended with status {status} and is started again")
+            self._warn(f"the {child.name} process ended with status {status} and is started again")
 
     async def _stop_children(self) -> None:
         self._front.close()  # with the proxy's copy gone as well, nobody listens any more
@@ -181,23 +189,36 @@ class Supervisor:
         if not self._stopping.is_set():
             self._ask_to_stop()
             return
-        _warn("stopping at once; what was in flight is recorded at the next start")
+        self._warn("stopping at once; what was in flight is recorded at the next start")
         for child in (self._proxy, self._web_child, self._recorder):
             child.kill()
 
     def _ask_to_stop(self) -> None:
         if self._proxy.is_running and not self._stopping.is_set():
-            _warn(
+            self._warn(
                 f"stopping: streams in flight get up to {self._settings.drain_seconds:g} s"
                 " (Ctrl-C again ends at once)"
             )
         self._stopping.set()
 
+    def _warn(self, text: str) -> None:
+        self._errors.say(f"taximeter: {text}")
+
     def _release(self) -> None:
+        self._errors.close()
         self._web.close()
         os.close(self._lifeline_read)
         os.close(self._lifeline_write)
         self._lock.release()
+
+
+def check_trust_store(path: str | None) -> None:
+    """Raises StartError for an ``SSL_CERT_FILE`` without which every call would fail."""
+    try:
+        if path:
+            ssl.create_default_context(cafile=path)
+    except OSError as error:  # ssl.SSLError is one
+        raise StartError(f"SSL_CERT_FILE={path} holds no certificates: {error}") from error
 
 
 def _listen(address: Address) -> socket.socket:
@@ -223,6 +244,6 @@ async def _read_line(stream: asyncio.StreamReader) -> bytes:
         return b"(a line too long to show)\n"
 
 
-def _warn(text: str) -> None:
+def _print_error(text: str) -> None:
     with suppress(OSError):
-        print(f"taximeter: {text}", file=sys.stderr, flush=True)
+        print(text, file=sys.stderr, flush=True)

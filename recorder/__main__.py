@@ -18,24 +18,27 @@ from store.callog import format_entry
 from store.entry import UsageLogEntry
 from store.heartbeat import Heartbeat
 from store.locks import LockHeldError, ProcessLock
+from store.outlet import Outlet
 from store.settings import Settings, SettingsError
 
 logger = logging.getLogger(__name__)
 
 ROUND_S = 0.1  # a batch costs as much as two more calls would, so it is given time to grow
 BEAT_S = 1.0
+FAILED_ROUND_S = 0.5
 LAST_ROUNDS_S = 2.5
 
 
 class Prices:
-    """The price table, read again when the operator's file changes. A file that has become bad is
-    reported and the last good table stays."""
+    """The price table, read again when the operator's file changes. A file that is bad is reported
+    and the last good table stays, at the start the built-in one: a typing error must not keep calls
+    from being recorded, and ``taximeter reprice --all`` mends their costs afterwards."""
 
     def __init__(self, path: Path | None) -> None:
-        """Raises PriceFileError when the file cannot be used at the start."""
         self._path = path
-        self._version = self._stat()
-        self._table = load_prices(path)
+        self._version: tuple[int, int] | None = None
+        self._table = load_prices()
+        self.refresh()
 
     def __call__(self) -> PriceTable:
         return self._table
@@ -47,8 +50,8 @@ class Prices:
         self._version = version
         try:
             self._table = load_prices(self._path)
-        except PriceFileError:
-            logger.exception("The price file cannot be used; the prices from before stay")
+        except PriceFileError as error:
+            logger.error("THE PRICE FILE CANNOT BE USED, the prices from before stay: %s", error)  # noqa: TRY400
 
     def _stat(self) -> tuple[int, int] | None:
         if self._path is None:
@@ -63,15 +66,17 @@ class Recorder:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._prices = Prices(settings.prices)
+        self._lines = Outlet(sys.stdout)
         self._ingester = Ingester(
             settings.data_dir,
             settings.spool_path,
             self._prices,
             time.monotonic,
-            _print_lines,
+            self._print_lines,
             self._housekeep,
         )
         self._waiting = 0
+        self._reported: str | None = None
         self._stop = threading.Event()
         self._is_supervised = lifeline.inherited_fd() is not None
         self._last_beat_s = 0.0
@@ -90,12 +95,30 @@ class Recorder:
         while self._may_come_more(self._round()) and time.monotonic() < deadline_s:
             time.sleep(ROUND_S)
         self._ingester.close()
+        self._lines.close()
 
     def _round(self) -> Round:
-        result = self._ingester.run_round()
+        try:
+            result = self._ingester.run_round()
+        except Exception as error:  # a folder we may not read, say: it may be better next time
+            self._report(f"a round failed: {error!r}")
+            time.sleep(FAILED_ROUND_S)
+            result = Round(waiting=self._waiting)
+        else:
+            self._reported = None
         self._waiting = result.waiting
         self._housekeep()
         return result
+
+    def _report(self, trouble: str) -> None:
+        """Once, until it is another trouble or over."""
+        if trouble != self._reported:
+            logger.error("RECORDING IS IMPAIRED: %s. Calls wait in the spool.", trouble)
+        self._reported = trouble
+
+    def _print_lines(self, entries: Sequence[UsageLogEntry]) -> None:
+        for entry in entries:
+            self._lines.say(format_entry(entry))
 
     def _may_come_more(self, last: Round) -> bool:
         if last.handled > 0:
@@ -117,13 +140,8 @@ class Recorder:
         )
         try:
             beat.write(self._settings.data_dir)
-        except OSError:
-            logger.exception("The heartbeat cannot be written")
-
-
-def _print_lines(entries: Sequence[UsageLogEntry]) -> None:
-    with suppress(OSError):  # a terminal that was closed must not stop the recording
-        print(*map(format_entry, entries), sep="\n", flush=True)
+        except OSError as error:
+            self._report(f"the heartbeat cannot be written: {error.strerror}")
 
 
 def main() -> None:
@@ -135,7 +153,7 @@ def main() -> None:
         settings = Settings.from_env()
         recorder = Recorder(settings)
         lock = ProcessLock(settings.data_dir / "recorder.lock")
-    except (SettingsError, PriceFileError) as error:
+    except SettingsError as error:
         sys.exit(f"taximeter: {error}")
     except LockHeldError as error:
         sys.exit(f"taximeter: another recorder (process {error.pid}) works on this data directory")

@@ -7,6 +7,7 @@ cannot be made a row is set aside and reported: nothing is deleted that was not 
 blocks what comes behind it.
 """
 
+import errno
 import logging
 import sqlite3
 from collections import defaultdict
@@ -28,6 +29,8 @@ logger = logging.getLogger(__name__)
 BATCH_FILES, BATCH_BYTES = 100, 32 * 1024 * 1024
 MAX_OPEN_DATABASES = 64
 TIDY_S = 1.0
+# Not the file's fault, and over in a while.
+_PASSING_ERRORS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR})
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 30.0
 
 
@@ -161,9 +164,9 @@ class Ingester:
 
     def _settle(self, batch: Sequence[tuple[Waiting, UsageLogEntry]]) -> None:
         """The rows are committed: their files may go."""
-        self._on_entries([entry for _, entry in batch])
         for waiting, _ in batch:
             spool.remove(waiting)
+        self._on_entries([entry for _, entry in batch])
 
     def _make_entry(self, waiting: Waiting) -> UsageLogEntry | None:
         """None when there is none to make: never forwarded (the file goes) or set aside."""
@@ -176,11 +179,19 @@ class Ingester:
             if exchange.head.organization_id != waiting.owner:
                 raise SpoolError("its name and its head disagree about the organisation")  # noqa: TRY301
             return make_entry(exchange, self._prices(), self._requests)
+        except FileNotFoundError:  # somebody took it away since it was listed
+            return None
+        except MemoryError:
+            raise
         except Exception as error:  # whatever is wrong with this one, the next ones must not wait
+            if isinstance(error, OSError) and error.errno in _PASSING_ERRORS:
+                raise
             self._set_aside(waiting, error)
             return None
 
     def _store_rejections(self, _owner: str, files: Sequence[Waiting]) -> int:
+        """Raises the first error there was, when all that can be stored is stored."""
+        failed: Exception | None = None
         for waiting in files:
             try:
                 rejections = spool.read_rejections(waiting.file)
@@ -192,9 +203,18 @@ class Ingester:
             by_organization: defaultdict[str, list[Rejection]] = defaultdict(list)
             for rejection in rejections:
                 by_organization[rejection.organization_id].append(rejection)
+            failures = []
             for organization_id, theirs in by_organization.items():
-                self._open(organization_id).insert_rejections(waiting.entry_id, theirs)
-            spool.remove(waiting)
+                try:
+                    self._open(organization_id).insert_rejections(waiting.entry_id, theirs)
+                except (sqlite3.Error, OSError) as error:
+                    failures.append(error)
+            if failures:
+                failed = failed or failures[0]
+            else:
+                spool.remove(waiting)
+        if failed is not None:
+            raise failed
         return len(files)
 
     def _set_aside(self, waiting: Waiting, error: Exception) -> None:

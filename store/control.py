@@ -8,7 +8,7 @@
 import secrets
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
@@ -154,6 +154,7 @@ class SlugDirectory:
         self._path = path
         self._db: sqlite3.Connection | None = None
         self._last_good: dict[str, ProxyEndpoint] = {}
+        self._inode: int | None = None
 
     def find(self, slug: str) -> ProxyEndpoint | None:
         """Raises sqlite3.Error when the file cannot be read and the slug was never seen."""
@@ -184,6 +185,14 @@ class SlugDirectory:
             (slug,),
         ).fetchone()
         return endpoints.from_row(row) if row else None
+
+    def notice_replacement(self) -> None:
+        """Read the file anew if another one has taken its place, as after restoring a backup."""
+        with suppress(OSError):
+            inode = self._path.stat().st_ino
+            if inode != self._inode:
+                self._inode = inode
+                self.close()
 
     def close(self) -> None:
         if self._db is not None:

@@ -1,16 +1,28 @@
 """How every process of ours logs: one line per record on standard error, with its name and time."""
 
+import atexit
 import logging
 import sys
+
+from store.outlet import Outlet
+
+
+class _OutletHandler(logging.Handler):
+    def __init__(self, outlet: Outlet) -> None:
+        super().__init__()
+        self._outlet = outlet
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._outlet.say(self.format(record))
 
 
 def configure(process: str) -> None:
     """Warnings and worse of everybody. mitmproxy's own INFO lines can quote raw requests, with
     their credentials, so they must never be written."""
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=logging.WARNING,
-        format=f"%(asctime)s {process:8} %(levelname)s %(message)s",
-        datefmt="%H:%M:%S",
-        force=True,
+    outlet = Outlet(sys.stderr)
+    atexit.register(outlet.close)
+    handler = _OutletHandler(outlet)
+    handler.setFormatter(
+        logging.Formatter(f"%(asctime)s {process:8} %(levelname)s %(message)s", "%H:%M:%S")
     )
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)

@@ -6,7 +6,9 @@ guess. Expiry is checked on use, so a service that was off does not let old ones
 
 import hashlib
 import secrets
+import sqlite3
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -49,7 +51,7 @@ class SignIn:
 
     def is_link_good(self, token: str) -> bool:
         """Could this link be used now? Asking does not use it up: mail scanners open links."""
-        with self._control.transaction() as db:
+        with self._control.reading() as db:
             return (
                 db.execute(
                     "select 1 from sign_in_links"
@@ -81,7 +83,7 @@ class SignIn:
     def find_visitor(self, session: str) -> Visitor | None:
         """Whose session this is, None when it is unknown, idle for too long or too old."""
         now = self._now()
-        with self._control.transaction() as db:
+        with self._control.reading() as db:
             row = db.execute(
                 "select s.seen_at, u.id, u.email, m.organization_id from sessions s"
                 " join users u on u.id = s.user_id join memberships m on m.user_id = u.id"
@@ -93,15 +95,20 @@ class SignIn:
                     clock.format_ms(now - SESSION_IDLE_LIFE),
                 ),
             ).fetchone()
-            if row is None:
-                return None
-            seen_at, user_id, email, organization_id = row
-            if seen_at < clock.format_ms(now - SEEN_STEP):
-                db.execute(
-                    "update sessions set seen_at = ? where token_sha256 = ?",
-                    (clock.format_ms(now), _hash(session)),
-                )
+        if row is None:
+            return None
+        seen_at, user_id, email, organization_id = row
+        if seen_at < clock.format_ms(now - SEEN_STEP):
+            self._note_seen(session, now)
         return Visitor(user_id=user_id, email=email, organization_id=organization_id)
+
+    def _note_seen(self, session: str, now: datetime) -> None:
+        # No page waits for it: while somebody else writes, the next view notes it.
+        with suppress(sqlite3.OperationalError), self._control.transaction(wait=False) as db:
+            db.execute(
+                "update sessions set seen_at = ? where token_sha256 = ?",
+                (clock.format_ms(now), _hash(session)),
+            )
 
     def sign_out(self, session: str) -> None:
         with self._control.transaction() as db:

@@ -24,19 +24,23 @@ Rejections of our own rate limit travel the same way, as ``<id>~rejections.done`
 
 import errno
 import fcntl
+import logging
 import os
 import struct
 from collections.abc import Buffer, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import orjson
 
 from store import clock
 
+logger = logging.getLogger(__name__)
+
 FRAME = struct.Struct(">cdI")
+_skipped: set[Path] = set()
 OPEN, DONE, UNREADABLE = ".open", ".done", "unreadable"
 REJECTIONS = "rejections"
 
@@ -132,9 +136,19 @@ class SpoolRun:
         # Locked under a hidden name first: a folder that shows and is not locked is abandoned.
         hidden = root / f".{run_id}"
         hidden.mkdir(parents=True, mode=0o700)
-        self._lock_fd = os.open(hidden / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        self.path = hidden.rename(root / run_id)
+        try:
+            self._lock_fd = os.open(hidden / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        except OSError:
+            hidden.rmdir()
+            raise
+        try:
+            fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self.path = hidden.rename(root / run_id)
+        except OSError:
+            os.close(self._lock_fd)
+            (hidden / "lock").unlink()
+            hidden.rmdir()
+            raise
 
     def create(self, head: RequestHead, request_body: Buffer) -> "SpoolFile":
         """Write head and request in one go. Raises OSError, and then leaves no file behind."""
@@ -178,7 +192,7 @@ class SpoolFile:
                     body,
                 ),
             )
-        except OSError:
+        except BaseException:
             self.discard()
             raise
 
@@ -305,12 +319,15 @@ def read_exchange(path: str | os.PathLike[str]) -> SpooledExchange | None:
     """Read one exchange back; None for one that was never forwarded.
 
     A file that simply stops (its proxy was killed) is no error: everything that came is given, with
-    the outcome ``proxy_restarted``. Raises SpoolError for what is not a spool file at all, OSError
-    when it cannot be read."""
-    return parse_exchange(_read(path), _name(path))
+    the outcome ``proxy_restarted``. One that was handed over without its ending had no room for it:
+    it went to its end on the wire, but what of its answer is missing here nobody knows. Raises
+    SpoolError for what is not a spool file at all, OSError when it cannot be read."""
+    return parse_exchange(_read(path), _name(path), handed_over=_name(path).endswith(DONE))
 
 
-def parse_exchange(data: bytes, name: str = "spool file") -> SpooledExchange | None:
+def parse_exchange(
+    data: bytes, name: str = "spool file", *, handed_over: bool = False
+) -> SpooledExchange | None:
     """What ``read_exchange`` does, for bytes. Once the request is whole there is an entry, and
     whatever follows that makes no sense (a torn frame, blocks of zeros after a power cut) ends it."""
     frames = _frames(data)
@@ -334,7 +351,10 @@ def parse_exchange(data: bytes, name: str = "spool file") -> SpooledExchange | N
         last_byte_ms=answer.last_byte_ms,
         ending=answer.ending
         or Ending(
-            outcome="proxy_restarted", duration_ms=answer.last_byte_ms, response_bytes=len(body)
+            outcome="complete" if handed_over else "proxy_restarted",
+            duration_ms=answer.last_byte_ms,
+            response_bytes=len(body),
+            response_lost=handed_over,
         ),
     )
 
@@ -417,8 +437,8 @@ def _folders(root: Path) -> list[Path]:
     try:
         with os.scandir(root) as entries:
             names = [e.name for e in entries if e.is_dir() and not e.name.startswith(".")]
-    except FileNotFoundError:
-        return []
+    except OSError as error:
+        return _skip(root, error)
     return [root / name for name in names if name != UNREADABLE]
 
 
@@ -426,8 +446,17 @@ def _names(folder: Path) -> list[str]:
     try:
         with os.scandir(folder) as entries:
             return [entry.name for entry in entries]
-    except FileNotFoundError:
-        return []
+    except OSError as error:
+        return _skip(folder, error)
+
+
+def _skip(folder: Path, error: OSError) -> list[Any]:
+    """Nothing in it can be listed. One such folder must not keep the others waiting; it is reported
+    once, unless it is merely gone."""
+    if not isinstance(error, FileNotFoundError) and folder not in _skipped:
+        _skipped.add(folder)
+        logger.error("Calls in %s cannot be recorded: %s", folder, error.strerror)
+    return []
 
 
 def _is_abandoned(run: Path) -> bool:
@@ -437,9 +466,12 @@ def _is_abandoned(run: Path) -> bool:
         fd = os.open(run / "lock", os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
         return any(name != "lock" for name in _names(run))
+    except OSError as error:  # nobody can tell, so it is left alone
+        _skip(run / "lock", error)
+        return False
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    except OSError:
         return False
     finally:
         os.close(fd)

@@ -46,6 +46,7 @@ def test_requests_go_where_they_belong(method, target, route):
 @pytest.mark.parametrize(
     ("method", "target", "status"),
     [
+        ("POST", "/v1/messages", 404),
         ("POST", "/proxy/a/v1/messages/", 404),
         ("POST", "/proxy/a/v1", 404),
         ("POST", "/proxy/a/v1/", 404),

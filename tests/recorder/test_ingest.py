@@ -1,3 +1,4 @@
+import errno
 import sqlite3
 from contextlib import closing
 
@@ -5,7 +6,7 @@ import pytest
 
 from recorder.ingest import BATCH_FILES, TIDY_S, Ingester
 from recorder.prices import load_prices
-from store.spool import Ending, Rejection, RequestHead, ResponseHead, SpoolRun
+from store.spool import Ending, Rejection, RequestHead, ResponseHead, SpoolRun, Waiting
 from store.traces import TraceDatabase, trace_path
 
 ANSWER = (
@@ -262,3 +263,54 @@ def test_few_databases_stay_open_however_many_organisations_there_are(ingester, 
         spool_call(run, f"{number}", f"org-{number}")
     ingester.run_round()
     assert list(ingester._databases) == ["org-5", "org-6", "org-7"]
+
+
+def write_rejection(run, *organization_ids):
+    run.write_rejections(
+        [
+            Rejection(
+                organization_id=organization_id, proxy_endpoint_id="endpoint", slug="default",
+                bucket="messages", hour="2026-06-01T10", count=1,
+            )
+            for organization_id in organization_ids
+        ]
+    )  # fmt: skip
+
+
+def test_rejections_of_one_organisation_do_not_wait_for_anothers_database(ingester, run, tmp_path):
+    path = trace_path(tmp_path, "a")
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"this is no database" * 1000)
+    write_rejection(run, "a", "b")
+    write_rejection(run, "b")
+    ingester.run_round()
+    with closing(sqlite3.connect(trace_path(tmp_path, "b"))) as db:
+        assert db.execute("select sum(count) from rejections_hourly").fetchone() == (2,)
+    assert len(spooled(tmp_path)) == 1, "what the broken one has not got yet stays"
+
+
+def test_a_lack_of_descriptors_is_not_taken_for_a_bad_file(
+    ingester, run, tmp_path, clock, monkeypatch
+):
+    spool_call(run, "1")
+
+    def refuse(_path):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("store.spool._read", refuse)
+        ingester.run_round()
+    assert not (tmp_path / "spool" / "unreadable").exists()
+    clock.now_s += 100
+    ingester.run_round()
+    assert read_ids(tmp_path) == ["1"]
+
+
+def test_a_file_that_was_taken_away_is_nobodys_trouble(ingester, run, tmp_path, monkeypatch):
+    spool_call(run, "1").path.with_suffix(".done").unlink()
+    spool_call(run, "2")
+    listed = [Waiting(str(run.path / f"{n}~a.done"), n, "a") for n in ("1", "2")]
+    monkeypatch.setattr("recorder.ingest.spool.find_waiting", lambda _root: iter(listed))
+    ingester.run_round()
+    assert read_ids(tmp_path) == ["2"]
+    assert not (tmp_path / "spool" / "unreadable").exists()

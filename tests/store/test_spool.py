@@ -173,3 +173,41 @@ def test_a_broken_record_of_rejections_is_a_spool_error(root, data, tmp_path):
     path.write_bytes(data)
     with pytest.raises(SpoolError):
         spool.read_rejections(path)
+
+
+def test_a_file_handed_over_without_its_ending_was_complete_on_the_wire(root, run):
+    file = write_exchange(run)
+    file.close()
+    done = file.path.rename(file.path.with_suffix(spool.DONE))
+    exchange = spool.read_exchange(done)
+    assert exchange is not None
+    assert (exchange.ending.outcome, exchange.ending.response_lost) == ("complete", True)
+
+
+@pytest.mark.parametrize("oddity", ["file", "lock is a folder"])
+def test_an_odd_thing_in_the_spool_keeps_nobody_waiting(root, run, oddity):
+    write_exchange(run).finish(Ending(outcome="complete"), 1.0)
+    odd = root / "0000-odd"
+    if oddity == "file":
+        odd.write_text("not a folder")
+    else:
+        (odd / "lock").mkdir(parents=True)
+        (odd / "0000~org.open").write_bytes(b"")
+    assert [waiting.entry_id for waiting in spool.find_waiting(root)] == ["0001"]
+    spool.remove_empty_runs(root)
+    assert odd.exists()
+
+
+def test_a_run_that_cannot_be_locked_leaves_nothing_behind(root, monkeypatch):
+    def refuse(_fd, _operation):
+        raise OSError(37, "No locks available")
+
+    before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0  # noqa: PTH112, PTH208
+    with monkeypatch.context() as broken:
+        broken.setattr("store.spool.fcntl.flock", refuse)
+        for _ in range(3):
+            with pytest.raises(OSError, match="No locks"):
+                SpoolRun(root)
+    assert list(root.iterdir()) == []
+    if before:
+        assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208

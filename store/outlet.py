@@ -1,0 +1,41 @@
+"""Writing to a terminal that nobody may be reading.
+
+A stream that stands still (a paused terminal, a pipe into something stopped) blocks whoever writes
+to it. So a thread does the writing, from a queue of bounded length, and what finds no room is dropped:
+no process of ours waits for somebody to read what it says.
+"""
+
+import queue
+import threading
+from contextlib import suppress
+from typing import TextIO
+
+MAX_WAITING_LINES = 2000
+LAST_LINES_S = 0.5
+
+
+class Outlet:
+    def __init__(self, stream: TextIO) -> None:
+        if hasattr(stream, "reconfigure"):  # not every terminal can show every character
+            stream.reconfigure(errors="replace")
+        self._stream = stream
+        self._lines: queue.Queue[str | None] = queue.Queue(MAX_WAITING_LINES)
+        self._thread = threading.Thread(target=self._write, name="outlet", daemon=True)
+        self._thread.start()
+
+    def say(self, line: str) -> None:
+        """Write a line, soon. Never waits, never raises."""
+        with suppress(queue.Full):
+            self._lines.put_nowait(line)
+
+    def close(self) -> None:
+        """Wait for the last lines, but not for long."""
+        with suppress(queue.Full):
+            self._lines.put_nowait(None)
+        self._thread.join(LAST_LINES_S)
+
+    def _write(self) -> None:
+        while (line := self._lines.get()) is not None:
+            with suppress(OSError, ValueError):  # gone, or closed
+                self._stream.write(f"{line}\n")
+                self._stream.flush()
