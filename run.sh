@@ -12,14 +12,14 @@ fits() { # does this command run, and is it Python 3.12 or newer with venv and S
 }
 
 find_python() {
-  local candidate
+  local candidate found=""
   for candidate in python3.13 python3.12 python3.14 python3 python; do
     if fits "$candidate"; then command -v "$candidate"; return; fi
   done
   for candidate in "$HOME"/.pyenv/versions/3.1[2-9]*/bin/python; do
     if fits "$candidate"; then found=$candidate; fi
   done
-  if [ -n "${found:-}" ]; then echo "$found"; return; fi
+  if [ -n "$found" ]; then echo "$found"; return; fi
   if command -v uv >/dev/null 2>&1; then
     uv python find '>=3.12' 2>/dev/null || { uv python install 3.13 >&2 && uv python find 3.13; }
     return
@@ -37,7 +37,8 @@ make_venv() {
   echo "Making .venv with $("$python" --version) from requirements.lock; this happens once …" >&2
   "$python" -m venv --clear .venv
   .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock >&2
-  .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . >&2
+  # setuptools reminds at length that an editable install follows this folder, which is what is meant.
+  PYTHONWARNINGS=ignore .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . >&2
   echo "$wanted" >.venv/made-from
 }
 
