@@ -14,6 +14,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from dashboard import origin
+from dashboard.visitors import session_cookie
 from store.control import ControlDatabase
 from store.heartbeat import Heartbeat
 from store.settings import Settings
@@ -30,7 +31,7 @@ class Pages:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._is_https = settings.base_url.startswith("https:")
-        self._cookie = "__Host-taximeter" if self._is_https else "taximeter"
+        self._cookie = session_cookie(settings.base_url)
         self._templates = Environment(
             loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined
         )

@@ -22,6 +22,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dashboard.app import Pages
+from dashboard.traces import Traces
 from manage.api import Api
 from store import lifeline, logs
 from store.control import ControlDatabase
@@ -46,7 +47,9 @@ class KnownHosts:
 
 
 class SecurityHeaders:
-    """Nothing on our pages comes from elsewhere, runs inline, or shows within another page."""
+    """Nothing on our pages comes from elsewhere, runs inline, or shows within another page.
+
+    What a page says itself stands: Datasette's need scripts."""
 
     HEADERS = (
         (
@@ -65,7 +68,10 @@ class SecurityHeaders:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", ()), *self.HEADERS]
+                headers = message.get("headers", ())
+                own = {name.lower() for name, _ in headers}
+                ours = (header for header in self.HEADERS if header[0] not in own)
+                message["headers"] = [*headers, *ours]
             await send(message)
 
         await self._app(scope, receive, send_with_headers)
@@ -80,19 +86,21 @@ def _host_name(header: bytes) -> str | None:
 
 def make_app(settings: Settings) -> Starlette:
     api = Api(settings, os.environ.get(CLIENT_MARK_VARIABLE, ""))
+    traces = Traces(settings)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncGenerator[None]:
         with ControlDatabase(settings.control_path) as control, api.running():
             app.state.control = control
-            yield
+            async with traces.running():
+                yield
 
     async def live(_request: Request) -> JSONResponse:
         return JSONResponse({"status": "ok"})
 
     hosts = LOOPBACK_HOSTS | {urlsplit(settings.base_url).hostname or ""}
     return Starlette(
-        routes=[Route("/livez", live), api.route(), *Pages(settings).routes()],
+        routes=[Route("/livez", live), api.route(), *traces.routes(), *Pages(settings).routes()],
         lifespan=lifespan,
         middleware=[Middleware(KnownHosts, hosts=hosts), Middleware(SecurityHeaders)],
     )

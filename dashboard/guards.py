@@ -1,0 +1,125 @@
+"""What SQL from a browser may do on a connection to a trace database: read it, within limits.
+
+The file is opened read-only, and Datasette runs only what starts like a query. That leaves functions
+and pragmas that tell about the server (its paths, its libraries), and ones that take memory in a
+single step, which no time limit interrupts. The authorizer allows what reading takes and refuses
+everything else.
+"""
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+MAX_RESULT_BYTES = 16 << 20
+# A request is logged up to 33 MB; no value may be longer than the longest body. A row is built whole
+# before its size can be counted, so the columns are limited too.
+MAX_VALUE_BYTES = 34 << 20
+MAX_COLUMNS = 100
+_LIMITS = {
+    sqlite3.SQLITE_LIMIT_LENGTH: MAX_VALUE_BYTES,
+    sqlite3.SQLITE_LIMIT_ATTACHED: 0,
+    sqlite3.SQLITE_LIMIT_COLUMN: MAX_COLUMNS,
+    sqlite3.SQLITE_LIMIT_SQL_LENGTH: 100_000,
+    sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH: 1_000,
+    sqlite3.SQLITE_LIMIT_WORKER_THREADS: 0,
+}
+_ACTIONS = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE}
+# Datasette describes tables with these; none tells where the file is.
+_PRAGMAS = {
+    "foreign_key_list",
+    "index_info",
+    "index_list",
+    "index_xinfo",
+    "table_info",
+    "table_xinfo",
+}
+_REFUSED_FUNCTIONS = {
+    "edit",
+    "fts3_tokenizer",  # gives a pointer out, and takes one
+    "load_extension",
+    "randomblob",
+    "readfile",
+    "sqlite_compileoption_get",
+    "sqlite_compileoption_used",
+    "sqlite_log",
+    "sqlite_source_id",
+    "sqlite_version",
+    "writefile",
+    "zeroblob",
+}
+_CHECK_EVERY_STEPS = 1_000
+
+
+class TooLargeError(Exception):
+    """The result is larger than a page may be."""
+
+    def __init__(self, max_bytes: int) -> None:
+        super().__init__(
+            f"The result is larger than {max_bytes >> 20} MB. Ask for fewer rows (_size=10), leave"
+            " out the bodies (_nocol=request_body&_nocol=response_body), or ask the table usage."
+        )
+
+
+def prepare(connection: sqlite3.Connection) -> None:
+    """Call once for each connection, before any SQL of others runs on it."""
+    connection.execute("pragma query_only = 1")
+    for limit, value in _LIMITS.items():
+        connection.setlimit(limit, value)
+    connection.set_authorizer(_authorize)
+
+
+def fetch(
+    cursor: sqlite3.Cursor, max_rows: int | None, max_bytes: int = MAX_RESULT_BYTES
+) -> list[sqlite3.Row]:
+    """At most so many rows. Raises TooLargeError as soon as they are more bytes than allowed, with
+    no more than one row of it read."""
+    rows: list[sqlite3.Row] = []
+    left = max_bytes
+    for row in cursor:
+        left -= sum(map(_size, row))
+        if left < 0:
+            raise TooLargeError(max_bytes)
+        rows.append(row)
+        if len(rows) == max_rows:
+            break
+    return rows
+
+
+@contextmanager
+def time_limit(connection: sqlite3.Connection, limit_ms: float) -> Iterator[None]:
+    """Interrupts what runs longer: sqlite3.OperationalError, ``interrupted``."""
+    end = time.monotonic() + limit_ms / 1000
+
+    def is_over() -> bool:
+        return time.monotonic() >= end
+
+    connection.set_progress_handler(is_over, _CHECK_EVERY_STEPS)
+    try:
+        yield
+    finally:
+        connection.set_progress_handler(None, _CHECK_EVERY_STEPS)
+
+
+def _authorize(
+    action: int, first: str | None, second: str | None, _db: str | None, _source: str | None
+) -> int:
+    if action in _ACTIONS:
+        return sqlite3.SQLITE_OK
+    if action == sqlite3.SQLITE_PRAGMA:
+        return _answer((first or "").lower() in _PRAGMAS)
+    if action == sqlite3.SQLITE_FUNCTION:
+        return _answer((second or "").lower() not in _REFUSED_FUNCTIONS)
+    return sqlite3.SQLITE_DENY
+
+
+def _answer(allowed: bool) -> int:
+    return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
+
+
+def _size(value: object) -> int:
+    if isinstance(value, bytes):
+        return len(value)
+    if isinstance(value, str):
+        return len(value) if value.isascii() else len(value.encode(errors="replace"))
+    return 8

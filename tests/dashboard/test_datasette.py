@@ -1,0 +1,674 @@
+"""The trace browser as the web process serves it: two organisations, and what one may try."""
+
+import asyncio
+import html
+import json
+import os
+import re
+import sqlite3
+import threading
+import time
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+from urllib.parse import quote
+
+import httpx
+import pytest
+
+from dashboard.instances import METADATA_PATH, Instances
+from dashboard.patched_datasette import Datasette
+from dashboard.traces import Traces
+from manage.server import make_app
+from store import api_keys, people
+from store.control import ControlDatabase
+from store.settings import Settings
+from store.sign_in import SignIn
+from store.traces import TraceDatabase, trace_path
+from tests.store.traffic import make_entry
+
+BASE_URL = "http://meter.example:8080"
+OURS = "marker-of-ours-4711"
+THEIRS = "marker-of-theirs-0815"
+JSON = {"accept": "application/json"}
+
+# Plain Datasette leaves its connections in memory to the collector, which warns in some later test.
+# That ours are closed is seen by counting descriptors.
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning")
+
+
+class Someone:
+    """A person in an organisation of their own, who has a session and a key."""
+
+    def __init__(self, control, data_dir, email, marker, entries=3):
+        with control.transaction() as db:
+            organization = people.create_organization(db, email)
+            self.user_id = people.create_user(db, email)
+            people.join(db, organization.id, self.user_id, "owner")
+            self.key, self.raw_key = api_keys.create(db, organization.id, self.user_id, "script")
+        self.organization_id = organization.id
+        session = SignIn(control).use_link(SignIn(control).make_link(self.user_id))
+        assert session is not None
+        self.session = session
+        self.cookie = {"cookie": f"taximeter={session}"}
+        self.bearer = {"authorization": f"Bearer {self.raw_key}"}
+        self.path = trace_path(data_dir, organization.id)
+        if entries:
+            record(self.path, marker, entries)
+
+
+def record(path, marker, entries=3):
+    with TraceDatabase(path) as traces:
+        traces.insert(
+            [
+                make_entry(
+                    request_body=f'{{"{marker}": "<script>alert({n})</script>"}}'.encode(),
+                    response_body=f"{marker} <img src=x onerror=alert(1)>".encode(),
+                    slug=marker,
+                    session_id=marker,
+                )
+                for n in range(entries)
+            ]
+        )
+
+
+@pytest.fixture
+def settings(tmp_path):
+    return Settings.from_env(
+        {"TAXIMETER_DATA_DIR": str(tmp_path / "data"), "TAXIMETER_BASE_URL": BASE_URL}
+    )
+
+
+@pytest.fixture
+def control(settings):
+    with ControlDatabase(settings.control_path) as control:
+        control.set_up()
+        yield control
+
+
+@pytest.fixture
+def ann(control, settings):
+    return Someone(control, settings.data_dir, "ann@example.org", OURS)
+
+
+@pytest.fixture
+def cid(control, settings):
+    return Someone(control, settings.data_dir, "cid@example.org", THEIRS)
+
+
+@asynccontextmanager
+async def serving(app):
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(
+            transport=httpx.ASGITransport(app), base_url=BASE_URL, timeout=60
+        ) as client,
+    ):
+        yield client
+
+
+@pytest.fixture
+async def client(settings, control):
+    async with serving(make_app(settings)) as client:
+        yield client
+
+
+def sql(query, suffix=".json"):
+    return f"/traces{suffix}?sql={quote(query)}"
+
+
+# -- who may see what --------------------------------------------------------------------------------
+
+
+async def test_each_organisation_sees_its_own_traces_at_the_same_address(client, ann, cid):
+    for someone, marker, other in ((ann, OURS, THEIRS), (cid, THEIRS, OURS)):
+        for path in ("/traces/usage_log", "/traces/usage_log.json", "/traces/usage/1"):
+            answer = await client.get(path, headers=someone.cookie)
+            assert answer.status_code == 200
+            assert marker in answer.text
+            assert other not in answer.text
+
+
+async def test_a_service_api_key_reads_and_its_use_is_noted(client, ann, control):
+    answer = await client.get("/traces/usage_log.json?_shape=array", headers=ann.bearer)
+    assert answer.status_code == 200
+    assert [row["slug"] for row in answer.json()] == [OURS] * 3
+    assert [row["id"] for row in answer.json()] == [3, 2, 1], "newest first"
+    with control.reading() as db:
+        holder = api_keys.find_holder(db, ann.raw_key)
+    assert holder is not None
+    assert holder.last_used_at is not None
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "status"),
+    [
+        ("/traces", {}, 303),
+        ("/traces/usage/1", {"accept": "text/html,application/json;q=0.5"}, 303),
+        ("/traces/usage_log.json", {}, 401),
+        ("/traces.json", {}, 401),
+        ("/traces/usage_log.csv", {}, 401),
+        ("/traces/usage_log", JSON, 401),
+        ("/traces/usage_log", {"authorization": "Bearer sk_forged"}, 401),
+        ("/traces/usage_log", {"authorization": "Basic YTpi"}, 401),
+    ],
+)
+async def test_the_signed_out_are_asked_to_sign_in(client, ann, path, headers, status):
+    answer = await client.get(path, headers=headers)
+    assert answer.status_code == status
+    if status == 303:
+        assert answer.headers["location"] == f"/sign-in?next={quote(path)}"
+    else:
+        assert answer.json()["error"]["code"] == "not_signed_in"
+        assert answer.headers["www-authenticate"] == "Bearer"
+
+
+async def test_the_address_to_come_back_to_is_one_of_ours(client):
+    for path in ("/traces?sql=select+1&x=//evil.example", "/traces//evil.example"):
+        location = (await client.get(path)).headers["location"]
+        assert location.startswith("/sign-in?next=/traces")
+        assert not set(location) & set("\r\n&")
+
+
+async def test_what_was_revoked_is_refused_at_once(client, ann, control):
+    assert (await client.get("/traces.json", headers=ann.bearer)).status_code == 200
+    assert (await client.get("/traces.json", headers=ann.cookie)).status_code == 200
+    with control.transaction() as db:
+        api_keys.delete(db, ann.organization_id, ann.user_id, ann.key.id)
+    assert (await client.get("/traces.json", headers=ann.bearer)).status_code == 401
+    SignIn(control).sign_out(ann.session)
+    assert (await client.get("/traces.json", headers=ann.cookie)).status_code == 401
+
+
+async def test_an_expired_session_is_refused(client, ann, control):
+    with control.transaction() as db:
+        db.execute("update sessions set seen_at = '2020-01-01T00:00:00.000Z'")
+    assert (await client.get("/traces", headers=ann.cookie)).status_code == 303
+
+
+async def test_a_bad_key_is_not_made_good_by_a_session(client, ann):
+    headers = ann.cookie | {"authorization": "Bearer sk_" + "x" * 43}
+    assert (await client.get("/traces.json", headers=headers)).status_code == 401
+
+
+async def test_before_the_first_call_a_page_says_so(client, control, settings):
+    new = Someone(control, settings.data_dir, "new@example.org", "", entries=0)
+    page = await client.get("/traces", headers=new.cookie)
+    assert page.status_code == 200
+    assert "Nothing has been recorded yet" in page.text
+    answer = await client.get("/traces/usage_log.json", headers=new.cookie)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (404, "nothing_recorded")
+    assert not new.path.exists()
+    record(new.path, "first-call")
+    assert "first-call" in (await client.get("/traces/usage", headers=new.cookie)).text
+
+
+# -- attacks -----------------------------------------------------------------------------------------
+
+DANGEROUS_SQL = [
+    "select * from pragma_database_list",
+    "select file from pragma_database_list()",
+    "select * from pragma_database_list where seq = 0",
+    "select * from pragma_compile_options",
+    "select * from pragma_module_list",
+    "pragma database_list",
+    "explain pragma database_list",
+    "attach database '{path}' as theirs",
+    "select 1; attach database '{path}' as theirs",
+    "with a as (select 1) insert into usage (entry_id) values ('x') returning *",
+    "with a as (select 1) delete from usage",
+    "with a as (select 1) update usage set slug = 'x'",
+    "vacuum into '/tmp/out.db'",
+    "select load_extension('{path}')",
+    "select readfile('{path}')",
+    "select writefile('/tmp/x', 'y')",
+    "select edit('x', 'cat {path}')",
+    "select fts3_tokenizer('simple')",
+    "select hex(fts3_tokenizer('simple'))",
+    "select randomblob(900000000)",
+    "select length(zeroblob(900000000))",
+    "select printf('%900000000d', 1)",
+    "select * from theirs.usage_log",
+    "select * from [{path}].usage",
+    "select * from _internal.databases",
+    "select sqlite_source_id()",
+    "select sqlite_compileoption_get(1)",
+    "create temp table x as select 1",
+    "detach database main",
+    "select * from usage where slug = :_header_cookie",
+]
+
+
+@pytest.mark.parametrize("query", DANGEROUS_SQL)
+async def test_dangerous_sql_shows_nothing(client, ann, cid, settings, query):
+    for suffix in (".json", "", ".csv"):
+        answer = await client.get(sql(query.format(path=cid.path), suffix), headers=ann.cookie)
+        own = html.unescape(answer.text).replace(str(cid.path), "")  # what was asked is shown again
+        assert_harmless(own, settings)
+        if suffix == ".json" and "_header" not in query and "printf" not in query:
+            assert answer.status_code == 400, answer.text
+    with closing(sqlite3.connect(ann.path)) as db:
+        assert db.execute("select count(*), min(slug) from usage").fetchone() == (3, OURS)
+
+
+def assert_harmless(text, settings):
+    assert THEIRS not in text
+    assert str(settings.data_dir) not in text
+    assert "site-packages" not in text
+    assert "Traceback" not in text
+
+
+ADDRESSES = [
+    "/-/settings",
+    "/-/settings.json",
+    "/-/config.json",
+    "/-/versions.json",
+    "/-/threads.json",
+    "/-/patterns",
+    "/-/messages",
+    "/-/allow-debug",
+    "/-/databases.json",
+    "/-/plugins.json",
+    "/-/metadata.json",
+    "/-/actor.json",
+    "/-/permissions",
+    "/-/auth-token?token=x",
+    "/-/logout",
+    "/-/static/../settings",
+    "/-/static/%2e%2e/%2e%2e/app.py",
+    "/-/static/..%2f..%2fapp.py",
+    "/_internal",
+    "/_internal/databases.json",
+    "/_memory",
+    "/_memory.json?sql=select+1",
+    "/:memory:",
+    "/traces.db",
+    "/traces.db?x",
+    "/traces_2",
+    "/tracesx",
+    "/%74races",
+    "/traces/..%2f_internal.json",
+    "/traces/../_internal.json",
+    "/traces/%2e%2e/_internal/databases.json",
+    "/traces/-/settings",
+    "/traces/../-/settings.json",
+    "/traces/usage/1.blob?_blob_column=../../{path}",
+    "/traces/..%2f..%2f{id}%2ftraces/usage.json",
+    "/traces/usage~2f..~2f..~2f{id}",
+    "/traces/usage.json?_trace=1",
+    "/traces/usage?_context=1",
+    "/traces/usage?_where=1=(select+file+from+pragma_database_list)",
+    "/traces/usage.json?_facet=sqlite_version()",
+    "/traces/usage.json?_actor={user}&actor={user}&organization_id={id}&database=../{id}/traces",
+    "/traces/usage.json?_sort=randomblob(9)",
+    "/traces/usage.json?_extra=database&_labels=on",
+    "/traces/usage.csv?_stream=1&_size=max&_database={id}",
+    "/traces/usage.json?_next='||(select+file+from+pragma_database_list)||'",
+    "/traces/%ff%fe",
+    "/traces/usage/%00",
+]
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+async def test_no_address_leads_elsewhere(client, ann, cid, settings, address):
+    path = address.format(path=cid.path, id=cid.organization_id, user=cid.user_id)
+    answer = await client.get(path, headers=ann.cookie)
+    assert answer.status_code in (200, 301, 302, 303, 400, 404) or "_sort" in address
+    assert_harmless(html.unescape(answer.text).replace(str(cid.path), ""), settings)
+    if address.startswith(("/-/", "/_", "/:", "/traces.db", "/traces_", "/tracesx")):
+        assert answer.status_code == 404
+    if "location" in answer.headers:
+        assert answer.headers["location"].startswith("/traces")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"x-forwarded-host": "evil.example"},
+        {"x-taximeter-client": "x 127.0.0.1"},
+        {"x-organization-id": "{id}"},
+        {"x-original-url": "/-/settings.json"},
+        {"x-rewrite-url": "/-/databases.json"},
+        {"forwarded": "host=evil.example"},
+        {"cookie": "{own}; ds_actor=eyJhIjp7ImlkIjoicm9vdCJ9fQ.x"},
+        {"cookie": "{own}; ds_messages=x; ds_csrftoken=y"},
+        {"cookie": "{own}; organization={id}; __Host-taximeter={theirs_forged}"},
+        {"cookie": "{own}; user_id={user}"},
+        {"range": "bytes=0-100000"},
+        {"if-none-match": "*"},
+    ],
+    ids=lambda headers: "-".join(headers),
+)
+async def test_no_header_leads_elsewhere(client, ann, cid, settings, headers):
+    known = {
+        "id": cid.organization_id,
+        "user": cid.user_id,
+        "own": ann.cookie["cookie"],
+        "theirs_forged": cid.session[:-1] + "_",
+    }
+    sent = ann.cookie | {name: value.format(**known) for name, value in headers.items()}
+    answer = await client.get("/traces/usage_log", headers=sent)
+    assert answer.status_code == 200
+    assert OURS in answer.text
+    assert "evil.example" not in answer.text
+    assert "set-cookie" not in answer.headers
+    assert_harmless(answer.text, settings)
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
+async def test_traces_can_only_be_read(client, ann, method):
+    answer = await client.request(method, "/traces/usage/1", headers=ann.cookie)
+    assert answer.status_code == 405
+
+
+@pytest.mark.parametrize(
+    "suffix", ["csv?_stream=1", "csv?_dl=1", "json?_shape=array&_nl=on", "jsono"]
+)
+async def test_an_export_holds_only_what_is_ours(client, ann, cid, settings, suffix):
+    url = f"/traces/usage_log.{suffix}"
+    answer = await client.get(url, headers=ann.bearer, follow_redirects=True)
+    assert answer.status_code == 200
+    assert answer.text.count(OURS) >= 3
+    assert_harmless(answer.text, settings)
+
+
+async def test_two_organisations_at_once_are_never_mixed_up(client, ann, cid):
+    async def ask(someone, marker, other):
+        answer = await client.get("/traces/usage.json", headers=someone.cookie)
+        assert marker in answer.text
+        assert other not in answer.text
+
+    # Fewer at once than an organisation may have.
+    async with asyncio.TaskGroup() as group:
+        for _ in range(10):
+            group.create_task(ask(ann, OURS, THEIRS))
+            group.create_task(ask(cid, THEIRS, OURS))
+
+
+@pytest.mark.filterwarnings("ignore:coroutine 'Database:RuntimeWarning")  # Datasette's, on errors
+async def test_an_error_of_datasette_tells_no_path(client, ann, settings):
+    assert (await client.get("/traces", headers=ann.cookie)).status_code == 200
+    ann.path.write_bytes(b"not a database" * 1000)  # in place: the same file to us
+    answer = await client.get("/traces/usage", headers=ann.cookie)
+    assert answer.status_code >= 400
+    assert_harmless(answer.text, settings)
+
+
+# -- limits ------------------------------------------------------------------------------------------
+
+ENDLESS = "with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n"
+
+
+async def test_an_endless_query_keeps_nobody_else_waiting(client, ann, cid):
+    await client.get("/traces/usage", headers=cid.cookie)
+    endless = asyncio.create_task(client.get(sql(ENDLESS), headers=ann.cookie))
+    await asyncio.sleep(0.1)  # until it is running
+    start = time.monotonic()
+    assert (await client.get("/traces/usage", headers=cid.cookie)).status_code == 200
+    assert time.monotonic() - start < 1.5
+    assert not endless.done()
+    answer = await endless
+    assert answer.status_code == 400
+    assert "took too long" in answer.text or "nterrupted" in answer.text
+
+
+async def test_too_much_at_once_is_refused_for_that_organisation_only(client, ann, cid):
+    many = [asyncio.create_task(client.get(sql(ENDLESS), headers=ann.cookie)) for _ in range(20)]
+    done, waiting = await asyncio.wait(many, timeout=2)
+    assert {task.result().status_code for task in done} == {503}
+    assert (await client.get("/traces.json", headers=cid.cookie)).status_code == 200
+    for task in waiting:
+        task.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+
+
+@pytest.mark.parametrize("suffix", ["", ".json", ".csv"])
+async def test_a_result_of_300_mb_is_refused_quickly(client, ann, suffix):
+    query = (
+        "with recursive n(i) as (select 1 union all select i + 1 from n where i < 300)"
+        " select i, printf('%1000000d', i) as body from n"
+    )
+    start = time.monotonic()
+    answer = await client.get(sql(query, suffix), headers=ann.cookie)
+    assert time.monotonic() - start < 3
+    assert answer.status_code == 400
+    assert "larger than 16 MB" in html.unescape(answer.text)
+    assert len(answer.content) < 100_000
+
+
+async def test_ordinary_questions_are_answered(client, ann):
+    for query in (
+        "select slug, count(*), group_concat(id), printf('%.2f', sum(cost_cents)) from usage group by 1",
+        "select length(request_body), substr(response_body, 1, 5) from usage_log",
+        "select value from json_each('[1, 2]')",
+        "select name from sqlite_master",
+        "explain query plan select * from usage",
+        "select row_number() over (order by id) from usage where slug like 'mark%'",
+    ):
+        answer = await client.get(sql(query), headers=ann.cookie)
+        assert answer.status_code == 200, (query, answer.text)
+        assert answer.json()["rows"], query
+
+
+# -- pages -------------------------------------------------------------------------------------------
+
+
+async def test_bodies_of_markup_are_shown_as_text(client, ann):
+    for path in (
+        "/traces/usage_log",
+        sql("select * from usage_log", ""),
+        "/traces/response_bodies/1",
+    ):
+        page = await client.get(path, headers=ann.cookie)
+        assert page.status_code == 200
+        assert "<img src=x" not in page.text
+        assert "&lt;img src=x" in page.text
+        assert "<script>alert" not in page.text
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/traces",
+        "/traces/usage",
+        "/traces/usage_log",
+        "/traces/usage/1",
+        "/traces/errors_by_type",
+        "/traces?sql=select+1",
+        "/traces?sql=select+nonsense",
+        "/traces/nowhere",
+    ],
+)
+async def test_no_page_has_a_script_in_it_and_its_policy_forbids_them(client, ann, path):
+    page = await client.get(path, headers=ann.cookie)
+    scripts = re.findall(r"<script([^>]*)>(.*?)</script>", page.text, re.DOTALL)
+    for attributes, text in scripts:
+        assert "src=" in attributes
+        assert not text.strip()
+    assert not re.search(r"<[^>]*\son\w+\s*=", page.text)
+    policies = page.headers.get_list("content-security-policy")
+    assert len(policies) == 1
+    assert "script-src 'self';" in policies[0]
+    assert "'unsafe-inline'" not in policies[0].partition("script-src")[2].partition(";")[0]
+    assert "frame-ancestors 'none'" in policies[0]
+    assert page.headers["x-content-type-options"] == "nosniff"
+    assert page.headers["cache-control"] == "private, no-store"
+    for source in re.findall(r"""(?:src|href)="(/(?:-/)?static/[^"]+)""", page.text):
+        assert (await client.get(source)).status_code == 200, source
+
+
+async def test_our_own_pages_keep_the_strict_policy(client, ann):
+    page = await client.get("/", headers=ann.cookie)
+    assert "script-src" not in page.headers["content-security-policy"]
+    assert 'href="/traces"' in page.text
+
+
+async def test_links_have_the_address_people_use(client, ann):
+    page = await client.get("/traces/usage?_size=1&_facet=slug", headers=ann.cookie)
+    assert f"{BASE_URL}/traces/usage?" in page.text
+    following = re.search(r'href="([^"]*_next=[^"]*)"', page.text)
+    assert following is not None
+    assert (await client.get(html.unescape(following[1]), headers=ann.cookie)).status_code == 200
+
+
+async def test_head_is_answered_without_a_body(client, ann):
+    answer = await client.head("/traces/usage", headers=ann.cookie)
+    assert (answer.status_code, answer.content) == (200, b"")
+
+
+# -- instances ---------------------------------------------------------------------------------------
+
+
+def count_descriptors():
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def find_open(path):
+    found = []
+    for fd in Path("/proc/self/fd").iterdir():
+        try:
+            target = os.readlink(fd)  # noqa: PTH115 - may be no path
+        except OSError:
+            continue
+        if target.startswith(str(path)):
+            found.append(target)
+    return found
+
+
+async def settle(condition):
+    for _ in range(200):
+        if condition():
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError("it did not come to rest")
+
+
+async def ask_for(instances, organization_id, path="/traces/usage.json"):
+    with instances.use(organization_id) as app:
+        assert app is not None
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url=BASE_URL) as client:
+            return await client.get(path)
+
+
+async def test_forty_organisations_through_four_places_leave_nothing_behind(tmp_path):
+    for n in range(40):
+        record(trace_path(tmp_path, f"org_{n}"), f"marker-{n}", 1)
+    instances = Instances(tmp_path, max_open=4)
+    threads = threading.active_count()
+    for n in range(40):
+        answer = await ask_for(instances, f"org_{n}")
+        assert f'"marker-{n}"' in answer.text
+        assert len(instances) <= 4
+    await settle(lambda: threading.active_count() <= threads + 4)
+    await settle(lambda: len({Path(target).parent for target in find_open(tmp_path)}) <= 4)
+    instances.close()
+    await settle(lambda: threading.active_count() <= threads)
+    await settle(lambda: not find_open(tmp_path))
+
+
+async def test_an_instance_that_runs_a_query_is_not_closed(tmp_path):
+    for n in range(3):
+        record(trace_path(tmp_path, f"org_{n}"), f"marker-{n}", 1)
+    instances = Instances(tmp_path, max_open=1)
+    running = asyncio.create_task(ask_for(instances, "org_0", sql(ENDLESS)))
+    await asyncio.sleep(0.1)
+    for n in (1, 2):
+        await ask_for(instances, f"org_{n}")
+    assert (await running).status_code == 400, "it ended by its time limit"
+    assert "marker-0" in (await ask_for(instances, "org_0")).text
+    assert len(instances) == 1
+    instances.close()
+
+
+async def test_a_replaced_file_is_opened_again_and_a_deleted_one_let_go(tmp_path):
+    path = trace_path(tmp_path, "org")
+    record(path, "before")
+    instances = Instances(tmp_path)
+    assert "before" in (await ask_for(instances, "org")).text
+    record(tmp_path / "new" / "traces.db", "after")
+    for suffix in ("", "-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+    (tmp_path / "new" / "traces.db").rename(path)
+    text = (await ask_for(instances, "org")).text
+    assert "after" in text
+    assert "before" not in text
+    path.unlink()
+    with instances.use("org") as app:
+        assert app is None
+    await settle(lambda: not find_open(tmp_path))
+
+
+async def test_new_entries_show_at_once(client, ann):
+    before = (await client.get("/traces/usage.json", headers=ann.cookie)).json()
+    record(ann.path, OURS, 2)
+    after = (await client.get("/traces/usage.json", headers=ann.cookie)).json()
+    assert len(after["rows"]) == len(before["rows"]) + 2
+
+
+async def test_asked_before_it_runs_it_says_so(settings):
+    with pytest.raises(RuntimeError):
+        await Traces(settings)._find_asker(None)  # type: ignore[arg-type]
+
+
+# -- the metadata file -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def plain(tmp_path):
+    """As `datasette traces.db --metadata datasette-metadata.json` serves it."""
+    path = tmp_path / "traces.db"
+    record(path, OURS)
+    datasette = Datasette([str(path)], metadata=json.loads(METADATA_PATH.read_text()))
+    yield datasette
+    for database in datasette.databases.values():
+        database.close()
+    datasette.executor.shutdown()
+
+
+METADATA = json.loads(METADATA_PATH.read_text())["databases"]["traces"]
+
+
+async def test_plain_datasette_shows_the_same_with_the_metadata_file(plain):
+    page = await plain.client.get("/traces")
+    assert page.status_code == 200
+    for query in METADATA["queries"].values():
+        assert query["title"] in page.text
+    tables = (await plain.client.get("/traces.json")).json()["tables"]
+    assert {table["name"] for table in tables if not table["hidden"]} == {
+        "usage",
+        "usage_cost",
+        "usage_hourly",
+    }
+
+
+@pytest.mark.parametrize("name", METADATA["queries"])
+async def test_every_canned_query_answers(plain, client, ann, name):
+    answer = await plain.client.get(f"/traces/{name}.json")
+    assert answer.status_code == 200, answer.text
+    ours = await client.get(f"/traces/{name}.json", headers=ann.cookie)
+    assert ours.status_code == 200
+    for page in (
+        await plain.client.get(f"/traces/{name}"),
+        await client.get(f"/traces/{name}?days=3650", headers=ann.cookie),
+    ):
+        assert page.status_code == 200
+        assert METADATA["queries"][name]["title"] in page.text
+
+
+@pytest.mark.parametrize(
+    "name", ["cost_by_day_and_model", "cost_by_session", "cache_hit_ratio", "cost_explained"]
+)
+async def test_canned_queries_find_what_is_there(client, ann, name):
+    answer = await client.get(f"/traces/{name}.json?days=3650&_shape=array", headers=ann.cookie)
+    assert answer.json(), name
+
+
+@pytest.mark.parametrize(
+    "table", [name for name in METADATA["tables"] if "columns" in METADATA["tables"][name]]
+)
+async def test_every_column_is_described(plain, table):
+    answer = await plain.client.get(f"/traces/{table}.json?_size=1")
+    assert list(METADATA["tables"][table]["columns"]) == answer.json()["columns"]
+    page = await plain.client.get(f"/traces/{table}")
+    assert page.status_code == 200
+    assert METADATA["tables"][table]["title"] in page.text
