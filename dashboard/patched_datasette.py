@@ -1,5 +1,6 @@
 """Datasette, with what it does beside its work turned off. Import it from here only."""
 
+import gc
 import sqlite3
 import warnings
 from pathlib import Path
@@ -14,6 +15,8 @@ with warnings.catch_warnings():
     from datasette.app import Datasette
     from datasette.database import Database, QueryInterrupted, Results
     from datasette.views.base import DatasetteError
+
+    gc.collect()  # some hang in cycles
 
 __all__ = ["STATIC", "Database", "Datasette", "DatasetteError", "QueryInterrupted", "Results"]
 
