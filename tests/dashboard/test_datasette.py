@@ -618,11 +618,14 @@ async def plain(tmp_path):
     """As `datasette traces.db --metadata datasette-metadata.json` serves it."""
     path = tmp_path / "traces.db"
     record(path, OURS)
-    datasette = Datasette([str(path)], metadata=json.loads(METADATA_PATH.read_text()))
+    metadata = json.loads(METADATA_PATH.read_text())
+    # Without threads, so that every connection can be closed here.
+    datasette = Datasette([str(path)], metadata=metadata, settings={"num_sql_threads": 0})
     yield datasette
     for database in datasette.databases.values():
-        database.close()
-    datasette.executor.shutdown()
+        for connection in (database._read_connection, database._write_connection):
+            if connection is not None:
+                connection.close()
 
 
 METADATA = json.loads(METADATA_PATH.read_text())["databases"]["traces"]
