@@ -6,21 +6,16 @@ writes, and the event loop must not wait with it.
 """
 
 import asyncio
-import re
-import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 
-from store import api_keys, clock
+from store import clock, key_holders
 from store.control import ControlDatabase
 from store.sign_in import SignIn
-
-USED_STEP = timedelta(minutes=1)  # a request with a key must not become a write
-_BEARER = re.compile(r"bearer +(\S+) *", re.ASCII | re.IGNORECASE)
 
 
 def session_cookie(base_url: str) -> str:
@@ -62,10 +57,10 @@ class Visitors:
         """A request with an Authorization header stands or falls with it. Raises sqlite3.Error."""
         loop = asyncio.get_running_loop()
         if authorization is not None:
-            match = _BEARER.fullmatch(authorization)
-            if match is None:
+            raw_key = key_holders.parse_bearer(authorization)
+            if raw_key is None:
                 return None
-            return await loop.run_in_executor(self._executor, self._find_holder, match[1])
+            return await loop.run_in_executor(self._executor, self._find_holder, raw_key)
         session = cookies.get(cookie_name)
         if session is None:
             return None
@@ -82,19 +77,9 @@ class Visitors:
         )
 
     def _find_holder(self, raw_key: str) -> Asker | None:
-        with self._control.reading() as db:
-            holder = api_keys.find_holder(db, raw_key)
+        holder = key_holders.identify(self._control, raw_key, self._now())
         if holder is None:
             return None
-        self._note_use(holder.key_id, holder.last_used_at)
         return Asker(
             organization_id=holder.organization_id, user_id=holder.user_id, name="service API key"
         )
-
-    def _note_use(self, key_id: str, last_used_at: str | None) -> None:
-        now = self._now()
-        if last_used_at is not None and last_used_at > clock.format_ms(now - USED_STEP):
-            return
-        # While somebody else writes, the request goes on without it; the next one will note it.
-        with suppress(sqlite3.OperationalError), self._control.transaction(wait=False) as db:
-            api_keys.note_use(db, key_id, clock.format_ms(now))

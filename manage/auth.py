@@ -6,23 +6,21 @@ address do: behind one office's address a forgotten script must not lock everybo
 """
 
 import math
-import re
 import threading
 from collections.abc import Sequence
 from hmac import compare_digest
 from ipaddress import IPv6Address, ip_address, ip_network
 
+from store.key_holders import parse_bearer
 from store.moving_window import MovingWindow
 
 FAILURES_PER_MINUTE = 30
 CLIENT_HEADER = "x-taximeter-client"
-_BEARER = re.compile(r"bearer +(\S+) *", re.ASCII | re.IGNORECASE)
 
 
 def find_bearer(values: Sequence[str]) -> str | None:
     """The token of the only ``Authorization`` header; None where there is none to be read."""
-    match = _BEARER.fullmatch(values[0]) if len(values) == 1 else None
-    return None if match is None else match[1]
+    return parse_bearer(values[0]) if len(values) == 1 else None
 
 
 def find_client(values: Sequence[str], mark: str, peer: str) -> str:

@@ -7,13 +7,13 @@ are the errors of ``store.errors``.
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from functools import partial
 from pathlib import Path
 
-from store import api_keys, audit, clock, endpoints, people
+from store import api_keys, audit, clock, endpoints, key_holders, people
 from store.api_keys import ApiKey
 from store.audit import Action, Details
 from store.control import ControlDatabase
@@ -24,8 +24,6 @@ from store.people import Member, Role
 from store.settings import Streaming
 from store.traces import trace_path
 from store.usage_report import Grouping, UsageReport, read_usage
-
-USED_STEP = timedelta(minutes=1)  # a request with a key must not become a write
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,22 +60,12 @@ class Management:
 
     def authenticate(self, raw_key: str) -> Caller | None:
         """Whom this service API key stands for; None for one that is not good."""
-        with self._control.reading() as db:
-            holder = api_keys.find_holder(db, raw_key)
+        holder = key_holders.identify(self._control, raw_key, self._now())
         if holder is None:
             return None
-        self._note_use(holder.key_id, holder.last_used_at)
         return Caller(
             user_id=holder.user_id, organization_id=holder.organization_id, role=holder.role
         )
-
-    def _note_use(self, key_id: str, last_used_at: str | None) -> None:
-        now = self._now()
-        if last_used_at is not None and last_used_at > clock.format_ms(now - USED_STEP):
-            return
-        # While somebody else writes, the request goes on without it; the next one will note it.
-        with suppress(sqlite3.OperationalError), self._control.transaction(wait=False) as db:
-            api_keys.note_use(db, key_id, clock.format_ms(now))
 
     # -- proxy endpoints --------------------------------------------------------------------------
 
