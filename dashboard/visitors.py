@@ -1,21 +1,22 @@
-"""Who asks for traces: a session's visitor or the holder of a service API key.
+"""Who asks: a session's visitor, or for traces the holder of a service API key.
 
-Asked anew for every request, so a session that was signed out and a key that was deleted are refused
-at once. In a thread with a connection of its own: ``control.db`` may be locked for a while by whoever
-writes, and the event loop must not wait with it.
+Asked anew for every request, so a session that was signed out, a member who was removed and a key that
+was deleted are refused at once.
 """
 
-import asyncio
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import datetime
-from pathlib import Path
+import time
+from collections.abc import Callable
 
-from store import clock, key_holders
-from store.control import ControlDatabase
-from store.sign_in import SignIn
+from starlette.requests import Request
+
+from dashboard.pool import ControlPool
+from store import key_holders
+from store.attempts import AttemptLimit, neighbourhood
+from store.clock import now
+from store.people import Caller
+from store.sign_in import SignIn, Visitor
+
+BAD_KEYS_PER_MINUTE = 30
 
 
 def session_cookie(base_url: str) -> str:
@@ -23,63 +24,61 @@ def session_cookie(base_url: str) -> str:
     return "__Host-taximeter" if base_url.startswith("https:") else "taximeter"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asker:
-    organization_id: str
-    user_id: str
-    name: str
+class NotSignedInError(Exception):
+    """Nobody is signed in, or what was sent instead is not good."""
+
+
+class TooManyBadKeysError(Exception):
+    """So many keys that are not good came from this address that it has to wait."""
+
+    def __init__(self, wait_s: int) -> None:
+        super().__init__(
+            f"Too many keys that are not good came from your address; wait {wait_s} s."
+        )
+        self.wait_s = wait_s
 
 
 class Visitors:
+    """The clock is monotonic seconds."""
+
     def __init__(
-        self,
-        control: ControlDatabase,
-        executor: ThreadPoolExecutor,
-        now: Callable[[], datetime] = clock.now,
+        self, pool: ControlPool, base_url: str, clock_s: Callable[[], float] = time.monotonic
     ) -> None:
-        self._control = control
-        self._executor = executor
-        self._now = now
+        self._pool = pool
+        self._cookie = session_cookie(base_url)
+        self._clock_s = clock_s
+        self._bad_keys = AttemptLimit(BAD_KEYS_PER_MINUTE)
 
-    @classmethod
-    @contextmanager
-    def open(cls, control_path: Path) -> Iterator["Visitors"]:
-        """Raises sqlite3.Error, OSError."""
-        with (
-            ControlDatabase(control_path, any_thread=True) as control,
-            ThreadPoolExecutor(1, thread_name_prefix="visitors") as executor,
-        ):
-            yield cls(control, executor)
-
-    async def find(
-        self, authorization: str | None, cookies: Mapping[str, str], cookie_name: str
-    ) -> Asker | None:
-        """A request with an Authorization header stands or falls with it. Raises sqlite3.Error."""
-        loop = asyncio.get_running_loop()
-        if authorization is not None:
-            raw_key = key_holders.parse_bearer(authorization)
-            if raw_key is None:
-                return None
-            return await loop.run_in_executor(self._executor, self._find_holder, raw_key)
-        session = cookies.get(cookie_name)
+    async def find(self, request: Request) -> Visitor | None:
+        """Whose session it is. Raises sqlite3.Error."""
+        session = request.cookies.get(self._cookie)
         if session is None:
             return None
-        return await loop.run_in_executor(self._executor, self._find_visitor, session)
+        return await self._pool.run(lambda control: SignIn(control).find_visitor(session))
 
-    def _find_visitor(self, session: str) -> Asker | None:
-        visitor = SignIn(self._control, self._now).find_visitor(session)
+    async def require(self, request: Request) -> Visitor:
+        """Raises NotSignedInError, sqlite3.Error."""
+        visitor = await self.find(request)
         if visitor is None:
-            return None
-        return Asker(
-            organization_id=visitor.organization_id,
-            user_id=visitor.user_id,
-            name=visitor.email or "local user",
-        )
+            raise NotSignedInError
+        return visitor
 
-    def _find_holder(self, raw_key: str) -> Asker | None:
-        holder = key_holders.identify(self._control, raw_key, self._now())
+    async def require_caller(self, request: Request) -> Caller:
+        """A request with an Authorization header stands or falls with it.
+
+        Raises NotSignedInError, TooManyBadKeysError, sqlite3.Error."""
+        credentials = request.headers.getlist("authorization")
+        if not credentials:
+            return await self.require(request)
+        raw_key = key_holders.parse_bearer(credentials[0]) if len(credentials) == 1 else None
+        if raw_key is None:
+            raise NotSignedInError
+        holder = await self._pool.run(lambda control: key_holders.identify(control, raw_key, now()))
         if holder is None:
-            return None
-        return Asker(
-            organization_id=holder.organization_id, user_id=holder.user_id, name="service API key"
-        )
+            raise self._refuse_key(request)
+        return holder
+
+    def _refuse_key(self, request: Request) -> Exception:
+        client = request.client.host if request.client else ""
+        wait_s = self._bad_keys.count(neighbourhood(client), self._clock_s())
+        return TooManyBadKeysError(wait_s) if wait_s else NotSignedInError()

@@ -9,8 +9,7 @@ anything of what needs a key without one.
 import re
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
@@ -24,11 +23,13 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Mount, Route
 
-from manage import auth, openapi
+from manage import openapi
 from manage.api_models import ApiModel, Error, ErrorDetail, Nothing
-from manage.management import Caller, Management
 from manage.operations import OPERATIONS, Asked, Operation
 from manage.workers import Workers
+from store import key_holders
+from store.attempts import AttemptLimit, neighbourhood
+from store.control import ControlDatabase
 from store.errors import (
     ConflictError,
     ControlError,
@@ -37,6 +38,8 @@ from store.errors import (
     NotFoundError,
     SlugTakenError,
 )
+from store.management import Management
+from store.people import Caller
 from store.settings import Settings
 
 CODES = {
@@ -60,6 +63,7 @@ _STATUSES: Mapping[type[ControlError], HTTPStatus] = {
 }
 
 
+BAD_KEYS_PER_MINUTE = 30
 # Starlette's own leaves out what holds a line end, which would then be answered as a page is.
 _ANYTHING_BELOW = re.compile(r"/api/(?P<path>.*)", re.DOTALL)
 
@@ -82,12 +86,15 @@ class RefusedError(Exception):
         self.headers = headers
 
 
+class UnknownKeyError(Exception):
+    """The request came with a key that is not good."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Received:
     """A request as it came. ``body`` is None when it was too large to read."""
 
     bearer: str | None
-    client: str
     id: str
     query: Sequence[tuple[str, str]]
     content_type: str
@@ -95,16 +102,15 @@ class Received:
 
 
 class Api:
-    """``client_mark`` is what the front door proves itself with. The clock is monotonic seconds."""
+    """The clock is monotonic seconds."""
 
     def __init__(
-        self, settings: Settings, client_mark: str, clock_s: Callable[[], float] = time.monotonic
+        self, settings: Settings, workers: Workers, clock_s: Callable[[], float] = time.monotonic
     ) -> None:
         self._settings = settings
-        self._client_mark = client_mark
+        self._workers = workers
         self._clock_s = clock_s
-        self._failures = auth.FailureLimit()
-        self._workers: Workers | None = None
+        self._bad_keys = AttemptLimit(BAD_KEYS_PER_MINUTE)
         self._document = orjson.dumps(openapi.make_document(OPERATIONS, settings.base_url))
 
     def route(self) -> Mount:
@@ -127,50 +133,61 @@ class Api:
         mount.path_regex = _ANYTHING_BELOW
         return mount
 
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """It serves within. Raises sqlite3.Error, OSError."""
-        with Workers.open(self._settings) as self._workers:
-            yield
-
     async def show_document(self, _request: Request) -> Response:
         return _respond(HTTPStatus.OK, self._document)
 
     async def serve(self, methods: Mapping[str, Operation[Any, Any]], request: Request) -> Response:
-        if self._workers is None:
-            raise RuntimeError("the API serves only within running()")
         operation = methods["GET" if request.method == "HEAD" else request.method]
         try:
             received = await self._receive(operation, request)
             answer = await self._workers.run(partial(self._carry_out, operation, received))
         except ClientDisconnect:
             return Response(status_code=400)  # nobody is there to read it
+        except UnknownKeyError:
+            return _refuse(self._refuse_key(request))
         except RefusedError as refused:
             return _refuse(refused)
         return _respond(operation.status, answer.model_dump_json(by_alias=True).encode())
 
     async def _receive(self, operation: Operation[Any, Any], request: Request) -> Received:
         headers = request.headers
-        peer = request.client.host if request.client else ""
+        credentials = headers.getlist("authorization")
         return Received(
-            bearer=auth.find_bearer(headers.getlist("authorization")),
-            client=auth.find_client(headers.getlist(auth.CLIENT_HEADER), self._client_mark, peer),
+            bearer=key_holders.parse_bearer(credentials[0]) if len(credentials) == 1 else None,
             id=request.path_params.get("id", ""),
             query=request.query_params.multi_items(),
             content_type=headers.get("content-type", ""),
             body=await _read_body(request) if operation.takes_body else b"",
         )
 
+    def _refuse_key(self, request: Request) -> RefusedError:
+        """A good key passes whatever others at the same address do: behind one office's address a
+        forgotten script must not lock everybody out."""
+        client = request.client.host if request.client else ""
+        wait_s = self._bad_keys.count(neighbourhood(client), self._clock_s())
+        if wait_s:
+            return RefusedError(
+                HTTPStatus.TOO_MANY_REQUESTS,
+                f"Too many keys that are not good came from your address; wait {wait_s} s.",
+                headers={"retry-after": str(wait_s)},
+            )
+        return RefusedError(
+            HTTPStatus.UNAUTHORIZED,
+            "This service API key is not known; it may have been deleted.",
+            headers={"www-authenticate": "Bearer"},
+        )
+
     # -- in a worker ------------------------------------------------------------------------------
 
     def _carry_out(
-        self, operation: Operation[Any, Any], received: Received, management: Management
+        self, operation: Operation[Any, Any], received: Received, control: ControlDatabase
     ) -> ApiModel:
-        """Raises RefusedError."""
+        """Raises RefusedError, UnknownKeyError."""
+        management = Management(control, self._settings.data_dir)
         try:
             asked: Asked[ApiModel, ApiModel] = Asked(
                 management=management,
-                caller=self._authenticate(received, management),
+                caller=_authenticate(received, management),
                 endpoint_url=self._settings.endpoint_url,
                 id=received.id,
                 query=_check_query(operation.query, received.query),
@@ -187,28 +204,19 @@ class Api:
             ) from error
         return answer
 
-    def _authenticate(self, received: Received, management: Management) -> Caller:
-        if received.bearer is None:
-            raise RefusedError(
-                HTTPStatus.UNAUTHORIZED,
-                "Send a service API key: Authorization: Bearer sk_…",
-                headers={"www-authenticate": "Bearer"},
-            )
-        caller = management.authenticate(received.bearer)
-        if caller is not None:
-            return caller
-        wait_s = self._failures.count(received.client, self._clock_s())
-        if wait_s:
-            raise RefusedError(
-                HTTPStatus.TOO_MANY_REQUESTS,
-                f"Too many keys that are not good came from your address; wait {wait_s} s.",
-                headers={"retry-after": str(wait_s)},
-            )
+
+def _authenticate(received: Received, management: Management) -> Caller:
+    """Raises RefusedError, UnknownKeyError."""
+    if received.bearer is None:
         raise RefusedError(
             HTTPStatus.UNAUTHORIZED,
-            "This service API key is not known; it may have been deleted.",
+            "Send a service API key: Authorization: Bearer sk_…",
             headers={"www-authenticate": "Bearer"},
         )
+    caller = management.authenticate(received.bearer)
+    if caller is None:
+        raise UnknownKeyError
+    return caller
 
 
 async def _read_body(request: Request) -> bytes | None:

@@ -19,9 +19,9 @@ from manage.api_models import (
     KeyPage,
     Usage,
 )
-from manage.management import Management
 from store.control import ControlDatabase
 from store.endpoints import StreamingChange
+from store.management import Management
 from store.pagination import MAX_LIMIT, Listed, Page
 from store.settings import Settings, Streaming
 from store.usage_report import Grouping

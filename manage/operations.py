@@ -22,7 +22,8 @@ from manage.api_models import (
     Usage,
     UsageQuery,
 )
-from manage.management import Caller, Management
+from store.management import Management
+from store.people import Caller
 
 type Method = Literal["GET", "POST", "PATCH", "DELETE"]
 

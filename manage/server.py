@@ -21,11 +21,11 @@ from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from dashboard.app import Pages
-from dashboard.traces import Traces
+from dashboard.app import Dashboard
 from manage.api import Api
+from manage.client_address import ClientAddress
+from manage.workers import Workers
 from store import lifeline, logs
-from store.control import ControlDatabase
 from store.settings import CLIENT_MARK_VARIABLE, LOOPBACK_HOSTS, Settings, SettingsError
 
 
@@ -54,8 +54,8 @@ class SecurityHeaders:
     HEADERS = (
         (
             b"content-security-policy",
-            b"default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self';"
-            b" base-uri 'none'; frame-ancestors 'none'",
+            b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
+            b" connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
         ),
         (b"x-content-type-options", b"nosniff"),
         (b"referrer-policy", b"same-origin"),
@@ -85,24 +85,28 @@ def _host_name(header: bytes) -> str | None:
 
 
 def make_app(settings: Settings) -> Starlette:
-    api = Api(settings, os.environ.get(CLIENT_MARK_VARIABLE, ""))
-    traces = Traces(settings)
+    api_workers, page_workers = Workers(settings, "api"), Workers(settings, "pages")
+    api = Api(settings, api_workers)
+    dashboard = Dashboard(settings, page_workers)
 
     @contextlib.asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncGenerator[None]:
-        with ControlDatabase(settings.control_path) as control, api.running():
-            app.state.control = control
-            async with traces.running():
-                yield
+    async def lifespan(_app: Starlette) -> AsyncGenerator[None]:
+        with api_workers.running(), page_workers.running(), dashboard.running():
+            yield
 
     async def live(_request: Request) -> JSONResponse:
         return JSONResponse({"status": "ok"})
 
     hosts = LOOPBACK_HOSTS | {urlsplit(settings.base_url).hostname or ""}
     return Starlette(
-        routes=[Route("/livez", live), api.route(), *traces.routes(), *Pages(settings).routes()],
+        routes=[Route("/livez", live), api.route(), *dashboard.routes()],
         lifespan=lifespan,
-        middleware=[Middleware(KnownHosts, hosts=hosts), Middleware(SecurityHeaders)],
+        exception_handlers=dashboard.exception_handlers(),
+        middleware=[
+            Middleware(KnownHosts, hosts=hosts),
+            Middleware(SecurityHeaders),
+            Middleware(ClientAddress, mark=os.environ.get(CLIENT_MARK_VARIABLE, "")),
+        ],
     )
 
 
@@ -133,6 +137,7 @@ def main() -> None:
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=False,  # anybody can write x-forwarded-for; see ClientAddress
         timeout_graceful_shutdown=1,
     )
     server = Server(config)

@@ -13,10 +13,10 @@ from manage.console import (
     print_json,
     read_settings,
 )
-from manage.management import Management
 from manage.terminal import format_time, print_table, show
 from store.control import ControlDatabase
 from store.errors import NotFoundError
+from store.management import Management
 from store.people import Member
 from store.settings import Settings
 from store.sign_in import SignIn

@@ -17,7 +17,7 @@ from store import clock
 from store.errors import ForbiddenError, NotFoundError
 from store.names import check_name
 from store.pagination import START, Position
-from store.people import Role
+from store.people import Caller
 
 RAW_KEY = re.compile(r"sk_[A-Za-z0-9_-]{43}", re.ASCII)
 
@@ -39,13 +39,10 @@ class ApiKey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeyHolder:
+class KeyHolder(Caller):
     """Whose key it is, and what that person is in the organisation."""
 
     key_id: str
-    user_id: str
-    organization_id: str
-    role: Role
     last_used_at: str | None
 
 

@@ -18,6 +18,11 @@ type Action = Literal[
     "endpoint.delete",
     "key.create",
     "key.delete",
+    "member.invite",
+    "member.join",
+    "member.remove",
+    "invitation.delete",
+    "invitation.decline",
     "user.create",
     "user.delete",
 ]

@@ -12,7 +12,7 @@ from typing import Literal
 
 from store import clock
 from store.errors import ConflictError, InvalidInputError, NotFoundError
-from store.names import check_name
+from store.names import MAX_LENGTH, check_name
 
 type Role = Literal["owner", "member"]
 
@@ -23,6 +23,15 @@ _MEMBER = (
     " from users u join memberships m on m.user_id = u.id"
     " join organizations o on o.id = m.organization_id"
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who is asking, and for which organisation."""
+
+    user_id: str
+    organization_id: str
+    role: Role
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,9 +79,41 @@ def find_member(db: sqlite3.Connection, user_id: str) -> Member | None:
     return None if row is None else _member(row)
 
 
+def list_members_of(db: sqlite3.Connection, organization_id: str) -> Sequence[Member]:
+    """In the order they joined."""
+    rows = db.execute(f"{_MEMBER} where o.id = ? order by m.created_at, u.id", (organization_id,))
+    return [_member(row) for row in rows]
+
+
+def get_member_of(db: sqlite3.Connection, organization_id: str, user_id: str) -> Member:
+    """Raises NotFoundError."""
+    row = db.execute(
+        f"{_MEMBER} where o.id = ? and u.id = ?", (organization_id, user_id)
+    ).fetchone()
+    if row is None:
+        raise NotFoundError(f"there is no member {user_id!r}")
+    return _member(row)
+
+
+def list_organizations_of(db: sqlite3.Connection, user_id: str) -> Sequence[Organization]:
+    """Those that somebody is a member of, in the order of joining."""
+    rows = db.execute(
+        "select o.id, o.name, o.created_at from memberships m"
+        " join organizations o on o.id = m.organization_id"
+        " where m.user_id = ? order by m.created_at, o.id",
+        (user_id,),
+    )
+    return [Organization(id=row[0], name=row[1], created_at=row[2]) for row in rows]
+
+
 def list_members(db: sqlite3.Connection) -> Sequence[Member]:
     """Everybody, newest first; once for each organisation they are in."""
     return [_member(row) for row in db.execute(f"{_MEMBER} order by u.created_at desc, u.id desc")]
+
+
+def name_organization(email: str) -> str:
+    """What the organisation of somebody who signs up is called: an address may be longer than a name."""
+    return email[:MAX_LENGTH]
 
 
 def create_organization(db: sqlite3.Connection, name: str) -> Organization:
@@ -128,6 +169,26 @@ def delete_user(db: sqlite3.Connection, user_id: str) -> None:
     for table in ("api_keys", "sessions", "sign_in_links", "memberships"):
         db.execute(f"delete from {table} where user_id = ?", (user_id,))  # noqa: S608 - one of four
     db.execute("delete from users where id = ?", (user_id,))
+
+
+def remove_member(db: sqlite3.Connection, organization_id: str, user_id: str) -> None:
+    """With the keys they have there. Their sessions end, also those in other organisations: whoever
+    is removed starts anew. The user stays."""
+    for table in ("api_keys", "memberships"):
+        db.execute(
+            f"delete from {table} where organization_id = ? and user_id = ?",  # noqa: S608 - one of two
+            (organization_id, user_id),
+        )
+    db.execute("delete from sessions where user_id = ?", (user_id,))
+
+
+def count_owners(db: sqlite3.Connection, organization_id: str) -> int:
+    return int(
+        db.execute(
+            "select count(*) from memberships where organization_id = ? and role = 'owner'",
+            (organization_id,),
+        ).fetchone()[0]
+    )
 
 
 def find_orphaned(db: sqlite3.Connection, user_id: str) -> Organization | None:

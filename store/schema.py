@@ -289,3 +289,38 @@ def m003_keys_and_audit_log(db: Database) -> None:
         "create index audit_log_newest on audit_log(organization_id, id)",
     ):
         db.execute(statement)
+
+
+@control()
+def m004_sign_in_by_address_and_invitations(db: Database) -> None:
+    """Links to an address that may have no user yet, and invitations.
+
+    A link is for a user or for whoever has the address when it is used. It may carry an invitation,
+    and where to go. There is no need to keep the links of before: they are good for 15 minutes.
+
+    A session is in one organisation; null is the one joined first. An invitation is gone once it is
+    accepted or declined. Who invited is an address and not a user: it outlives the user.
+    """
+    for statement in (
+        "drop table sign_in_links",
+        """create table sign_in_links (
+            token_sha256 blob primary key,
+            user_id text references users(id),
+            email text,
+            invitation_id text,
+            next_path text not null,
+            expires_at text not null,
+            used_at text,
+            check ((user_id is null) <> (email is null)))""",
+        "alter table sessions add column organization_id text references organizations(id)",
+        """create table invitations (
+            id text primary key,
+            organization_id text not null references organizations(id),
+            email text not null,
+            invited_by text,
+            created_at text not null,
+            expires_at text not null,
+            unique (organization_id, email))""",
+        "create index invitations_email on invitations(email)",
+    ):
+        db.execute(statement)

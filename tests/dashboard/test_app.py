@@ -1,10 +1,7 @@
-from datetime import timedelta
-
 import pytest
 from starlette.testclient import TestClient
 
 from manage.server import make_app
-from store import clock
 from store.control import ControlDatabase
 from store.settings import Settings
 from store.sign_in import SignIn
@@ -162,51 +159,3 @@ def test_under_https_the_cookie_is_bound_to_host_and_tls(tmp_path):
     cookie = answer.headers["set-cookie"]
     assert cookie.startswith("__Host-taximeter=")
     assert "Secure" in cookie
-
-
-class Now:
-    def __init__(self):
-        self.at = clock.now()
-
-    def __call__(self):
-        return self.at
-
-
-def test_links_and_sessions_expire(control):
-    now = Now()
-    sign_in = SignIn(control, now)
-    user_id = control.find_user(None)
-    assert user_id is not None
-    late = sign_in.make_link(user_id)
-    now.at += timedelta(minutes=15, seconds=1)
-    assert not sign_in.is_link_good(late)
-    assert sign_in.use_link(late) is None
-    session = sign_in.use_link(sign_in.make_link(user_id))
-    assert session is not None
-    for _ in range(4):
-        assert sign_in.find_visitor(session) is not None
-        now.at += timedelta(days=6)
-    now.at += timedelta(days=2)
-    assert sign_in.find_visitor(session) is None, "idle for more than a week"
-
-
-def test_a_session_ends_after_a_month_however_busy(control):
-    now = Now()
-    sign_in = SignIn(control, now)
-    user_id = control.find_user(None)
-    assert user_id is not None
-    session = sign_in.use_link(sign_in.make_link(user_id))
-    assert session is not None
-    for _ in range(30):
-        assert sign_in.find_visitor(session) is not None
-        now.at += timedelta(days=1)
-    now.at += timedelta(minutes=1)
-    assert sign_in.find_visitor(session) is None
-
-
-def test_no_token_is_stored(control, settings, token):
-    session = SignIn(control).use_link(token)
-    assert session is not None
-    stored = b"".join(path.read_bytes() for path in settings.data_dir.glob("control.db*"))
-    assert token.encode() not in stored
-    assert session.encode() not in stored

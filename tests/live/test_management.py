@@ -25,12 +25,12 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from schemathesis import Case
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
-from manage.auth import FAILURES_PER_MINUTE
-from manage.management import Management
+from manage.api import BAD_KEYS_PER_MINUTE
 from manage.openapi import MAX_BODY_BYTES, make_document
 from manage.operations import OPERATIONS
 from store import audit
 from store.control import ControlDatabase
+from store.management import Management
 from tests.live.service import REQUEST_HEADERS, Service
 from tests.manage.organizations import make_people
 from tests.rawclient import request
@@ -274,8 +274,8 @@ def test_bad_keys_are_limited_by_the_real_address_of_the_client(world: World) ->
         )
 
     forged = {"x-taximeter-client": "mark 203.0.113.9"}
-    statuses = Counter(ask("203.0.113.7").status_code for _ in range(FAILURES_PER_MINUTE))
-    assert statuses == {401: FAILURES_PER_MINUTE}
+    statuses = Counter(ask("203.0.113.7").status_code for _ in range(BAD_KEYS_PER_MINUTE))
+    assert statuses == {401: BAD_KEYS_PER_MINUTE}
     limited = ask("203.0.113.7", **forged)
     assert code_of(limited) == (429, "rate_limited")
     assert 0 < int(limited.headers["retry-after"]) <= 60

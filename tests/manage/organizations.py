@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from manage.management import Caller, Management
+from store.management import Management
+from store.people import Caller
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,12 +9,11 @@ from hypothesis import HealthCheck, given, settings as hypothesis_settings, stra
 from starlette.testclient import TestClient
 
 from manage import openapi
-from manage.api import CODES
-from manage.auth import FAILURES_PER_MINUTE
-from manage.management import Management
+from manage.api import BAD_KEYS_PER_MINUTE, CODES
 from manage.operations import OPERATIONS
 from manage.server import make_app
 from store.control import ControlDatabase
+from store.management import Management
 from store.settings import CLIENT_MARK_VARIABLE, Settings
 from tests.manage.organizations import make_people
 
@@ -285,7 +284,7 @@ def test_too_many_bad_keys_of_one_address_are_told_to_wait(client, keys):
         headers = {"authorization": f"Bearer {key}", "x-taximeter-client": f"{mark} {address}"}
         return client.get("/api/api-keys", headers=headers)
 
-    for _ in range(FAILURES_PER_MINUTE):
+    for _ in range(BAD_KEYS_PER_MINUTE):
         error_of(ask("sk_no", "10.0.0.7"), 401, "unauthorized")
     refused = ask("sk_no", "10.0.0.7")
     error_of(refused, 429, "rate_limited")
@@ -300,9 +299,9 @@ def test_whoever_forges_the_client_header_is_counted_by_their_own_address(client
             "/api/api-keys",
             headers={"authorization": "Bearer sk_no", "x-taximeter-client": f"forged 10.0.0.{n}"},
         ).status_code
-        for n in range(FAILURES_PER_MINUTE + 1)
+        for n in range(BAD_KEYS_PER_MINUTE + 1)
     ]
-    assert answers == [401] * FAILURES_PER_MINUTE + [429]
+    assert answers == [401] * BAD_KEYS_PER_MINUTE + [429]
 
 
 def test_a_taken_slug_is_a_conflict(ask):

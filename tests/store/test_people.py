@@ -95,8 +95,8 @@ def test_who_is_deleted_leaves_no_way_in(control):
         people.delete_user(db, ann)
         assert people.find_user(db, "ann@example.org") is None
         assert api_keys.find_holder(db, raw) is None
-    assert sign_in.find_visitor(session) is None
-    assert not sign_in.is_link_good(link)
+    assert sign_in.find_visitor(session.token) is None
+    assert sign_in.find_link(link) is None
 
 
 def test_an_organisation_would_be_orphaned_only_while_others_are_in_it(db):

@@ -1,4 +1,4 @@
-"""What people may do with endpoints, keys and users, whoever asks: the API, the command line.
+"""What people may do with endpoints, keys and users, whoever asks: the API, the pages, the command line.
 
 No HTTP here and no sockets. Every method takes who is asking and stays within that one's
 organisation; what changes something is written to the audit log in the same transaction. Refusals
@@ -8,31 +8,22 @@ are the errors of ``store.errors``.
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import date, datetime
 from functools import partial
 from pathlib import Path
 
-from store import api_keys, audit, clock, endpoints, key_holders, people
+from store import api_keys, audit, clock, endpoints, invitations, key_holders, people
 from store.api_keys import ApiKey
 from store.audit import Action, Details
 from store.control import ControlDatabase
 from store.endpoints import ProxyEndpoint, StreamingChange
-from store.errors import ConflictError, InvalidInputError, NotFoundError
+from store.errors import ConflictError, ForbiddenError, InvalidInputError, NotFoundError
+from store.invitations import Invitation
 from store.pagination import DEFAULT_LIMIT, Page, read_page
-from store.people import Member, Role
+from store.people import Caller, Member, Organization
 from store.settings import Streaming
 from store.traces import trace_path
 from store.usage_report import Grouping, UsageReport, read_usage
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Caller:
-    """Who is asking, and for which organisation."""
-
-    user_id: str
-    organization_id: str
-    role: Role
 
 
 class Management:
@@ -60,12 +51,7 @@ class Management:
 
     def authenticate(self, raw_key: str) -> Caller | None:
         """Whom this service API key stands for; None for one that is not good."""
-        holder = key_holders.identify(self._control, raw_key, self._now())
-        if holder is None:
-            return None
-        return Caller(
-            user_id=holder.user_id, organization_id=holder.organization_id, role=holder.role
-        )
+        return key_holders.identify(self._control, raw_key, self._now())
 
     # -- proxy endpoints --------------------------------------------------------------------------
 
@@ -158,6 +144,77 @@ class Management:
             note("key.delete", key.id, {"name": key.name, "key_prefix": key.key_prefix})
             return key
 
+    # -- members ----------------------------------------------------------------------------------
+
+    def list_members(self, caller: Caller) -> Sequence[Member]:
+        """Everybody in the caller's organisation, in the order they joined."""
+        with self._control.reading() as db:
+            return people.list_members_of(db, caller.organization_id)
+
+    def list_organizations(self, caller: Caller) -> Sequence[Organization]:
+        """Every organisation that the caller is a member of."""
+        with self._control.reading() as db:
+            return people.list_organizations_of(db, caller.user_id)
+
+    def remove_member(self, caller: Caller, user_id: str) -> Member:
+        """Their keys and sessions end when this returns. Owners remove anybody, others themselves.
+
+        Raises ForbiddenError, NotFoundError, and ConflictError for the only owner."""
+        if user_id != caller.user_id:
+            _require_owner(caller, "remove somebody else")
+        with self._audited(caller) as (db, note):
+            member = people.get_member_of(db, caller.organization_id, user_id)
+            if member.role == "owner" and people.count_owners(db, caller.organization_id) == 1:
+                raise ConflictError("an organisation needs an owner, and this is the only one")
+            people.remove_member(db, caller.organization_id, user_id)
+            note("member.remove", user_id, {"email": member.email, "role": member.role})
+            return member
+
+    def list_invitations(self, caller: Caller) -> Sequence[Invitation]:
+        """Those into the caller's organisation that nobody has answered, oldest first."""
+        with self._control.reading() as db:
+            return invitations.list_of(db, caller.organization_id, self._now())
+
+    def list_invitations_for(self, email: str | None) -> Sequence[Invitation]:
+        """Those that wait for somebody, oldest first; none for the local user."""
+        if email is None:
+            return ()
+        with self._control.reading() as db:
+            return invitations.list_for(db, email, self._now())
+
+    def invite(self, caller: Caller, email: str) -> Invitation:
+        """For a week; who was invited already is invited anew.
+
+        Raises ForbiddenError for who is no owner, InvalidInputError, ConflictError."""
+        _require_owner(caller, "invite somebody")
+        with self._audited(caller) as (db, note):
+            invited_by = people.get_member_of(db, caller.organization_id, caller.user_id).email
+            invitation = invitations.create(
+                db, caller.organization_id, email, invited_by, self._now()
+            )
+            note("member.invite", invitation.id, {"email": invitation.email})
+            return invitation
+
+    def take_back_invitation(self, caller: Caller, invitation_id: str) -> Invitation:
+        """Raises ForbiddenError for who is no owner, NotFoundError."""
+        _require_owner(caller, "take back an invitation")
+        with self._audited(caller) as (db, note):
+            invitation = invitations.delete(db, caller.organization_id, invitation_id)
+            note("invitation.delete", invitation.id, {"email": invitation.email})
+            return invitation
+
+    def decline_invitation(self, email: str, invitation_id: str) -> None:
+        """For whoever has the address it was sent to. Raises NotFoundError."""
+        with self._control.transaction() as db:
+            invitation = invitations.find(db, invitation_id, email, self._now())
+            if invitation is None:
+                raise NotFoundError("this invitation has been taken back or is too old")
+            invitations.delete(db, invitation.organization_id, invitation_id)
+            details = {"email": invitation.email}
+            audit.write(
+                db, invitation.organization_id, None, "invitation.decline", invitation_id, details
+            )
+
     # -- usage ------------------------------------------------------------------------------------
 
     def usage(
@@ -191,7 +248,8 @@ class Management:
         with self._control.transaction() as db:
             user_id = people.create_user(db, email)
             if join is None:
-                name = people.parse_email(email) if organization_name is None else organization_name
+                own_name = people.name_organization(people.parse_email(email))
+                name = own_name if organization_name is None else organization_name
                 organization = people.create_organization(db, name)
             else:
                 organization = people.get_organization(db, join)
@@ -243,6 +301,11 @@ def _get_member_in(db: sqlite3.Connection, user_id: str) -> Member:
     if member is None:
         raise NotFoundError("this user is a member of no organisation")
     return member
+
+
+def _require_owner(caller: Caller, what: str) -> None:
+    if caller.role != "owner":
+        raise ForbiddenError(f"only an owner of the organisation may {what}")
 
 
 def _caller(member: Member) -> Caller:

@@ -1,0 +1,39 @@
+"""Addresses of this service: the one that was asked for, and where to go after signing in."""
+
+import re
+from urllib.parse import quote, urlsplit
+
+from starlette.types import Scope
+
+HOME = "/"
+MAX_LENGTH = 8_000
+# Browsers take a backslash for a slash and leave out tabs and line ends, so neither may be in it.
+_LOCAL = re.compile(r"/(?![/\\])[^\\\x00-\x20\x7f-\x9f]*")
+
+
+def local_path(text: str) -> str:
+    """The address if it is one of this service, otherwise that of the home page."""
+    if len(text) > MAX_LENGTH or not _LOCAL.fullmatch(text):
+        return HOME
+    parts = urlsplit(text)
+    if parts.scheme or parts.netloc or parts.path.startswith(("/sign-in", "/sign-out")):
+        return HOME
+    return text
+
+
+def sign_in_address(next_path: str) -> str:
+    """Where to sign in and come back from."""
+    here = local_path(next_path)
+    return "/sign-in" if here == HOME else f"/sign-in?next={quote(here, safe='/')}"
+
+
+def raw_path(scope: Scope) -> str:
+    """As it came, without the query: Datasette too decides by this one."""
+    raw: bytes = scope.get("raw_path") or quote(scope["path"]).encode()
+    return raw.partition(b"?")[0].decode("latin-1")
+
+
+def requested(scope: Scope) -> str:
+    """Path and query as they came."""
+    query = scope["query_string"].decode("latin-1")
+    return f"{raw_path(scope)}?{query}" if query else raw_path(scope)

@@ -1,0 +1,37 @@
+"""Reading what a form of ours sends.
+
+Every unsafe method goes through here, and so through the question whether it comes from a page of
+ours at all.
+"""
+
+from collections.abc import Mapping
+from urllib.parse import parse_qsl
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from dashboard import origin
+
+MAX_BYTES = 16_384
+MAX_FIELDS = 20
+
+
+async def read_form(request: Request, base_url: str) -> Mapping[str, str]:
+    """The fields; of one that comes twice the first. Raises HTTPException."""
+    if not origin.is_ours(request.headers, base_url):
+        raise HTTPException(403, origin.REFUSAL)
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type not in ("", "application/x-www-form-urlencoded"):
+        raise HTTPException(415, "Forms come as application/x-www-form-urlencoded.")
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MAX_BYTES:
+            raise HTTPException(413, f"A form has at most {MAX_BYTES} bytes.")
+    try:
+        fields = parse_qsl(
+            body.decode(), keep_blank_values=True, max_num_fields=MAX_FIELDS, errors="strict"
+        )
+    except ValueError as error:
+        raise HTTPException(400, "This form cannot be read.") from error
+    return dict(reversed(fields))

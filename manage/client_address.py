@@ -1,0 +1,41 @@
+"""Whom a request comes from: what the front door says, and nobody else.
+
+Every connection to the web process comes from the proxy, which tells the client's address in a header
+with a mark that only the two of them know. It is taken out here, so that nothing further in can
+mistake it for something else, and ``scope["client"]`` is the client.
+"""
+
+from collections.abc import Sequence
+from hmac import compare_digest
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+CLIENT_HEADER = b"x-taximeter-client"
+
+
+class ClientAddress:
+    """``mark`` is what the front door proves itself with; without one nobody is believed."""
+
+    def __init__(self, app: ASGIApp, mark: str) -> None:
+        self._app = app
+        self._mark = mark.encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            headers = scope["headers"]
+            said = [value for name, value in headers if name == CLIENT_HEADER]
+            client = find_client(said, self._mark)
+            scope = {
+                **scope,
+                "headers": [header for header in headers if header[0] != CLIENT_HEADER],
+                "client": scope.get("client") if client is None else (client, 0),
+            }
+        await self._app(scope, receive, send)
+
+
+def find_client(values: Sequence[bytes], mark: bytes) -> str | None:
+    """The address in ``<mark> <address>``; None where the front door has not said it."""
+    if len(values) != 1 or not mark:
+        return None
+    said_mark, _, address = values[0].partition(b" ")
+    return address.decode("latin-1") if compare_digest(said_mark, mark) else None
