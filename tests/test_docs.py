@@ -70,6 +70,7 @@ def test_settings_named_in_the_documentation_exist():
         "TAXIMETER_API_KEY",
         "TAXIMETER_COMPLETE",  # Click's, with a line before it
         "TAXIMETER_RECORDED",
+        "TAXIMETER_SCREENSHOTS",
     }
     for page in PAGES:
         assert set(re.findall(r"TAXIMETER_\w*\w", page.read_text())) <= known

@@ -1,0 +1,149 @@
+"""One headless Chromium for the whole suite, driven over chromedriver.
+
+It never leaves this machine: every name but loopback's is unknown to it. Home and profile are a
+folder of its own, the kernel chooses the port, and every process it has started is gone at the end.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import psutil
+from selenium import webdriver
+from selenium.common.exceptions import WebDriverException
+from selenium.webdriver.remote.webdriver import WebDriver
+from selenium.webdriver.remote.websocket_connection import WebSocketConnection
+from urllib3.exceptions import HTTPError
+
+from tests.live.service import Output, is_over
+from tests.upstream import wait_until
+
+START_S = 40.0
+_PORT = re.compile(r"started successfully on port (\d+)")
+_BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+_FLAGS = (
+    "--headless=new",
+    "--no-sandbox",  # it cannot be had as root, and the pages are ours
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-dev-shm-usage",  # containers have a small one
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-default-apps",
+    "--disable-extensions",
+    "--disable-sync",
+    "--force-color-profile=srgb",
+    "--hide-scrollbars",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
+    "--lang=en-GB",
+    "--no-first-run",
+    "--no-proxy-server",
+    "--window-size=1280,900",
+)
+
+
+def why_missing() -> str | None:
+    """Why there can be no browser here, None when there can."""
+    if shutil.which("chromedriver") is None:
+        return "there is no chromedriver; `apt-get install chromium chromium-driver` brings one"
+    if _find_browser() is None:
+        return "there is no Chromium; `apt-get install chromium chromium-driver` brings one"
+    return None
+
+
+@contextmanager
+def run_chromium() -> Iterator[WebDriver]:
+    """Ended whatever happens, with all its processes."""
+    with tempfile.TemporaryDirectory(prefix="chromium-", ignore_cleanup_errors=True) as folder:
+        environment = {
+            "PATH": os.environ.get("PATH", os.defpath),
+            "HOME": folder,
+            "TMPDIR": folder,
+            "LANG": "C.UTF-8",
+            "TZ": "UTC",
+        }
+        process = subprocess.Popen(  # noqa: S603 - what the path says is chromedriver
+            [shutil.which("chromedriver") or "chromedriver", "--port=0"],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+        assert process.stdout
+        output = Output(process.stdout)
+        try:
+            with _no_proxy(), _open_session(process, output, Path(folder)) as driver:
+                yield driver
+        finally:
+            _end(process)
+            output.close()
+
+
+@contextmanager
+def _open_session(
+    process: "subprocess.Popen[str]", output: Output, folder: Path
+) -> Iterator[WebDriver]:
+    wait_until(
+        lambda: process.poll() is not None or _PORT.search(output.text),
+        "chromedriver's port",
+        patience_s=START_S,
+    )
+    found = _PORT.search(output.text)
+    assert found, f"chromedriver ended with {process.poll()}\n{output.text}"
+    options = webdriver.ChromeOptions()
+    options.binary_location = _find_browser() or ""
+    for flag in (*_FLAGS, f"--user-data-dir={folder / 'profile'}"):
+        options.add_argument(flag)
+    options.enable_bidi = True  # for windows that share no cookies
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    # It looks for an answer every 0.1 s, and several are waited for in every test.
+    WebSocketConnection._response_wait_interval = 0.005
+    driver = webdriver.Remote(f"http://127.0.0.1:{found[1]}", options=options)
+    try:
+        driver.set_page_load_timeout(START_S)
+        driver.set_script_timeout(START_S)
+        yield driver
+    finally:
+        with suppress(WebDriverException, HTTPError, OSError):  # it may have died; `_end` follows
+            driver.quit()
+
+
+@contextmanager
+def _no_proxy() -> Iterator[None]:
+    """Selenium asks the environment for a proxy, also to reach this machine."""
+    names = ("no_proxy", "NO_PROXY")
+    before = {name: os.environ.get(name) for name in names}
+    os.environ.update(dict.fromkeys(names, "127.0.0.1,localhost"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _end(process: "subprocess.Popen[str]") -> None:
+    """Kill chromedriver and what it has started, and see them gone."""
+    family: list[psutil.Process] = []
+    with suppress(psutil.NoSuchProcess):
+        family = psutil.Process(process.pid).children(recursive=True)
+    process.kill()
+    process.wait()
+    for child in family:
+        with suppress(psutil.NoSuchProcess):
+            child.kill()
+    wait_until(lambda: all(map(is_over, family)), "the end of the browser's processes")
+
+
+def _find_browser() -> str | None:
+    return next(filter(None, map(shutil.which, _BROWSERS)), None)

@@ -1,0 +1,63 @@
+"""The pages in a real Chromium, over the real service. Without a Chromium these tests skip."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from selenium.webdriver.remote.webdriver import WebDriver
+
+from tests.browser import chromium
+from tests.browser.site import Site
+from tests.browser.visitor import Visitor, new_visitor
+from tests.live.service import Service
+from tests.upstream import Upstream
+
+type VisitorFactory = Callable[[], Visitor]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.live)
+
+
+@pytest.fixture(scope="session")
+def driver() -> Iterator[WebDriver]:
+    """The one browser of the suite."""
+    if reason := chromium.why_missing():
+        pytest.skip(reason)
+    with chromium.run_chromium() as driver:
+        yield driver
+
+
+@pytest.fixture(scope="package")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A service for all tests that do not mind what others have done with it."""
+    with (
+        Upstream() as upstream,
+        Service(tmp_path_factory.mktemp("site"), upstream.url) as service,
+    ):
+        yield Site(service, upstream)
+        assert upstream.faults == []
+
+
+@pytest.fixture
+def new_browser(driver: WebDriver, site: Site) -> Iterator[VisitorFactory]:
+    """Further visitors, each with cookies of their own."""
+    with ExitStack() as stack:
+        yield lambda: stack.enter_context(new_visitor(driver, site.url))
+
+
+@pytest.fixture
+def browser(new_browser: VisitorFactory) -> Visitor:
+    """A visitor nobody knows."""
+    return new_browser()
+
+
+@pytest.fixture
+def signed_in(browser: Visitor, site: Site) -> Visitor:
+    """A visitor who is the local user, with no page open yet or the home page."""
+    site.sign_in(browser)
+    return browser

@@ -1,0 +1,107 @@
+// What the tests ask of a page, the way a person with a screen reader would: by role and name.
+const squeeze = (text) => (text ?? "").replace(/\s+/g, " ").trim();
+
+const isShown = (element) =>
+  element.checkVisibility({ visibilityProperty: true, contentVisibilityAuto: true }) &&
+  element.getClientRects().length > 0;
+
+const isHidden = (element) => element.closest("[aria-hidden=true]") !== null;
+
+const textOf = (element) => {
+  if (element.matches?.("[aria-hidden=true]")) return "";
+  if (element.nodeType === Node.TEXT_NODE) return element.data;
+  if (element.matches?.("img, area")) return element.alt;
+  if (element.matches?.("svg")) return element.querySelector("title")?.textContent ?? "";
+  if (element.nodeType !== Node.ELEMENT_NODE) return "";
+  return element.ariaLabel ?? [...element.childNodes].map(textOf).join(" ");
+};
+
+const textById = (ids) =>
+  ids.split(/\s+/).map((id) => document.getElementById(id)?.textContent ?? "").join(" ");
+
+const labelOf = (field) => {
+  const by = field.getAttribute("aria-labelledby");
+  if (by) return squeeze(textById(by));
+  if (field.ariaLabel) return squeeze(field.ariaLabel);
+  return squeeze([...(field.labels ?? [])].map(ownText).join(" ")) || squeeze(field.title);
+};
+
+// The words of a label, without those of a field within it.
+const ownText = (label) => {
+  const copy = label.cloneNode(true);
+  copy.querySelectorAll("input, select, textarea, button").forEach((field) => field.remove());
+  return copy.textContent;
+};
+
+const nameOf = (element) => {
+  const by = element.getAttribute("aria-labelledby");
+  if (by) return squeeze(textById(by));
+  if (element.matches("input")) return squeeze(element.ariaLabel ?? element.value);
+  return squeeze(textOf(element)) || squeeze(element.title);
+};
+
+const PRESSABLE = {
+  link: "a[href], [role=link]",
+  button: "button, input[type=submit], input[type=button], [role=button]",
+  menu: "summary",
+};
+PRESSABLE.any = Object.values(PRESSABLE).join();
+const FIELD = "input:not([type=hidden], [type=submit], [type=button]), select, textarea";
+
+const find = (selector, name, nameFor) =>
+  [...document.querySelectorAll(selector)].filter((e) => isShown(e) && nameFor(e) === name);
+const findPressable = (role, name) => find(PRESSABLE[role], name, nameOf);
+const findField = (label) => find(FIELD, label, labelOf);
+const listNames = (role) =>
+  [...document.querySelectorAll(PRESSABLE[role])].filter(isShown).map(nameOf);
+const listLabels = () => [...document.querySelectorAll(FIELD)].filter(isShown).map(labelOf);
+
+const describe = (element) => squeeze(element.outerHTML).slice(0, 120);
+
+const CHECKS = {
+  "the page has no language": () => (document.documentElement.lang ? [] : [document.documentElement]),
+  "the page has no title": () => (squeeze(document.title) ? [] : [document.documentElement]),
+  "not one main landmark": () =>
+    document.querySelectorAll("main, [role=main]").length === 1 ? [] : [document.body],
+  "not one first heading": () => (document.querySelectorAll("h1").length === 1 ? [] : [document.body]),
+  "a heading skips a level": () => {
+    const headings = [...document.querySelectorAll("h1, h2, h3, h4, h5, h6")].filter(isShown);
+    const level = (heading) => Number(heading.localName[1]);
+    return headings.filter((h, i) => i > 0 && level(h) > level(headings[i - 1]) + 1);
+  },
+  "a heading says nothing": () =>
+    [...document.querySelectorAll("h1, h2, h3, h4, h5, h6")].filter((h) => !squeeze(textOf(h))),
+  "a field has no label": () =>
+    [...document.querySelectorAll(FIELD)].filter((f) => isShown(f) && !labelOf(f)),
+  "a button or link has no name": () =>
+    [...document.querySelectorAll(PRESSABLE.any)].filter((e) => isShown(e) && !isHidden(e) && !nameOf(e)),
+  "a picture has no alternative": () => [
+    ...[...document.querySelectorAll("img")].filter((i) => i.getAttribute("alt") === null),
+    ...[...document.querySelectorAll("svg")].filter(
+      (s) => isShown(s) && !isHidden(s) && !s.ariaLabel && !s.querySelector("title") && !s.hasAttribute("aria-labelledby"),
+    ),
+  ],
+  "an id is there twice": () => {
+    const seen = new Set();
+    return [...document.querySelectorAll("[id]")].filter((e) => seen.has(e.id) || !seen.add(e.id));
+  },
+  "a table has no column headings": () =>
+    [...document.querySelectorAll("table")].filter((t) => isShown(t) && !t.querySelector("th")),
+  "a reference leads nowhere": () =>
+    [...document.querySelectorAll("[aria-labelledby], [aria-describedby], [aria-controls], label[for]")].filter((e) =>
+      ["aria-labelledby", "aria-describedby", "aria-controls", "for"]
+        .flatMap((name) => (e.getAttribute(name) ?? "").split(/\s+/).filter(Boolean))
+        .some((id) => !document.getElementById(id)),
+    ),
+  "the page scrolls sideways": () => {
+    const room = document.documentElement.clientWidth;
+    if (document.documentElement.scrollWidth <= room) return [];
+    const wide = [...document.body.querySelectorAll("*")].filter(
+      (e) => isShown(e) && e.getBoundingClientRect().right > room + 1,
+    );
+    return wide.length ? wide.slice(0, 3) : [document.body];
+  },
+};
+
+const findFaults = () =>
+  Object.entries(CHECKS).flatMap(([name, check]) => check().map((e) => `${name}: ${describe(e)}`));

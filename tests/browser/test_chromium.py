@@ -1,0 +1,40 @@
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.browser import chromium
+
+
+def processes_of(folder: str) -> list[str]:
+    """Every process that has to do with this folder, whoever its parent is now."""
+    found = []
+    for process in psutil.process_iter(["cmdline", "status"]):
+        command = " ".join(process.info["cmdline"] or [])
+        if folder in command and process.info["status"] != psutil.STATUS_ZOMBIE:
+            found.append(command)
+    return found
+
+
+@contextmanager
+def failing_test(profiles: list[str]) -> Iterator[None]:
+    with chromium.run_chromium() as driver:
+        profiles.append(driver.capabilities["chrome"]["userDataDir"])
+        assert processes_of(profiles[0])
+        yield
+
+
+@pytest.mark.skipif(chromium.why_missing() is not None, reason=str(chromium.why_missing()))
+def test_nothing_is_left_of_a_browser_whose_test_fails():
+    profiles: list[str] = []
+    with pytest.raises(ZeroDivisionError), failing_test(profiles):
+        raise ZeroDivisionError
+    assert processes_of(profiles[0]) == []
+    assert not Path(profiles[0]).parent.exists()
+
+
+def test_without_a_browser_it_is_said_what_to_install(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    assert "apt-get install chromium chromium-driver" in (chromium.why_missing() or "")
