@@ -53,6 +53,15 @@ def test_a_script_that_fails_is_an_error(desk):
     assert "no is not defined" in desk.errors()[0]
 
 
+def test_a_part_of_our_page_that_is_missing_is_an_error(desk, site):
+    desk.open("/sign-in")
+    desk.run(
+        """const sheet = document.createElement("link");
+        sheet.rel = "stylesheet"; sheet.href = "/static/none.css"; document.head.append(sheet);"""
+    )
+    desk.wait_for(lambda: any("/static/none.css" in error for error in desk.errors()))
+
+
 @pytest.mark.parametrize("dialog", ["alert", "confirm", "prompt"])
 def test_a_dialog_is_an_error(desk, dialog):
     desk.open(page(f"<button onclick='{dialog}(1)'>Ask</button>"))

@@ -56,16 +56,16 @@ class Entry:
     def is_violation(self) -> bool:
         return self.source == "security" and _POLICY.search(self.message) is not None
 
-    @property
-    def is_error(self) -> bool:
-        """A script that failed, or a part of the page that could not be loaded. That a page itself
+    def is_error(self, base_url: str) -> bool:
+        """A script that failed, or a part of our page that could not be loaded. That a page itself
         answers 404 or 410 is for the test to say."""
         if self.level != "SEVERE" or self.is_violation:
             return False
         if self.source != "network":
             return True
         address = self.message.partition(" ")[0]
-        return _PART_OF_A_PAGE.search(urlsplit(address).path) is not None
+        is_ours = address.startswith(f"{base_url}/")
+        return is_ours and _PART_OF_A_PAGE.search(urlsplit(address).path) is not None
 
 
 class Visitor:
@@ -264,7 +264,7 @@ class Visitor:
 
     def errors(self) -> list[str]:
         """What else the browser complained about since this was asked last."""
-        return self._take(lambda entry: entry.is_error)
+        return self._take(lambda entry: entry.is_error(self.base_url))
 
     def _take(self, is_wanted: Callable[[Entry], bool]) -> list[str]:
         self._collect()

@@ -1,0 +1,60 @@
+"""An OpenID provider on loopback in Google's place: real tokens, signed with a key of its own.
+
+Its page has a button for each of the people, and one that denies. Who is on it, and whether the
+provider has verified their address, is for the test to say.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import httpx
+import oidc_provider_mock
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """`verified` None: the provider says nothing about it."""
+
+    subject: str
+    email: str | None
+    verified: bool | None = True
+    name: str | None = None
+
+    @property
+    def claims(self) -> dict[str, object]:
+        found = {"email": self.email, "email_verified": self.verified, "name": self.name}
+        return {name: value for name, value in found.items() if value is not None}
+
+    @property
+    def button(self) -> str:
+        return f"Authorize as {self.subject}"
+
+
+DENY = "Deny access"
+
+
+@dataclass(frozen=True, slots=True)
+class OpenIdProvider:
+    url: str
+    """The issuer; its document is at `/.well-known/openid-configuration`."""
+
+    @property
+    def discovery_url(self) -> str:
+        return f"{self.url}/.well-known/openid-configuration"
+
+    def change(self, account: Account) -> None:
+        """What it says of this person from now on."""
+        with httpx.Client(trust_env=False) as client:
+            client.put(
+                f"{self.url}/users/{account.subject}", json=account.claims
+            ).raise_for_status()
+
+
+@contextmanager
+def run_openid_provider(*accounts: Account) -> Iterator[OpenIdProvider]:
+    users = [
+        oidc_provider_mock.User(sub=account.subject, claims=account.claims) for account in accounts
+    ]
+    with oidc_provider_mock.run_server_in_thread(user_claims=users, require_nonce=True) as server:
+        yield OpenIdProvider(f"http://localhost:{server.server_port}")
