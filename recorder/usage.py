@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from recorder.decode import parse_json_object
-from recorder.sse import BYTE_ORDER_MARK, looks_like_sse, parse_events
 from store.entry import UsageSource
+from store.sse import BYTE_ORDER_MARK, looks_like_sse, parse_events
 
 MAX_TEXT_CHARS = 200
 MAX_COUNT = 10**12  # a million of the largest prompts; sums over many rows still fit SQLite

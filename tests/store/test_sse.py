@@ -4,7 +4,7 @@ import time
 import pytest
 from hypothesis import given, strategies as st
 
-from recorder.sse import Event, looks_like_sse, parse_events
+from store.sse import Event, looks_like_sse, parse_events
 
 PLAIN = b'event: a\ndata: {"n":1}\n\nevent: b\ndata: {"n":2}\n\n'
 PARSED = [Event("a", b'{"n":1}'), Event("b", b'{"n":2}')]
