@@ -226,6 +226,23 @@ def read_bodies(connection: sqlite3.Connection, usage_id: int) -> StoredBodies:
     )
 
 
+def read_piece_ids(connection: sqlite3.Connection, segment_ids: str) -> list[int]:
+    """Of all pieces of a request, in order. Raises MissingPieceError."""
+    lists = _by_id(connection, "select id, piece_ids from segments", segment_ids)
+    return [
+        piece_id
+        for segment_id in orjson.loads(segment_ids)
+        for piece_id in orjson.loads(_get(lists, segment_id, "segment"))
+    ]
+
+
+def read_pieces(connection: sqlite3.Connection, piece_ids: Sequence[int]) -> bytes:
+    """Joined. Raises MissingPieceError."""
+    ids = orjson.dumps(piece_ids).decode()
+    data = _by_id(connection, "select id, cast(text as blob) from pieces", ids)
+    return b"".join(_get(data, piece_id, "piece") for piece_id in piece_ids)
+
+
 def _read_request(connection: sqlite3.Connection, usage_id: int) -> bytes | None:
     row = connection.execute(
         "select segment_ids, whole from request_bodies where usage_id = ?", (usage_id,)
@@ -235,16 +252,7 @@ def _read_request(connection: sqlite3.Connection, usage_id: int) -> bytes | None
     segment_ids, whole = row
     if segment_ids is None:
         return bytes(whole)
-    lists = _by_id(connection, "select id, piece_ids from segments", segment_ids)
-    piece_ids = [
-        piece_id
-        for segment_id in orjson.loads(segment_ids)
-        for piece_id in orjson.loads(_get(lists, segment_id, "segment"))
-    ]
-    data = _by_id(
-        connection, "select id, cast(text as blob) from pieces", orjson.dumps(piece_ids).decode()
-    )
-    return b"".join(_get(data, piece_id, "piece") for piece_id in piece_ids)
+    return read_pieces(connection, read_piece_ids(connection, segment_ids))
 
 
 def _read_response(connection: sqlite3.Connection, usage_id: int) -> bytes | None:

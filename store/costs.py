@@ -59,6 +59,11 @@ def write_items(connection: sqlite3.Connection, usage_id: int, items: Sequence[C
     )
 
 
+def read_items(connection: sqlite3.Connection, usage_id: int) -> tuple[CostItem, ...]:
+    """The lines of one bill, in order."""
+    return tuple(_read_items(connection, [usage_id]).get(usage_id, ()))
+
+
 def iter_costs(connection: sqlite3.Connection, *, only_unpriced: bool) -> Iterator[StoredCost]:
     """Oldest first, a page at a time: no transaction stays open between two of them, so costs may
     be written while this goes on."""

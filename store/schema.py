@@ -196,6 +196,13 @@ def m001_usage_bodies_and_rollups(db: Database) -> None:
         db.execute(statement)
 
 
+@traces()
+def m002_find_the_calls_of_a_session(db: Database) -> None:
+    """By session, and in it in order of insertion: an index ends with the id. Clients that name no
+    session pay nothing for it."""
+    db.execute("create index usage_session on usage (session_id) where session_id is not null")
+
+
 @control()
 def m001_organizations_and_endpoints(db: Database) -> None:
     """Organisations, people and proxy endpoints.

@@ -87,7 +87,7 @@ def test_hourly_sums_have_exactly_the_columns_that_are_written(connection):
     assert set(columns(connection, "usage_hourly")) == written
 
 
-def test_usage_has_the_four_indexes(connection):
+def test_usage_has_the_five_indexes(connection):
     indexes = {
         tuple(row[2] for row in connection.execute(f"pragma index_info({name})"))
         for _, name, _, origin, _ in connection.execute("pragma index_list(usage)")
@@ -98,6 +98,7 @@ def test_usage_has_the_four_indexes(connection):
         ("proxy_endpoint_id", "created_at"),
         ("model",),
         ("status_code", "created_at"),
+        ("session_id",),
     }
 
 
