@@ -19,9 +19,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from jinja2 import FileSystemLoader
 from starlette.types import ASGIApp
 
-from dashboard import guards
+from dashboard import formats, guards
 from dashboard.patched_datasette import (
     Database,
     Datasette,
@@ -156,6 +157,8 @@ class TraceBrowser(Datasette):
             settings=SETTINGS,
             template_dir=str(HERE / "datasette"),
         )
+        formats.add_filters(self.jinja_env)
+        self.jinja_env.loader.loaders.append(FileSystemLoader(HERE / "templates"))  # for _top.html
         self.databases: OrderedDict[str, Database] = (
             OrderedDict()
         )  # without _memory, and _internal with its writing thread

@@ -1,0 +1,121 @@
+"""Figures as people read them, for the templates: money, durations, tokens, how a call ended.
+
+What is not known is ``—`` everywhere, never 0. The exact value belongs beside it, in a title or on the
+call's own page.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from jinja2 import Environment
+
+UNKNOWN = "—"
+
+type Kind = Literal["ok", "cut", "bad"]
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A class of the style sheet, and words."""
+
+    kind: Kind
+    label: str
+
+
+_MARKS: dict[str, Mark] = {
+    "complete": Mark("ok", "complete"),
+    "client_disconnected": Mark("cut", "client left"),
+    "proxy_restarted": Mark("cut", "proxy restarted"),
+    "upstream_interrupted": Mark("bad", "cut off"),
+    "upstream_error": Mark("bad", "error"),
+    "upstream_unreachable": Mark("bad", "unreachable"),
+    "upstream_timeout": Mark("bad", "timed out"),
+}
+
+
+def format_cents(cents: float | None) -> str:
+    """Cents as dollars: four digits below a dollar, where a call's cost is; two from there on."""
+    if cents is None:
+        return UNKNOWN
+    dollars = float(cents) / 100
+    if dollars == 0:
+        return "$0"
+    if dollars < 0.0001:
+        return "<$0.0001"
+    return f"${dollars:.4f}" if dollars < 0.99995 else f"${dollars:,.2f}"
+
+
+def format_duration(milliseconds: float | None) -> str:
+    if milliseconds is None:
+        return UNKNOWN
+    if round(milliseconds) < 1000:
+        return f"{round(milliseconds)} ms"
+    seconds = milliseconds / 1000
+    if round(seconds, 1) < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours:,} h {minutes:02d} min"
+
+
+def format_tokens(count: int | None) -> str:
+    """All digits of small numbers, three of large ones."""
+    if count is None:
+        return UNKNOWN
+    if count < 10_000:
+        return f"{count:,}"
+    for unit, letter in ((1_000, "k"), (1_000_000, "M")):
+        short = count / unit
+        if round(short, 1) < 1_000:
+            return f"{short:.1f}{letter}" if round(short, 1) < 100 else f"{short:.0f}{letter}"
+    return f"{count / 1_000_000_000:,.1f}G"
+
+
+def format_count(count: int | None) -> str:
+    return UNKNOWN if count is None else f"{count:,}"
+
+
+def prompt_tokens(uncached: int | None, created: int | None, read: int | None) -> int | None:
+    """Everything the model read; None when nothing is known of it."""
+    known = [count for count in (uncached, created, read) if count is not None]
+    return sum(known) if known else None
+
+
+def cache_share(uncached: int | None, created: int | None, read: int | None) -> str:
+    """How much of the prompt came from the cache. 100% is all of it, and 0% none of it."""
+    total = prompt_tokens(uncached, created, read)
+    if not total:
+        return UNKNOWN
+    percent = 100 * (read or 0) / total
+    if 0 < percent < 1:
+        return "<1%"
+    return ">99%" if 99 < percent < 100 else f"{percent:.0f}%"
+
+
+def outcome_mark(outcome: str | None, status_code: int | None = None) -> Mark:
+    """How a call ended; the status where it tells more than the word does."""
+    mark = _MARKS.get(outcome or "", Mark("cut", outcome or "unknown"))
+    if status_code is None or status_code == 200:
+        return mark
+    return Mark(mark.kind, f"{mark.label} {status_code}")
+
+
+FILTERS = {
+    "cents": format_cents,
+    "duration": format_duration,
+    "tokens": format_tokens,
+    "count_of": format_count,
+}
+GLOBALS = {
+    "cache_share": cache_share,
+    "outcome_mark": outcome_mark,
+    "prompt_tokens": prompt_tokens,
+}
+
+
+def add_filters(environment: Environment) -> None:
+    """``{{ cost | cents }}``, ``{% set mark = outcome_mark(outcome, status) %}`` and so on."""
+    environment.filters.update(FILTERS)
+    environment.globals.update(GLOBALS)
