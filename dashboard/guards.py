@@ -87,6 +87,18 @@ def fetch(
 
 
 @contextmanager
+def known_names(connection: sqlite3.Connection) -> Iterator[None]:
+    """SQLite takes the quoted name of a column that is not there for a text: ``?modle=x`` would find
+    nothing and ``?modle__not=x`` everything, and nobody would be told. Datasette's own questions about
+    the schema rely on that, so it is off only for those that a visitor has a part in."""
+    connection.setconfig(sqlite3.SQLITE_DBCONFIG_DQS_DML, False)
+    try:
+        yield
+    finally:
+        connection.setconfig(sqlite3.SQLITE_DBCONFIG_DQS_DML, True)
+
+
+@contextmanager
 def time_limit(connection: sqlite3.Connection, limit_ms: float) -> Iterator[None]:
     """Interrupts what runs longer: sqlite3.OperationalError, ``interrupted``."""
     end = time.monotonic() + limit_ms / 1000

@@ -13,21 +13,26 @@ import asyncio
 import json
 import sqlite3
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
-from jinja2 import FileSystemLoader
+from jinja2 import ChoiceLoader, Environment, FileSystemLoader
 from starlette.types import ASGIApp
 
-from dashboard import formats, guards
+from dashboard import formats, guards, mistakes
+from dashboard.mistakes import Asked
 from dashboard.patched_datasette import (
+    BadRequest,
     Database,
     Datasette,
     DatasetteError,
     QueryInterrupted,
+    Request,
+    Response,
     Results,
 )
 from store.traces import trace_path
@@ -49,11 +54,25 @@ SETTINGS = {
     "trace_debug": False,
 }
 
+# Of the file or the machine, whatever the query was.
+_TROUBLE = {
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_NOTADB,
+}
+
 type FileId = tuple[int, int]
 
 
 class BusyError(Exception):
     """The organisation asks for more at once than its instance takes."""
+
+
+class UnreadableError(Exception):
+    """The file cannot be read, and the query is not to blame."""
 
 
 class TraceFile(Database):
@@ -98,13 +117,13 @@ class TraceFile(Database):
         def run(connection: sqlite3.Connection) -> Results:
             cursor = connection.cursor()
             try:
-                with guards.time_limit(connection, limit_ms):
+                with guards.known_names(connection), guards.time_limit(connection, limit_ms):
                     cursor.execute(sql, {} if params is None else params)
                     rows = guards.fetch(cursor, None if max_rows is None else max_rows + 1)
                     description = cursor.description
             except guards.TooLargeError as error:
                 raise DatasetteError(str(error), title="Too large", status=400) from error
-            except sqlite3.DatabaseError as error:
+            except sqlite3.Error as error:
                 raise _translate(error, sql, params) from error
             finally:
                 cursor.close()  # a read transaction left open would keep the WAL from shrinking
@@ -140,14 +159,32 @@ class TraceFile(Database):
         return connection
 
 
-def _translate(error: sqlite3.DatabaseError, sql: str, params: object) -> Exception:
-    """Datasette shows an OperationalError as a mistake in the query."""
-    if error.args == ("interrupted",):
+def _translate(error: sqlite3.Error, sql: str, params: object) -> Exception:
+    """Datasette shows an OperationalError as a mistake in the query. A file that cannot be read is
+    none."""
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+    if code == sqlite3.SQLITE_INTERRUPT:
         interrupted: Exception = QueryInterrupted(error, sql, params)
         return interrupted
+    if code in _TROUBLE:
+        return UnreadableError(*error.args)
     if isinstance(error, sqlite3.OperationalError):
         return error
     return sqlite3.OperationalError(*error.args)
+
+
+def _share_templates(own: Environment) -> Environment:
+    """One for all instances: compiling the templates takes most of the time of a first page, and a
+    megabyte each time. Nothing of an instance is in it; what a page shows comes with the page."""
+    if not _shared_templates:
+        formats.add_filters(own)
+        ours = FileSystemLoader(HERE / "templates")  # for _top.html
+        own.loader = ChoiceLoader([*filter(None, [own.loader]), ours])
+        _shared_templates.append(own)
+    return _shared_templates[0]
+
+
+_shared_templates: list[Environment] = []
 
 
 class TraceBrowser(Datasette):
@@ -157,15 +194,40 @@ class TraceBrowser(Datasette):
             settings=SETTINGS,
             template_dir=str(HERE / "datasette"),
         )
-        formats.add_filters(self.jinja_env)
-        self.jinja_env.loader.loaders.append(FileSystemLoader(HERE / "templates"))  # for _top.html
+        self.jinja_env: Environment = _share_templates(self.jinja_env)
         self.databases: OrderedDict[str, Database] = (
             OrderedDict()
         )  # without _memory, and _internal with its writing thread
         self.file = self.add_database(TraceFile(self, path), name="traces")
+        render, can_render = self.renderers["blob"]
+        self.renderers["blob"] = (_only_bodies(render), can_render)
 
     async def refresh_schemas(self) -> None:
         """It keeps the tables of ``_internal``, which we do not have."""
+
+    async def explain(self, request: Request, exception: Exception) -> Response:
+        """What is answered instead of what was asked for: a page for people, JSON for programs."""
+        mistake = mistakes.describe(exception, request)
+        asked: Asked = request.scope["taximeter"]
+        asked.is_explained = True
+        if asked.is_for_program:
+            return Response.json(mistake.as_json(), status=mistake.status)
+        context = {"mistake": mistake}
+        page = await self.render_template("error.html", context, request, "error")
+        return Response.html(page, status=mistake.status)
+
+
+def _only_bodies(render: Callable[..., Awaitable[Response]]) -> Callable[..., Awaitable[Response]]:
+    """Numbers are no download; Datasette notices only after it has begun to answer with one."""
+
+    @wraps(render)  # by whose signature Datasette decides what to hand over
+    async def render_bodies(**named: Any) -> Response:
+        response = await render(**named)
+        if not isinstance(response.body, bytes | str):
+            raise BadRequest("This column holds nothing that can be downloaded.")
+        return response
+
+    return render_bodies
 
 
 @dataclass(slots=True, kw_only=True)

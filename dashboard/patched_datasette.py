@@ -2,8 +2,10 @@
 
 import gc
 import sqlite3
+import sys
 import warnings
 from pathlib import Path
+from typing import Any, NoReturn
 
 with warnings.catch_warnings():
     # To find out what SQLite can, it opens connections and leaves them to the collector.
@@ -12,13 +14,26 @@ with warnings.catch_warnings():
     import datasette.facets
     import datasette.handle_exception
     import datasette.utils.sqlite
-    from datasette.app import Datasette
+    import datasette.views.base
+    from datasette.app import Datasette, DatasetteRouter
     from datasette.database import Database, QueryInterrupted, Results
-    from datasette.views.base import DatasetteError
+    from datasette.utils.asgi import BadRequest, Base400, Request, Response
+    from datasette.views.base import DatasetteError, DataView
 
     gc.collect()  # some hang in cycles
 
-__all__ = ["STATIC", "Database", "Datasette", "DatasetteError", "QueryInterrupted", "Results"]
+__all__ = [
+    "STATIC",
+    "BadRequest",
+    "Base400",
+    "Database",
+    "Datasette",
+    "DatasetteError",
+    "QueryInterrupted",
+    "Request",
+    "Response",
+    "Results",
+]
 
 STATIC = Path(datasette.app.__file__).parent / "static"
 
@@ -27,3 +42,52 @@ datasette.handle_exception.rich = None
 # It asks for each page. Every SQLite that Python 3.12 runs with has JSON.
 datasette.facets.detect_json1 = lambda: True
 datasette.utils.sqlite._cached_sqlite_version = sqlite3.sqlite_version_info
+
+
+class _Unfinished:
+    """Stands for ``sys`` where CSV is streamed. A mistake in the middle would be printed here with the
+    SQL of it, and written below the rows of an answer that then looks whole. It goes on instead."""
+
+    @property
+    def stderr(self) -> NoReturn:
+        error = sys.exception()
+        raise RuntimeError("asked for outside of an except block") if error is None else error
+
+
+datasette.views.base.sys = _Unfinished()
+
+
+class _Router(DatasetteRouter):  # type: ignore[misc]
+    """Lets the Datasette that was asked say what went wrong. A hook could do so too, but Datasette
+    still makes its own page then, and prints every exception."""
+
+    async def handle_exception(self, request: Request, send: Any, exception: Exception) -> None:
+        explain = getattr(self.ds, "explain", None)
+        if explain is None:
+            await super().handle_exception(request, send, exception)
+            return
+        response = await explain(request, exception)
+        await response.asgi_send(send)
+
+
+datasette.app.DatasetteRouter = _Router
+
+
+_as_csv = DataView.as_csv
+
+
+async def _as_csv_or_mistake(view: DataView, request: Request, database: str) -> Any:
+    """A query with a mistake in it is no CSV of nothing."""
+    ask = view.data
+
+    async def data(*arguments: Any, **options: Any) -> Any:
+        answer = await ask(*arguments, **options)
+        if isinstance(answer, tuple) and answer[0].get("error"):
+            raise DatasetteError(answer[0]["error"], title="Invalid SQL", status=400)
+        return answer
+
+    view.data = data
+    return await _as_csv(view, request, database)
+
+
+DataView.as_csv = _as_csv_or_mistake

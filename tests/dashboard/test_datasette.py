@@ -16,6 +16,7 @@ import httpx
 import pytest
 
 from dashboard.instances import METADATA_PATH, Instances
+from dashboard.mistakes import Asked
 from dashboard.patched_datasette import Datasette
 from manage.server import make_app
 from store import api_keys, people
@@ -545,7 +546,11 @@ async def settle(condition):
 async def ask_for(instances, organization_id, path="/traces/usage.json"):
     with instances.use(organization_id) as app:
         assert app is not None
-        transport = httpx.ASGITransport(app)
+
+        async def told(scope, receive, send):
+            await app({**scope, "taximeter": Asked(is_for_program=True)}, receive, send)
+
+        transport = httpx.ASGITransport(told)
         async with httpx.AsyncClient(transport=transport, base_url=BASE_URL) as client:
             return await client.get(path)
 

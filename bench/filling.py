@@ -1,0 +1,110 @@
+"""Databases as a busy year leaves them, made in minutes: what ``bench.pages`` looks at.
+
+Through the same code that the recorder stores with, so tables, indexes, hourly sums and bodies are as
+they would be. The calls are spread evenly over the days up to now.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from decimal import Decimal
+from itertools import batched
+from pathlib import Path
+from random import Random
+
+from store import clock
+from store.entry import CostItem, Outcome, UsageLogEntry
+from store.traces import TraceDatabase
+
+DAYS = 60
+BATCH = 5_000
+BODY_EVERY = 50  # of a year's calls, those whose bodies retention has left
+NEWEST_WITH_BODIES = 200
+MODELS = ("claude-sonnet-4-5", "claude-haiku-4-5", "claude-opus-4-5", "claude-sonnet-4", "gone-1")
+_PROMPT = "Read the file, then tell what it does. " * 40
+type _End = tuple[Outcome, int | None, str | None]
+_GOOD: _End = ("complete", 200, None)
+_ERRORS: tuple[_End, ...] = (
+    ("upstream_error", 529, "overloaded_error"),
+    ("upstream_error", 429, "rate_limit_error"),
+    ("upstream_error", 400, "invalid_request_error"),
+    ("upstream_timeout", None, "timeout_error"),
+)
+
+
+def fill(path: Path, count: int) -> None:
+    """So many entries; what is there already is counted, and only the rest is made."""
+    with TraceDatabase(path) as traces:
+        there = traces.count_entries()
+        for batch in batched(_entries(count, there), BATCH):
+            traces.insert(batch)
+        traces.connection.execute("pragma wal_checkpoint(truncate)")
+
+
+def _entries(count: int, start: int) -> Iterator[UsageLogEntry]:
+    dice = Random(start)  # noqa: S311 - no secret
+    now = clock.now()
+    step = timedelta(days=DAYS) / count
+    for number in range(start, count):
+        has_bodies = number % BODY_EVERY == 0 or number >= count - NEWEST_WITH_BODIES
+        yield _entry(number, now - step * (count - number), dice, has_bodies=has_bodies)
+
+
+def _entry(number: int, at: datetime, dice: Random, *, has_bodies: bool) -> UsageLogEntry:
+    model = dice.choices(MODELS, (60, 25, 10, 4, 1))[0]
+    endpoint = dice.randrange(12)
+    outcome, status, error = dice.choice(_ERRORS) if number % 40 == 0 else _GOOD
+    good = outcome == "complete"
+    ttfb_ms = dice.lognormvariate(6.5, 0.6)
+    cents = Decimal(dice.randrange(1, 9_000)) / 1000
+    item = CostItem(
+        pass_index=0,
+        model=model,
+        component="input",
+        quantity=900,
+        prompt_tokens=40_000,
+        rate_usd=Decimal(3),
+        multiplier=Decimal(1),
+        price_version="2026-01-01",
+        cents=cents,
+    )
+    priced = good and model != "gone-1"
+    return UsageLogEntry(
+        entry_id=f"bench-{number:09}",
+        created_at=clock.format_ms(at),
+        proxy_endpoint_id=f"pe_{endpoint}",
+        slug=f"team-{endpoint}",
+        outcome=outcome,
+        usage_source="final" if good else "none",
+        streamed=number % 3 > 0,
+        model=model,
+        input_tokens=dice.randrange(2_000) if good else None,
+        output_tokens=dice.randrange(4_000) if good else None,
+        cache_creation_input_tokens=dice.randrange(3_000) if good else None,
+        cache_read_input_tokens=dice.randrange(90_000) if good else None,
+        cost_cents=cents if priced else None,
+        cost_items=(item,) if priced else (),
+        duration_ms=ttfb_ms + dice.randrange(30_000),
+        ttfb_ms=ttfb_ms,
+        proxy_overhead_ms=1.5,
+        status_code=status,
+        request_body=_request(number) if has_bodies else None,
+        response_body=b'{"content": [{"type": "text", "text": "%d"}]}' % number
+        if has_bodies
+        else None,
+        request_model=model,
+        upstream_request_id=f"req_{number:09}",
+        session_id=f"session-{number // 300}",
+        client="claude-cli/2.1.0",
+        service_tier="standard",
+        retry_count=1 if number % 97 == 0 else 0,
+        request_bytes=150_000,
+        response_bytes=3_000,
+        error_type=error,
+    )
+
+
+def _request(number: int) -> bytes:
+    return (
+        '{"model": "claude-sonnet-4-5", "messages": [{"role": "user", "content": "'
+        f'{number} {_PROMPT}"}}]}}'
+    ).encode()

@@ -1,0 +1,82 @@
+"""What stands between a Datasette and whoever asked it.
+
+Our headers instead of its own; nothing of an error that ours did not put in words (an exception may
+tell paths); and an end as soon as the client has left, which Datasette would not notice: it would go
+on to read a table of a million rows for nobody.
+"""
+
+import asyncio
+import logging
+
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from dashboard import pages
+
+# Datasette's pages have style blocks and attributes; scripts come from files only (see the templates
+# in dashboard/datasette, which replace those with scripts in them).
+CONTENT_SECURITY_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline';"
+    " img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+_HEADERS = [
+    (b"content-security-policy", CONTENT_SECURITY_POLICY.encode()),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cache-control", b"private, no-store"),
+]
+_DROPPED_HEADERS = {name for name, _ in _HEADERS} | {b"set-cookie"}
+
+logger = logging.getLogger(__name__)
+
+
+class BrokenOffError(Exception):
+    """An answer cannot be finished. It must not end like a whole one, so its connection is cut."""
+
+
+async def ask(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+    """Raises BrokenOffError."""
+    answering = asyncio.create_task(_answer(app, scope, send))
+    leaving = asyncio.create_task(_wait_for_end(receive))
+    try:
+        await asyncio.wait({answering, leaving}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        answering.cancel()  # what a thread still does for it ends by its time limit
+        leaving.cancel()
+        await asyncio.wait({answering, leaving})
+    if not answering.cancelled():
+        answering.result()
+
+
+async def _wait_for_end(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _answer(app: ASGIApp, scope: Scope, send: Send) -> None:
+    has_begun = has_failed = False
+
+    async def send_guarded(message: Message) -> None:
+        nonlocal has_begun, has_failed
+        if message["type"] == "http.response.start":
+            if has_begun:
+                raise BrokenOffError("a mistake in the middle of an answer")
+            has_failed = message["status"] >= 500 and not scope["taximeter"].is_explained
+            message = {**message, "headers": [*_kept(message), *_HEADERS]}
+        if not has_failed:
+            has_begun = True
+            await send(message)
+
+    await app(scope, _receive_nothing, send_guarded)
+    if has_failed:
+        logger.error("datasette could not answer a request")
+        sorry = pages.refuse(Request(scope), 500, "internal_error", "This could not be shown.")
+        await sorry(scope, _receive_nothing, send)
+
+
+async def _receive_nothing() -> Message:
+    return {"type": "http.request", "body": b"", "more_body": False}
+
+
+def _kept(message: Message) -> list[tuple[bytes, bytes]]:
+    headers: list[tuple[bytes, bytes]] = message.get("headers", [])
+    return [item for item in headers if item[0].lower() not in _DROPPED_HEADERS]

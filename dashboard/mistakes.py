@@ -1,0 +1,126 @@
+"""What went wrong, in words for whoever asked.
+
+A mistake in what was asked for is told and gets a 4xx; Datasette answers many of them with 500. What
+is our fault is logged and not told: the text of an exception may hold paths.
+"""
+
+import json
+import logging
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dashboard.patched_datasette import Base400, DatasetteError, QueryInterrupted, Request
+
+_MAX_SHOWN = 200
+_TOO_SLOW = (
+    "The query took too long and was stopped. Ask for less: a condition on id or created_at,"
+    " fewer facets, or usage_hourly for sums over a long time."
+)
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, kw_only=True)
+class Asked:
+    """What Datasette is told of a request, as ``taximeter`` in its scope, and tells of it."""
+
+    is_for_program: bool
+    is_explained: bool = False  # an error was put in words that may be shown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mistake:
+    status: int
+    title: str
+    message: str
+    sql: str | None = None
+
+    def as_json(self) -> dict[str, object]:
+        """In Datasette's shape."""
+        return {
+            "ok": False,
+            "error": self.message,
+            "status": self.status,
+            "title": self.title,
+        }
+
+
+def describe(exception: Exception, request: Request) -> Mistake:
+    if isinstance(exception, QueryInterrupted):
+        return Mistake(status=400, title="Took too long", message=_TOO_SLOW, sql=exception.sql)
+    if isinstance(exception, DatasetteError):
+        return _describe_told(exception)
+    if isinstance(exception, Base400):
+        return _describe_refusal(exception)
+    if isinstance(exception, sqlite3.OperationalError):
+        return Mistake(status=400, title="Invalid SQL", message=str(exception))
+    message = _find_bad_argument(exception, request)
+    if message is not None:
+        return Mistake(status=400, title="Not understood", message=message)
+    logger.error("datasette could not answer a request", exc_info=exception)
+    return Mistake(status=500, title="Sorry", message="This could not be shown.")
+
+
+def _describe_told(error: DatasetteError) -> Mistake:
+    cause = error.__context__
+    if isinstance(cause, QueryInterrupted):  # told with a script in it, and where the setting is
+        return Mistake(status=400, title="Took too long", message=_TOO_SLOW, sql=cause.sql)
+    status = 400 if error.status >= 500 else error.status
+    return Mistake(status=status, title=error.title or "Not understood", message=str(error.message))
+
+
+def _describe_refusal(error: Base400) -> Mistake:
+    if error.status == 404:
+        return Mistake(status=404, title="Not found", message="There is no such page or row.")
+    if error.status == 403:
+        return Mistake(status=403, title="Not allowed", message="This cannot be shown.")
+    return Mistake(status=400, title="Not understood", message=str(error))
+
+
+def _find_bad_argument(exception: Exception, request: Request) -> str | None:
+    """Datasette trusts some arguments to be well formed."""
+    for name, (is_good, wanted) in _ARGUMENTS.items():
+        for value in request.args.getlist(name):
+            if not is_good(value):
+                return f"{name} has to be {wanted}; it is {value[:_MAX_SHOWN]!r}."
+    if isinstance(exception, json.JSONDecodeError):
+        return f"This ought to be JSON: {exception.doc[:_MAX_SHOWN]}"
+    if request.path.endswith(".blob"):
+        return "There is nothing here that can be downloaded."
+    if request.path == "/traces.csv" and not request.args.get("sql"):
+        return "Name a table (/traces/usage.csv), or a query (?sql=)."
+    return None
+
+
+def _is_number(value: str) -> bool:
+    return value.isascii() and value.isdecimal()
+
+
+def _is_through(value: str) -> bool:
+    try:
+        through = json.loads(value)
+    except ValueError:
+        return False
+    return isinstance(through, dict) and through.keys() >= {"table", "column", "value"}
+
+
+def _is_facet(value: str) -> bool:
+    if not value.startswith("{"):
+        return True
+    try:
+        return bool(json.loads(value).keys() & {"column", "simple"})
+    except ValueError:
+        return False
+
+
+_FACET = (_is_facet, "the name of a column")
+_ARGUMENTS: dict[str, tuple[Callable[[str], bool], str]] = {
+    "_facet": _FACET,
+    "_facet_array": _FACET,
+    "_facet_date": _FACET,
+    "_next": (_is_number, "what the link to the next page had"),
+    "_through": (_is_through, "a JSON object with table, column and value"),
+    "_timelimit": (_is_number, "a number of milliseconds"),
+    "_ttl": (_is_number, "a number of seconds"),
+}
