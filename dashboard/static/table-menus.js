@@ -1,0 +1,36 @@
+// Datasette's table.js asks for this.
+var DATASETTE_ALLOW_FACET = true;
+
+// Its column menus open by mouse only, and beyond the edge of the window where the column is at it.
+document.addEventListener("DOMContentLoaded", () => {
+  const menu = document.querySelector("body > .dropdown-menu");
+  if (!menu) return;
+  let opener;
+
+  const keepInside = () => {
+    const surplus = menu.getBoundingClientRect().right + 8 - document.documentElement.clientWidth;
+    if (surplus > 0) menu.style.left = `${Math.max(8, parseFloat(menu.style.left) - surplus)}px`;
+  };
+  const open = (icon, event) => {
+    event.preventDefault();
+    opener = icon;
+    icon.dispatchEvent(new MouseEvent("click", { bubbles: true, cancelable: true }));
+    const first = [...menu.querySelectorAll("a")].find((link) => link.offsetParent);
+    if (first) first.focus();
+  };
+
+  for (const icon of document.querySelectorAll(".dropdown-menu-icon")) {
+    icon.setAttribute("role", "button");
+    icon.setAttribute("tabindex", "0");
+    icon.setAttribute("aria-label", `Menu of ${icon.closest("th").dataset.column}`);
+    icon.addEventListener("click", keepInside);
+    icon.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" || event.key === " ") open(icon, event);
+    });
+  }
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || menu.style.display === "none") return;
+    menu.style.display = "none";
+    if (opener) opener.focus();
+  });
+});

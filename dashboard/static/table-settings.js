@@ -1,2 +1,0 @@
-// Datasette's table.js asks for this.
-var DATASETTE_ALLOW_FACET = true;
