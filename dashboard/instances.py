@@ -228,8 +228,8 @@ def _only_bodies(render: Callable[..., Awaitable[Response]]) -> Callable[..., Aw
     """Numbers are no download; Datasette notices only after it has begun to answer with one."""
 
     @wraps(render)  # by whose signature Datasette decides what to hand over
-    async def render_bodies(**named: Any) -> Response:
-        response = await render(**named)
+    async def render_bodies(*given: Any) -> Response:
+        response = await render(*given)
         if not isinstance(response.body, bytes | str):
             raise BadRequest("This column holds nothing that can be downloaded.")
         return response

@@ -176,7 +176,7 @@ async def test_a_query_that_takes_too_long_is_told_so_without_a_script(client, a
     )
     assert answer.status_code == 400
     page = Page(answer.text)
-    assert page.find("h1")[0].text == "This took too long"
+    assert page.find("h1")[0].text == "Took too long"
     assert all(script.attributes.get("src") for script in page.find("script"))
 
 
