@@ -366,6 +366,13 @@ async def test_more_rows_take_no_more_questions(ann, ask, monkeypatch):
     assert not any("group by" in sql for sql in asked), "facets wait to be asked for"
 
 
+async def test_the_answers_lead_to_their_calls(ann, ask):
+    insert(ann, {"ttfb_ms": 10}, {"ttfb_ms": 20})
+    page = await ask("/traces/slowest_first_bytes?days=9999")
+    links = [each.attributes["href"] for each in page.find("a") if each.is_within("td")]
+    assert links == ["/traces/usage/2", "/traces/usage/1"]
+
+
 async def test_questions_come_before_tables(ann, ask):
     insert(ann, {})
     page = await ask("/traces")
@@ -534,4 +541,4 @@ async def test_plain_datasette_shows_every_page(plain):
 
 def test_costs_are_in_dollars_where_people_compare_them():
     for name in ("cost_by_day_and_model", "cost_by_endpoint", "cost_by_session"):
-        assert "/ 100, 2) as cost_usd" in METADATA["queries"][name]["sql"]
+        assert "/ 100, 4) as cost_usd" in METADATA["queries"][name]["sql"]
