@@ -15,6 +15,7 @@ from starlette.staticfiles import StaticFiles
 
 from dashboard import pages
 from dashboard.home import Home
+from dashboard.mail import Mailer
 from dashboard.pool import ControlPool
 from dashboard.sign_in_pages import SignInPages
 from dashboard.traces import Traces
@@ -40,10 +41,10 @@ type Handler = Callable[[Request, Any], Awaitable[Response]]
 class Dashboard:
     """``running`` must be entered before it is asked."""
 
-    def __init__(self, settings: Settings, pool: ControlPool) -> None:
+    def __init__(self, settings: Settings, pool: ControlPool, mailer: Mailer) -> None:
         visitors = Visitors(pool, settings.base_url)
         self._home = Home(settings, pool, visitors)
-        self._sign_in = SignInPages(settings, pool, visitors)
+        self._sign_in = SignInPages(settings, pool, visitors, mailer)
         self._traces = Traces(settings, visitors)
 
     def routes(self) -> list[BaseRoute]:

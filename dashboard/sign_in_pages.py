@@ -9,6 +9,7 @@ from starlette.routing import BaseRoute, Route
 
 from dashboard import pages
 from dashboard.forms import read_form
+from dashboard.mail import Mailer
 from dashboard.pool import ControlPool
 from dashboard.visitors import Visitors, session_cookie
 from store.settings import Settings
@@ -18,7 +19,10 @@ _USED_LINK = "This link has been used or is too old."
 
 
 class SignInPages:
-    def __init__(self, settings: Settings, pool: ControlPool, visitors: Visitors) -> None:
+    def __init__(
+        self, settings: Settings, pool: ControlPool, visitors: Visitors, mailer: Mailer
+    ) -> None:
+        self._mailer = mailer
         self._settings = settings
         self._pool = pool
         self._visitors = visitors

@@ -97,6 +97,11 @@ async def _up(settings: Settings, environ: dict[str, str], *, as_json: bool) -> 
         _greet(settings, endpoint_url, link)
     if not settings.listen.is_loopback:
         click.echo("Anyone who can reach this address can use its proxy endpoints.", err=True)
+    if settings.smtp_url is None and not settings.is_local:
+        click.echo(
+            "E-mail sign-in is off: set TAXIMETER_SMTP_URL and TAXIMETER_MAIL_FROM to turn it on.",
+            err=True,
+        )
     sys.stdout.flush()
     await supervisor.run(environ)
 

@@ -5,12 +5,13 @@ page on the internet cannot reach it by making its own name resolve to this mach
 """
 
 import argparse
+import atexit
 import contextlib
 import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from urllib.parse import urlsplit
 
 import uvicorn
@@ -22,10 +23,12 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dashboard.app import Dashboard
+from dashboard.mail import Mailer
 from manage.api import Api
 from manage.client_address import ClientAddress
 from manage.workers import Workers
 from store import lifeline, logs
+from store.outlet import Outlet
 from store.settings import CLIENT_MARK_VARIABLE, LOOPBACK_HOSTS, Settings, SettingsError
 
 
@@ -84,10 +87,11 @@ def _host_name(header: bytes) -> str | None:
         return None
 
 
-def make_app(settings: Settings) -> Starlette:
+def make_app(settings: Settings, say: Callable[[str], None] = print) -> Starlette:
+    """``say`` prints a line on the terminal."""
     api_workers, page_workers = Workers(settings, "api"), Workers(settings, "pages")
     api = Api(settings, api_workers)
-    dashboard = Dashboard(settings, page_workers)
+    dashboard = Dashboard(settings, page_workers, Mailer(settings, say))
 
     @contextlib.asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncGenerator[None]:
@@ -132,8 +136,10 @@ def main() -> None:
         settings = Settings.from_env()
     except SettingsError as error:
         sys.exit(f"taximeter: {error}")
+    terminal = Outlet(sys.stdout)
+    atexit.register(terminal.close)
     config = uvicorn.Config(
-        make_app(settings),
+        make_app(settings, terminal.say),
         log_config=None,
         access_log=False,
         server_header=False,

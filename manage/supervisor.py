@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from store import lifeline
 from store.locks import LockHeldError, ProcessLock
 from store.outlet import Outlet
-from store.settings import CLIENT_MARK_VARIABLE, Address, Settings
+from store.settings import CLIENT_MARK_VARIABLE, Address, Settings, without_web_settings
 
 MAX_DEATHS, DEATHS_WINDOW_S = 3, 10.0
 PROXY_GRACE_S, WEB_GRACE_S, RECORDER_GRACE_S = 1.0, 1.0, 3.0
@@ -105,7 +105,8 @@ class Supervisor:
     """Everything ``up`` holds: the lock, the sockets, the children."""
 
     def __init__(self, settings: Settings, *, stdout_fd: int | None = None) -> None:
-        """``stdout_fd`` is where the line of each call goes, instead of standard output.
+        """``stdout_fd`` is where the line of each call and sign-in links go, instead of standard
+        output.
 
         Raises StartError when the data directory is in use or the address cannot be bound."""
         self._settings = settings
@@ -132,7 +133,10 @@ class Supervisor:
         )
         self._recorder = Child("recorder", [*python, "-m", "recorder"], [shared], stdout_fd)
         self._web_child = Child(
-            "web", [*python, "-m", "manage.server", "--fd", str(web_fd)], [web_fd, shared]
+            "web",
+            [*python, "-m", "manage.server", "--fd", str(web_fd)],
+            [web_fd, shared],
+            stdout_fd,
         )
 
     @property
@@ -153,9 +157,11 @@ class Supervisor:
         loop.add_signal_handler(signal.SIGTERM, self._ask_to_stop)
         for child in (self._recorder, self._web_child, self._proxy):
             child.say = self._errors.say
+        no_secrets = without_web_settings(environ)
         keepers = [
-            asyncio.create_task(self._keep(child, environ))
-            for child in (self._recorder, self._web_child, self._proxy)
+            asyncio.create_task(self._keep(self._recorder, no_secrets)),
+            asyncio.create_task(self._keep(self._web_child, environ)),
+            asyncio.create_task(self._keep(self._proxy, no_secrets)),
         ]
         stop = asyncio.create_task(self._stopping.wait())
         try:

@@ -7,10 +7,16 @@ import ipaddress
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
+from email import headerregistry
+from email.errors import MessageError
+from email.utils import parseaddr
 from pathlib import Path
 from typing import Any, Literal, Self
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
+
+from store.errors import InvalidInputError
+from store.people import parse_email
 
 type Streaming = Literal["live", "buffered"]
 
@@ -24,6 +30,15 @@ class SettingsError(Exception):
     """A setting that cannot be used. The message names the variable and says what to write."""
 
 
+def is_loopback(host: str) -> bool:
+    if host in LOOPBACK_HOSTS:
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
 @dataclass(frozen=True, slots=True)
 class Address:
     host: str
@@ -34,7 +49,7 @@ class Address:
 
     @property
     def is_loopback(self) -> bool:
-        return self.host in LOOPBACK_HOSTS or self.host.startswith("127.")
+        return is_loopback(self.host)
 
     @property
     def connectable(self) -> "Address":
@@ -63,6 +78,24 @@ class Upstream:
 
     def __str__(self) -> str:
         return self.origin + self.prefix
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MailServer:
+    """Whom mail is handed to. ``is_tls``: from the first byte, else by STARTTLS."""
+
+    is_tls: bool
+    host: str
+    port: int
+    user: str | None = field(default=None, repr=False)
+    password: str | None = field(default=None, repr=False)
+
+    @property
+    def is_loopback(self) -> bool:
+        return is_loopback(self.host)
+
+    def __str__(self) -> str:
+        return f"{'smtps' if self.is_tls else 'smtp'}://{Address(self.host, self.port)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +197,60 @@ def parse_size(text: str) -> int:
     return int(float(match[1]) * 1000 ** " KMGT".index(match[2] or " "))
 
 
+def _parse_smtp_url(text: str) -> MailServer | None:
+    """What is wrong is said without quoting: there is a password in it."""
+    if not text:
+        return None
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError:
+        raise ValueError(
+            "the port is no number; in user and password write % as %25, : as %3A, / as %2F, @ as %40"
+        ) from None
+    if parts.scheme not in ("smtp", "smtps") or not parts.hostname or _has_more_than_host(text):
+        raise ValueError("write smtp://USER:PASSWORD@HOST:587 or smtps://USER:PASSWORD@HOST")
+    if bool(parts.username) != bool(parts.password):
+        raise ValueError("write both user and password, or neither")
+    is_tls = parts.scheme == "smtps"
+    return MailServer(
+        is_tls=is_tls,
+        host=parts.hostname,
+        port=port or (465 if is_tls else 587),
+        user=unquote(parts.username, errors="strict") if parts.username else None,
+        password=unquote(parts.password, errors="strict") if parts.password else None,
+    )
+
+
+def _has_more_than_host(url: str) -> bool:
+    parts = urlsplit(url)
+    return bool(parts.path.strip("/") or parts.query or parts.fragment)
+
+
+def _parse_sender(text: str) -> headerregistry.Address | None:
+    if not text:
+        return None
+    name, address = parseaddr(text)
+    try:
+        parse_email(address)
+        return headerregistry.Address(display_name=name, addr_spec=address)
+    except (InvalidInputError, MessageError, ValueError) as error:
+        raise ValueError("write an address, as in Taximeter <taximeter@example.org>") from error
+
+
+def _parse_service_url(text: str) -> str:
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("write https://HOST, with a path if need be")
+    if parts.query or parts.fragment or parts.username:
+        raise ValueError("write no query, no fragment and no user")
+    return text.rstrip("/")
+
+
+def _parse_client_id(text: str) -> str | None:
+    return text or None
+
+
 def _parse_path(text: str) -> Path:
     return Path(text).expanduser()
 
@@ -174,12 +261,15 @@ def _parse_optional_path(text: str) -> Path | None:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One row of the table. ``default`` is what one would write into the variable."""
+    """One row of the table. ``default`` is what one would write into the variable. A secret is never
+    quoted; what is for the web process is not handed to the others."""
 
     name: str
     default: str
     parse: Callable[[str], Any]
     help: str
+    is_secret: bool = False
+    is_for_web: bool = False
 
     @property
     def variable(self) -> str:
@@ -189,6 +279,8 @@ class Setting:
     def option(self) -> str:
         return "--" + self.name.replace("_", "-")
 
+
+_PREFER = "Better as a variable than as an option, which everybody on the machine can read."
 
 SETTINGS = (
     Setting("listen", "127.0.0.1:8080", _parse_listen, "Address and port of the front door."),
@@ -250,6 +342,81 @@ SETTINGS = (
         _parse_optional_path,
         "A file of prices that override the built-in list.",
     ),
+    Setting(
+        "smtp_url",
+        "",
+        _parse_smtp_url,
+        "The server that sends mail: smtp://USER:PASSWORD@HOST (STARTTLS, port 587) or smtps://…"
+        f" (TLS, port 465). {_PREFER}",
+        is_secret=True,
+        is_for_web=True,
+    ),
+    Setting(
+        "mail_from",
+        "",
+        _parse_sender,
+        "Whom mail comes from, as in Taximeter <taximeter@example.org>.",
+        is_for_web=True,
+    ),
+    Setting(
+        "github_client_id",
+        "",
+        _parse_client_id,
+        "The OAuth app for signing in with GitHub.",
+        is_for_web=True,
+    ),
+    Setting(
+        "github_client_secret",
+        "",
+        _parse_client_id,
+        f"Its secret. {_PREFER}",
+        is_secret=True,
+        is_for_web=True,
+    ),
+    Setting(
+        "github_url",
+        "https://github.com",
+        _parse_service_url,
+        "Where people sign in; a GitHub Enterprise Server has its own.",
+        is_for_web=True,
+    ),
+    Setting(
+        "github_api_url",
+        "https://api.github.com",
+        _parse_service_url,
+        "Where GitHub's API is.",
+        is_for_web=True,
+    ),
+    Setting(
+        "google_client_id",
+        "",
+        _parse_client_id,
+        "The OAuth client for signing in with Google.",
+        is_for_web=True,
+    ),
+    Setting(
+        "google_client_secret",
+        "",
+        _parse_client_id,
+        f"Its secret. {_PREFER}",
+        is_secret=True,
+        is_for_web=True,
+    ),
+    Setting(
+        "google_issuer",
+        "https://accounts.google.com",
+        _parse_service_url,
+        "Google, or another OpenID Connect provider.",
+        is_for_web=True,
+    ),
+)
+# Which settings are of no use without which others.
+_BELONG_TOGETHER = (
+    ("smtp_url", "mail_from"),
+    ("github_client_id", "github_client_secret"),
+    ("github_client_secret", "github_client_id"),
+    ("google_client_id", "google_client_secret"),
+    ("google_client_secret", "google_client_id"),
 )
 
 
@@ -267,6 +434,15 @@ class Settings:
     drain_seconds: float
     disk_reserve: int
     prices: Path | None
+    smtp_url: MailServer | None
+    mail_from: headerregistry.Address | None
+    github_client_id: str | None
+    github_client_secret: str | None = field(repr=False)
+    github_url: str
+    github_api_url: str
+    google_client_id: str | None
+    google_client_secret: str | None = field(repr=False)
+    google_issuer: str
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None) -> Self:
@@ -280,8 +456,17 @@ class Settings:
             try:
                 values[setting.name] = setting.parse(text)
             except ValueError as error:
+                if setting.is_secret:
+                    raise SettingsError(f"{setting.variable}: {error}") from None
                 raise SettingsError(f"{setting.variable}={text}: {error}") from error
+        _check_together(values)
         return cls(**values)
+
+    @property
+    def is_local(self) -> bool:
+        """Is the service for the people at this machine only, who see its terminal?"""
+        host = urlsplit(self.base_url).hostname or ""
+        return self.listen.is_loopback and is_loopback(host)
 
     def endpoint_url(self, slug: str) -> str:
         """What a client is configured with as its base URL."""
@@ -294,3 +479,17 @@ class Settings:
     @property
     def spool_path(self) -> Path:
         return self.data_dir / "spool"
+
+
+def without_web_settings(environ: Mapping[str, str]) -> dict[str, str]:
+    """For the processes that send no mail and sign nobody in: they need no such secrets."""
+    for_web = {setting.variable for setting in SETTINGS if setting.is_for_web}
+    return {name: text for name, text in environ.items() if name not in for_web}
+
+
+def _check_together(values: Mapping[str, Any]) -> None:
+    """Raises SettingsError."""
+    variables = {setting.name: setting.variable for setting in SETTINGS}
+    for name, other in _BELONG_TOGETHER:
+        if values[name] is not None and values[other] is None:
+            raise SettingsError(f"{variables[name]} is set, so {variables[other]} must be set too")

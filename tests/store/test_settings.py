@@ -2,7 +2,15 @@ from pathlib import Path
 
 import pytest
 
-from store.settings import SETTINGS, Address, Settings, SettingsError, Timeouts, Upstream
+from store.settings import (
+    SETTINGS,
+    Address,
+    Settings,
+    SettingsError,
+    Timeouts,
+    Upstream,
+    without_web_settings,
+)
 
 
 def read(**variables):
@@ -89,3 +97,138 @@ def test_a_bad_setting_is_named_with_what_to_write(name, text):
 def test_every_setting_has_a_help_and_a_field():
     assert {setting.name for setting in SETTINGS} == set(Settings.__slots__)
     assert all(setting.help.endswith(".") for setting in SETTINGS)
+
+
+def read_mail_server(url):
+    server = read(smtp_url=url, mail_from="meter@example.org").smtp_url
+    assert server is not None
+    return server
+
+
+@pytest.mark.parametrize(
+    ("url", "is_tls", "host", "port"),
+    [
+        ("smtp://mail.example", False, "mail.example", 587),
+        ("smtp://mail.example:25/", False, "mail.example", 25),
+        ("smtps://mail.example", True, "mail.example", 465),
+        ("smtps://mail.example:2465", True, "mail.example", 2465),
+        ("smtp://[::1]:25", False, "::1", 25),
+    ],
+)
+def test_a_mail_server_has_the_port_of_its_kind(url, is_tls, host, port):
+    server = read_mail_server(url)
+    assert (server.is_tls, server.host, server.port) == (is_tls, host, port)
+    assert (server.user, server.password) == (None, None)
+
+
+def test_user_and_password_of_a_mail_server_are_decoded_and_not_shown():
+    server = read_mail_server("smtp://ann%40example.org:p%25%3A%2F%40+%C3%A9@mail.example")
+    assert (server.user, server.password) == ("ann@example.org", "p%:/@+é")
+    assert str(server) == "smtp://mail.example:587"
+    assert "p%" not in repr(server)
+
+
+def test_a_sender_may_have_a_name():
+    sender = read(mail_from="Métre <meter@example.org>").mail_from
+    assert sender is not None
+    assert (sender.display_name, sender.addr_spec) == ("Métre", "meter@example.org")
+
+
+@pytest.mark.parametrize(
+    "text", ["meter", "Meter <>", "a@b@c", "a@b\r\nBcc: e@x", "M <a@b>\nBcc: e@x"]
+)
+def test_a_bad_sender_is_named(text):
+    with pytest.raises(SettingsError, match="TAXIMETER_MAIL_FROM"):
+        read(mail_from=text)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "hunter2",
+        "http://hunter2@mail.example",
+        "smtp://ann:hunter2@",
+        "smtp://ann:hunter2/@mail.example",
+        "smtp://ann:hunter2#@mail.example",
+        "smtp://ann:hunter2?@mail.example",
+        "smtp://ann:x@mail.example/hunter2",
+        "smtp://ann:x@mail.example:hunter2",
+        "smtp://:hunter2@mail.example",
+        "smtp://hunter2@mail.example",
+        "smtp://ann:hunter2%ff@mail.example",
+        "smtp://ann:hunter2@[mail.example",
+    ],
+)
+def test_a_bad_mail_server_is_named_without_its_password(url):
+    with pytest.raises(SettingsError, match="TAXIMETER_SMTP_URL: ") as error:
+        read(smtp_url=url, mail_from="meter@example.org")
+    assert "hunter2" not in str(error.value)
+    assert error.value.__cause__ is None
+
+
+@pytest.mark.parametrize(
+    ("given", "missing"),
+    [
+        ({"smtp_url": "smtp://ann:hunter2@mail.example"}, "MAIL_FROM"),
+        ({"github_client_id": "hunter2"}, "GITHUB_CLIENT_SECRET"),
+        ({"github_client_secret": "hunter2"}, "GITHUB_CLIENT_ID"),
+        ({"google_client_id": "hunter2"}, "GOOGLE_CLIENT_SECRET"),
+        ({"google_client_secret": "hunter2"}, "GOOGLE_CLIENT_ID"),
+    ],
+)
+def test_what_is_of_no_use_alone_is_refused(given, missing):
+    with pytest.raises(SettingsError, match=f"TAXIMETER_{missing} must be set") as error:
+        read(**given)
+    assert "hunter2" not in str(error.value)
+
+
+SIGN_IN = {
+    "smtp_url": "smtp://ann:hunter2@mail.example",
+    "mail_from": "meter@example.org",
+    "github_client_id": "github-id",
+    "github_client_secret": "hunter2",
+    "google_client_id": "google-id",
+    "google_client_secret": "hunter2",
+}
+
+
+def test_secrets_are_not_in_the_representation_of_the_settings():
+    settings = read(**SIGN_IN)
+    assert settings.github_client_secret == settings.google_client_secret == "hunter2"
+    assert "hunter2" not in repr(settings)
+    assert "hunter2" not in str(settings)
+
+
+def test_the_providers_are_the_known_ones_unless_others_are_named():
+    settings = read(google_issuer="https://id.example/realm/")
+    assert settings.github_url == "https://github.com"
+    assert settings.github_api_url == "https://api.github.com"
+    assert settings.google_issuer == "https://id.example/realm"
+    assert read().google_issuer == "https://accounts.google.com"
+
+
+@pytest.mark.parametrize("text", ["accounts.google.com", "https://u@x", "https://x/?y", "ftp://x"])
+def test_a_bad_provider_is_named(text):
+    with pytest.raises(SettingsError, match="TAXIMETER_GOOGLE_ISSUER"):
+        read(google_issuer=text)
+
+
+def test_only_the_web_process_is_told_what_signing_in_needs():
+    environ = {f"TAXIMETER_{name.upper()}": text for name, text in SIGN_IN.items()}
+    rest = without_web_settings(environ | {"TAXIMETER_VENDOR": "x", "PATH": "/bin"})
+    assert rest == {"TAXIMETER_VENDOR": "x", "PATH": "/bin"}
+
+
+@pytest.mark.parametrize(
+    ("listen", "base_url", "is_local"),
+    [
+        ("127.0.0.1:8080", "", True),
+        ("[::1]:8080", "http://localhost:8080", True),
+        ("0.0.0.0:8080", "", False),
+        ("127.0.0.1:8080", "https://meter.example", False),
+        ("127.0.0.1:8080", "https://127.0.0.1.meter.example", False),
+        ("127.0.0.1:8080", "https://localhost.meter.example", False),
+    ],
+)
+def test_a_service_is_local_where_it_listens_and_is_known_on_loopback(listen, base_url, is_local):
+    assert read(listen=listen, base_url=base_url).is_local == is_local

@@ -1,0 +1,155 @@
+"""Mail with links: through the operator's server, or onto the terminal of a service that only the
+people at this machine can reach.
+
+A mail is plain text. What goes wrong is said without credentials and without the link.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from email.errors import MessageError
+from email.headerregistry import Address
+from email.message import EmailMessage
+from email.policy import SMTP as SMTP_POLICY
+from email.utils import format_datetime, make_msgid
+from urllib.parse import urlsplit
+
+import aiosmtplib
+
+from store import clock
+from store.errors import InvalidInputError
+from store.people import parse_email
+from store.settings import MailServer, Settings
+
+STEP_TIMEOUT_S = 15.0
+TIMEOUT_S = 60.0  # for the whole of it: a server may answer every step just in time
+MAX_SUBJECT_LENGTH = 150
+
+
+class MailError(Exception):
+    """A mail was not sent. The message says why and is fit for a log."""
+
+
+class Mailer:
+    """``say`` prints a line on the terminal. ``trust`` replaces the certificates of authorities that
+    the mail server's is checked against."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        say: Callable[[str], None] = print,
+        trust: ssl.SSLContext | None = None,
+    ) -> None:
+        self._server = settings.smtp_url
+        self._sender = settings.mail_from
+        self._base_url = settings.base_url
+        self._is_local = settings.is_local
+        # How we greet. aiosmtplib would look for the name of this machine, which may take long.
+        self._name = "localhost" if settings.is_local else urlsplit(settings.base_url).hostname
+        self._say = say
+        self._trust = trust
+
+    @property
+    def can_send(self) -> bool:
+        return self._server is not None or self._is_local
+
+    @property
+    def prints(self) -> bool:
+        """Do links go to the terminal, for want of a mail server?"""
+        return self._server is None and self._is_local
+
+    async def send(self, to: str, subject: str, text: str) -> None:
+        """Links stand on lines of their own. Raises MailError."""
+        subject = _one_line(subject)
+        if self._server is not None and self._sender is not None:
+            await self._post(self._server, make_message(self._sender, to, subject, text))
+        elif self._is_local:
+            links = [line for line in text.splitlines() if line.startswith(self._base_url)]
+            self._say("\n".join(["", f"{subject} ({_one_line(to)}):", *links, ""]))
+        else:
+            raise MailError("no mail server is set (TAXIMETER_SMTP_URL)")
+
+    async def _post(self, server: MailServer, message: EmailMessage) -> None:
+        client = aiosmtplib.SMTP(
+            hostname=server.host,
+            port=server.port,
+            use_tls=server.is_tls,
+            start_tls=_needs_start_tls(server),
+            tls_context=self._tls(server),
+            timeout=STEP_TIMEOUT_S,
+            local_hostname=self._name,
+        )
+        try:
+            async with asyncio.timeout(TIMEOUT_S), client:
+                if server.user is not None and server.password is not None:
+                    await client.login(server.user, server.password)
+                await client.send_message(message)
+        # UnicodeError and ValueError: an address that the server, or the protocol, cannot take.
+        except (aiosmtplib.SMTPException, OSError, TimeoutError, ValueError) as error:
+            # Not `from error`: what a server says may quote the mail, and a log shows the cause.
+            raise MailError(f"{server} did not take the mail: {_explain(error)}") from None
+
+    def _tls(self, server: MailServer) -> ssl.SSLContext:
+        context = self._trust or ssl.create_default_context()
+        if server.is_loopback and self._trust is None:
+            # Nobody stands between, and a mail server at home has a certificate of its own making.
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        return context
+
+
+def make_message(sender: Address, to: str, subject: str, text: str) -> EmailMessage:
+    """Raises MailError for an address that no mail can be sent to."""
+    message = EmailMessage(policy=SMTP_POLICY)
+    try:
+        message["From"] = sender
+        message["To"] = _recipient(to)
+        message["Subject"] = subject
+    except (InvalidInputError, MessageError, ValueError, IndexError) as error:
+        raise MailError("no mail can be sent to this address") from error
+    message["Date"] = format_datetime(clock.now())
+    message["Message-ID"] = make_msgid(domain=sender.domain)
+    message["Auto-Submitted"] = "auto-generated"
+    # Quoted-printable breaks long lines, which mail programs mend and people who look at the source
+    # of a mail do not.
+    message.set_content(text, cte="7bit" if text.isascii() else "quoted-printable")
+    return message
+
+
+def _recipient(to: str) -> Address:
+    name, _, domain = parse_email(to).rpartition("@")
+    return Address(username=name, domain=domain.encode("idna").decode())
+
+
+def _needs_start_tls(server: MailServer) -> bool | None:
+    """None: when it is offered. Whoever is in between can leave out the offer, so credentials, which
+    only a server elsewhere makes worth stealing, do not rely on it."""
+    if server.is_tls:
+        return False
+    return True if server.user is not None and not server.is_loopback else None
+
+
+def _one_line(text: str) -> str:
+    return "".join(c if c.isprintable() else " " for c in text)[:MAX_SUBJECT_LENGTH]
+
+
+def _explain(error: Exception) -> str:
+    """Without what the server said, which may quote the mail with its link."""
+    match error:
+        case aiosmtplib.SMTPAuthenticationError():
+            return f"it refused the user or the password ({error.code})"
+        case aiosmtplib.SMTPRecipientsRefused():
+            codes = ", ".join(str(refused.code) for refused in error.recipients)
+            return f"it refused the recipient ({codes})"
+        case aiosmtplib.SMTPResponseException():
+            return f"it answered {error.code}"
+        case aiosmtplib.SMTPNotSupported() | ssl.SSLError():
+            return str(error)
+        case TimeoutError():
+            return "it did not answer in time"
+        case OSError():
+            return error.strerror or str(error) or type(error).__name__
+        case aiosmtplib.SMTPException():
+            return error.message
+        case _:
+            return "the address cannot be written in a mail"
