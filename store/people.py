@@ -19,7 +19,7 @@ type Role = Literal["owner", "member"]
 MAX_EMAIL_LENGTH = 254
 _EMAIL = re.compile(r"[^\s@<>\"'(),:;\[\]\\]+@[^\s@<>\"'(),:;\[\]\\]+")
 _MEMBER = (
-    "select u.id, u.email, u.created_at, o.id, o.name, m.role"
+    "select u.id, u.email, u.created_at, o.id, o.name, m.role, m.created_at"
     " from users u join memberships m on m.user_id = u.id"
     " join organizations o on o.id = m.organization_id"
 )
@@ -51,6 +51,7 @@ class Member:
     organization_id: str
     organization_name: str
     role: Role
+    joined_at: str
 
 
 def parse_email(text: str) -> str:
@@ -206,8 +207,8 @@ def find_orphaned(db: sqlite3.Connection, user_id: str) -> Organization | None:
     return None if row is None else Organization(id=row[0], name=row[1], created_at=row[2])
 
 
-def _member(row: tuple[str, str | None, str, str, str, Role]) -> Member:
-    id_, email, created_at, organization_id, organization_name, role = row
+def _member(row: tuple[str, str | None, str, str, str, Role, str]) -> Member:
+    id_, email, created_at, organization_id, organization_name, role, joined_at = row
     return Member(
         id=id_,
         email=email,
@@ -215,6 +216,7 @@ def _member(row: tuple[str, str | None, str, str, str, Role]) -> Member:
         organization_id=organization_id,
         organization_name=organization_name,
         role=role,
+        joined_at=joined_at,
     )
 
 

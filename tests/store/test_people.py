@@ -82,6 +82,16 @@ def test_members_are_listed_with_their_organisation(db):
     ]
 
 
+def test_a_member_joined_when_they_joined_and_not_when_they_signed_up(db):
+    organization = people.create_organization(db, "Ltd")
+    user_id = people.create_user(db, "ann@example.org")
+    people.join(db, organization.id, user_id, "member")
+    db.execute("update memberships set created_at = '2026-05-06T07:08:09.000Z'")
+    (member,) = people.list_members_of(db, organization.id)
+    assert member.joined_at == "2026-05-06T07:08:09.000Z"
+    assert member.created_at != member.joined_at
+
+
 def test_who_is_deleted_leaves_no_way_in(control):
     with control.transaction() as db:
         ours = people.create_organization(db, "Ours")
