@@ -17,6 +17,7 @@ from dashboard import pages
 from dashboard.home import Home
 from dashboard.mail import Mailer
 from dashboard.pool import ControlPool
+from dashboard.settings_pages import SettingsPages
 from dashboard.sign_in_pages import SignInPages
 from dashboard.traces import Traces
 from dashboard.visitors import NotSignedInError, TooManyBadKeysError, Visitors
@@ -44,12 +45,14 @@ class Dashboard:
     def __init__(self, settings: Settings, pool: ControlPool, mailer: Mailer) -> None:
         visitors = Visitors(pool, settings.base_url)
         self._home = Home(settings, pool, visitors)
+        self._settings = SettingsPages(settings, pool, visitors, mailer)
         self._sign_in = SignInPages(settings, pool, visitors, mailer)
         self._traces = Traces(settings, visitors)
 
     def routes(self) -> list[BaseRoute]:
         return [
             *self._home.routes(),
+            *self._settings.routes(),
             *self._sign_in.routes(),
             *self._traces.routes(),
             Mount("/static", StaticFiles(directory=HERE / "static")),
@@ -81,7 +84,8 @@ async def _slow_down(request: Request, error: TooManyBadKeysError) -> Response:
 
 
 async def _refuse(request: Request, error: HTTPException) -> Response:
-    message = "There is no such page." if error.status_code == 404 else error.detail
+    is_plain = error.status_code == 404 and error.detail == "Not Found"
+    message = "There is no such page." if is_plain else error.detail
     code = _CODES.get(error.status_code, "refused")
     return pages.refuse(request, error.status_code, code, message, error.headers)
 

@@ -7,6 +7,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
+from dashboard import formats
 from dashboard.addresses import raw_path, requested, sign_in_address
 from store.people import Caller
 
@@ -19,6 +20,7 @@ _templates = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
+formats.add_filters(_templates)
 
 
 def show(

@@ -1,0 +1,138 @@
+"""``/settings/endpoints``: create, change and delete proxy endpoints."""
+
+from collections.abc import Mapping
+from typing import get_args
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from dashboard import notices, pages
+from dashboard.settings_view import PATH, Problem, SettingsView, explain, status_of
+from store.endpoints import ProxyEndpoint, StreamingChange
+from store.errors import ControlError, InvalidInputError, NotFoundError
+from store.settings import Streaming
+from store.sign_in import Visitor
+
+SECTION = "endpoints"
+FORM = "create-endpoint"
+_MODES: Mapping[str, StreamingChange] = {
+    "service": "service",
+    **{mode: mode for mode in get_args(Streaming.__value__)},
+}
+
+
+class EndpointSettings:
+    def __init__(self, view: SettingsView) -> None:
+        self._view = view
+
+    def routes(self) -> list[BaseRoute]:
+        one = f"{PATH}/endpoints/{{id}}"
+        return [
+            Route(f"{PATH}/endpoints", self.create, methods=["POST"]),
+            Route(one, self.show, methods=["GET"]),
+            Route(one, self.change, methods=["POST"]),
+            Route(f"{one}/delete", self.ask, methods=["GET"]),
+            Route(f"{one}/delete", self.delete, methods=["POST"]),
+        ]
+
+    async def create(self, request: Request) -> Response:
+        visitor, form = await self._view.read_form(request)
+        try:
+            mode = _parse_mode(form)
+            await self._view.pool.run(
+                lambda control: self._view.manage(control).create_endpoint(
+                    visitor,
+                    form.get("name", ""),
+                    form.get("slug", "").strip() or None,
+                    None if mode == "service" else mode,
+                    metadata_only="metadata_only" in form,
+                )
+            )
+        except ControlError as error:
+            return await self._view.refuse(request, visitor, error, FORM, form)
+        if form.get("from") == "home":
+            return pages.go(notices.address("/", "endpoint-created"))
+        return pages.go(notices.address(PATH, "endpoint-created", SECTION))
+
+    async def show(self, request: Request) -> Response:
+        visitor = await self._view.visitors.require(request)
+        endpoint = await self._get(visitor, request.path_params["id"])
+        return self._show(visitor, endpoint)
+
+    async def change(self, request: Request) -> Response:
+        visitor, form = await self._view.read_form(request)
+        endpoint = await self._get(visitor, request.path_params["id"])
+        try:
+            mode = _parse_mode(form)
+            await self._view.pool.run(
+                lambda control: self._view.manage(control).update_endpoint(
+                    visitor,
+                    endpoint.id,
+                    name=form.get("name", ""),
+                    streaming=mode,
+                    metadata_only="metadata_only" in form,
+                )
+            )
+        except NotFoundError as error:
+            raise HTTPException(404) from error
+        except ControlError as error:
+            return self._show(visitor, endpoint, explain(error, values=form), status_of(error))
+        return pages.go(notices.address(PATH, "endpoint-changed", SECTION))
+
+    async def ask(self, request: Request) -> Response:
+        visitor = await self._view.visitors.require(request)
+        endpoint = await self._get(visitor, request.path_params["id"])
+        return pages.show(
+            "settings_delete_endpoint.html",
+            visitor=visitor,
+            endpoint=endpoint,
+            url=self._view.settings.endpoint_url(endpoint.slug),
+        )
+
+    async def delete(self, request: Request) -> Response:
+        visitor, _ = await self._view.read_form(request)
+        id_ = request.path_params["id"]
+        try:
+            await self._view.pool.run(
+                lambda control: self._view.manage(control).delete_endpoint(visitor, id_)
+            )
+        except ControlError as error:
+            return await self._view.refuse(request, visitor, error)
+        return pages.go(notices.address(PATH, "endpoint-deleted", SECTION))
+
+    async def _get(self, visitor: Visitor, id_: str) -> ProxyEndpoint:
+        """Raises HTTPException for what is not there, or somebody else's."""
+        try:
+            return await self._view.pool.run(
+                lambda control: self._view.manage(control).get_endpoint(visitor, id_)
+            )
+        except NotFoundError as error:
+            raise HTTPException(404) from error
+
+    def _show(
+        self,
+        visitor: Visitor,
+        endpoint: ProxyEndpoint,
+        problem: Problem | None = None,
+        status: int = 200,
+    ) -> Response:
+        return pages.show(
+            "settings_endpoint.html",
+            visitor=visitor,
+            status=status,
+            settings=self._view.settings,
+            endpoint=endpoint,
+            url=self._view.settings.endpoint_url(endpoint.slug),
+            problem=problem,
+        )
+
+
+def _parse_mode(form: Mapping[str, str]) -> StreamingChange:
+    try:
+        return _MODES[form.get("streaming", "service")]
+    except KeyError as error:
+        raise InvalidInputError(
+            "streaming is live, buffered, or as the service does it", "streaming"
+        ) from error

@@ -1,0 +1,103 @@
+"""``/settings/keys``: create service API keys and show each once, delete them.
+
+A raw key is only in the answer to the form that made it: no redirect can carry it on, for it must be
+in no address, cookie or store. So loading that answer anew would send the form again; a form that was
+carried out is known by its id, and makes no second key.
+"""
+
+from collections import OrderedDict
+from collections.abc import Mapping
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from dashboard import notices, pages
+from dashboard.settings_view import PATH, SettingsView
+from store.api_keys import ApiKey
+from store.control import ControlDatabase
+from store.errors import ConflictError, ControlError
+from store.pagination import MAX_LIMIT
+from store.sign_in import Visitor
+
+SECTION = "keys"
+FORM = "create-key"
+_REMEMBERED = 10_000
+
+
+class KeySettings:
+    def __init__(self, view: SettingsView) -> None:
+        self._view = view
+        self._done: OrderedDict[tuple[str, str], None] = OrderedDict()
+
+    def routes(self) -> list[BaseRoute]:
+        return [
+            Route(f"{PATH}/keys", self.create, methods=["POST"]),
+            Route(f"{PATH}/keys/{{id}}/delete", self.ask, methods=["GET"]),
+            Route(f"{PATH}/keys/{{id}}/delete", self.delete, methods=["POST"]),
+        ]
+
+    async def create(self, request: Request) -> Response:
+        visitor, form = await self._view.read_form(request)
+        try:
+            key, raw = await self._create(visitor, form)
+        except ControlError as error:
+            return await self._view.refuse(request, visitor, error, FORM, form)
+        return pages.show(
+            "settings_new_key.html",
+            visitor=visitor,
+            status=201,
+            key=key,
+            raw_key=raw,
+            base_url=self._view.settings.base_url,
+        )
+
+    async def ask(self, request: Request) -> Response:
+        visitor = await self._view.visitors.require(request)
+        id_ = request.path_params["id"]
+        key = await self._view.pool.run(lambda control: self._find(control, visitor, id_))
+        if key is None:
+            raise HTTPException(404)
+        return pages.show("settings_delete_key.html", visitor=visitor, key=key)
+
+    async def delete(self, request: Request) -> Response:
+        visitor, _ = await self._view.read_form(request)
+        id_ = request.path_params["id"]
+        try:
+            await self._view.pool.run(
+                lambda control: self._view.manage(control).delete_key(visitor, id_)
+            )
+        except ControlError as error:
+            return await self._view.refuse(request, visitor, error)
+        return pages.go(notices.address(PATH, "key-deleted", SECTION))
+
+    async def _create(self, visitor: Visitor, form: Mapping[str, str]) -> tuple[ApiKey, str]:
+        """Raises InvalidInputError, and ConflictError for a form that was carried out before."""
+        name, form_id = form.get("name", ""), (visitor.user_id, form.get("form_id", ""))
+        if form_id in self._done:
+            raise ConflictError(
+                "this form was sent before, and its key was shown then; no other was created"
+            )
+        self._done[form_id] = None  # before it is, or a second click could come in between
+        while len(self._done) > _REMEMBERED:
+            self._done.popitem(last=False)
+        try:
+            return await self._view.pool.run(
+                lambda control: self._view.manage(control).create_key(visitor, name)
+            )
+        except BaseException:
+            self._done.pop(form_id, None)
+            raise
+
+    def _find(self, control: ControlDatabase, visitor: Visitor, id_: str) -> ApiKey | None:
+        """Among the visitor's own."""
+        management, cursor = self._view.manage(control), None
+        while True:
+            page = management.list_keys(visitor, cursor, MAX_LIMIT)
+            for key in page.items:
+                if key.id == id_:
+                    return key
+            if page.next_cursor is None:
+                return None
+            cursor = page.next_cursor

@@ -1,0 +1,191 @@
+"""``/settings/members`` and ``/settings/invitations``: who belongs to the organisation.
+
+An invitation's link signs in as the address it is for. So it goes to that address alone, and is never
+shown to whoever invites.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from dashboard import notices, pages
+from dashboard.invitation_mail import invitation_mail
+from dashboard.mail import MailError
+from dashboard.settings_view import PATH, Problem, SettingsView
+from store import people
+from store.attempts import AttemptLimit
+from store.control import ControlDatabase
+from store.errors import ControlError, ForbiddenError, NotFoundError
+from store.invitations import Invitation
+from store.people import Member
+from store.sign_in import SignIn, Visitor
+
+SECTION = "members"
+FORM = "invite"
+MAILS_PER_ORGANIZATION = 20
+MAILS_PER_MAILBOX = 3
+_HOUR_S = 3600.0
+
+logger = logging.getLogger(__name__)
+
+
+class TooManyMailsError(Exception):
+    """So many invitations were mailed that the next has to wait."""
+
+    def __init__(self, wait_s: int) -> None:
+        minutes = -(-wait_s // 60)
+        super().__init__(
+            "Enough invitations were mailed for now; nothing was sent."
+            f" Try again in {minutes} {'minute' if minutes == 1 else 'minutes'}."
+        )
+        self.wait_s = wait_s
+
+
+class MemberSettings:
+    """The clock is monotonic seconds."""
+
+    def __init__(self, view: SettingsView, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._view = view
+        self._clock_s = clock_s
+        self._by_mailbox = AttemptLimit(MAILS_PER_MAILBOX, _HOUR_S)
+        self._by_organization = AttemptLimit(MAILS_PER_ORGANIZATION, _HOUR_S)
+
+    def routes(self) -> list[BaseRoute]:
+        invitation, member = f"{PATH}/invitations/{{id}}", f"{PATH}/members/{{id}}"
+        return [
+            Route(f"{PATH}/invitations", self.invite, methods=["POST"]),
+            Route(f"{invitation}/send", self.send_again, methods=["POST"]),
+            Route(f"{invitation}/take-back", self.take_back, methods=["POST"]),
+            Route(f"{member}/remove", self.ask, methods=["GET"]),
+            Route(f"{member}/remove", self.remove, methods=["POST"]),
+        ]
+
+    # -- invitations ------------------------------------------------------------------------------
+
+    async def invite(self, request: Request) -> Response:
+        visitor, form = await self._view.read_form(request)
+        try:
+            code = await self._invite(visitor, form.get("email", ""))
+        except ControlError as error:
+            return await self._view.refuse(request, visitor, error, FORM, form)
+        except TooManyMailsError as error:
+            problem = Problem(message=str(error), form=FORM, input="email", values=form)
+            return await self._slow_down(request, visitor, problem, error.wait_s)
+        return pages.go(notices.address(PATH, code, SECTION))
+
+    async def send_again(self, request: Request) -> Response:
+        """For another week."""
+        visitor, _ = await self._view.read_form(request)
+        id_ = request.path_params["id"]
+        try:
+            email = await self._view.pool.run(
+                lambda control: self._find_invited(control, visitor, id_)
+            )
+            code = await self._invite(visitor, email)
+        except ControlError as error:
+            return await self._view.refuse(request, visitor, error)
+        except TooManyMailsError as error:
+            return await self._slow_down(
+                request, visitor, Problem(message=str(error)), error.wait_s
+            )
+        return pages.go(notices.address(PATH, code, SECTION))
+
+    async def take_back(self, request: Request) -> Response:
+        visitor, _ = await self._view.read_form(request)
+        id_ = request.path_params["id"]
+        try:
+            await self._view.pool.run(
+                lambda control: self._view.manage(control).take_back_invitation(visitor, id_)
+            )
+        except ControlError as error:
+            return await self._view.refuse(request, visitor, error)
+        return pages.go(notices.address(PATH, "invitation-taken-back", SECTION))
+
+    async def _invite(self, visitor: Visitor, address: str) -> str:
+        """Returns the code of what to say. Raises ControlError, TooManyMailsError."""
+        if visitor.role != "owner":
+            raise ForbiddenError("only an owner of the organisation may invite somebody")
+        email = people.parse_email(address)
+        can_send = self._view.mailer.can_send
+        if can_send:
+            self._count_mail(visitor, email)
+        invitation, link = await self._view.pool.run(
+            lambda control: self._make(control, visitor, email, with_link=can_send)
+        )
+        if link is None:
+            return "invitation-waits"
+        try:
+            await self._view.mailer.send(email, *invitation_mail(invitation, link))
+        except MailError as error:
+            return _note_not_sent(error)
+        return "invitation-printed" if self._view.mailer.prints else "invitation-sent"
+
+    def _make(
+        self, control: ControlDatabase, visitor: Visitor, email: str, *, with_link: bool
+    ) -> tuple[Invitation, str | None]:
+        invitation = self._view.manage(control).invite(visitor, email)
+        if not with_link:
+            return invitation, None
+        token = SignIn(control).make_invitation_link(invitation)
+        return invitation, f"{self._view.settings.base_url}/sign-in/link?token={token}"
+
+    def _count_mail(self, visitor: Visitor, email: str) -> None:
+        """Raises TooManyMailsError."""
+        now_s = self._clock_s()
+        wait_s = self._by_mailbox.count(email, now_s) or self._by_organization.count(
+            visitor.organization_id, now_s
+        )
+        if wait_s:
+            raise TooManyMailsError(wait_s)
+
+    async def _slow_down(
+        self, request: Request, visitor: Visitor, problem: Problem, wait_s: int
+    ) -> Response:
+        headers = {"retry-after": str(wait_s)}
+        return await self._view.show(request, visitor, problem, 429, headers)
+
+    def _find_invited(self, control: ControlDatabase, visitor: Visitor, id_: str) -> str:
+        """The address. Raises ForbiddenError for who is no owner, NotFoundError."""
+        for invitation in self._view.manage(control).list_invitations(visitor):
+            if invitation.id == id_:
+                return invitation.email
+        raise NotFoundError("this invitation has been answered or taken back")
+
+    # -- members ----------------------------------------------------------------------------------
+
+    async def ask(self, request: Request) -> Response:
+        visitor = await self._view.visitors.require(request)
+        id_ = request.path_params["id"]
+        if visitor.role != "owner" and id_ != visitor.user_id:
+            raise HTTPException(403, "Only an owner of the organisation may remove somebody else.")
+        members = await self._view.pool.run(
+            lambda control: self._view.manage(control).list_members(visitor)
+        )
+        member = next((member for member in members if member.id == id_), None)
+        if member is None:
+            raise HTTPException(404)
+        return pages.show("settings_remove_member.html", visitor=visitor, member=member)
+
+    async def remove(self, request: Request) -> Response:
+        """Who leaves is signed out by it."""
+        visitor, _ = await self._view.read_form(request)
+        id_ = request.path_params["id"]
+        try:
+            member: Member = await self._view.pool.run(
+                lambda control: self._view.manage(control).remove_member(visitor, id_)
+            )
+        except ControlError as error:
+            return await self._view.refuse(request, visitor, error)
+        if member.id == visitor.user_id:
+            return pages.go("/sign-in")
+        return pages.go(notices.address(PATH, "member-removed", SECTION))
+
+
+def _note_not_sent(error: MailError) -> str:
+    logger.error("An invitation was not sent: %s", error)
+    return "invitation-not-sent"

@@ -1,0 +1,62 @@
+"""A visitor's own memberships: answering invitations, and going from one organisation to another."""
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from dashboard import notices, pages
+from dashboard.settings_view import PATH, SettingsView
+from dashboard.visitors import session_cookie
+from store.errors import NotFoundError
+from store.sign_in import SignIn
+
+_ANSWERED = "This invitation has been answered, taken back, or is too old."
+
+
+class MembershipPages:
+    def __init__(self, view: SettingsView) -> None:
+        self._view = view
+        self._cookie = session_cookie(view.settings.base_url)
+
+    def routes(self) -> list[BaseRoute]:
+        return [
+            Route("/invitations/{id}/join", self.join, methods=["POST"]),
+            Route("/invitations/{id}/decline", self.decline, methods=["POST"]),
+            Route(f"{PATH}/organization", self.switch, methods=["POST"]),
+        ]
+
+    async def join(self, request: Request) -> Response:
+        await self._view.read_form(request)
+        session, id_ = request.cookies[self._cookie], request.path_params["id"]
+        try:
+            await self._view.pool.run(
+                lambda control: SignIn(control).accept_invitation(session, id_)
+            )
+        except NotFoundError as error:
+            raise HTTPException(404, _ANSWERED) from error
+        return pages.go(notices.address("/", "joined"))
+
+    async def decline(self, request: Request) -> Response:
+        visitor, _ = await self._view.read_form(request)
+        email, id_ = visitor.email, request.path_params["id"]
+        if email is None:  # the local user, whom nobody can invite
+            raise HTTPException(404, _ANSWERED)
+        try:
+            await self._view.pool.run(
+                lambda control: self._view.manage(control).decline_invitation(email, id_)
+            )
+        except NotFoundError as error:
+            raise HTTPException(404, _ANSWERED) from error
+        return pages.go(notices.address("/", "invitation-declined"))
+
+    async def switch(self, request: Request) -> Response:
+        visitor, form = await self._view.read_form(request)
+        session, id_ = request.cookies[self._cookie], form.get("organization_id", "")
+        try:
+            await self._view.pool.run(
+                lambda control: SignIn(control).switch_organization(session, id_)
+            )
+        except NotFoundError as error:
+            return await self._view.refuse(request, visitor, error)
+        return pages.go(notices.address(PATH, "organization-switched"))

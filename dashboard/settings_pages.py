@@ -1,0 +1,56 @@
+"""``/settings``: endpoints, keys, members, and the visitor's own organisations and sessions."""
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from dashboard import endpoint_settings, key_settings, member_settings, pages
+from dashboard.endpoint_settings import EndpointSettings
+from dashboard.key_settings import KeySettings
+from dashboard.mail import Mailer
+from dashboard.member_settings import MemberSettings
+from dashboard.membership_pages import MembershipPages
+from dashboard.pool import ControlPool
+from dashboard.settings_view import PATH, SettingsView
+from dashboard.visitors import Visitors
+from store.settings import Settings
+
+# A form's address may be loaded anew by hand, or be where somebody signs in and goes on.
+_SECTIONS = {
+    "endpoints": endpoint_settings.SECTION,
+    "keys": key_settings.SECTION,
+    "invitations": member_settings.SECTION,
+    "members": member_settings.SECTION,
+    "organization": "organizations",
+}
+
+
+class SettingsPages:
+    def __init__(
+        self, settings: Settings, pool: ControlPool, visitors: Visitors, mailer: Mailer
+    ) -> None:
+        self._view = SettingsView(settings, pool, visitors, mailer)
+        self._parts = (
+            EndpointSettings(self._view),
+            KeySettings(self._view),
+            MemberSettings(self._view),
+            MembershipPages(self._view),
+        )
+
+    def routes(self) -> list[BaseRoute]:
+        return [
+            Route(PATH, self.show, methods=["GET"]),
+            *(route for part in self._parts for route in part.routes()),
+            Route(f"{PATH}/{{section}}", self.go_to_section, methods=["GET"]),
+        ]
+
+    async def show(self, request: Request) -> Response:
+        visitor = await self._view.visitors.require(request)
+        return await self._view.show(request, visitor)
+
+    async def go_to_section(self, request: Request) -> Response:
+        section = request.path_params["section"]
+        if section not in _SECTIONS:
+            raise HTTPException(404)
+        return pages.go(f"{PATH}#{_SECTIONS[section]}")

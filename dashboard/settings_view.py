@@ -1,0 +1,163 @@
+"""The page ``/settings``, and what its forms have in common.
+
+A form that cannot be carried out is answered with the page it is on: the reason beside the form, and
+what was typed still in it. One that was is answered with a redirect, so that loading anew repeats
+nothing.
+"""
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from dashboard import notices, pages
+from dashboard.forms import read_form
+from dashboard.mail import Mailer
+from dashboard.pool import ControlPool
+from dashboard.visitors import Visitors
+from store import audit
+from store.api_keys import ApiKey
+from store.audit import AuditEntry
+from store.control import ControlDatabase
+from store.endpoints import ProxyEndpoint
+from store.errors import (
+    ConflictError,
+    ControlError,
+    ForbiddenError,
+    InvalidCursorError,
+    InvalidInputError,
+    NotFoundError,
+)
+from store.invitations import Invitation
+from store.management import Management
+from store.pagination import MAX_LIMIT, Page
+from store.people import Member, Organization
+from store.settings import Settings
+from store.sign_in import SignIn, Visitor
+
+PATH = "/settings"
+AUDIT_ENTRIES = 20
+_GONE = "That is not here, or not any more. Nothing was changed."
+_STATUS: Mapping[type[ControlError], int] = {
+    InvalidInputError: 400,
+    ForbiddenError: 403,
+    NotFoundError: 404,
+    ConflictError: 409,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """Why a form could not be carried out, which one (of several on the page, by its id) and which
+    input is at fault, and what was typed."""
+
+    message: str
+    form: str = ""
+    input: str = ""
+    values: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contents:
+    """What the page lists."""
+
+    endpoints: Page[ProxyEndpoint]
+    keys: Page[ApiKey]
+    members: Sequence[Member]
+    invitations: Sequence[Invitation]
+    organizations: Sequence[Organization]
+    sessions: int
+    audit: Sequence[AuditEntry]
+
+    @property
+    def owners(self) -> int:
+        return sum(member.role == "owner" for member in self.members)
+
+
+class SettingsView:
+    def __init__(
+        self, settings: Settings, pool: ControlPool, visitors: Visitors, mailer: Mailer
+    ) -> None:
+        self.settings = settings
+        self.pool = pool
+        self.visitors = visitors
+        self.mailer = mailer
+
+    def manage(self, control: ControlDatabase) -> Management:
+        return Management(control, self.settings.data_dir)
+
+    async def read_form(self, request: Request) -> tuple[Visitor, Mapping[str, str]]:
+        """Who sends a form, and its fields. Raises HTTPException, NotSignedInError."""
+        form = await read_form(request, self.settings.base_url)
+        return await self.visitors.require(request), form
+
+    async def show(
+        self,
+        request: Request,
+        visitor: Visitor,
+        problem: Problem | None = None,
+        status: int = 200,
+        headers: Mapping[str, str] | None = None,
+    ) -> Response:
+        """Raises HTTPException for an address that somebody made up."""
+        try:
+            contents = await self.pool.run(lambda control: self._read(control, request, visitor))
+        except InvalidCursorError as error:
+            raise HTTPException(400, "There is no such part of the list.") from error
+        return pages.show(
+            "settings.html",
+            visitor=visitor,
+            status=status,
+            headers=headers,
+            settings=self.settings,
+            mailer=self.mailer,
+            contents=contents,
+            notice=None if problem else notices.find(request),
+            problem=problem,
+            key_form_id=secrets.token_urlsafe(16),
+        )
+
+    async def refuse(
+        self,
+        request: Request,
+        visitor: Visitor,
+        error: ControlError,
+        form: str = "",
+        values: Mapping[str, str] | None = None,
+    ) -> Response:
+        problem = explain(error, form, values)
+        return await self.show(request, visitor, problem, status_of(error))
+
+    def _read(self, control: ControlDatabase, request: Request, visitor: Visitor) -> Contents:
+        management, query = self.manage(control), request.query_params
+        is_owner = visitor.role == "owner"
+        with control.reading() as db:
+            return Contents(
+                endpoints=management.list_endpoints(visitor, query.get("endpoints"), MAX_LIMIT),
+                keys=management.list_keys(visitor, query.get("keys"), MAX_LIMIT),
+                members=management.list_members(visitor),
+                invitations=management.list_invitations(visitor) if is_owner else (),
+                organizations=management.list_organizations(visitor),
+                sessions=SignIn(control).count_sessions(visitor.user_id),
+                audit=audit.read(db, visitor.organization_id, AUDIT_ENTRIES) if is_owner else (),
+            )
+
+
+def explain(
+    error: ControlError, form: str = "", values: Mapping[str, str] | None = None
+) -> Problem:
+    message = _GONE if isinstance(error, NotFoundError) else as_sentence(str(error))
+    return Problem(message=message, form=form, input=error.field or "", values=values or {})
+
+
+def status_of(error: ControlError) -> int:
+    return next(status for kind, status in _STATUS.items() if isinstance(error, kind))
+
+
+def as_sentence(text: str) -> str:
+    """The errors' messages are clauses. An address that one begins with stays as it is."""
+    first, _, _ = text.partition(" ")
+    return f"{text[0].upper()}{text[1:]}." if first.isalpha() else f"{text}."

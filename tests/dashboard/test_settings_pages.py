@@ -1,0 +1,636 @@
+"""The settings: endpoints, keys, members, organisations; and that nobody reaches another's."""
+
+import html
+import logging
+import re
+
+import pytest
+from starlette.routing import Route
+from starlette.testclient import TestClient
+
+from dashboard import member_settings, notices
+from dashboard.mail import MailError
+from dashboard.settings_view import as_sentence
+from manage.server import make_app
+from store import audit
+from store.control import ControlDatabase
+from store.management import Management
+from store.settings import Settings
+from store.sign_in import SignIn
+from tests.dashboard.people import BASE_URL, HERE, Person
+
+RAW_KEY = re.compile(r"sk_[A-Za-z0-9_-]{43}")
+
+
+class Mailbox:
+    """Stands in for the mail server, and says whether there is one."""
+
+    def __init__(self) -> None:
+        self.can_send = True
+        self.prints = False
+        self.is_broken = False
+        self.mails: list[tuple[str, str, str]] = []
+
+    def __call__(self, _settings, _say):
+        return self
+
+    async def send(self, to, subject, text):
+        if self.is_broken:
+            raise MailError("the server did not answer in time")
+        self.mails.append((to, subject, text))
+
+    @property
+    def links(self):
+        return re.findall(
+            rf"{BASE_URL}(/sign-in/link\?token=\S+)", "\n".join(m[2] for m in self.mails)
+        )
+
+
+@pytest.fixture
+def settings(tmp_path):
+    return Settings.from_env({"TAXIMETER_DATA_DIR": str(tmp_path), "TAXIMETER_BASE_URL": BASE_URL})
+
+
+@pytest.fixture
+def control(settings):
+    with ControlDatabase(settings.control_path) as control:
+        control.set_up()
+        yield control
+
+
+@pytest.fixture
+def management(control, settings):
+    return Management(control, settings.data_dir)
+
+
+@pytest.fixture
+def mailbox(monkeypatch):
+    mailbox = Mailbox()
+    monkeypatch.setattr("manage.server.Mailer", mailbox)
+    return mailbox
+
+
+@pytest.fixture
+def app(settings, control, mailbox):
+    app = make_app(settings)
+    with TestClient(app, base_url=BASE_URL):
+        yield app
+
+
+@pytest.fixture
+def ann(app, control):
+    return Person(app, control, "ann@example.org")
+
+
+@pytest.fixture
+def bob(app, control, ann):
+    """A member of Ann's organisation, and no owner."""
+    return Person(app, control, "bob@example.org", ann.organization_id)
+
+
+@pytest.fixture
+def cid(app, control):
+    """A stranger."""
+    return Person(app, control, "cid@example.org")
+
+
+def caller(management, person):
+    return management.find_caller(person.email)
+
+
+def actions(control, organization_id):
+    with control.reading() as db:
+        return [entry.action for entry in audit.read(db, organization_id)]
+
+
+# -- endpoints ------------------------------------------------------------------------------------
+
+
+def test_an_endpoint_is_created_changed_and_deleted(ann, control, management):
+    answer = ann.post("/settings/endpoints", name="Café #1", streaming="buffered")
+    assert (answer.status_code, answer.headers["location"]) == (
+        303,
+        "/settings?done=endpoint-created#endpoints",
+    )
+    page = ann.get("/settings?done=endpoint-created").text
+    assert "The endpoint is there" in page
+    assert f'data-copy="{BASE_URL}/proxy/cafe-1"' in page
+    assert "Streaming buffered" in page
+    (endpoint,) = management.list_endpoints(caller(management, ann)).items
+
+    here = f"/settings/endpoints/{endpoint.id}"
+    assert 'value="Café #1"' in ann.get(here).text
+    answer = ann.post(here, name="Café", streaming="service", metadata_only="1")
+    assert answer.headers["location"] == "/settings?done=endpoint-changed#endpoints"
+    (changed,) = management.list_endpoints(caller(management, ann)).items
+    assert (changed.name, changed.slug, changed.streaming) == ("Café", "cafe-1", None)
+    assert changed.metadata_only
+    assert "figures only" in ann.get("/settings").text
+    assert "checked" in ann.get(here).text
+
+    assert "stays reserved" in ann.get(f"{here}/delete").text
+    assert management.list_endpoints(caller(management, ann)).items, "asking deletes nothing"
+    answer = ann.post(f"{here}/delete")
+    assert answer.headers["location"] == "/settings?done=endpoint-deleted#endpoints"
+    assert not management.list_endpoints(caller(management, ann)).items
+    assert actions(control, ann.organization_id) == [
+        "endpoint.delete",
+        "endpoint.update",
+        "endpoint.create",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "words", "field"),
+    [
+        ({"name": ""}, 400, "needs a name", "name"),
+        ({"name": "x" * 201}, 400, "at most 200 characters", "name"),
+        ({"name": "two\nlines"}, 400, "one line of text", "name"),
+        ({"name": "team", "slug": "Not A Slug"}, 400, "is no slug", "slug"),
+        ({"name": "team", "slug": "default"}, 409, "is taken", "slug"),
+        ({"name": "team", "streaming": "sometimes"}, 400, "Streaming is live", "streaming"),
+        ({}, 400, "needs a name", "name"),
+    ],
+)
+def test_what_is_wrong_stands_beside_its_field_and_what_was_typed_stays(
+    ann, fields, status, words, field
+):
+    answer = ann.post("/settings/endpoints", **fields, metadata_only="1")
+    assert answer.status_code == status
+    control = re.search(rf'<(?:input|select) id="create-endpoint-{field}".*?>', answer.text, re.S)
+    assert control is not None
+    assert 'aria-invalid="true"' in control[0]
+    described = re.search(r'aria-describedby="(\S+?)[ "]', control[0])
+    assert described is not None
+    problem = re.search(rf'<p[^>]* id="{described[1]}"[^>]*>(.*?)</p>', answer.text)
+    assert problem is not None
+    assert words in html.unescape(problem[1])
+    if field != "streaming":
+        assert (
+            html.escape(fields.get(field, "")) in html.unescape(control[0])
+            or "\n" in fields["name"]
+        )
+    assert re.search(r'name="metadata_only" value="1" checked', answer.text)
+
+
+def test_a_change_that_cannot_be_is_answered_on_its_own_page(ann, control, management):
+    endpoint = control.create_endpoint(ann.organization_id, "team")
+    here = f"/settings/endpoints/{endpoint.id}"
+    answer = ann.post(here, name=" ", streaming="live")
+    assert answer.status_code == 400
+    assert "needs a name" in answer.text
+    assert re.search(r'<option value="live" selected', answer.text)
+    assert ann.post(here, name="x", streaming="never").status_code == 400
+    assert management.get_endpoint(caller(management, ann), endpoint.id) == endpoint
+
+
+def test_deleting_twice_is_told_on_the_page(ann, control):
+    endpoint = control.create_endpoint(ann.organization_id, "team")
+    assert ann.post(f"/settings/endpoints/{endpoint.id}/delete").status_code == 303
+    answer = ann.post(f"/settings/endpoints/{endpoint.id}/delete")
+    assert answer.status_code == 404
+    assert "not any more" in answer.text
+    assert "`taximeter" not in answer.text
+
+
+def test_a_long_list_has_pages(ann, control):
+    for number in range(103):
+        control.create_endpoint(ann.organization_id, f"team {number}", f"team-{number}")
+    first = ann.get("/settings").text
+    assert first.count("<article") == 100
+    more = re.search(r'href="(/settings\?endpoints=[^#"]+)#endpoints"', first)
+    assert more is not None
+    second = ann.get(html.unescape(more[1])).text
+    assert second.count("<article") == 3
+    assert "Older endpoints" not in second
+
+
+@pytest.mark.parametrize("query", ["endpoints=nonsense", "keys=%00", "endpoints=" + "x" * 5000])
+def test_a_made_up_cursor_is_refused(ann, query):
+    assert ann.get(f"/settings?{query}").status_code == 400
+    assert ann.post(f"/settings/endpoints?{query}", name="").status_code == 400
+
+
+# -- keys -----------------------------------------------------------------------------------------
+
+
+def form_id(person):
+    found = re.search(r'name="form_id" value="([^"]+)"', person.get("/settings").text)
+    assert found is not None
+    return found[1]
+
+
+def test_a_key_is_shown_once_and_is_nowhere_else(ann, settings, app, caplog, capsys):
+    caplog.set_level(logging.DEBUG)
+    answer = ann.post("/settings/keys", name="laptop", form_id=form_id(ann))
+    assert answer.status_code == 201
+    assert answer.headers["cache-control"] == "no-store"
+    assert "you will not see it again" in answer.text
+    (raw,) = set(RAW_KEY.findall(answer.text))
+    assert "set-cookie" not in answer.headers
+    assert raw not in str(answer.url)
+
+    bearer = {"authorization": f"Bearer {raw}"}
+    assert (
+        TestClient(app, base_url=BASE_URL).get("/api/api-keys", headers=bearer).status_code == 200
+    )
+    page = ann.get("/settings").text
+    assert raw not in page
+    assert f"{raw[:8]}..." in page
+    files = [path for path in settings.data_dir.rglob("*") if path.is_file()]
+    assert files
+    assert not [path for path in files if raw.encode() in path.read_bytes()]
+    assert raw not in caplog.text
+    assert raw not in "".join(capsys.readouterr())
+
+
+def test_loading_the_answer_anew_makes_no_second_key(ann, management):
+    fields = {"name": "laptop", "form_id": form_id(ann)}
+    assert ann.post("/settings/keys", **fields).status_code == 201
+    again = ann.post("/settings/keys", **fields)
+    assert again.status_code == 409
+    assert "was sent before" in again.text
+    assert not RAW_KEY.search(again.text)
+    assert len(management.list_keys(caller(management, ann)).items) == 1
+
+
+def test_a_form_that_failed_may_be_sent_again(ann):
+    id_ = form_id(ann)
+    answer = ann.post("/settings/keys", name="", form_id=id_)
+    assert answer.status_code == 400
+    assert 'aria-invalid="true"' in answer.text
+    assert ann.post("/settings/keys", name="laptop", form_id=id_).status_code == 201
+
+
+def test_the_same_form_id_of_somebody_else_is_another_one(ann, cid):
+    for person in (ann, cid):
+        assert person.post("/settings/keys", name="x", form_id="same").status_code == 201
+
+
+def test_a_key_is_deleted_after_asking(ann, app, control):
+    key, raw = ann.make_key("old laptop")
+    assert "Delete the key old laptop?" in ann.get(f"/settings/keys/{key.id}/delete").text
+    answer = ann.post(f"/settings/keys/{key.id}/delete")
+    assert answer.headers["location"] == "/settings?done=key-deleted#keys"
+    bearer = {"authorization": f"Bearer {raw}"}
+    assert (
+        TestClient(app, base_url=BASE_URL).get("/api/api-keys", headers=bearer).status_code == 401
+    )
+    assert ann.get(f"/settings/keys/{key.id}/delete").status_code == 404
+    assert actions(control, ann.organization_id)[0] == "key.delete"
+
+
+def test_a_key_beyond_the_first_page_can_be_deleted(ann):
+    oldest, _ = ann.make_key("oldest")
+    for number in range(100):
+        ann.make_key(f"key {number}")
+    page = ann.get("/settings").text
+    assert "oldest" not in page
+    more = re.search(r'href="(/settings\?keys=[^#"]+)#keys"', page)
+    assert more is not None
+    assert "oldest" in ann.get(html.unescape(more[1])).text
+    assert ann.get(f"/settings/keys/{oldest.id}/delete").status_code == 200
+
+
+# -- members --------------------------------------------------------------------------------------
+
+
+def test_an_invitation_goes_to_its_address_alone_and_its_link_joins(ann, app, mailbox, control):
+    answer = ann.post("/settings/invitations", email="Dora@Example.org")
+    assert answer.headers["location"] == "/settings?done=invitation-sent#members"
+    ((to, _subject, _text),) = mailbox.mails
+    assert to == "dora@example.org"
+    (link,) = mailbox.links
+    token = link.partition("=")[2]
+    assert token not in answer.text
+    assert token not in ann.get("/settings").text
+    assert "dora@example.org" in ann.get("/settings").text
+
+    dora = TestClient(app, base_url=BASE_URL, follow_redirects=False)
+    assert dora.post("/sign-in/link", data={"token": token}, headers=HERE).status_code == 303
+    page = dora.get("/settings").text
+    assert "ann@example.org" in page
+    assert "Only owners can invite" in page
+    assert "Send again" not in ann.get("/settings").text, "nobody is invited any more"
+    assert actions(control, ann.organization_id)[:2] == ["member.join", "user.create"]
+
+
+def test_sending_again_mails_another_link(ann, mailbox, management):
+    ann.post("/settings/invitations", email="dora@example.org")
+    (invitation,) = management.list_invitations(caller(management, ann))
+    answer = ann.post(f"/settings/invitations/{invitation.id}/send")
+    assert answer.headers["location"] == "/settings?done=invitation-sent#members"
+    assert len(set(mailbox.links)) == 2
+
+
+def test_what_was_taken_back_joins_nobody(ann, app, mailbox, management):
+    ann.post("/settings/invitations", email="dora@example.org")
+    (invitation,) = management.list_invitations(caller(management, ann))
+    answer = ann.post(f"/settings/invitations/{invitation.id}/take-back")
+    assert answer.headers["location"] == "/settings?done=invitation-taken-back#members"
+    token = mailbox.links[0].partition("=")[2]
+    dora = TestClient(app, base_url=BASE_URL, follow_redirects=False)
+    assert dora.post("/sign-in/link", data={"token": token}, headers=HERE).status_code == 410
+    for verb in ("take-back", "send"):
+        assert ann.post(f"/settings/invitations/{invitation.id}/{verb}").status_code == 404
+
+
+def test_without_mail_the_invitation_waits_and_the_page_says_so(ann, mailbox, management):
+    mailbox.can_send = False
+    assert "sends no mail" in ann.get("/settings").text
+    answer = ann.post("/settings/invitations", email="dora@example.org")
+    assert answer.headers["location"] == "/settings?done=invitation-waits#members"
+    assert not mailbox.mails
+    assert len(management.list_invitations(caller(management, ann))) == 1
+    assert "Send again" not in ann.get("/settings").text
+
+
+def test_on_the_operators_machine_the_link_goes_to_the_terminal(ann, mailbox):
+    mailbox.prints = True
+    assert "terminal" in ann.get("/settings").text
+    answer = ann.post("/settings/invitations", email="dora@example.org")
+    assert answer.headers["location"] == "/settings?done=invitation-printed#members"
+
+
+def test_a_mail_that_fails_leaves_the_invitation(ann, mailbox, management):
+    mailbox.is_broken = True
+    answer = ann.post("/settings/invitations", email="dora@example.org")
+    assert answer.headers["location"] == "/settings?done=invitation-not-sent#members"
+    assert "could not be sent" in ann.get("/settings?done=invitation-not-sent").text
+    assert len(management.list_invitations(caller(management, ann))) == 1
+
+
+@pytest.mark.parametrize(
+    ("email", "status", "words"),
+    [
+        ("nobody", 400, "is no e-mail address"),
+        ("", 400, "is no e-mail address"),
+        ("ann@example.org", 409, "ann@example.org is a member already"),
+        ("a@b.example\nbcc: c@d.example", 400, "is no e-mail address"),
+        ("<script>@example.org", 400, "is no e-mail address"),
+    ],
+)
+def test_who_cannot_be_invited_is_said_beside_the_field(ann, mailbox, email, status, words):
+    answer = ann.post("/settings/invitations", email=email)
+    assert answer.status_code == status
+    assert words in html.unescape(answer.text)
+    assert 'id="invite-email-problem"' in answer.text
+    assert not mailbox.mails
+
+
+def test_one_mailbox_gets_few_invitations_an_hour(ann, cid, mailbox):
+    for _ in range(member_settings.MAILS_PER_MAILBOX):
+        assert ann.post("/settings/invitations", email="dora@example.org").status_code == 303
+    for person in (ann, cid):
+        answer = person.post("/settings/invitations", email="dora@example.org")
+        assert answer.status_code == 429, "whoever asks"
+        assert int(answer.headers["retry-after"]) > 3000
+        assert "Try again in" in answer.text
+        assert 'value="dora@example.org"' in answer.text
+    assert len(mailbox.mails) == member_settings.MAILS_PER_MAILBOX
+
+
+def test_one_organisation_mails_few_invitations_an_hour(ann, cid, mailbox, management):
+    for number in range(member_settings.MAILS_PER_ORGANIZATION):
+        assert ann.post("/settings/invitations", email=f"d{number}@example.org").status_code == 303
+    assert ann.post("/settings/invitations", email="one@more.example").status_code == 429
+    assert cid.post("/settings/invitations", email="one@more.example").status_code == 303
+    assert "one@more.example" not in {
+        i.email for i in management.list_invitations(caller(management, ann))
+    }
+
+
+def test_removing_a_member_ends_sessions_and_keys_at_once(ann, bob, app, control):
+    _, raw = bob.make_key()
+    bearer = {"authorization": f"Bearer {raw}"}
+    script = TestClient(app, base_url=BASE_URL)
+    assert bob.get("/settings").status_code == 200
+    assert script.get("/api/api-keys", headers=bearer).status_code == 200
+    page = ann.get(f"/settings/members/{bob.user_id}/remove").text
+    assert "Remove bob@example.org from" in page
+    answer = ann.post(f"/settings/members/{bob.user_id}/remove")
+    assert answer.headers["location"] == "/settings?done=member-removed#members"
+    assert bob.get("/settings").headers["location"].startswith("/sign-in")
+    assert script.get("/api/api-keys", headers=bearer).status_code == 401
+    assert "bob@example.org" not in ann.get("/settings").text.partition("What happened")[0]
+    assert actions(control, ann.organization_id)[0] == "member.remove"
+
+
+def test_who_leaves_is_signed_out(ann, bob):
+    assert "Leave ann@example.org Ltd?" in bob.get(f"/settings/members/{bob.user_id}/remove").text
+    answer = bob.post(f"/settings/members/{bob.user_id}/remove")
+    assert (answer.status_code, answer.headers["location"]) == (303, "/sign-in")
+    assert bob.get("/").headers["location"] == "/sign-in"
+
+
+def test_the_only_owner_stays(ann, bob):
+    page = ann.get("/settings").text
+    assert "the only owner, who stays" in page
+    assert f"/settings/members/{ann.user_id}/remove" not in page
+    answer = ann.post(f"/settings/members/{ann.user_id}/remove")
+    assert answer.status_code == 409
+    assert "An organisation needs an owner" in answer.text
+
+
+def test_who_is_no_owner_sees_the_members_and_may_change_nothing(ann, bob, management):
+    page = bob.get("/settings").text
+    assert "ann@example.org" in page
+    for words in ("/settings/invitations", "What happened", f"{ann.user_id}/remove"):
+        assert words not in page
+    assert bob.post("/settings/invitations", email="dora@example.org").status_code == 403
+    invitation = management.invite(caller(management, ann), "dora@example.org")
+    assert "dora@example.org" not in bob.get("/settings").text
+    for verb in ("send", "take-back"):
+        assert bob.post(f"/settings/invitations/{invitation.id}/{verb}").status_code == 403
+    assert bob.get(f"/settings/members/{ann.user_id}/remove").status_code == 403
+    assert bob.post(f"/settings/members/{ann.user_id}/remove").status_code == 403
+    key, _ = ann.make_key()
+    assert bob.get(f"/settings/keys/{key.id}/delete").status_code == 404
+    assert bob.post(f"/settings/keys/{key.id}/delete").status_code == 403
+    assert len(management.list_members(caller(management, ann))) == 2
+    assert len(management.list_invitations(caller(management, ann))) == 1
+    assert len(management.list_keys(caller(management, ann)).items) == 1
+
+
+# -- organisations and sessions -------------------------------------------------------------------
+
+
+def test_somebody_in_two_organisations_goes_from_one_to_the_other(ann, cid, management):
+    invitation = management.invite(caller(management, cid), "ann@example.org")
+    ann.post(f"/invitations/{invitation.id}/join")
+    assert "cid@example.org" in ann.get("/settings").text
+    answer = ann.post("/settings/organization", organization_id=ann.organization_id)
+    assert answer.headers["location"] == "/settings?done=organization-switched"
+    page = ann.get("/settings").text
+    assert "cid@example.org</th>" not in page
+    assert f'value="{cid.organization_id}"' in page, "the way back"
+
+
+def test_nobody_goes_where_they_are_no_member(ann, cid):
+    for id_ in (cid.organization_id, "", "x" * 500):
+        assert ann.post("/settings/organization", organization_id=id_).status_code == 404
+    assert "cid@example.org" not in ann.get("/settings").text
+
+
+def test_sessions_are_counted(ann, control):
+    assert "in one browser, this one" in ann.get("/settings").text
+    SignIn(control).use_link(SignIn(control).make_link(ann.user_id))
+    page = ann.get("/settings").text
+    assert "in 2 browsers" in page
+    assert 'action="/sign-out/everywhere"' in page
+
+
+def test_owners_see_what_happened(ann, management):
+    ann.post("/settings/endpoints", name="<b>team</b>", slug="team")
+    page = ann.get("/settings").text.partition("What happened")[2]
+    assert "created the endpoint team" in page
+    assert "ann@example.org" in page
+
+
+# -- two organisations ----------------------------------------------------------------------------
+
+
+def test_nobody_touches_what_belongs_to_another_organisation(ann, cid, control, management):
+    endpoint = control.create_endpoint(cid.organization_id, "Endpoint of Cid", "cids")
+    key, _ = cid.make_key("Key of Cid")
+    invitation = management.invite(caller(management, cid), "dora@example.org")
+    for path, status in (
+        (f"/settings/endpoints/{endpoint.id}", 404),
+        ("/settings/endpoints/cids", 404),
+        (f"/settings/endpoints/{endpoint.id}/delete", 404),
+        (f"/settings/keys/{key.id}/delete", 404),
+        (f"/settings/members/{cid.user_id}/remove", 404),
+    ):
+        assert ann.get(path).status_code == status, path
+        assert ann.post(path, name="mine", streaming="live").status_code == status, path
+    for verb in ("send", "take-back"):
+        assert ann.post(f"/settings/invitations/{invitation.id}/{verb}").status_code == 404
+    everything = ann.get("/settings").text + ann.get("/").text
+    for word in ("Cid", "cids", "dora", cid.user_id, cid.organization_id):
+        assert word not in everything
+    assert management.get_endpoint(caller(management, cid), "cids") == endpoint
+    assert management.list_keys(caller(management, cid)).items == [key]
+    assert len(management.list_members(caller(management, cid))) == 1
+    assert list(management.list_invitations(caller(management, cid))) == [invitation]
+    assert actions(control, ann.organization_id) == []
+
+
+def test_markup_in_names_is_shown_harmless(ann, app, control, management):
+    evil = "\"'><script>alert(1)</script><img src=x onerror=alert(2)>"
+    with control.transaction() as db:
+        db.execute("update organizations set name = ?", (evil,))
+    endpoint = control.create_endpoint(ann.organization_id, evil)
+    key, _ = ann.make_key(evil)
+    created = ann.post("/settings/keys", name=evil)
+    refused = ann.post("/settings/endpoints", name="x", slug=evil)
+    pages = [
+        created.text,
+        refused.text,
+        *(
+            ann.get(path).text
+            for path in (
+                "/",
+                "/settings",
+                f"/settings/endpoints/{endpoint.id}",
+                f"/settings/endpoints/{endpoint.id}/delete",
+                f"/settings/keys/{key.id}/delete",
+                f"/settings/members/{ann.user_id}/remove",
+            )
+        ),
+    ]
+    for page in pages:
+        assert "&lt;script&gt;alert(1)" in page
+        assert "<script>" not in page
+        assert "<img" not in page
+        assert not re.search(r"<[^>]*\sstyle=", page)
+
+
+# -- every form -----------------------------------------------------------------------------------
+
+
+def post_routes(settings):
+    return sorted(
+        route.path.replace("{id}", "01a1fd49-2d8c-7368-8b14-00bb923ac775")
+        for route in make_app(settings).routes
+        if isinstance(route, Route)
+        and "POST" in (route.methods or ())
+        and route.path.startswith(("/settings", "/invitations"))
+    )
+
+
+def test_every_form_must_come_from_a_page_of_ours_and_somebody_signed_in(
+    settings, app, control, ann, mailbox
+):
+    paths = post_routes(settings)
+    assert len(paths) == 12
+    stranger = TestClient(app, base_url=BASE_URL, follow_redirects=False)
+    fields = {"name": "x", "email": "x@example.org", "organization_id": ann.organization_id}
+    for path in paths:
+        for headers in (
+            {},
+            {"origin": "http://evil.example"},
+            {"origin": "null"},
+            {"sec-fetch-site": "cross-site", "origin": BASE_URL},
+            {"sec-fetch-site": "same-site"},
+        ):
+            assert ann.browser.post(path, data=fields, headers=headers).status_code == 403, path
+        json = ann.browser.post(path, json=fields, headers=HERE)
+        assert json.status_code == 415, path
+        signed_out = stranger.post(path, data=fields, headers=HERE)
+        assert signed_out.status_code == 303, path
+        assert signed_out.headers["location"].startswith("/sign-in"), path
+    assert actions(control, ann.organization_id) == []
+    assert not mailbox.mails
+
+
+@pytest.mark.parametrize(
+    ("path", "section"),
+    [
+        ("endpoints", "endpoints"),
+        ("keys", "keys"),
+        ("invitations", "members"),
+        ("members", "members"),
+        ("organization", "organizations"),
+    ],
+)
+def test_the_address_of_a_form_can_be_opened(ann, path, section):
+    assert ann.get(f"/settings/{path}").headers["location"] == f"/settings#{section}"
+    assert f'id="{section}"' in ann.get("/settings").text
+    assert ann.get("/settings/nothing").status_code == 404
+
+
+@pytest.mark.parametrize("code", sorted(notices._NOTICES))
+def test_every_notice_is_announced(ann, code):
+    page = ann.browser.get("/settings", params={"done": code}).text
+    assert re.search(
+        rf'role="status">{re.escape(notices._NOTICES[code].text)}<', html.unescape(page)
+    )
+
+
+def test_every_input_has_a_label_and_every_id_is_there_once(ann, control):
+    endpoint = control.create_endpoint(ann.organization_id, "team")
+    ann.make_key()
+    for path in ("/", "/settings", f"/settings/endpoints/{endpoint.id}"):
+        page = ann.get(path).text
+        ids = re.findall(r'\sid="([^"]+)"', page)
+        assert len(ids) == len(set(ids)), path
+        for tag in re.findall(r"<(?:input|select)[^>]*>", page):
+            name = re.search(r'\sid="([^"]+)"', tag)
+            if 'type="hidden"' in tag or 'type="checkbox"' in tag:
+                continue
+            assert name is not None
+            assert f'<label for="{name[1]}">' in page, tag
+        for reference in re.findall(r'aria-(?:describedby|labelledby)="([^"]+)"', page):
+            assert set(reference.split()) <= set(ids), reference
+
+
+@pytest.mark.parametrize(
+    ("clause", "sentence"),
+    [
+        ("a name has at most 200 characters", "A name has at most 200 characters."),
+        ("x@y.example is a member already", "x@y.example is a member already."),
+        ("'A b' is no slug", "'A b' is no slug."),
+    ],
+)
+def test_messages_become_sentences(clause, sentence):
+    assert as_sentence(clause) == sentence
