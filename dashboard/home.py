@@ -1,14 +1,27 @@
-"""``/``: what came in today, and how to connect a client."""
+"""``/``: what came in today, the newest calls, what runs, and how to connect a client."""
 
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from dashboard import pages
+from dashboard import notices, pages
+from dashboard.chart import make_bars
+from dashboard.overview import read_overview
 from dashboard.pool import ControlPool
 from dashboard.visitors import Visitors
+from store import clock
+from store.control import ControlDatabase
+from store.endpoints import ProxyEndpoint
 from store.heartbeat import Heartbeat
+from store.invitations import Invitation
+from store.management import Management
+from store.pagination import Page
 from store.settings import Settings
+from store.sign_in import Visitor
+from store.traces import trace_path
+
+ENDPOINTS = 5  # the others are in the settings
 
 
 class Home:
@@ -22,21 +35,36 @@ class Home:
 
     async def show(self, request: Request) -> Response:
         visitor = await self._visitors.require(request)
-        endpoints = await self._pool.run(
-            lambda control: control.list_endpoints(visitor.organization_id)
-        )
+        endpoints, invitations = await self._pool.run(lambda control: self._read(control, visitor))
+        path = trace_path(self._settings.data_dir, visitor.organization_id)
+        overview = await run_in_threadpool(read_overview, path, clock.now().date())
         return pages.show(
             "home.html",
             visitor=visitor,
+            notice=notices.find(request),
             settings=self._settings,
             endpoints=endpoints,
-            recorder=_describe(Heartbeat.read(self._settings.data_dir)),
+            invitations=invitations,
+            overview=overview,
+            bars=make_bars(overview.days),
+            size=_describe_size(overview.size_bytes),
+            recorder=await run_in_threadpool(Heartbeat.read, self._settings.data_dir),
+        )
+
+    def _read(
+        self, control: ControlDatabase, visitor: Visitor
+    ) -> tuple[Page[ProxyEndpoint], list[Invitation]]:
+        management = Management(control, self._settings.data_dir)
+        return (
+            management.list_endpoints(visitor, limit=ENDPOINTS),
+            list(management.list_invitations_for(visitor.email)),
         )
 
 
-def _describe(heartbeat: Heartbeat | None) -> str:
-    if heartbeat is None or not heartbeat.is_fresh:
-        return "not running; calls wait in the spool"
-    if heartbeat.stuck_organizations:
-        return f"running; {heartbeat.waiting} calls wait for a database that cannot be written"
-    return f"running; {heartbeat.waiting} calls wait to be stored"
+def _describe_size(count: int) -> str:
+    size = float(count)
+    for unit in ("bytes", "kB", "MB"):
+        if round(size, 1) < 1000:
+            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:,.1f} GB"

@@ -1,0 +1,113 @@
+"""What the home page tells of an organisation's traces: sums by day and model, and the newest calls.
+
+Sums come from the hourly ones, so a page costs the same however many calls there are, and its days
+are UTC like theirs. The newest calls are read by id, without their bodies. It waits for the disk, so
+it wants a thread.
+"""
+
+import logging
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from pathlib import Path
+
+from store.reading import Row, TraceReader, Wanted
+from store.usage_report import Group, Totals, read_usage
+
+DAYS = 14
+NEWEST = 10
+_BUSY = "The traces are busy just now. Load this page again in a moment."
+_UNREADABLE = (
+    "The traces cannot be read. Calls still go through and wait to be stored;"
+    " whoever runs this service finds out more with `taximeter doctor`."
+)
+_BUSY_CODES = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    day: date
+    totals: Totals
+
+    @property
+    def next(self) -> date:
+        return self.day + timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    """``days`` are oldest first and end with today. ``trouble`` says why there is nothing else."""
+
+    days: Sequence[Day] = ()
+    models: Sequence[Group] = ()
+    newest: Sequence[Row] = ()
+    size_bytes: int = 0
+    trouble: str | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Has nothing ever been recorded, as far as this shows?"""
+        return not self.trouble and not self.newest and not any(d.totals.calls for d in self.days)
+
+    @property
+    def today(self) -> Totals:
+        return self.days[-1].totals
+
+    @property
+    def yesterday(self) -> Totals:
+        return self.days[-2].totals
+
+    @property
+    def dearest_cents(self) -> float:
+        """The cost of the dearest day."""
+        return max(day.totals.cost_cents for day in self.days)
+
+
+def read_overview(path: Path, today: date) -> Overview:
+    """Of a database that cannot be read, as much as can be told."""
+    try:
+        return Overview(
+            days=_read_days(path, today),
+            models=read_usage(path, "model", today, today).groups,
+            newest=_read_newest(path),
+            size_bytes=_measure(path),
+        )
+    except sqlite3.Error as error:
+        return Overview(size_bytes=_measure(path), trouble=_explain(path, error))
+
+
+def _read_days(path: Path, today: date) -> Sequence[Day]:
+    days = [today - timedelta(days=back) for back in range(DAYS)][::-1]
+    report = read_usage(path, "day", days[0], today)
+    found = {group.day: group.totals for group in report.groups}
+    return [Day(day, found.get(day.isoformat(), Totals())) for day in days]
+
+
+def _read_newest(path: Path) -> Sequence[Row]:
+    if not path.exists():
+        return ()
+    with TraceReader(path) as traces:
+        if not traces.is_ready:
+            return ()
+        return traces.read_newest(NEWEST, traces.find_last_id(), Wanted())[::-1]
+
+
+def _measure(path: Path) -> int:
+    """Bytes on disk, with what SQLite has still beside the file."""
+    total = 0
+    for file in (path, path.with_name(f"{path.name}-wal")):
+        try:
+            total += file.stat().st_size
+        except OSError:
+            continue
+    return total
+
+
+def _explain(path: Path, error: sqlite3.Error) -> str:
+    """The page says no paths and no SQL; the log says which it is."""
+    logger.error("The traces of %s cannot be read: %s", path.parent.name, error)
+    is_busy = getattr(error, "sqlite_errorcode", None) in _BUSY_CODES
+    return _BUSY if is_busy else _UNREADABLE

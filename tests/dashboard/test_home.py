@@ -1,0 +1,302 @@
+"""The home page: what came in, what runs, and how to connect."""
+
+import os
+import sqlite3
+import time
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+from starlette.testclient import TestClient
+
+from dashboard import overview
+from dashboard.chart import make_bars
+from dashboard.overview import Day, read_overview
+from manage.server import make_app
+from store import clock
+from store.control import ControlDatabase
+from store.heartbeat import Heartbeat
+from store.management import Management
+from store.settings import Settings
+from store.traces import TraceDatabase, trace_path
+from store.usage_report import Totals
+from tests.dashboard.people import BASE_URL, Person
+from tests.store.traffic import make_entry
+
+TODAY = datetime(2026, 3, 14, tzinfo=UTC).date()
+
+
+@pytest.fixture
+def settings(tmp_path):
+    return Settings.from_env({"TAXIMETER_DATA_DIR": str(tmp_path), "TAXIMETER_BASE_URL": BASE_URL})
+
+
+@pytest.fixture
+def control(settings):
+    with ControlDatabase(settings.control_path) as control:
+        control.set_up()
+        yield control
+
+
+@pytest.fixture
+def app(settings, control):
+    app = make_app(settings)
+    with TestClient(app, base_url=BASE_URL):
+        yield app
+
+
+@pytest.fixture
+def ann(app, control):
+    return Person(app, control, "ann@example.org")
+
+
+@pytest.fixture
+def cid(app, control):
+    return Person(app, control, "cid@example.org")
+
+
+@pytest.fixture
+def record(settings):
+    """Calls of an organisation, made just now unless said otherwise."""
+
+    def insert(organization_id, *changes, path=None):
+        now = clock.format_ms(clock.now())
+        with TraceDatabase(path or trace_path(settings.data_dir, organization_id)) as traces:
+            traces.insert([make_entry(**({"created_at": now} | change)) for change in changes])
+
+    return insert
+
+
+def beat(settings, **changes):
+    pulse = {"pid": os.getpid(), "beat_s": time.monotonic()} | changes
+    Heartbeat(**pulse).write(settings.data_dir)
+
+
+# -- nothing yet ----------------------------------------------------------------------------------
+
+
+def test_the_first_thing_is_an_endpoint_and_then_the_line_that_connects_a_client(ann):
+    assert 'action="/settings/endpoints"' in ann.get("/").text
+    answer = ann.post("/settings/endpoints", name="My team", **{"from": "home"})
+    assert answer.status_code == 303
+    page = ann.get(answer.headers["location"]).text
+    assert "works already" in page
+    line = f"export ANTHROPIC_BASE_URL={BASE_URL}/proxy/my-team"
+    assert f"<code>{line}</code>" in page
+    assert f'data-copy="{line}"' in page
+    assert f"curl {BASE_URL}/proxy/my-team/v1/messages" in page
+    assert page.index(line) < page.index("What runs")
+
+
+def test_many_endpoints_are_left_to_the_settings(ann, control, settings):
+    for number in range(7):
+        control.create_endpoint(ann.organization_id, f"team {number}")
+    page = ann.get("/").text
+    assert page.count("export ANTHROPIC_BASE_URL=") == 2 * 5, "shown and copied"
+    assert "All endpoints" in page
+
+
+# -- figures --------------------------------------------------------------------------------------
+
+
+def test_today_is_summed_and_the_newest_calls_lead_to_their_traces(ann, record):
+    yesterday = clock.format_ms(clock.now() - timedelta(days=1))
+    record(
+        ann.organization_id,
+        {"created_at": yesterday, "cost_cents": Decimal("700")},
+        {"cost_cents": Decimal("150"), "input_tokens": 1000, "cache_read_input_tokens": 9000},
+        {"outcome": "upstream_error", "status_code": 529, "model": "claude-opus-4-5"},
+    )
+    page = ann.get("/").text
+    assert "$1.51" in page
+    assert "yesterday $7.00" in page
+    assert '<a href="/traces/usage/3">' in page
+    assert "error 529" in page
+    assert "claude-opus-4-5" in page
+    assert page.index("/traces/usage/3") < page.index("/traces/usage/2")
+    assert 'href="/traces/usage"' in page
+    assert f"export ANTHROPIC_BASE_URL={BASE_URL}/proxy/" not in page, "ann has no endpoint"
+
+
+def test_each_organisation_sees_its_own_figures(ann, cid, record):
+    record(cid.organization_id, {"model": "secret-model", "cost_cents": Decimal("12300")})
+    assert "secret-model" in cid.get("/").text
+    page = ann.get("/").text
+    assert "secret-model" not in page
+    assert "$123" not in page
+
+
+def test_what_has_no_price_or_was_refused_is_said_with_what_to_do(ann, record, settings):
+    record(
+        ann.organization_id,
+        {"cost_cents": None, "cost_items": (), "model": "new-model"},
+    )
+    path = trace_path(settings.data_dir, ann.organization_id)
+    page = ann.get("/").text
+    assert "1 call has no known price" in page
+    assert "taximeter reprice" in page
+    assert "refused today" not in page
+    with sqlite3.connect(path) as db:
+        hour = clock.format_ms(clock.now())[:13]
+        db.execute(
+            "insert into rejections values ('f', ?, 'pe', 'slug', 'messages', 1234)", (hour,)
+        )
+    db.close()
+    assert "1,234 requests were refused today" in ann.get("/").text
+
+
+def test_markup_in_what_was_recorded_is_shown_harmless(ann, record):
+    evil = "<img src=x onerror=alert(1)>\"'"
+    record(
+        ann.organization_id, {"model": evil, "slug": "x"}, {"model": None, "request_model": evil}
+    )
+    page = ann.get("/").text
+    assert "<img" not in page
+    assert "&lt;img src=x" in page
+    assert "style=" not in page
+    assert "<script>" not in page
+
+
+def test_sums_stay_where_the_calls_were_removed(ann, record, settings):
+    record(ann.organization_id, {})
+    with sqlite3.connect(trace_path(settings.data_dir, ann.organization_id)) as db:
+        db.execute("delete from usage")
+    db.close()
+    page = ann.get("/").text
+    assert "their sums stay" in page
+    assert "$0.0125" in page
+
+
+# -- days -----------------------------------------------------------------------------------------
+
+
+def test_there_are_fourteen_days_with_today_last(tmp_path, record):
+    path = tmp_path / "org" / "traces.db"
+    path.parent.mkdir()
+    record(
+        "",
+        {"created_at": "2026-02-28T23:59:59.999Z", "cost_cents": Decimal(5)},
+        {"created_at": "2026-03-01T00:00:00.000Z", "cost_cents": Decimal(1)},
+        {"created_at": "2026-03-14T23:59:59.999Z", "cost_cents": Decimal(2)},
+        path=path,
+    )
+    seen = read_overview(path, TODAY)
+    assert [day.day for day in seen.days] == [
+        TODAY - timedelta(days=back) for back in reversed(range(14))
+    ]
+    assert [day.totals.cost_cents for day in seen.days] == [1, *[0] * 12, 2]
+    assert seen.today.calls == 1
+    assert seen.yesterday.calls == 0
+    assert seen.dearest_cents == 2
+
+
+def test_the_dearest_day_fills_the_chart_and_a_cheap_one_is_seen():
+    costs = [0.0, 0.0001, 50.0, 100.0]
+    bars = make_bars([Day(TODAY, Totals(cost_cents=cost)) for cost in costs])
+    assert [bar.height for bar in bars] == [0, 2, 50, 100]
+    assert [bar.y + bar.height for bar in bars] == [100] * 4
+
+
+@pytest.mark.parametrize("days", [[], [Day(TODAY, Totals(calls=3))]])
+def test_there_is_no_chart_of_nothing(days):
+    assert make_bars(days) == ()
+
+
+# -- what goes wrong ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("content", [b"not a database" * 100, b""])
+def test_a_broken_database_leaves_the_rest_of_the_page(ann, control, settings, content):
+    control.create_endpoint(ann.organization_id, "team")
+    path = trace_path(settings.data_dir, ann.organization_id)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content)
+    answer = ann.get("/")
+    assert answer.status_code == 200
+    assert ("cannot be read" in answer.text) == bool(content)
+    assert "export ANTHROPIC_BASE_URL=" in answer.text
+    assert str(settings.data_dir) not in answer.text
+
+
+def test_a_locked_database_leaves_the_rest_of_the_page(ann, record, settings, monkeypatch):
+    monkeypatch.setattr("store.usage_report.READ_TIMEOUT_S", 0.01)
+    record(ann.organization_id, {})
+    path = trace_path(settings.data_dir, ann.organization_id)
+    locked = sqlite3.connect(path, isolation_level=None)
+    locked.execute("pragma locking_mode = exclusive")
+    locked.execute("begin exclusive")
+    try:
+        answer = ann.get("/")
+        assert answer.status_code == 200
+        assert overview._BUSY in answer.text
+    finally:
+        locked.close()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, '<span class="mark ok">running</span>'),
+        ({"waiting": 1}, "1 call waits to be stored"),
+        ({"waiting": 7, "stuck_organizations": 1}, "Calls wait to be stored"),
+        ({"beat_s": time.monotonic() - 60}, "The recorder is not running"),
+    ],
+)
+def test_the_recorders_state_is_told(ann, settings, changes, words):
+    beat(settings, **changes)
+    assert words in ann.get("/").text
+
+
+def test_a_recorder_that_was_never_there_is_told(ann):
+    assert "The recorder is not running" in ann.get("/").text
+
+
+# -- invitations ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def invitation(ann, control, settings, cid):
+    with control.reading():
+        caller = Management(control, settings.data_dir).find_caller("cid@example.org")
+    return Management(control, settings.data_dir).invite(caller, "ann@example.org")
+
+
+def test_an_invitation_waits_on_the_home_page_and_joining_goes_there(ann, cid, invitation, record):
+    record(cid.organization_id, {"model": "model-of-cid"})
+    page = ann.get("/").text
+    assert "You are invited to cid@example.org Ltd" in page
+    answer = ann.post(f"/invitations/{invitation.id}/join")
+    assert answer.headers["location"] == "/?done=joined"
+    page = ann.get("/?done=joined").text
+    assert "You are a member now" in page
+    assert "model-of-cid" in page
+    assert "You are invited" not in page
+    assert ann.post(f"/invitations/{invitation.id}/join").status_code == 404
+
+
+def test_a_declined_invitation_is_gone(ann, invitation):
+    answer = ann.post(f"/invitations/{invitation.id}/decline")
+    assert answer.headers["location"] == "/?done=invitation-declined"
+    assert "You are invited" not in ann.get("/").text
+    for verb in ("join", "decline"):
+        answer = ann.post(f"/invitations/{invitation.id}/{verb}")
+        assert answer.status_code == 404
+        assert "answered" in answer.text
+
+
+@pytest.mark.parametrize("verb", ["join", "decline"])
+def test_an_invitation_of_somebody_else_cannot_be_answered(
+    app, control, invitation, verb, settings
+):
+    eve = Person(app, control, "eve@example.org")
+    assert "You are invited" not in eve.get("/").text
+    assert eve.post(f"/invitations/{invitation.id}/{verb}").status_code == 404
+    caller = Management(control, settings.data_dir).find_caller("cid@example.org")
+    assert len(Management(control, settings.data_dir).list_invitations(caller)) == 1
+
+
+@pytest.mark.parametrize("code", ["<script>alert(1)</script>", "nonsense", ""])
+def test_the_address_cannot_put_words_on_the_page(ann, code):
+    page = ann.browser.get("/", params={"done": code}).text
+    assert 'role="status"' not in page
+    assert "alert(1)" not in page
