@@ -67,6 +67,9 @@ _TROUBLE = {
 type FileId = tuple[int, int]
 
 
+_TOO_HUNGRY = "The query needs more memory than there is. Ask for fewer or shorter values."
+
+
 class BusyError(Exception):
     """The organisation asks for more at once than its instance takes."""
 
@@ -82,6 +85,7 @@ class TraceFile(Database):
         super().__init__(datasette, str(path), is_mutable=True)
         self._uri = f"{path.absolute().as_uri()}?mode=ro"
         self._connection: sqlite3.Connection | None = None
+        self._guard: guards.Guard | None = None
 
     def connect(self, write: bool = False) -> sqlite3.Connection:
         if write:
@@ -116,13 +120,18 @@ class TraceFile(Database):
 
         def run(connection: sqlite3.Connection) -> Results:
             cursor = connection.cursor()
+            values = {} if params is None else params
             try:
-                with guards.known_names(connection), guards.time_limit(connection, limit_ms):
-                    cursor.execute(sql, {} if params is None else params)
+                if self._guard is None:
+                    raise RuntimeError("not a connection of ours")
+                with guards.limits(connection, self._guard, sql, values, limit_ms):
+                    cursor.execute(sql, values)
                     rows = guards.fetch(cursor, None if max_rows is None else max_rows + 1)
                     description = cursor.description
             except guards.TooLargeError as error:
-                raise DatasetteError(str(error), title="Too large", status=400) from error
+                raise DatasetteError(str(error), title="Too large", status=400) from None
+            except MemoryError:
+                raise DatasetteError(_TOO_HUNGRY, title="Too large", status=400) from None
             except sqlite3.Error as error:
                 raise _translate(error, sql, params) from error
             finally:
@@ -154,12 +163,15 @@ class TraceFile(Database):
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+        if self._guard is not None:
+            self._guard.close()
+            self._guard = None
 
     def _open(self) -> sqlite3.Connection:
         connection = self.connect()
         try:
             self.ds._prepare_connection(connection, self.name)
-            guards.prepare(connection)
+            self._guard = guards.prepare(connection)
         except BaseException:
             connection.close()
             raise

@@ -91,3 +91,7 @@ async def _as_csv_or_mistake(view: DataView, request: Request, database: str) ->
 
 
 DataView.as_csv = _as_csv_or_mistake
+
+
+# It has whatever goes wrong within a function of ours printed, besides raising it.
+sqlite3.enable_callback_tracebacks(False)
