@@ -1,0 +1,251 @@
+"""``python -m bench.pages``: do pages stay quick with a million calls, and one organisation out of
+another's way?
+
+One service, and three kinds of organisations in it: one with 1,000,000 calls, one with 1,000, and 300
+with one call each. Every page is asked for at the front door with the cookie of a person who signed in,
+of the large and of the small organisation in turns, so that both feel whatever else the machine does.
+"""
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+from statistics import median
+from urllib.parse import quote
+
+import psutil
+
+from bench.filling import fill
+from bench.load import HOST, REPOSITORY, BenchError, Neighbours, Proxy, percentile, taximeter
+from store import people
+from store.control import ControlDatabase
+from store.sign_in import SignIn
+from store.traces import TraceDatabase, trace_path
+
+MANY, FEW, ORGANIZATIONS = 1_000_000, 1_000, 300
+ROUNDS, TARGET_MS = 30, 100.0
+ENDLESS = "with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n"
+ENDLESS_AT_ONCE = 12
+TARGETED = ("home", "newest traces", "one trace")
+
+
+class Visitor:
+    """A person of an organisation of their own, on one connection that stays open."""
+
+    def __init__(self, control: ControlDatabase, data_dir: Path, name: str) -> None:
+        with control.transaction() as db:
+            organization = people.create_organization(db, name)
+            user_id = people.create_user(db, f"{name}@example.org")
+            people.join(db, organization.id, user_id, "owner")
+        session = SignIn(control).use_link(SignIn(control).make_link(user_id))
+        self._headers = {"cookie": f"taximeter={session}", "accept": "text/html"}
+        self._connection: HTTPConnection | None = None
+        self.path = trace_path(data_dir, organization.id)
+
+    def connect(self, port: int) -> None:
+        self._connection = HTTPConnection(HOST, port, timeout=120)
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+
+    def time_page(self, path: str, wanted: int = 200) -> float:
+        """Milliseconds."""
+        if self._connection is None:
+            raise BenchError("not connected")
+        started_s = time.perf_counter()
+        self._connection.request("GET", path, headers=self._headers)
+        response = self._connection.getresponse()
+        response.read()
+        took_ms = (time.perf_counter() - started_s) * 1000
+        if response.status != wanted:
+            raise BenchError(f"{path} was answered with {response.status}")
+        return took_ms
+
+
+def pages(count: int) -> dict[str, str]:
+    """Of an organisation with so many calls."""
+    metadata = json.loads((REPOSITORY / "datasette-metadata.json").read_text())
+    queries = metadata["databases"]["traces"]["queries"]
+    middle = count // 2
+    return {
+        "home": "/",
+        "newest traces": "/traces/usage",
+        "next page": f"/traces/usage?_next={count - 50}%2C{count - 50}&_sort_desc=id",
+        "one trace": f"/traces/usage/{middle}",
+        "one trace, JSON": f"/traces/usage/{middle}.json",
+        "newest call with bodies, JSON": "/traces/usage_log.json?_size=1",
+        "database": "/traces",
+    } | {name: f"/traces/{name}" for name in queries}
+
+
+def measure_pages(large: Visitor, small: Visitor, rounds: int) -> None:
+    print(f"  {'':34} {FEW:9,} calls {MANY:9,} calls")
+    for name, path in pages(MANY).items():
+        other = pages(FEW)[name]
+        large.time_page(path)
+        small.time_page(other)
+        pairs = [(small.time_page(other), large.time_page(path)) for _ in range(rounds)]
+        few_ms, many_ms = ([pair[at] for pair in pairs] for at in (0, 1))
+        print(f"  {name:34} {median(few_ms):9.1f} ms    {median(many_ms):9.1f} ms    ", end="")
+        print(
+            f"x{median(many_ms) / median(few_ms):.2f}   p99 {percentile(many_ms, 99):.1f} ms",
+            end="",
+        )
+        verdict = "met" if median(many_ms) <= TARGET_MS else "NOT MET"
+        print(f"   target <= {TARGET_MS:g} ms: {verdict}" if name in TARGETED else "")
+
+
+def measure_endless(large: Visitor, small: Visitor, port: int, rounds: int) -> None:
+    """The small organisation's page while the large one keeps its instance busy."""
+    page = "/traces/usage"
+    before_ms = [small.time_page(page) for _ in range(rounds)]
+    with _endless(large, port):
+        during_ms = [small.time_page(page) for _ in range(rounds)]
+    ratio = median(during_ms) / median(before_ms)
+    print(
+        f"  newest traces alone {median(before_ms):.1f} ms, during {ENDLESS_AT_ONCE} endless",
+        end="",
+    )
+    print(f" queries of another {median(during_ms):.1f} ms: x{ratio:.2f}", end="")
+    print(f"   p99 {percentile(during_ms, 99):.1f} ms")
+
+
+@contextmanager
+def _endless(visitor: Visitor, port: int) -> Iterator[None]:
+    """Each is asked again when its time is over."""
+    is_over = threading.Event()
+
+    def ask() -> None:
+        while not is_over.is_set():
+            with closing(HTTPConnection(HOST, port, timeout=120)) as connection:
+                path = f"/traces.json?sql={quote(ENDLESS)}"
+                connection.request("GET", path, headers=visitor._headers)
+                connection.getresponse().read()
+
+    threads = [threading.Thread(target=ask) for _ in range(ENDLESS_AT_ONCE)]
+    for thread in threads:
+        thread.start()
+    time.sleep(1)  # until they are at it
+    try:
+        yield
+    finally:
+        is_over.set()
+        for thread in threads:
+            thread.join()
+
+
+def measure_many(visitors: Sequence[Visitor], service: Proxy) -> None:
+    """What the web process holds after so many visits, each to another organisation."""
+    web = psutil.Process(service.pids["web"])
+    _print_held(web, 0)
+    for number in range(1, 2 * len(visitors) + 1):
+        visitor = visitors[(number - 1) % len(visitors)]
+        visitor.connect(service.port)
+        with closing(visitor):
+            visitor.time_page("/traces/usage")
+        if number in (100, 200, 300, 600):
+            _print_held(web, number)
+
+
+def _print_held(web: psutil.Process, visits: int) -> None:
+    rss_mb = web.memory_info().rss / 1e6
+    print(f"  after {visits:3} visits: RSS {rss_mb:6.1f} MB, ", end="")
+    print(f"{web.num_threads():3} threads, {web.num_fds():3} descriptors")
+
+
+def prepare(folder: Path) -> tuple[Visitor, Visitor, list[Visitor]]:
+    """What an earlier run left of the large one is used again."""
+    data_dir = folder / "data"
+    filled = folder / "million.db"
+    if not filled.exists():
+        started_s = time.monotonic()
+        fill(folder / "filling.db", MANY)
+        (folder / "filling.db").rename(filled)
+        print(f"  {MANY:,} calls made in {time.monotonic() - started_s:.0f} s")
+    with ControlDatabase(data_dir / "control.db") as control:
+        control.set_up()
+        large, small, first, *others = (
+            Visitor(control, data_dir, f"org-{number}-{time.time_ns()}")
+            for number in range(2 + ORGANIZATIONS)
+        )
+    for visitor in (large, small, first, *others):
+        visitor.path.parent.mkdir(parents=True)
+    shutil.copy(filled, large.path)
+    fill(small.path, FEW)
+    fill(first.path, 1)
+    for visitor in others:
+        shutil.copy(first.path, visitor.path)
+    return large, small, [first, *others]
+
+
+def run(parent: Path | None, rounds: int) -> None:
+    with ExitStack() as stack:
+        if parent is None:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="taximeter-")))
+        else:
+            parent.mkdir(parents=True, exist_ok=True)
+            folder = parent
+            stack.callback(shutil.rmtree, folder / "data", ignore_errors=True)
+        large, small, others = prepare(folder)
+        service, _ = stack.enter_context(taximeter(folder, 9, 1))
+        for visitor in (large, small):
+            visitor.connect(service.port)
+            stack.callback(visitor.close)
+        neighbours = Neighbours(list(service.pids.values()))
+        measure_pages(large, small, rounds)
+        print("  and while calls are being stored:")
+        with _storing(large.path):
+            for name in ("newest traces", "one trace"):
+                times_ms = [large.time_page(pages(MANY)[name]) for _ in range(rounds)]
+                print(f"  {name:34} {'':16}{median(times_ms):9.1f} ms")
+        measure_endless(large, small, service.port, rounds)
+        measure_many(others, service)
+        print(f"  others took {neighbours.share():.0%} of the machine meanwhile")
+
+
+@contextmanager
+def _storing(path: Path) -> Iterator[None]:
+    """Some twenty calls a second, as a recorder stores them."""
+    is_over = threading.Event()
+
+    def store() -> None:
+        with TraceDatabase(path) as traces:
+            count = traces.count_entries()
+        while not is_over.wait(0.05):
+            count += 1
+            fill(path, count)
+
+    thread = threading.Thread(target=store)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.pages", description=__doc__)
+    parser.add_argument(
+        "--dir",
+        type=Path,
+        help="where the data goes; the million calls stay there for the next run",
+    )
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    arguments = parser.parse_args()
+    try:
+        run(arguments.dir, arguments.rounds)
+    except BenchError as error:
+        sys.exit(f"bench: {error}")
+
+
+if __name__ == "__main__":
+    main()
