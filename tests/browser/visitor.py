@@ -276,16 +276,17 @@ class Visitor:
         """The console tells in order: when it tells our mark, it has told what came before."""
         self._turn_to()
         mark = f"mark {uuid.uuid4().hex}"
-        with suppress(JavascriptException):
-            self.driver.execute_script("console.debug(arguments[0])", mark)
-        while True:
+        self.driver.execute_script("console.debug(arguments[0])", mark)
+
+        def has_told_all() -> bool:
             entries = [
                 Entry(entry["source"], entry["level"], entry["message"])
                 for entry in self.driver.execute("getLog", {"type": "browser"})["value"]
             ]
             self._entries += [entry for entry in entries if "mark " not in entry.message]
-            if any(mark in entry.message for entry in entries):
-                return
+            return any(mark in entry.message for entry in entries)
+
+        self.wait_for(has_told_all, "our own mark in the console")
 
     # --- underneath ---
 
@@ -307,6 +308,7 @@ class Visitor:
     def _turn_to(self) -> None:
         if self.driver.current_window_handle != self._window:
             self.driver.switch_to.window(self._window)
+        self.driver.switch_to.default_content()
 
     def _find_only(
         self,

@@ -78,6 +78,7 @@ class Service:
         self.environment = {
             "PATH": os.environ.get("PATH", os.defpath),
             "HOME": str(folder),
+            "PYTHONPATH": str(_REPOSITORY),  # also where another checkout is installed
             "LANG": "C.UTF-8",
             "TAXIMETER_LISTEN": "127.0.0.1:0",
             "TAXIMETER_DATA_DIR": str(self.data_dir),

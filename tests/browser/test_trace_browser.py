@@ -1,0 +1,122 @@
+"""Datasette's pages with the policy on: its menus, its editor and its facets work."""
+
+import pytest
+
+from tests.browser.site import Site
+from tests.live.messages import Answer, text
+from tests.upstream import Script, SeenRequest, answer
+
+CALLS = 3
+
+
+@pytest.fixture(scope="module")
+def traced(site: Site) -> Site:
+    """There are some calls to look at."""
+    given = Answer(content=[text("Good day.")])
+
+    def choose(request: SeenRequest) -> Script:
+        return given.script(streamed=b'"stream"' in request.body)
+
+    site.upstream.choose = choose
+    before = len(site.service.settled_rows())
+    for _ in range(CALLS):
+        assert site.call(b'{"model": "claude-opus-5-5", "stream": true}').status == 200
+    site.service.wait_for_rows(before + CALLS)
+    return site
+
+
+@pytest.fixture
+def reader(traced, signed_in):
+    return signed_in
+
+
+def open_column_menu(reader, column: str) -> None:
+    """Press the cog in a column's heading; `table.js` of Datasette puts it there."""
+    cog = f"th[data-column='{column}'] svg"
+    reader.wait_for(lambda: reader.run("return document.querySelector(arguments[0])", cog))
+    reader.run("return document.querySelector(arguments[0])", cog).click()
+
+
+def test_a_column_can_be_sorted_and_counted_from_its_menu(reader):
+    reader.open("/traces/usage?_col=service_tier&_facet=slug")
+    open_column_menu(reader, "service_tier")
+    reader.follow("Facet by this", "link")
+    assert "_facet=service_tier" in reader.address
+    reader.see("standard")
+    open_column_menu(reader, "id")
+    assert "Sort ascending" in reader.names("link")
+    reader.follow("Sort ascending", "link")
+    assert "_sort=id" in reader.address
+
+
+def test_a_menu_closes_when_something_else_is_pressed(reader):
+    reader.open("/traces/usage")
+    open_column_menu(reader, "id")
+    reader.wait_for(lambda: "Sort ascending" in reader.names("link"), "an open menu")
+    reader.driver.find_element("css selector", "h1").click()
+    reader.wait_for(lambda: "Sort ascending" not in reader.names("link"), "a closed menu")
+
+
+def test_sql_is_written_in_the_editor_formatted_and_run(reader):
+    reader.open("/traces?sql=select+1+as+one,+2+as+two")
+    editor = reader.driver.find_element("css selector", ".CodeMirror")
+    assert "select" in editor.text
+    reader.click("Format SQL", "button")
+    lines = "return document.querySelector('.CodeMirror').CodeMirror.lineCount()"
+    reader.wait_for(lambda: reader.run(lines) > 1, "the SQL in several lines")
+    reader.follow("Run SQL", "button")
+    assert "select" in reader.address
+    table = reader.driver.find_element("css selector", "table").text
+    assert "one" in table
+    assert "2" in table
+
+
+def test_the_sql_of_a_canned_query_is_formatted_where_it_stands(reader):
+    reader.open("/traces/cost_by_day_and_model")
+    shown = "return document.querySelector('pre#sql-query')?.textContent ?? ''"
+    before = reader.run(shown)
+    if "Format SQL" in reader.names("button"):
+        reader.click("Format SQL", "button")
+        reader.wait_for(lambda: reader.run(shown) != before, "other SQL")
+    reader.see("claude-opus-5-5")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/traces",
+        "/traces/usage",
+        "/traces/usage?_facet=model&_facet=slug",
+        "/traces/usage_log",
+        "/traces/usage_log?_sort_desc=cost_cents&model__contains=opus",
+        "/traces?sql=select+*+from+usage_log",
+        "/traces?sql=no+such+thing",
+        "/traces/no_such_table",
+    ],
+)
+def test_no_page_breaks_the_policy(reader, path):
+    """What breaks it fails any test here; this one visits more pages."""
+    reader.open(path)
+    assert reader.heading
+    assert reader.violations() == []
+
+
+def test_a_new_call_is_seen_within_seconds(reader, traced):
+    question = "/traces?sql=select+count(*)+as+calls+from+usage"
+    rows = len(traced.service.settled_rows())
+    reader.open(question)
+    reader.see(str(rows))
+    assert traced.call().status == 200
+    traced.service.wait_for_rows(rows + 1)
+    reader.open(question)
+    reader.see(str(rows + 1))
+
+
+def test_a_call_that_failed_is_there_too(reader, traced):
+    traced.upstream.choose = None
+    traced.upstream.enqueue(answer(529, b'{"type":"error","error":{"type":"overloaded_error"}}'))
+    rows = len(traced.service.settled_rows())
+    assert traced.call().status == 529
+    traced.service.wait_for_rows(rows + 1)
+    reader.open("/traces/usage?status_code=529")
+    reader.see("529")
