@@ -1,0 +1,144 @@
+"""A request read as the conversation it carries: settings, system prompt, tools, messages.
+
+A page has room for so much text. The beginning (system prompt and tools, the same in every request of
+a session) gets a share of it; then the messages are taken from the last one backwards, because what
+was said last is what this call is about.
+"""
+
+from dataclasses import dataclass, replace
+
+from dashboard.blocks import Block, cache_note, read_content, short
+from dashboard.json_reading import as_list, as_text, parse_object
+from dashboard.shown_text import Allowance, Excerpt
+
+MAX_CHARS = 1_000_000
+MAX_BEGINNING_CHARS = MAX_CHARS // 4
+_OTHER_PLACES = {"system", "tools", "messages"}
+_MAX_SETTING_CHARS = 2_000
+_MAX_LINE_CHARS = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    name: str
+    notes: tuple[str, ...]
+    description: str
+    schema: Excerpt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """``number`` counts from 1."""
+
+    number: int
+    role: str
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversation:
+    """Of messages and tools only those are here that may be shown; the counts are of all."""
+
+    settings: tuple[tuple[str, Excerpt], ...]
+    system: tuple[Block, ...]
+    tools: tuple[Tool, ...]
+    tool_count: int
+    messages: tuple[Message, ...]
+    message_count: int
+
+
+def read_request(body: bytes, max_chars: int = MAX_CHARS) -> Conversation | None:
+    """None for what is no request for messages. Never raises."""
+    document = parse_object(body)
+    if document is None or not isinstance(document.get("messages"), list):
+        return None
+    whole = Allowance(max_chars)
+    beginning = Allowance(max_chars // 4)
+    settings = tuple(
+        (short(key), _read_setting(value, beginning))
+        for key, value in list(document.items())[:100]
+        if key not in _OTHER_PLACES
+    )
+    system = read_content(document.get("system"), beginning)
+    given_tools = as_list(document.get("tools"))
+    tools = _read_tools(given_tools, beginning)
+    whole.left -= max_chars // 4 - beginning.left
+    given_messages = as_list(document["messages"])
+    return Conversation(
+        settings=settings,
+        system=system,
+        tools=tools,
+        tool_count=len(given_tools),
+        messages=_read_messages(given_messages, whole),
+        message_count=len(given_messages),
+    )
+
+
+def _read_setting(value: object, allowance: Allowance) -> Excerpt:
+    allowed = Allowance(min(_MAX_SETTING_CHARS, allowance.left))
+    text, left_out = allowed.take(value) if isinstance(value, str) else allowed.take_json(value)
+    allowance.take(text)
+    if not isinstance(value, str) and len(text) < _MAX_LINE_CHARS:
+        text = " ".join(line.strip() for line in text.splitlines())
+    return Excerpt(text, left_out)
+
+
+def _read_tools(given: list[object], allowance: Allowance) -> tuple[Tool, ...]:
+    tools = []
+    for item in given:
+        if allowance.is_used_up:
+            break
+        tool = item if isinstance(item, dict) else {"": item}
+        kind = as_text(tool.get("type"))
+        notes = (short(kind),) if kind and kind != "custom" else ()
+        rest = {
+            key: value
+            for key, value in tool.items()
+            if key not in ("name", "type", "description", "cache_control")
+        }
+        tools.append(
+            Tool(
+                name=short(tool.get("name")) or short(kind) or "?",
+                notes=notes + cache_note(tool),
+                description=allowance.take(as_text(tool.get("description"))).text,
+                schema=allowance.take_json(rest.get("input_schema", rest)),
+            )
+        )
+    return tuple(tools)
+
+
+def _read_messages(given: list[object], allowance: Allowance) -> tuple[Message, ...]:
+    messages = []
+    names = _find_tool_names(given)
+    for number in range(len(given), 0, -1):
+        if allowance.is_used_up:
+            break
+        item = given[number - 1]
+        message = item if isinstance(item, dict) else {"content": [item]}
+        blocks = _name_results(read_content(message.get("content"), allowance), names)
+        allowance.take("")
+        messages.append(
+            Message(number=number, role=short(message.get("role")) or "?", blocks=blocks)
+        )
+    return tuple(reversed(messages))
+
+
+def _find_tool_names(given: list[object]) -> dict[str, str]:
+    """Of each call of a tool, by its id: results tell the id alone."""
+    calls = (
+        block
+        for message in given
+        if isinstance(message, dict)
+        for block in as_list(message.get("content"))
+        if isinstance(block, dict) and as_text(block.get("type")).endswith("tool_use")
+    )
+    return {short(block.get("id")): short(block.get("name")) for block in calls}
+
+
+def _name_results(blocks: tuple[Block, ...], names: dict[str, str]) -> tuple[Block, ...]:
+    return tuple(
+        replace(block, name=names[block.notes[0]])
+        if block.kind == "result" and block.notes and block.notes[0] in names
+        else block
+        for block in blocks
+    )

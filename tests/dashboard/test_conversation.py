@@ -1,0 +1,377 @@
+"""Requests and answers as a page shows them: known kinds, odd shapes, and too much of everything."""
+
+import json
+import random
+from typing import Any
+
+import pytest
+
+from dashboard import json_reading
+from dashboard.answer import Answer, read_answer
+from dashboard.blocks import read_block
+from dashboard.conversation import MAX_CHARS, Conversation, read_request
+from dashboard.shown_text import Allowance
+from tests.live.test_recorded import RECORDED
+from tests.store.traffic import agent_requests
+
+
+def request_of(*, max_chars=MAX_CHARS, **fields):
+    body = {"model": "m", "messages": []} | fields
+    return read_request(json.dumps(body).encode(), max_chars)
+
+
+def conversation_of(*, max_chars: int = MAX_CHARS, **fields: object) -> Conversation:
+    found: Conversation | None = request_of(max_chars=max_chars, **fields)
+    assert found is not None
+    return found
+
+
+def answer_of(body: bytes) -> Answer:
+    found = read_answer(body)
+    assert found is not None
+    return found
+
+
+def block_of(**item):
+    return read_block(item, Allowance(10_000))
+
+
+def stream_of(*documents):
+    return "".join(
+        f"event: {document['type']}\ndata: {json.dumps(document)}\n\n" for document in documents
+    ).encode()
+
+
+START = {
+    "type": "message_start",
+    "message": {"id": "msg_1", "model": "claude-x", "usage": {"input_tokens": 5}},
+}
+STOP = {"type": "message_stop"}
+
+
+def block_start(index, **block):
+    return {"type": "content_block_start", "index": index, "content_block": block}
+
+
+def delta(index, kind, **fields):
+    return {"type": "content_block_delta", "index": index, "delta": {"type": kind} | fields}
+
+
+# -- requests ----------------------------------------------------------------------------------------
+
+
+def test_a_request_is_read_as_a_conversation():
+    found = conversation_of(
+        max_tokens=10,
+        thinking={"type": "enabled"},
+        system="Be brief.",
+        tools=[{"name": "read", "description": "Reads.", "input_schema": {"type": "object"}}],
+        messages=[
+            {"role": "user", "content": "Hello"},
+            {"role": "assistant", "content": [{"type": "text", "text": "Hi"}]},
+        ],
+    )
+    assert [name for name, _ in found.settings] == ["model", "max_tokens", "thinking"]
+    assert [value.text for _, value in found.settings][:2] == ["m", "10"]
+    assert [block.text for block in found.system] == ["Be brief."]
+    assert [(tool.name, tool.description) for tool in found.tools] == [("read", "Reads.")]
+    assert json.loads(found.tools[0].schema.text) == {"type": "object"}
+    assert [(each.number, each.role) for each in found.messages] == [(1, "user"), (2, "assistant")]
+    assert [each.blocks[0].text for each in found.messages] == ["Hello", "Hi"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{}", b"[]", b"null", b'{"messages": {}}', b"<html>", b'{"messages": [', b"\xff\xfe"],
+)
+def test_what_is_no_request_for_messages_is_left_to_the_raw_view(body):
+    assert read_request(body) is None
+
+
+ODD: list[Any] = [
+    None,
+    1,
+    1.5,
+    True,
+    "text",
+    [],
+    {},
+    [[]],
+    [None],
+    {"type": 5},
+    {"type": "text"},
+    "\ud800",
+]
+
+
+@pytest.mark.parametrize("value", ODD, ids=repr)
+@pytest.mark.parametrize("key", ["system", "tools", "messages", "content", "thinking"])
+def test_no_shape_is_too_odd(key, value):
+    fields = {"messages": [{"role": value, "content": value}]} if key == "content" else {key: value}
+    for odd in (fields, {key: [value]}):
+        request_of(**odd)
+
+
+@pytest.mark.parametrize("value", ODD, ids=repr)
+@pytest.mark.parametrize(
+    "kind",
+    ["text", "thinking", "redacted_thinking", "tool_use", "tool_result", "image", "fallback"],
+)
+@pytest.mark.parametrize(
+    "key", ["text", "thinking", "data", "input", "content", "source", "name", "id", "cache_control"]
+)
+def test_no_block_is_too_odd(kind, key, value):
+    read_block({"type": kind, key: value}, Allowance(1000))
+
+
+def test_damaged_bodies_never_fail():
+    rng = random.Random(5)  # noqa: S311 - the same damage on every run
+    *_, request = agent_requests(3)
+    stream = stream_of(START, block_start(0, type="text"), delta(0, "text_delta", text="x"), STOP)
+    for original in (request[-3000:], request[:3000], stream):
+        for _ in range(300):
+            damaged = bytearray(original)
+            for _ in range(rng.randrange(1, 8)):
+                damaged[rng.randrange(len(damaged))] = rng.choice(b'{}[]",:\\\n0\x00\xff')
+            read_request(bytes(damaged))
+            read_answer(bytes(damaged))
+
+
+def test_cache_marks_are_shown():
+    assert block_of(type="text", text="x", cache_control={"type": "ephemeral"}).notes == (
+        "cache mark",
+    )
+    marked = block_of(type="text", text="x", cache_control={"type": "ephemeral", "ttl": "1h"})
+    assert marked.notes == ("cache mark, 1h",)
+
+
+def test_a_tool_call_and_its_result_are_shown():
+    call = block_of(type="tool_use", id="toolu_1", name="read", input={"path": "a"})
+    assert (call.label, call.name, call.notes) == ("Tool call", "read", ("toolu_1",))
+    assert json.loads(call.text) == {"path": "a"}
+    result = block_of(type="tool_result", tool_use_id="toolu_1", is_error=True, content="no file")
+    assert (result.notes, result.text, result.is_error) == (("toolu_1",), "no file", True)
+    nested = block_of(
+        type="tool_result", content=[{"type": "text", "text": "one"}, {"type": "image"}]
+    )
+    assert [part.kind for part in nested.parts] == ["text", "media"]
+
+
+def test_a_result_is_named_after_its_call():
+    found = conversation_of(
+        messages=[
+            {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "read"}]},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1"}]},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t2"}]},
+        ]
+    )
+    assert [message.blocks[0].name for message in found.messages] == ["read", "read", ""]
+
+
+def test_a_tool_of_upstream_that_failed_is_marked():
+    content = {"type": "web_search_tool_result_error", "error_code": "max_uses_exceeded"}
+    found = block_of(type="web_search_tool_result", tool_use_id="x", content=content)
+    assert found.is_error
+    assert found.label == "Tool result (web_search_tool_result)"
+
+
+def test_an_image_is_a_note_of_its_size():
+    source = {"type": "base64", "media_type": "image/png", "data": "AAAA" * 1000 + "AA=="}
+    found = block_of(type="image", source=source)
+    assert (found.label, found.notes, found.text) == ("Image", ("image/png", "3.0 KB"), "")
+    found = block_of(type="image", source={"type": "url", "url": "https://x.example/a.png"})
+    assert found.notes == ("https://x.example/a.png",)
+
+
+def test_thinking_is_shown_and_what_is_encrypted_is_said():
+    found = block_of(type="thinking", thinking="Hm.", signature="abc")
+    assert (found.label, found.text, found.notes) == ("Thinking", "Hm.", ("signed",))
+    assert block_of(type="redacted_thinking", data="x" * 2000).notes == ("encrypted, 2.0 KB",)
+
+
+def test_a_kind_from_the_future_is_shown_as_json():
+    found = block_of(type="hologram", depth=3, encrypted_content="x" * 5000)
+    assert found.label == "hologram"
+    assert json.loads(found.text) == {"depth": 3, "encrypted_content": "(5.0 KB)"}
+
+
+def test_blocks_in_blocks_end_somewhere():
+    item: object = "end"
+    for _ in range(200):
+        item = [{"type": "tool_result", "content": item}]
+    assert conversation_of(messages=[{"role": "user", "content": item}]).messages
+
+
+def test_the_last_messages_are_those_that_are_shown():
+    messages = [{"role": "user", "content": f"{n} " + "x" * 1000} for n in range(100)]
+    found = conversation_of(messages=messages, max_chars=20_000)
+    assert found.message_count == 100
+    assert 10 < len(found.messages) < 20
+    assert [each.number for each in found.messages] == list(range(101 - len(found.messages), 101))
+
+
+def test_a_long_system_prompt_and_tools_leave_room_for_messages():
+    body: dict[str, Any] = {
+        "system": "s" * 10_000,
+        "tools": [{"name": f"t{n}"} for n in range(1000)],
+        "messages": [{"role": "user", "content": "m" * 6_000}],
+    }
+    found = conversation_of(**body, max_chars=10_000)
+    assert found.messages[0].blocks[0].left_out == 0
+    assert found.system[0].left_out > 7_000
+    assert (found.tool_count, len(found.tools)) == (1000, 0)
+
+
+def test_a_million_empty_blocks_are_not_shown():
+    blocks = [{"type": "text", "text": ""}] * 50_000
+    found = conversation_of(messages=[{"role": "user", "content": blocks}])
+    shown = found.messages[0].blocks
+    assert len(shown) < 10_000
+    assert shown[-1].label == f"{50_000 - len(shown) + 1} more not shown"
+
+
+def test_too_many_values_are_not_even_parsed():
+    body = b'{"messages": [' + b"0," * json_reading.MAX_VALUES + b"0]}"
+    assert read_request(body) is None
+
+
+# -- answers -----------------------------------------------------------------------------------------
+
+
+def test_a_json_answer_is_shown():
+    document = {
+        "id": "msg_1",
+        "model": "claude-x",
+        "stop_reason": "end_turn",
+        "content": [{"type": "text", "text": "Hi"}],
+        "usage": {"output_tokens": 3},
+    }
+    found = answer_of(json.dumps(document).encode())
+    assert found.facts == (
+        ("Message", "msg_1"),
+        ("Model", "claude-x"),
+        ("Stop reason", "end_turn"),
+    )
+    assert [block.text for block in found.blocks] == ["Hi"]
+    assert json.loads(found.usage.text) == {"output_tokens": 3}
+    assert not found.is_cut
+
+
+def test_an_error_is_shown():
+    body = b'{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}'
+    for sent in (body, b"event: error\ndata: " + body + b"\n\n"):
+        found = answer_of(sent)
+        assert found.error == ("overloaded_error", ("Overloaded", 0))
+        assert not found.is_cut
+
+
+def test_a_stream_is_put_together():
+    found = answer_of(
+        stream_of(
+            START,
+            block_start(0, type="thinking", thinking="", signature=""),
+            delta(0, "thinking_delta", thinking="Hm"),
+            delta(0, "thinking_delta", thinking="m."),
+            delta(0, "signature_delta", signature="sig"),
+            block_start(1, type="text", text=""),
+            delta(1, "text_delta", text="Hel"),
+            delta(1, "text_delta", text="lo"),
+            delta(1, "citations_delta", citation={"cited_text": "x"}),
+            block_start(2, type="tool_use", id="toolu_1", name="read", input={}),
+            delta(2, "input_json_delta", partial_json=""),
+            delta(2, "input_json_delta", partial_json='{"path": '),
+            delta(2, "input_json_delta", partial_json='"a"}'),
+            {
+                "type": "message_delta",
+                "delta": {"stop_reason": "tool_use"},
+                "usage": {"output_tokens": 9},
+            },
+            STOP,
+        )
+    )
+    thinking, text, call = found.blocks
+    assert (thinking.text, thinking.notes) == ("Hmm.", ("signed",))
+    assert (text.text, text.notes) == ("Hello", ("1 citation",))
+    assert (call.name, json.loads(call.text)) == ("read", {"path": "a"})
+    assert ("Stop reason", "tool_use") in found.facts
+    assert json.loads(found.usage.text) == {"input_tokens": 5, "output_tokens": 9}
+    assert not found.is_cut
+
+
+def test_a_cut_stream_shows_what_came():
+    whole = stream_of(
+        START,
+        block_start(0, type="tool_use", id="toolu_1", name="read", input={}),
+        delta(0, "input_json_delta", partial_json='{"path": "a'),
+    )
+    found = answer_of(whole)
+    assert found.is_cut
+    assert found.blocks[0].text == '{"path": "a'
+    for end in range(len(whole)):
+        read_answer(whole[:end])
+
+
+def test_a_stream_too_long_to_be_read_is_not_called_cut():
+    stream = stream_of(START, block_start(0, type="text"), delta(0, "text_delta", text="a"), STOP)
+    found = read_answer(stream, max_events=3)
+    assert found is not None
+    assert (found.is_beginning, found.is_cut, found.blocks[0].text) == (True, False, "a")
+    whole = read_answer(stream, max_events=4)
+    assert whole is not None
+    assert (whole.is_beginning, whole.is_cut) == (False, False)
+
+
+def test_a_stream_that_breaks_with_an_error_shows_both():
+    error = {"type": "error", "error": {"type": "api_error", "message": "Sorry"}}
+    found = answer_of(
+        stream_of(START, block_start(0, type="text"), delta(0, "text_delta", text="Hel"), error)
+    )
+    assert found.blocks[0].text == "Hel"
+    assert found.error == ("api_error", ("Sorry", 0))
+
+
+def test_deltas_without_their_start_are_shown_too():
+    found = answer_of(stream_of(delta(7, "text_delta", text="lost"), STOP))
+    assert (found.blocks[0].kind, found.blocks[0].text) == ("text", "lost")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"<html>Bad gateway</html>", b'{"ok": true}', b"[1]", b": ping\n\n", b"data: 1\n\n"],
+)
+def test_what_is_no_answer_is_left_to_the_raw_view(body):
+    assert read_answer(body) is None
+
+
+def test_a_long_stream_is_read_in_reasonable_time():
+    deltas = [delta(0, "text_delta", text="word ")] * 60_000
+    found = answer_of(stream_of(START, block_start(0, type="text"), *deltas, STOP))
+    assert found.blocks[0].text == "word " * 60_000
+
+
+# -- what real clients and the real API said ----------------------------------------------------------
+
+RECORDED_CASES = (
+    json.loads((RECORDED / "index.json").read_bytes())["cases"]
+    if (RECORDED / "index.json").exists()
+    else {}
+)
+
+
+@pytest.mark.parametrize("name", RECORDED_CASES)
+def test_recorded_exchanges_are_read(name):
+    case = RECORDED_CASES[name]
+    body = (RECORDED / case["response_file"]).read_bytes()
+    if "count_tokens" in name and case["status"] == 200:
+        assert read_answer(body) is None
+    elif case["status"] >= 400:
+        assert answer_of(body).error is not None
+    else:
+        found = answer_of(body)
+        assert found.blocks
+        assert not found.is_cut
+        assert not any(block.left_out for block in found.blocks)
+        assert dict(found.facts)["Model"]
+    request = RECORDED / f"{name}.request.json"
+    if request.exists():
+        assert conversation_of(**json.loads(request.read_bytes())).messages
