@@ -23,6 +23,7 @@ from dashboard.addresses import raw_path
 from dashboard.instances import MAX_OPEN, BusyError, Instances
 from dashboard.mistakes import Asked
 from dashboard.patched_datasette import STATIC
+from dashboard.trace_views import TraceViews, find_address
 from dashboard.visitors import Visitors
 from store.people import Caller
 from store.settings import Settings
@@ -38,6 +39,7 @@ class Traces:
     def __init__(self, settings: Settings, visitors: Visitors, *, max_open: int = MAX_OPEN) -> None:
         self._scheme = urlsplit(settings.base_url).scheme
         self._visitors = visitors
+        self._views = TraceViews(settings)
         self.instances = Instances(settings.data_dir, max_open)
 
     def routes(self) -> list[BaseRoute]:
@@ -48,10 +50,11 @@ class Traces:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        try:
-            yield
-        finally:
-            self.instances.close()
+        with self._views.running():
+            try:
+                yield
+            finally:
+                self.instances.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
@@ -61,6 +64,21 @@ class Traces:
         if request.method not in ("GET", "HEAD"):
             raise HTTPException(405, "Traces can only be read.", {"allow": "GET, HEAD"})
         caller = await self._visitors.require_caller(request)
+        page = await self._show_call(request, caller)
+        if page is None:
+            await self._browse(request, caller, receive, send)
+        else:
+            await page(scope, receive, send)
+
+    async def _show_call(self, request: Request, caller: Caller) -> Response | None:
+        """None for what Datasette answers; programs ask it for the call itself."""
+        address = find_address(raw_path(request.scope))
+        by_program = pages.is_for_program(request)
+        if address is None or (address.side is None and by_program):
+            return None
+        return await self._views.answer(address, caller, by_program=by_program)
+
+    async def _browse(self, request: Request, caller: Caller, receive: Receive, send: Send) -> None:
         try:
             with self.instances.use(caller.organization_id) as app:
                 if app is not None:
@@ -71,7 +89,7 @@ class Traces:
             raise HTTPException(
                 503, "Earlier queries are still running.", {"retry-after": "3"}
             ) from error
-        await answer(scope, receive, send)
+        await answer(request.scope, receive, send)
 
     def _scope(self, request: Request, caller: Caller) -> Scope:
         headers = request.scope["headers"]

@@ -1,0 +1,305 @@
+"""What the page of one call says: facts with human labels, the bill, and a way to send it again.
+
+All text here is fit to be shown (see ``shown_text``) and still to be escaped, which templates do.
+"""
+
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import groupby
+from typing import Literal
+from urllib.parse import quote
+
+from dashboard import formats
+from dashboard.figures import format_bytes, format_dollars
+from dashboard.formats import UNKNOWN, Mark, format_count, format_duration
+from dashboard.shown_text import visible
+from store.call_reading import Call
+from store.entry import Component, CostItem, UsageLogEntry
+
+MAX_PASTED_BYTES = 4_000
+_TABLE = "/traces/usage"
+_COMPONENTS: dict[Component, str] = {
+    "input": "Uncached input",
+    "cache_read": "Cache reads",
+    "cache_write_5m": "Cache writes, 5 minutes",
+    "cache_write_1h": "Cache writes, 1 hour",
+    "output": "Output",
+    "web_search": "Web searches",
+}
+_SOURCES = {
+    "final": "final, as upstream counted at the end",
+    "partial": "partial: the answer was cut, and upstream may have counted more",
+    "none": "none: the answer told no counts",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fact:
+    """``href`` leads to all calls that share it. ``is_name``: an identifier, in whatever writing."""
+
+    label: str
+    text: str
+    href: str = ""
+    note: str = ""
+    is_name: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    title: str
+    facts: tuple[Fact, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """``multiplier`` is empty where it changes nothing."""
+
+    component: str
+    quantity: str
+    rate: str
+    multiplier: str
+    cost: str
+
+
+type Explanation = Literal["unpriced", "unknown", "free", "itemized"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pass:
+    """What is billed to one model in one pass of the call. ``number`` counts from 1."""
+
+    number: int
+    model: str
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bill:
+    """``unpriced_models`` are those to add a price for."""
+
+    passes: tuple[Pass, ...]
+    total: str
+    explanation: Explanation
+    pass_count: int
+    has_multipliers: bool
+    unpriced_models: tuple[str, ...]
+    price_versions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Headline:
+    model: str
+    mark: Mark
+    cost: str
+    duration: str
+    first_byte: str
+    prompt: str
+    cache_share: str
+    output: str
+
+
+def make_headline(entry: UsageLogEntry) -> Headline:
+    counts = _prompt_counts(entry)
+    return Headline(
+        model=visible(entry.model or entry.request_model or "Model not known"),
+        mark=formats.outcome_mark(entry.outcome, entry.status_code),
+        cost=formats.format_cents(None if entry.cost_cents is None else float(entry.cost_cents)),
+        duration=format_duration(entry.duration_ms),
+        first_byte=format_duration(entry.ttfb_ms),
+        prompt=formats.format_tokens(formats.prompt_tokens(*counts)),
+        cache_share=formats.cache_share(*counts),
+        output=formats.format_tokens(entry.output_tokens),
+    )
+
+
+def list_facts(call: Call) -> tuple[Group, ...]:
+    """Every field of ``usage_log`` but the bodies."""
+    entry = call.entry
+    counts = _prompt_counts(entry)
+    return (
+        Group(
+            title="Call",
+            facts=(
+                _linked("Outcome", entry.outcome, "outcome"),
+                _linked("Status", entry.status_code, "status_code"),
+                _linked("Error type", entry.error_type, "error_type"),
+                _linked("Model", entry.model, "model"),
+                _linked("Model asked for", entry.request_model, "request_model"),
+                Fact(label="Answered as", text="event stream" if entry.streamed else "one body"),
+                _name("Entry", entry.entry_id),
+            ),
+        ),
+        Group(
+            title="Tokens",
+            facts=(
+                _count("Uncached input", entry.input_tokens),
+                _count("Written to the cache", entry.cache_creation_input_tokens),
+                _count("Read from the cache", entry.cache_read_input_tokens),
+                Fact(
+                    label="Prompt in all",
+                    text=format_count(formats.prompt_tokens(*counts)),
+                    note=_share(counts),
+                ),
+                _count("Output", entry.output_tokens),
+                Fact(label="Counts", text=_SOURCES.get(entry.usage_source, entry.usage_source)),
+            ),
+        ),
+        Group(
+            title="Time",
+            facts=(
+                _duration("Until the last byte", entry.duration_ms),
+                _duration("Until the first byte", entry.ttfb_ms),
+                _duration("Taken by the proxy", entry.proxy_overhead_ms),
+            ),
+        ),
+        Group(
+            title="Upstream",
+            facts=(
+                _name("Request id", entry.upstream_request_id),
+                _linked("Service tier", entry.service_tier, "service_tier"),
+                _linked("Speed", entry.speed, "speed"),
+                _linked("Inference in", entry.inference_geo, "inference_geo"),
+                _linked("Credential fingerprint", entry.credential_hmac, "credential_hmac"),
+            ),
+        ),
+        Group(
+            title="Client",
+            facts=(
+                _linked("Slug", entry.slug, "slug"),
+                _linked("Proxy endpoint", entry.proxy_endpoint_id, "proxy_endpoint_id"),
+                _linked("Session", entry.session_id, "session_id"),
+                _linked("Agent", entry.agent_id, "agent_id"),
+                _linked("Client", entry.client, "client"),
+                _count("Retry", entry.retry_count),
+            ),
+        ),
+        Group(
+            title="Size",
+            facts=(
+                _size("Request on the wire", entry.request_bytes),
+                _size("Request, decoded", call.request.length if call.request else None),
+                _size("Answer on the wire", entry.response_bytes),
+                _size("Answer, decoded", call.response.length if call.response else None),
+            ),
+        ),
+    )
+
+
+def make_bill(entry: UsageLogEntry) -> Bill:
+    items = entry.cost_items
+    return Bill(
+        passes=tuple(
+            Pass(
+                number=number + 1,
+                model=visible(model) or UNKNOWN,
+                lines=tuple(map(_make_line, lines)),
+            )
+            for (number, model), lines in groupby(sorted(items, key=_pass_of), _pass_of)
+        ),
+        total=format_dollars(None if entry.cost_cents is None else entry.cost_cents / 100),
+        explanation=_explain(entry),
+        pass_count=len({item.pass_index for item in items}),
+        has_multipliers=any(item.multiplier not in (None, 1) for item in items),
+        unpriced_models=_list_texts(item.model for item in items if item.cents is None),
+        price_versions=_list_texts(item.price_version for item in items),
+    )
+
+
+def make_curl(url: str, body: bytes | None, file_name: str) -> str:
+    """A command that sends the request again. A body that is long, or that a shell or a terminal might
+    take for something else, comes from the file as which it is downloaded."""
+    lines = [
+        f"curl {shlex.quote(visible(url))}",
+        '-H "x-api-key: $ANTHROPIC_API_KEY"',
+        "-H 'anthropic-version: 2023-06-01'",
+        "-H 'content-type: application/json'",
+    ]
+    pasted = None if body is None else _as_argument(body)
+    lines.append(f"--data-binary @{file_name}" if pasted is None else f"--data-raw {pasted}")
+    return " \\\n  ".join(lines)
+
+
+def calls_address(column: str, value: object) -> str:
+    """All calls that have this value."""
+    return f"{_TABLE}?{column}={quote(str(value).encode('utf-8', 'replace'), safe='')}"
+
+
+def _explain(entry: UsageLogEntry) -> Explanation:
+    if entry.cost_cents is not None:
+        return "itemized" if entry.cost_items else "free"
+    return "unknown" if entry.usage_source == "none" else "unpriced"
+
+
+def _pass_of(item: CostItem) -> tuple[int, str]:
+    return item.pass_index, item.model or ""
+
+
+def _make_line(item: CostItem) -> Line:
+    unit = "1k" if item.component == "web_search" else "1M"
+    return Line(
+        component=_COMPONENTS.get(item.component, item.component),
+        quantity=format_count(item.quantity),
+        rate=UNKNOWN if item.rate_usd is None else f"{format_dollars(item.rate_usd)} / {unit}",
+        multiplier=""
+        if item.multiplier in (None, 1)
+        else f"\N{MULTIPLICATION SIGN} {_plain(item.multiplier)}",
+        cost=format_dollars(None if item.cents is None else item.cents / 100),
+    )
+
+
+def _list_texts(texts: Iterable[str | None]) -> tuple[str, ...]:
+    return tuple(visible(text) for text in sorted({text for text in texts if text}))
+
+
+def _plain(value: Decimal) -> str:
+    text = f"{value:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _as_argument(body: bytes) -> str | None:
+    """Quoted for a shell; None for what is better not pasted."""
+    if len(body) > MAX_PASTED_BYTES:
+        return None
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:
+        return None
+    return shlex.quote(text) if visible(text) == text and "\t" not in text else None
+
+
+def _prompt_counts(entry: UsageLogEntry) -> tuple[int | None, int | None, int | None]:
+    return (entry.input_tokens, entry.cache_creation_input_tokens, entry.cache_read_input_tokens)
+
+
+def _share(counts: Sequence[int | None]) -> str:
+    share = formats.cache_share(*counts)
+    return "" if share == UNKNOWN else f"{share} from the cache"
+
+
+def _linked(label: str, value: str | int | None, column: str) -> Fact:
+    if value is None:
+        return Fact(label=label, text=UNKNOWN)
+    is_name = isinstance(value, str)
+    return Fact(
+        label=label, text=visible(str(value)), href=calls_address(column, value), is_name=is_name
+    )
+
+
+def _name(label: str, value: str | None) -> Fact:
+    return Fact(label=label, text=UNKNOWN if value is None else visible(value), is_name=True)
+
+
+def _count(label: str, value: int | None) -> Fact:
+    return Fact(label=label, text=format_count(value))
+
+
+def _size(label: str, value: int | None) -> Fact:
+    note = "" if value is None or value < 1000 else f"{value:,} bytes"
+    return Fact(label=label, text=format_bytes(value), note=note)
+
+
+def _duration(label: str, value: float | None) -> Fact:
+    note = "" if value is None or value < 1000 else f"{value:,.0f} ms"
+    return Fact(label=label, text=format_duration(value), note=note)

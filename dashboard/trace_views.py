@@ -1,0 +1,330 @@
+"""``/traces/usage/<id>`` and what is below it: the page of one call, its bodies, their files.
+
+| address below | |
+| --- | --- |
+| `/request`, `/response` | the exact bytes, to download |
+| `…/read`, `…/raw` | a page with that body |
+| `…/read/part`, `…/raw/part` | the same without the page around it, for ``trace.js`` |
+
+Reading, parsing and rendering are done in threads, for each organisation one at a time: what one asks
+for keeps neither the event loop nor the others waiting. Files are read while they are sent, in chunks.
+"""
+
+import asyncio
+import logging
+import re
+import sqlite3
+import threading
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from dashboard import pages, trace_page
+from dashboard.body_page import View, file_name, open_body, outline_body
+from dashboard.shown_text import visible
+from store.bodies import MissingPieceError
+from store.call_reading import Call, CallReader, Side
+from store.people import Caller
+from store.settings import Settings
+from store.traces import trace_path
+
+THREADS = 4
+MAX_WAITING = 16  # requests of one organisation at once
+MAX_DOWNLOADS = 8
+_HEADERS = {"cross-origin-resource-policy": "same-origin", "cache-control": "private, no-store"}
+_FILE_HEADERS = _HEADERS | {"content-security-policy": "sandbox; default-src 'none'"}
+_ADDRESS = re.compile(
+    r"/traces/usage/(?P<id>[0-9]{1,18})"
+    r"(?:/(?P<side>request|response)(?:/(?P<view>read|raw)(?P<part>/part)?)?)?"
+)
+_NO_CALL = "There is no such call, or it is no longer kept."
+_NO_BODY = "This body was not kept."
+_UNREADABLE = "This call cannot be read just now. Try again in a moment."
+_BUSY = "Your earlier requests are still being answered. Try again in a moment."
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """No side: the page of the call. No view: the file."""
+
+    usage_id: int
+    side: Side | None
+    view: View | None
+    is_part: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    address: Address
+    caller: Caller
+    path: Path
+    by_program: bool
+
+
+def find_address(path: str) -> Address | None:
+    """None for what is not ours but Datasette's."""
+    found = _ADDRESS.fullmatch(path)
+    if found is None:
+        return None
+    side, view = (found["side"], found["view"])
+    return Address(
+        usage_id=int(found["id"]),
+        side=cast(Side | None, side),
+        view=cast(View | None, view),
+        is_part=found["part"] is not None,
+    )
+
+
+class BusyError(Exception):
+    """The organisation asks for more at once than it may."""
+
+
+class TraceViews:
+    """``running`` must be entered before it is asked."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._pool: ThreadPoolExecutor | None = None
+        self._turns = _Turns()
+        self._downloads = Counter[str]()
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        with ThreadPoolExecutor(THREADS, thread_name_prefix="trace-views") as self._pool:
+            yield
+
+    @property
+    def _executor(self) -> ThreadPoolExecutor:
+        if self._pool is None:
+            raise RuntimeError("asked before running() was entered")
+        return self._pool
+
+    async def answer(
+        self, address: Address, caller: Caller, *, by_program: bool = False
+    ) -> Response | None:
+        """None when the organisation has recorded nothing. Never raises what a database does."""
+        asked = _Asked(
+            address=address,
+            caller=caller,
+            path=trace_path(self._settings.data_dir, caller.organization_id),
+            by_program=by_program,
+        )
+        try:
+            if address.side is not None and address.view is None:
+                return await self._make_download(asked)
+            async with self._turns.take(caller.organization_id):
+                loop = asyncio.get_running_loop()
+                return await loop.run_in_executor(self._executor, self._show, asked)
+        except BusyError:
+            return self._say(asked, 503, "busy", _BUSY)
+
+    # -- in a thread ------------------------------------------------------------------------------
+
+    def _show(self, asked: _Asked) -> Response | None:
+        try:
+            if not asked.path.exists():
+                return None
+            with CallReader(asked.path) as reader:
+                call = reader.find_call(asked.address.usage_id)
+                if call is None:
+                    return self._say(asked, 404, "not_found", _NO_CALL)
+                if asked.address.side is None:
+                    return self._show_call(asked, call, reader)
+                return self._show_body(asked, call, reader)
+        except (sqlite3.Error, MissingPieceError, OSError):
+            logger.exception("a call cannot be read")
+            return self._say(asked, 503, "unavailable", _UNREADABLE)
+
+    def _show_call(self, asked: _Asked, call: Call, reader: CallReader) -> Response:
+        entry = call.entry
+        request = outline_body(call, "request", reader)
+        data = None
+        if call.request is not None and call.request.length <= trace_page.MAX_PASTED_BYTES:
+            data = reader.read_body(call.id, "request", trace_page.MAX_PASTED_BYTES)
+        url = f"{self._settings.endpoint_url(entry.slug)}/v1/messages"
+        curl = trace_page.make_curl(url, data, request.file_name) if call.request else None
+        return self._page(
+            "trace.html",
+            asked,
+            call=call,
+            created_at=visible(entry.created_at),
+            headline=trace_page.make_headline(entry),
+            groups=trace_page.list_facts(call),
+            bill=trace_page.make_bill(entry),
+            request=request,
+            response=outline_body(call, "response", reader),
+            curl=curl,
+            is_pasted=curl is not None and "--data-raw" in curl,
+            session=entry.session_id and trace_page.calls_address("session_id", entry.session_id),
+        )
+
+    def _show_body(self, asked: _Asked, call: Call, reader: CallReader) -> Response:
+        side, view = cast(Side, asked.address.side), cast(View, asked.address.view)
+        body = open_body(call, side, view, reader)
+        if body is None:
+            return self._say(asked, 404, "not_found", _NO_BODY)
+        name = "trace_part.html" if asked.address.is_part else "trace_body.html"
+        return self._page(name, asked, call=call, body=body, view=view)
+
+    # -- files ------------------------------------------------------------------------------------
+
+    async def _make_download(self, asked: _Asked) -> Response | None:
+        if self._downloads[asked.caller.organization_id] >= MAX_DOWNLOADS:
+            raise BusyError
+        loop = asyncio.get_running_loop()
+        found = await loop.run_in_executor(self._executor, self._open, asked)
+        if not isinstance(found, _File):
+            return found
+        return _Download(found, self._executor, self._count_download(asked.caller.organization_id))
+
+    def _open(self, asked: _Asked) -> "_File | Response | None":
+        """With its beginning read, so that what goes wrong at once is said and not cut off."""
+        reader = None
+        try:
+            if not asked.path.exists():
+                return None
+            reader = CallReader(asked.path)
+            file = _File(reader, asked.address.usage_id, cast(Side, asked.address.side))
+        except (sqlite3.Error, MissingPieceError, OSError):
+            logger.exception("a body cannot be read")
+            problem = self._say(asked, 503, "unavailable", _UNREADABLE)
+        except LookupError as error:
+            problem = self._say(asked, 404, "not_found", str(error.args[0]))
+        else:
+            return file
+        if reader is not None:
+            reader.close()
+        return problem
+
+    @contextmanager
+    def _count_download(self, organization_id: str) -> Iterator[None]:
+        self._downloads[organization_id] += 1
+        try:
+            yield
+        finally:
+            self._downloads[organization_id] -= 1
+            if not self._downloads[organization_id]:
+                del self._downloads[organization_id]
+
+    # -- pages ------------------------------------------------------------------------------------
+
+    def _say(self, asked: _Asked, status: int, code: str, message: str) -> Response:
+        if asked.by_program:
+            return pages.problem_json(status, code, message, _HEADERS)
+        return self._page("trace_problem.html", asked, status=status, message=message)
+
+    def _page(self, name: str, asked: _Asked, *, status: int = 200, **context: object) -> Response:
+        return pages.show(name, visitor=asked.caller, status=status, headers=_HEADERS, **context)
+
+
+@dataclass(slots=True)
+class _Turn:
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    users: int = 0
+
+
+@dataclass(slots=True)
+class _Turns:
+    """For each organisation one at a time."""
+
+    _turns: dict[str, _Turn] = field(default_factory=dict)
+
+    @asynccontextmanager
+    async def take(self, organization_id: str) -> AsyncIterator[None]:
+        """Raises BusyError."""
+        turn = self._turns.setdefault(organization_id, _Turn())
+        if turn.users >= MAX_WAITING:
+            raise BusyError
+        turn.users += 1
+        try:
+            async with turn.lock:
+                yield
+        finally:
+            turn.users -= 1
+            if not turn.users:
+                del self._turns[organization_id]
+
+
+class _File:
+    """A body being read, by one thread at a time. Its reader is closed with it."""
+
+    def __init__(self, reader: CallReader, usage_id: int, side: Side) -> None:
+        """Raises LookupError, sqlite3.Error, MissingPieceError."""
+        call = reader.find_call(usage_id)
+        if call is None:
+            raise LookupError(_NO_CALL)
+        size = call.request if side == "request" else call.response
+        if size is None:
+            raise LookupError(_NO_BODY)
+        self.length = size.length
+        self.name = file_name(call, side)
+        self.media_type = (
+            "text/plain; charset=utf-8" if size.is_text else "application/octet-stream"
+        )
+        self._reader = reader
+        self._chunks = reader.iter_body(usage_id, side)
+        self._first: bytes | None = next(self._chunks, b"")
+        self._lock = threading.Lock()
+
+    def read(self) -> bytes:
+        """The next chunk, empty at the end."""
+        with self._lock:
+            if self._first is not None:
+                chunk, self._first = self._first, None
+                return chunk
+            return next(self._chunks, b"")
+
+    def close(self) -> None:
+        with self._lock:
+            self._reader.close()
+
+
+class _Download(Response):
+    """Its length is said before: should its end be missing, the client can tell."""
+
+    def __init__(
+        self, file: _File, executor: ThreadPoolExecutor, counted: AbstractContextManager[None]
+    ) -> None:
+        super().__init__(
+            None,
+            200,
+            _FILE_HEADERS
+            | {
+                "content-length": str(file.length),
+                "content-type": file.media_type,
+                "content-disposition": f'attachment; filename="{file.name}"',
+            },
+        )
+        self._file = file
+        self._executor = executor
+        self._counted = counted
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        loop = asyncio.get_running_loop()
+        start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+        try:
+            with self._counted:
+                await send(start)
+                if scope["method"] != "HEAD":
+                    while chunk := await loop.run_in_executor(self._executor, self._file.read):
+                        await send(_body(chunk, more=True))
+                await send(_body(b"", more=False))
+        finally:
+            # Behind a read that may still be going on, when whoever asked has left.
+            try:
+                self._executor.submit(self._file.close)
+            except RuntimeError:  # it has been shut down, and nobody reads any more
+                self._file.close()
+
+
+def _body(chunk: bytes, *, more: bool) -> dict[str, object]:
+    return {"type": "http.response.body", "body": chunk, "more_body": more}

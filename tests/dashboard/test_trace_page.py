@@ -1,0 +1,613 @@
+"""The page of one call as the web process serves it, with its bodies and their files."""
+
+import asyncio
+import html
+import json
+import re
+import sqlite3
+import threading
+from contextlib import asynccontextmanager, closing
+from decimal import Decimal
+from itertools import pairwise
+from typing import Any
+
+import httpx
+import pytest
+
+from dashboard import trace_page
+from dashboard.body_page import MAX_INLINE_BYTES, MAX_RAW_BYTES
+from dashboard.trace_views import (
+    MAX_DOWNLOADS,
+    MAX_WAITING,
+    Address,
+    TraceViews,
+    find_address,
+)
+from manage.server import make_app
+from store import api_keys, people
+from store.call_reading import CHUNK_BYTES
+from store.control import ControlDatabase
+from store.people import Caller
+from store.settings import Settings
+from store.sign_in import SignIn
+from store.traces import TraceDatabase, trace_path
+from tests.store.traffic import agent_requests, make_entry, make_item
+
+BASE_URL = "http://meter.example:8080"
+REQUEST = json.dumps(
+    {
+        "model": "claude-x",
+        "max_tokens": 100,
+        "system": "You are brief.",
+        "tools": [{"name": "read_file", "input_schema": {"type": "object"}}],
+        "messages": [
+            {"role": "user", "content": "What is in it?"},
+            {
+                "role": "assistant",
+                "content": [
+                    {"type": "tool_use", "id": "t1", "name": "read_file", "input": {"p": 1}}
+                ],
+            },
+            {
+                "role": "user",
+                "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "forty-two"}],
+            },
+        ],
+    }
+).encode()
+ANSWER = json.dumps(
+    {"content": [{"type": "text", "text": "It is 42."}], "stop_reason": "end_turn"}
+).encode()
+EVIL = "</pre><script>alert(1)</script>\u202e\x1b[31m\x00\"'<img src=x onerror=alert(1)>"
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning")
+
+
+class Someone:
+    """Somebody with an organisation of their own, and what it recorded."""
+
+    def __init__(self, control, data_dir, email):
+        with control.transaction() as db:
+            organization = people.create_organization(db, email)
+            user_id = people.create_user(db, email)
+            people.join(db, organization.id, user_id, "owner")
+            _, raw_key = api_keys.create(db, organization.id, user_id, "script")
+        session = SignIn(control).use_link(SignIn(control).make_link(user_id))
+        assert session is not None
+        self.cookie = {"cookie": f"taximeter={session.token}"}
+        self.bearer = {"authorization": f"Bearer {raw_key}"}
+        self.path = trace_path(data_dir, organization.id)
+
+    def record(self, **changes):
+        """One more call; its id."""
+        with TraceDatabase(self.path) as traces:
+            traces.insert([make_entry(**changes)])
+            return traces.count_entries()
+
+
+@pytest.fixture
+def settings(tmp_path):
+    return Settings.from_env(
+        {"TAXIMETER_DATA_DIR": str(tmp_path / "data"), "TAXIMETER_BASE_URL": BASE_URL}
+    )
+
+
+@pytest.fixture
+def control(settings):
+    with ControlDatabase(settings.control_path) as control:
+        control.set_up()
+        yield control
+
+
+@pytest.fixture
+def ann(control, settings):
+    return Someone(control, settings.data_dir, "ann@example.org")
+
+
+@pytest.fixture
+def cid(control, settings):
+    return Someone(control, settings.data_dir, "cid@example.org")
+
+
+@asynccontextmanager
+async def serving(app):
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(
+            transport=httpx.ASGITransport(app), base_url=BASE_URL, timeout=60
+        ) as client,
+    ):
+        yield client
+
+
+@pytest.fixture
+async def client(settings, control):
+    async with serving(make_app(settings)) as client:
+        yield client
+
+
+@pytest.fixture
+def ask(client, ann):
+    async def ask(path, **headers):
+        return await client.get(path, headers=ann.cookie | headers)
+
+    return ask
+
+
+def words(answer):
+    """What a reader sees."""
+    text = re.sub(r"<(script|style).*?</\1>", "", answer.text, flags=re.DOTALL)
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", text)).split())
+
+
+# -- addresses ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "address"),
+    [
+        ("/traces/usage/7", (7, None, None, False)),
+        ("/traces/usage/7/request", (7, "request", None, False)),
+        ("/traces/usage/7/response/read", (7, "response", "read", False)),
+        ("/traces/usage/7/request/raw/part", (7, "request", "raw", True)),
+    ],
+)
+def test_our_addresses_are_found(path, address):
+    usage_id, side, view, is_part = address
+    assert find_address(path) == Address(usage_id=usage_id, side=side, view=view, is_part=is_part)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/traces/usage/7.json",
+        "/traces/usage",
+        "/traces/usage/",
+        "/traces/usage/7/",
+        "/traces/usage/7\n",
+        "/traces/usage/-7",
+        "/traces/usage/" + "7" * 19,
+        "/traces/usage/\u0667",
+        "/traces/usage/7/part",
+        "/traces/usage/7/request/part",
+        "/traces/usage_log/7",
+    ],
+)
+def test_all_others_are_datasettes(path):
+    assert find_address(path) is None
+
+
+async def test_json_and_programs_get_datasettes_own(client, ann):
+    ann.record()
+    answer = await client.get("/traces/usage/1.json?_shape=array", headers=ann.cookie)
+    assert answer.json()[0]["id"] == 1
+    for headers in (ann.bearer, ann.cookie | {"accept": "application/json"}):
+        answer = await client.get("/traces/usage/1", headers=headers)
+        assert "datasette" in answer.text.lower()
+        assert "Everything about this call" not in answer.text
+
+
+# -- the page ----------------------------------------------------------------------------------------
+
+
+async def test_the_page_shows_the_call(ask, ann):
+    ann.record(
+        request_body=REQUEST,
+        response_body=ANSWER,
+        session_id="s 1/é",
+        client="claude-cli/2.1.0",
+        ttfb_ms=42.0,
+        duration_ms=1234.5,
+        upstream_request_id="req_1",
+        service_tier="standard",
+    )
+    page = await ask("/traces/usage/1")
+    assert page.status_code == 200
+    seen = words(page)
+    for text in ("claude-sonnet-4-5", "complete", "1.2 s", "req_1", "claude-cli/2.1.0", "$0.0125"):
+        assert text in seen
+    assert "50% from the cache" in seen
+    assert 'href="/traces/usage?session_id=s%201%2F%C3%A9"' in page.text
+    assert 'href="/traces/usage/1.json"' in page.text
+    assert "Agent —" in seen, "what is not known is a dash"
+    for text in ("You are brief.", "read_file", "What is in it?", "forty-two", "It is 42."):
+        assert text in seen
+
+
+async def test_every_link_of_a_value_leads_to_its_calls(ask, ann):
+    ann.record(session_id="a b&c=d", slug="x", model="m/1", client="c;d", error_type="e+f")
+    page = await ask("/traces/usage/1")
+    links = set(map(html.unescape, re.findall(r'href="(/traces/usage\?[^"]+)"', page.text)))
+    assert len(links) > 6
+    for link in links:
+        assert (await ask(link.replace("?", ".json?_shape=array&"))).json()[0]["id"] == 1
+
+
+async def test_the_page_may_load_our_script_and_nothing_else(ask, ann):
+    ann.record()
+    page = await ask("/traces/usage/1")
+    policy = page.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe-inline" not in policy
+    assert not re.search(r"<script(?! src=\"/static/)|<style| style=| on\w+=", page.text)
+    assert page.headers["cache-control"] == "private, no-store"
+    for path in set(re.findall(r'(?:src|href)="(/static/[^"]+)"', page.text)):
+        assert (await ask(path)).status_code == 200
+
+
+async def test_headings_go_down_one_step_at_a_time(ask, ann):
+    ann.record(request_body=REQUEST, response_body=ANSWER)
+    for path in ("/traces/usage/1", "/traces/usage/1/request/read", "/traces/usage/1/response/raw"):
+        levels = [int(level) for level in re.findall(r"<h(\d)", (await ask(path)).text)]
+        assert levels[0] == 1
+        assert levels.count(1) == 1
+        assert all(after - before <= 1 for before, after in pairwise(levels))
+
+
+async def test_neighbours_in_the_session_are_linked(ask, ann):
+    for session in ("a", "b", "a", "a"):
+        ann.record(session_id=session)
+    page = (await ask("/traces/usage/3")).text
+    assert 'rel="prev" href="/traces/usage/1"' in page
+    assert 'rel="next" href="/traces/usage/4"' in page
+    assert "rel=" not in re.sub(
+        r"<head>.*</head>", "", (await ask("/traces/usage/2")).text, flags=re.S
+    )
+
+
+async def test_the_page_of_an_empty_row_is_complete(ask, ann):
+    unknown = dict.fromkeys(
+        ("model", "input_tokens", "output_tokens", "cost_cents", "duration_ms", "status_code")
+    )
+    unknown |= dict.fromkeys(("cache_creation_input_tokens", "cache_read_input_tokens"))
+    ann.record(**unknown, cost_items=(), usage_source="none", outcome="upstream_unreachable")
+    page = await ask("/traces/usage/1")
+    assert page.status_code == 200
+    assert "unreachable" in words(page)
+    assert "None" not in words(page)
+    assert "told no token counts" in words(page)
+
+
+# -- cost --------------------------------------------------------------------------------------------
+
+
+async def test_the_line_items_add_up(ask, ann):
+    items = (
+        make_item(
+            quantity=1234, rate_usd=Decimal(3), multiplier=Decimal(1), cents=Decimal("0.3702")
+        ),
+        make_item(component="cache_write_1h", pass_index=1, model="claude-b", cents=Decimal("0.1")),
+        make_item(component="web_search", quantity=2, rate_usd=Decimal(10), cents=Decimal(2)),
+    )
+    ann.record(cost_items=items, cost_cents=Decimal("2.4702"))
+    seen = words(await ask("/traces/usage/1"))
+    for text in (
+        "Pass 1: claude-sonnet-4-5 Uncached input 1,234 $3.00 / 1M $0.003702",
+        "Web searches 2 $10.00 / 1k \N{MULTIPLICATION SIGN} 1.1 $0.02",
+        "Pass 2: claude-b Cache writes, 1 hour",
+        "Total $0.024702",
+        "2 billed passes",
+        "2026-01-01",
+    ):
+        assert text in seen
+
+
+async def test_an_unpriced_call_says_what_to_do(ask, ann):
+    item = make_item(model="claude-<new>", rate_usd=None, multiplier=None, cents=None)
+    ann.record(cost_items=(item,), cost_cents=None, model="claude-<new>")
+    seen = words(await ask("/traces/usage/1"))
+    assert "No price is known for claude-<new>" in seen
+    assert "taximeter reprice" in seen
+    assert "Total —" in seen
+
+
+async def test_a_call_that_was_free_says_why(ask, ann):
+    ann.record(cost_items=(), cost_cents=Decimal(0))
+    assert "declined before it gave any output is free" in words(await ask("/traces/usage/1"))
+
+
+# -- bodies ------------------------------------------------------------------------------------------
+
+
+async def test_large_bodies_are_asked_for_when_they_are_opened(ask, ann):
+    *_, request = agent_requests(8)
+    assert len(request) > MAX_INLINE_BYTES
+    ann.record(request_body=request, response_body=ANSWER)
+    page = await ask("/traces/usage/1")
+    assert len(page.text) < 40_000
+    for view in ("read", "raw"):
+        address = f"/traces/usage/1/request/{view}"
+        assert f'data-part="{address}/part"' in page.text
+        assert f'href="{address}"' in page.text
+        part = await ask(f"{address}/part")
+        whole = await ask(address)
+        assert "<html" not in part.text
+        assert "<html" in whole.text
+        for answer in (part, whole):
+            assert answer.headers["content-type"] == "text/html; charset=utf-8"
+            assert "tool_1" in words(answer)
+    assert "15 user" not in words(await ask("/traces/usage/1/request/raw/part"))
+    assert words(await ask("/traces/usage/1/request/read/part")).count("toolu_7") >= 2
+
+
+async def test_a_body_too_large_to_show_is_shown_in_part(ask, ann):
+    body = b'{"messages": [{"role": "user", "content": "' + b"<" * 5_000_000 + b'"}]}'
+    ann.record(request_body=body, response_body=b"x" * 3_000_000)
+    for path in ("request/read", "request/raw", "response/read", "response/raw"):
+        answer = await ask(f"/traces/usage/1/{path}")
+        assert len(answer.text) < 5 * MAX_RAW_BYTES
+        assert re.search("more (bytes|characters) not shown here", answer.text)
+    assert f"{3_000_000 - MAX_RAW_BYTES:,} more bytes" in answer.text
+
+
+BODIES = [
+    b"",
+    b"{}",
+    REQUEST,
+    "grüße".encode() * 100_000,
+    b"\xff\xfe\x00",
+    bytes(range(256)) * 5_000,
+    b"a\0b",
+    b"<script>",
+]
+
+
+@pytest.mark.parametrize("body", BODIES, ids=lambda body: f"{len(body)}-{body[:8]!r}")
+async def test_files_are_the_exact_bytes(ask, ann, body):
+    ann.record(request_body=body, response_body=body)
+    for side in ("request", "response"):
+        answer = await ask(f"/traces/usage/1/{side}")
+        assert answer.content == body
+        assert answer.headers["content-length"] == str(len(body))
+        assert answer.headers["content-disposition"].startswith("attachment; filename=")
+        assert answer.headers["content-type"].startswith(("text/plain", "application/octet-stream"))
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["content-security-policy"].startswith("sandbox")
+        assert (await ask(f"/traces/usage/1/{side}/read")).status_code == 200
+        assert (await ask(f"/traces/usage/1/{side}/raw/part")).status_code == 200
+    assert (await ask("/traces/usage/1")).status_code == 200
+
+
+async def test_a_head_has_the_length_and_no_body(client, ann):
+    ann.record(response_body=b"12345")
+    answer = await client.head("/traces/usage/1/response", headers=ann.cookie)
+    assert (answer.status_code, answer.headers["content-length"], answer.content) == (200, "5", b"")
+    assert (await client.head("/traces/usage/1", headers=ann.cookie)).status_code == 200
+
+
+async def test_a_script_may_download_with_its_key(client, ann):
+    ann.record(response_body=ANSWER)
+    answer = await client.get("/traces/usage/1/response", headers=ann.bearer)
+    assert answer.content == ANSWER
+
+
+async def test_a_script_is_told_in_json(client, ann):
+    ann.record()
+    for path in ("1/response", "2/response"):
+        answer = await client.get(f"/traces/usage/{path}", headers=ann.bearer)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_found")
+
+
+async def test_a_download_that_is_left_is_closed_and_so_many_may_go_on_at_once(ann, settings):
+    body = bytes(3 * CHUNK_BYTES)
+    ann.record(response_body=body)
+    address = find_address("/traces/usage/1/response")
+    caller = Caller(user_id="ann", organization_id=ann.path.parent.name, role="owner")
+    assert address is not None
+    never = asyncio.Event()
+
+    async def receive():
+        return {"type": "http.request"}
+
+    views = TraceViews(settings)
+    with views.running():
+        sent: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+
+        async def send(message):
+            await sent.put(message)
+            if message.get("body"):
+                await never.wait()
+
+        async def download():
+            answer = await views.answer(address, caller)
+            assert answer is not None
+            await answer({"type": "http", "method": "GET"}, receive, send)
+
+        slow = [asyncio.create_task(download()) for _ in range(MAX_DOWNLOADS)]
+        begun = 0
+        while begun < MAX_DOWNLOADS:
+            begun += bool((await sent.get()).get("body"))
+        refused = await views.answer(address, caller)
+        assert refused is not None
+        assert refused.status_code == 503
+        for task in slow:
+            task.cancel()
+        await asyncio.gather(*slow, return_exceptions=True)
+        again = await views.answer(address, caller)
+        assert again is not None
+        assert again.status_code == 200
+        received = bytearray()
+
+        async def take(message):
+            received.extend(message.get("body", b""))
+
+        await again({"type": "http", "method": "GET"}, receive, take)
+        assert received == body
+    with closing(sqlite3.connect(ann.path, isolation_level=None)) as db:
+        db.execute("pragma journal_mode=delete")  # takes an exclusive lock: nobody else has it open
+
+
+async def test_bodies_that_were_not_kept_are_said_to_be_so(ask, ann):
+    ann.record()
+    page = await ask("/traces/usage/1")
+    assert "This body was not kept" in words(page)
+    assert "Send it again" not in page.text
+    for path in ("request", "response", "request/read", "response/raw/part"):
+        answer = await ask(f"/traces/usage/1/{path}")
+        assert (answer.status_code, "not kept" in answer.text) == (404, True)
+
+
+async def test_bytes_that_are_no_text_are_dumped(ask, ann):
+    ann.record(request_body=b"\x89PNG\r\n\x1a\n" + bytes(5000))
+    seen = words(await ask("/traces/usage/1"))
+    assert "00000000 89 50 4e 47 0d 0a 1a 0a" in seen
+    assert ".PNG...." in seen
+    assert "2,960 more bytes not shown here" in seen
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+async def test_hostile_text_is_harmless_everywhere(ask, ann, streamed):
+    blocks: list[object] = [{"type": "text", "text": EVIL}, {"type": EVIL, EVIL: EVIL}]
+    blocks += [{"type": "tool_use", "name": EVIL, "id": EVIL, "input": {EVIL: EVIL}}]
+    blocks += [{"type": "image", "source": {"type": "url", "url": f"javascript:{EVIL}"}}]
+    request = {
+        "messages": [{"role": EVIL, "content": blocks}],
+        "system": EVIL,
+        "tools": [{"name": EVIL, "description": EVIL, "input_schema": {EVIL: EVIL}}],
+        EVIL: EVIL,
+    }
+    document = {"content": blocks, "stop_reason": EVIL, "model": EVIL, "usage": {EVIL: EVIL}}
+    answer = json.dumps(document).encode()
+    if streamed:
+        error = {"type": "error", "error": {"type": EVIL, "message": EVIL}}
+        answer = f"event: error\ndata: {json.dumps(error)}\n\n".encode()
+    names = [
+        *("slug", "model", "request_model", "session_id", "agent_id", "client", "error_type"),
+        *("upstream_request_id", "service_tier", "speed", "inference_geo", "credential_hmac"),
+    ]
+    ann.record(
+        **dict.fromkeys(names, EVIL),
+        proxy_endpoint_id=EVIL,
+        request_body=json.dumps(request).encode(),
+        response_body=answer,
+        cost_items=(make_item(model=EVIL, price_version=EVIL),),
+    )
+    views = [
+        f"/{side}/{view}{part}"
+        for side in ("request", "response")
+        for view in ("read", "raw")
+        for part in ("", "/part")
+    ]
+    for path in ("", *views):
+        page = await ask(f"/traces/usage/1{path}")
+        assert page.status_code == 200
+        assert not re.search(r"<script(?! src=\"/static/)|<img|<pre></pre>", page.text)
+        assert not set(page.text) & set("\u202e\x1b\x00")
+        assert not re.search(r'(?:href|src)="(?![/#])', page.text), "no address but our own"
+        for tag in re.findall(r"<[^>]*>", page.text):
+            assert not re.search(r"\son\w+=", re.sub(r'"[^"]*"', '""', tag))
+
+
+# -- send it again -----------------------------------------------------------------------------------
+
+
+def test_a_short_body_is_pasted_and_quoted():
+    curl = trace_page.make_curl("http://x/proxy/a/v1/messages", b'{"a": "it\'s $HOME"}', "f.json")
+    assert curl.startswith("curl http://x/proxy/a/v1/messages \\\n")
+    assert '-H "x-api-key: $ANTHROPIC_API_KEY"' in curl
+    assert """--data-raw '{"a": "it'"'"'s $HOME"}'""" in curl
+
+
+@pytest.mark.parametrize(
+    "body", [None, b"x" * 5000, b"\xff", b"\x1b[31m", "\u202e".encode(), b"\t"]
+)
+def test_a_body_that_is_better_not_pasted_comes_from_its_file(body):
+    assert "--data-binary @f.json" in trace_page.make_curl("http://x", body, "f.json")
+
+
+async def test_the_command_is_on_the_page(ask, ann):
+    ann.record(request_body=REQUEST, slug="team-a")
+    page = await ask("/traces/usage/1")
+    assert f"curl {BASE_URL}/proxy/team-a/v1/messages" in words(page)
+    assert "data-copy=" in page.text
+
+
+# -- what goes wrong ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["", "/request", "/response/read", "/request/raw/part"])
+async def test_an_unknown_call_is_told_on_a_page(ask, ann, path):
+    ann.record()
+    for number in ("2", "0", "9" * 18):
+        answer = await ask(f"/traces/usage/{number}{path}")
+        assert answer.status_code == 404
+        assert "There is no such call" in answer.text
+
+
+async def test_other_organisations_calls_are_out_of_reach(client, ann, cid):
+    ann.record(request_body=b"ours", slug="ours")
+    for _ in range(3):
+        cid.record(request_body=b"theirs", response_body=b"theirs", slug="theirs")
+    for path in ("", "/request", "/response", "/request/read", "/request/raw/part"):
+        for number in (1, 2, 3):
+            answer = await client.get(f"/traces/usage/{number}{path}", headers=ann.cookie)
+            assert "theirs" not in answer.text
+            assert number == 1 or answer.status_code == 404
+
+
+async def test_the_signed_out_are_asked_to_sign_in(client, ann):
+    ann.record(request_body=REQUEST)
+    for path in ("", "/request", "/request/read", "/request/raw/part"):
+        answer = await client.get(f"/traces/usage/1{path}")
+        assert answer.status_code == 303
+        assert answer.headers["location"] == f"/sign-in?next=/traces/usage/1{path}"
+        assert (await client.post(f"/traces/usage/1{path}", headers=ann.cookie)).status_code == 405
+
+
+async def test_before_the_first_call_nothing_is_there(ask):
+    for path in ("", "/request", "/request/read"):
+        answer = await ask(f"/traces/usage/1{path}")
+        assert answer.status_code == 404
+        assert "Nothing has been recorded yet" in answer.text
+
+
+@pytest.mark.parametrize("path", ["", "/request", "/response", "/request/read", "/response/raw"])
+async def test_a_broken_database_is_told_without_its_path(ask, ann, settings, path):
+    ann.record(request_body=REQUEST, response_body=ANSWER)
+    for name in (ann.path, *ann.path.parent.glob("traces.db-*")):
+        name.write_bytes(b"no database" * 1000)
+    answer = await ask(f"/traces/usage/1{path}")
+    assert answer.status_code == 503
+    assert str(settings.data_dir) not in answer.text
+    assert "Traceback" not in answer.text
+
+
+async def test_a_body_with_a_missing_piece_is_told(ask, ann):
+    ann.record(request_body=REQUEST)
+    with closing(sqlite3.connect(ann.path)) as db, db:
+        db.execute("delete from pieces")
+    for path in ("", "/request", "/request/read"):
+        assert (await ask(f"/traces/usage/1{path}")).status_code == 503
+
+
+async def test_no_file_stays_open(ask, ann):
+    ann.record(request_body=REQUEST, response_body=b"x" * 2_000_000)
+    for path in ("", "/request", "/response", "/response/read", "/response/raw/part", "/nothing"):
+        await ask(f"/traces/usage/1{path}")
+    with closing(sqlite3.connect(ann.path, isolation_level=None)) as db:
+        db.execute("pragma journal_mode=delete")  # takes an exclusive lock: nobody else has it open
+
+
+async def test_one_organisation_asks_for_so_much_at_once(client, ann, cid, monkeypatch):
+    ann.record()
+    ann.record(slug="slow")
+    cid.record()
+    go_on = threading.Event()
+    original = trace_page.make_headline
+
+    def wait(entry):
+        if entry.slug == "slow":
+            go_on.wait(30)
+        return original(entry)
+
+    monkeypatch.setattr(trace_page, "make_headline", wait)
+    slow = [
+        asyncio.create_task(client.get("/traces/usage/2", headers=ann.cookie))
+        for _ in range(MAX_WAITING + 1)
+    ]
+    (refused,), _ = await asyncio.wait(slow, return_when=asyncio.FIRST_COMPLETED)
+    assert refused.result().status_code == 503
+    other = await client.get("/traces/usage/1", headers=cid.cookie)
+    assert other.status_code == 200, "others do not wait"
+    go_on.set()
+    await asyncio.gather(*slow)
+    assert [task.result().status_code for task in slow].count(200) == MAX_WAITING
