@@ -57,18 +57,8 @@ _REFUSED_FUNCTIONS = {
 _CHECK_EVERY_STEPS, _CHECK_EVERY_LONG_STEPS = 1_000, 100
 _EXPLAINS = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*explain\b", re.IGNORECASE | re.DOTALL)
 # Functions whose results are short.
-_SHORT = {
-    "avg",
-    "coalesce",
-    "count",
-    "date",
-    "datetime",
-    "length",
-    "round",
-    "strftime",
-    "sum",
-    "total",
-}
+_SHORT = {"abs", "avg", "count", "date", "datetime", "length", "percent_rank", "rank", "round"}
+_SHORT |= {"dense_rank", "julianday", "ntile", "row_number", "sign", "sum", "time", "total"}
 _MAX_REMEMBERED, _MAX_REMEMBERED_SQL = 200, 5_000
 _MAKES_ONE = {"Cast", "Concat", "VColumn"}
 _CALLS = {"AggStep", "AggStep1", "AggValue", "Function", "PureFunc"}

@@ -17,6 +17,7 @@ with warnings.catch_warnings():
     import datasette.views.base
     from datasette.app import Datasette, DatasetteRouter
     from datasette.database import Database, QueryInterrupted, Results
+    from datasette.utils import to_css_class
     from datasette.utils.asgi import BadRequest, Base400, Request, Response
     from datasette.views.base import DatasetteError, DataView
 
@@ -33,6 +34,7 @@ __all__ = [
     "Request",
     "Response",
     "Results",
+    "to_css_class",
 ]
 
 STATIC = Path(datasette.app.__file__).parent / "static"

@@ -230,7 +230,7 @@ async def test_a_mistake_in_the_address_is_told(client, ann, settings, table, qu
             assert answer.json()["ok"] is False
             assert answer.json()["error"]
         else:
-            assert "message-error" in answer.text
+            assert 'class="problem"' in answer.text
             assert "<h1" in answer.text
             assert "internal" not in answer.text
 
