@@ -93,10 +93,10 @@ def measure_pages(large: Visitor, small: Visitor, rounds: int) -> None:
         small.time_page(other)
         try:
             large.time_page(path)
+            pairs = [(small.time_page(other), large.time_page(path)) for _ in range(rounds)]
         except BenchError as error:
             print(f"  {name:34} {error}: NOT MET")
             continue
-        pairs = [(small.time_page(other), large.time_page(path)) for _ in range(rounds)]
         few_ms, many_ms = ([pair[at] for pair in pairs] for at in (0, 1))
         print(f"  {name:34} {median(few_ms):9.1f} ms    {median(many_ms):9.1f} ms    ", end="")
         print(

@@ -53,10 +53,10 @@ async def _wait_for_end(receive: Receive) -> None:
 
 
 async def _answer(app: ASGIApp, scope: Scope, send: Send) -> None:
-    has_begun = has_failed = False
+    has_begun = has_failed = is_over = False
 
     async def send_guarded(message: Message) -> None:
-        nonlocal has_begun, has_failed
+        nonlocal has_begun, has_failed, is_over
         if message["type"] == "http.response.start":
             if has_begun:
                 raise BrokenOffError("a mistake in the middle of an answer")
@@ -65,8 +65,16 @@ async def _answer(app: ASGIApp, scope: Scope, send: Send) -> None:
         if not has_failed:
             has_begun = True
             await send(message)
+            if scope["method"] == "HEAD":  # Datasette would go on to read all of a table for it
+                is_over = True
+                await send({"type": "http.response.body", "body": b""})
+                raise asyncio.CancelledError
 
-    await app(scope, _receive_nothing, send_guarded)
+    try:
+        await app(scope, _receive_nothing, send_guarded)
+    except asyncio.CancelledError:
+        if not is_over:
+            raise
     if has_failed:
         logger.error("datasette could not answer a request")
         sorry = pages.refuse(Request(scope), 500, "internal_error", "This could not be shown.")

@@ -47,7 +47,7 @@ SETTINGS = {
     "allow_download": False,
     "default_page_size": 50,
     "facet_time_limit_ms": 1000,
-    "max_csv_mb": 100,
+    "max_csv_mb": 1000,  # a million calls without their bodies are 260
     "max_returned_rows": 250,
     "num_sql_threads": 1,
     "sql_time_limit_ms": 3000,
