@@ -79,7 +79,8 @@ class KeySettings:
             raise ConflictError(
                 "this form was sent before, and its key was shown then; no other was created"
             )
-        self._done[form_id] = None  # before it is, or a second click could come in between
+        if form_id[1]:
+            self._done[form_id] = None  # before it is, or a second click could come in between
         while len(self._done) > _REMEMBERED:
             self._done.popitem(last=False)
         try:

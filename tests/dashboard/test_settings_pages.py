@@ -12,12 +12,15 @@ from dashboard import member_settings, notices
 from dashboard.mail import MailError
 from dashboard.settings_view import as_sentence
 from manage.server import make_app
-from store import audit
+from store import audit, clock
 from store.control import ControlDatabase
 from store.management import Management
 from store.settings import Settings
 from store.sign_in import SignIn
+from store.traces import TraceDatabase, trace_path
+from tests.dashboard.pages import Page
 from tests.dashboard.people import BASE_URL, HERE, Person
+from tests.store.traffic import make_entry
 
 RAW_KEY = re.compile(r"sk_[A-Za-z0-9_-]{43}")
 
@@ -92,6 +95,18 @@ def bob(app, control, ann):
 def cid(app, control):
     """A stranger."""
     return Person(app, control, "cid@example.org")
+
+
+@pytest.fixture
+def record_of(settings):
+    """A call of somebody's organisation, made just now."""
+
+    def record(person):
+        path = trace_path(settings.data_dir, person.organization_id)
+        with TraceDatabase(path) as traces:
+            traces.insert([make_entry(created_at=clock.format_ms(clock.now()))])
+
+    return record
 
 
 def caller(management, person):
@@ -260,6 +275,11 @@ def test_a_form_that_failed_may_be_sent_again(ann):
     assert answer.status_code == 400
     assert 'aria-invalid="true"' in answer.text
     assert ann.post("/settings/keys", name="laptop", form_id=id_).status_code == 201
+
+
+def test_a_form_without_an_id_is_carried_out_each_time(ann):
+    for _ in range(2):
+        assert ann.post("/settings/keys", name="laptop").status_code == 201
 
 
 def test_the_same_form_id_of_somebody_else_is_another_one(ann, cid):
@@ -607,21 +627,41 @@ def test_every_notice_is_announced(ann, code):
     )
 
 
-def test_every_input_has_a_label_and_every_id_is_there_once(ann, control):
+def test_every_page_says_what_is_what_to_who_cannot_see_it(ann, control, management, record_of):
     endpoint = control.create_endpoint(ann.organization_id, "team")
-    ann.make_key()
-    for path in ("/", "/settings", f"/settings/endpoints/{endpoint.id}"):
-        page = ann.get(path).text
-        ids = re.findall(r'\sid="([^"]+)"', page)
-        assert len(ids) == len(set(ids)), path
-        for tag in re.findall(r"<(?:input|select)[^>]*>", page):
-            name = re.search(r'\sid="([^"]+)"', tag)
-            if 'type="hidden"' in tag or 'type="checkbox"' in tag:
-                continue
-            assert name is not None
-            assert f'<label for="{name[1]}">' in page, tag
-        for reference in re.findall(r'aria-(?:describedby|labelledby)="([^"]+)"', page):
-            assert set(reference.split()) <= set(ids), reference
+    key, _ = ann.make_key()
+    management.invite(caller(management, ann), "dora@example.org")
+    record_of(ann)
+    answers = [
+        ann.post("/settings/keys", name="laptop"),
+        ann.post("/settings/keys", name=""),
+        ann.post("/settings/endpoints", name="x", slug="default"),
+        ann.post("/settings/invitations", email="nobody"),
+        *(
+            ann.get(path)
+            for path in (
+                "/",
+                "/settings?done=invited",
+                f"/settings/endpoints/{endpoint.id}",
+                f"/settings/endpoints/{endpoint.id}/delete",
+                f"/settings/keys/{key.id}/delete",
+                f"/settings/members/{ann.user_id}/remove",
+            )
+        ),
+    ]
+    for answer in answers:
+        page = Page(answer.text)
+        assert len(page.find("h1")) == 1
+        assert not page.unnamed_controls()
+        assert not page.doubled_ids()
+        ids = {each.attributes["id"] for each in page.elements if "id" in each.attributes}
+        for each in page.elements:
+            assert "style" not in each.attributes
+            assert not [name for name in each.attributes if name.startswith("on")]
+            for name in ("aria-describedby", "aria-labelledby", "for"):
+                assert set(each.attributes.get(name, "").split()) <= ids, each.attributes
+            if each.tag in ("button", "a", "summary") and "hidden" not in each.attributes:
+                assert each.text, each
 
 
 @pytest.mark.parametrize(
