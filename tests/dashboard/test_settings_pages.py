@@ -472,6 +472,30 @@ def test_who_is_no_owner_sees_the_members_and_may_change_nothing(ann, bob, manag
     assert len(management.list_keys(caller(management, ann)).items) == 1
 
 
+def test_the_local_user_has_no_address_and_settings_like_everybody(app, control, management):
+    user_id = control.find_user(None)
+    session = SignIn(control).use_link(SignIn(control).make_link(user_id))
+    assert session is not None
+    browser = TestClient(app, base_url=BASE_URL, follow_redirects=False)
+    browser.cookies.set("taximeter", session.token)
+    page = browser.get("/settings").text
+    assert "local user" in page
+    assert "None" not in page
+    answer = browser.post("/settings/invitations", data={"email": "dora@example.org"}, headers=HERE)
+    assert answer.status_code == 303
+    (invitation,) = management.list_invitations_for("dora@example.org")
+    assert "by local user" in browser.get("/settings").text
+    for verb in ("join", "decline"):
+        path = f"/invitations/{invitation.id}/{verb}"
+        assert browser.post(path, headers=HERE).status_code == 404
+
+
+@pytest.mark.parametrize("path", ["/settings", "/settings/endpoints/x", "/settings/keys/x/delete"])
+def test_the_signed_out_come_back_after_signing_in(app, path):
+    browser = TestClient(app, base_url=BASE_URL, follow_redirects=False)
+    assert browser.get(path).headers["location"] == f"/sign-in?next={path}"
+
+
 # -- organisations and sessions -------------------------------------------------------------------
 
 
