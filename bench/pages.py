@@ -44,7 +44,7 @@ class Visitor:
             organization = people.create_organization(db, name)
             user_id = people.create_user(db, f"{name}@example.org")
             people.join(db, organization.id, user_id, "owner")
-        session = SignIn(control).use_link(SignIn(control).make_link(user_id))
+        session = SignIn(control).sign_in(f"{name}@example.org")
         self._headers = {"cookie": f"taximeter={session}", "accept": "text/html"}
         self._connection: HTTPConnection | None = None
         self.path = trace_path(data_dir, organization.id)

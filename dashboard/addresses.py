@@ -21,10 +21,11 @@ def local_path(text: str) -> str:
     return text
 
 
-def sign_in_address(next_path: str) -> str:
+def sign_in_address(next_path: str, provider: str | None = None) -> str:
     """Where to sign in and come back from."""
+    address = "/sign-in" if provider is None else f"/sign-in/{provider}"
     here = local_path(next_path)
-    return "/sign-in" if here == HOME else f"/sign-in?next={quote(here, safe='/')}"
+    return address if here == HOME else f"{address}?next={quote(here, safe='/')}"
 
 
 def raw_path(scope: Scope) -> str:

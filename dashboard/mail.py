@@ -47,7 +47,8 @@ class Mailer:
         # How we greet. aiosmtplib would look for the name of this machine, which may take long.
         self._name = "localhost" if settings.is_local else urlsplit(settings.base_url).hostname
         self._say = say
-        self._trust = trust
+        # Once: reading the certificates of the authorities takes tens of milliseconds.
+        self._tls = None if self._server is None else trust or _make_tls(self._server)
 
     @property
     def can_send(self) -> bool:
@@ -75,7 +76,7 @@ class Mailer:
             port=server.port,
             use_tls=server.is_tls,
             start_tls=_needs_start_tls(server),
-            tls_context=self._tls(server),
+            tls_context=self._tls,
             timeout=STEP_TIMEOUT_S,
             local_hostname=self._name,
         )
@@ -89,13 +90,15 @@ class Mailer:
             # Not `from error`: what a server says may quote the mail, and a log shows the cause.
             raise MailError(f"{server} did not take the mail: {_explain(error)}") from None
 
-    def _tls(self, server: MailServer) -> ssl.SSLContext:
-        context = self._trust or ssl.create_default_context()
-        if server.is_loopback and self._trust is None:
-            # Nobody stands between, and a mail server at home has a certificate of its own making.
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
-        return context
+
+def _make_tls(server: MailServer) -> ssl.SSLContext:
+    if not server.is_loopback:
+        return ssl.create_default_context()
+    # Nobody stands between, and a mail server at home has a certificate of its own making.
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
 
 
 def make_message(sender: Address, to: str, subject: str, text: str) -> EmailMessage:

@@ -14,8 +14,8 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from dashboard import notices, pages
-from dashboard.invitation_mail import invitation_mail
 from dashboard.mail import MailError
+from dashboard.mails import invitation_mail
 from dashboard.settings_view import PATH, Problem, SettingsView
 from store import people
 from store.attempts import AttemptLimit

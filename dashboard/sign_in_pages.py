@@ -1,68 +1,216 @@
 """``/sign-in`` and ``/sign-out``: how a session begins and ends.
 
-The session cookie is opaque, HttpOnly, and ``__Host-`` under https.
+By a link in a mail, or through GitHub or Google (``dashboard.providers``). The session cookie is opaque,
+HttpOnly, and ``__Host-`` under https.
+
+What a stranger is answered tells nothing: the page is the same, and as quick, whether or not an address
+is known, could be written to, or has had too much mail.
 """
 
+import logging
+import sqlite3
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from starlette.background import BackgroundTask
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from dashboard import pages
+from dashboard import pages, providers
+from dashboard.addresses import HOME, local_path, sign_in_address
 from dashboard.forms import read_form
-from dashboard.mail import Mailer
+from dashboard.mail import Mailer, MailError
+from dashboard.mails import sign_in_mail
 from dashboard.pool import ControlPool
+from dashboard.providers import FlowCookie, Provider, ProviderError
 from dashboard.visitors import Visitors, session_cookie
+from store.attempts import AttemptLimit, neighbourhood
+from store.errors import InvalidInputError
+from store.people import parse_email
 from store.settings import Settings
 from store.sign_in import SESSION_LIFE, SignIn
 
-_USED_LINK = "This link has been used or is too old."
+MAILS_PER_MAILBOX, MAILS_PER_CLIENT, MAIL_WINDOW_S = 5, 20, 15 * 60.0
+
+_USED_LINK = "This link has been used or is too old. Ask for a new one here."
+_MAIL_IS_OFF = "This service sends no mail. Sign in another way."
+# The token is in the address of these pages. With no-referrer a browser would not say either whose
+# page its form is on (see dashboard.origin).
+_HIDDEN = {"referrer-policy": "strict-origin", "x-robots-tag": "noindex"}
+
+logger = logging.getLogger(__name__)
 
 
 class SignInPages:
+    """The clock is monotonic seconds."""
+
     def __init__(
-        self, settings: Settings, pool: ControlPool, visitors: Visitors, mailer: Mailer
+        self,
+        settings: Settings,
+        pool: ControlPool,
+        visitors: Visitors,
+        mailer: Mailer,
+        clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._mailer = mailer
         self._settings = settings
         self._pool = pool
         self._visitors = visitors
+        self._mailer = mailer
+        self._clock_s = clock_s
+        self._providers = providers.configured(settings)
+        self._by_client = AttemptLimit(MAILS_PER_CLIENT, MAIL_WINDOW_S)
+        self._by_mailbox = AttemptLimit(MAILS_PER_MAILBOX, MAIL_WINDOW_S)
         self._cookie = session_cookie(settings.base_url)
         self._is_https = settings.base_url.startswith("https:")
 
     def routes(self) -> list[BaseRoute]:
         return [
-            Route("/sign-in", self.show),
+            Route("/sign-in", self.show, methods=["GET"]),
+            Route("/sign-in", self.ask_for_link, methods=["POST"]),
             Route("/sign-in/link", self.open_link, methods=["GET"]),
             Route("/sign-in/link", self.use_link, methods=["POST"]),
+            *(route for provider in self._providers for route in self._provider_routes(provider)),
             Route("/sign-out", self.sign_out, methods=["POST"]),
+            Route("/sign-out/everywhere", self.sign_out_everywhere, methods=["POST"]),
         ]
 
-    async def show(self, _request: Request) -> Response:
-        return pages.show("sign_in.html", problem=None)
+    def _provider_routes(self, provider: Provider) -> list[BaseRoute]:
+        cookie = [Middleware(FlowCookie, settings=self._settings, pool=self._pool)]
+        path = f"/sign-in/{provider.name}"
+        return [
+            Route(path, partial(self.go_to_provider, provider), middleware=cookie),
+            Route(
+                f"{path}/callback", partial(self.come_from_provider, provider), middleware=cookie
+            ),
+        ]
+
+    # -- the page ---------------------------------------------------------------------------------
+
+    async def show(self, request: Request) -> Response:
+        next_path = local_path(request.query_params.get("next", HOME))
+        if await self._visitors.find(request) is not None:
+            return pages.go(next_path)
+        return self._page(next_path)
+
+    def _page(
+        self,
+        next_path: str = HOME,
+        *,
+        problem: str | None = None,
+        email: str = "",
+        status: int = 200,
+    ) -> Response:
+        return pages.show(
+            "sign_in.html",
+            status=status,
+            problem=problem,
+            email=email,
+            next_path=next_path,
+            mailer=self._mailer,
+            providers=[
+                (provider.title, sign_in_address(next_path, provider.name))
+                for provider in self._providers
+            ],
+            is_local=self._settings.is_local,
+        )
+
+    # -- by mail ----------------------------------------------------------------------------------
+
+    async def ask_for_link(self, request: Request) -> Response:
+        form = await read_form(request, self._settings.base_url)
+        next_path = local_path(form.get("next", HOME))
+        if not self._mailer.can_send:
+            return self._page(next_path, problem=_MAIL_IS_OFF, status=400)
+        try:
+            email = parse_email(form.get("email", ""))
+        except InvalidInputError:
+            return self._page(
+                next_path,
+                problem="This is no e-mail address. Write it as in name@example.org.",
+                email=form.get("email", ""),
+                status=400,
+            )
+        wait_s = self._by_client.count(_client_of(request), self._clock_s())
+        if wait_s:
+            message = f"Too many links were asked for from your address. Try again in {_say_time(wait_s)}."
+            headers = {"retry-after": str(wait_s)}
+            return pages.refuse(request, 429, "rate_limited", message, headers)
+        answer = pages.show("sign_in_sent.html", email=email, prints=self._mailer.prints)
+        if not self._by_mailbox.count(email, self._clock_s()):
+            # Once the answer is on its way, so that nobody can tell by the time it takes.
+            answer.background = BackgroundTask(self._send_link, email, next_path)
+        return answer
+
+    async def _send_link(self, email: str, next_path: str) -> None:
+        try:
+            token = await self._pool.run(
+                lambda control: SignIn(control).make_email_link(email, next_path)
+            )
+            subject, text = sign_in_mail(f"{self._settings.base_url}/sign-in/link?token={token}")
+            await self._mailer.send(email, subject, text)
+        except (MailError, sqlite3.Error) as error:
+            logger.error("A sign-in link was not sent: %s", error)  # noqa: TRY400 - it says enough
 
     async def open_link(self, request: Request) -> Response:
         """A page with one button: programs that open every link in a mail do not press buttons."""
         token = request.query_params.get("token", "")
         link = await self._pool.run(lambda control: SignIn(control).find_link(token))
         if link is None:
-            return pages.show("sign_in.html", problem=_USED_LINK, status=410)
-        return pages.show("sign_in_link.html", token=token, link=link)
+            return self._page(problem=_USED_LINK, status=410)
+        return pages.show("sign_in_link.html", headers=_HIDDEN, token=token, link=link)
 
     async def use_link(self, request: Request) -> Response:
         token = (await read_form(request, self._settings.base_url)).get("token", "")
         session = await self._pool.run(lambda control: SignIn(control).use_link(token))
         if session is None:
-            return pages.show("sign_in.html", problem=_USED_LINK, status=410)
-        return self._begin_session(session.token, session.next_path)
+            return self._page(problem=_USED_LINK, status=410)
+        return await self._begin_session(request, session.token, session.next_path)
+
+    # -- through a provider -----------------------------------------------------------------------
+
+    async def go_to_provider(self, provider: Provider, request: Request) -> Response:
+        next_path = local_path(request.query_params.get("next", HOME))
+        return await self._explained(next_path, provider.begin(request, next_path))
+
+    async def come_from_provider(self, provider: Provider, request: Request) -> Response:
+        next_path = provider.take_next_path(request)
+        return await self._explained(next_path, self._finish(provider, request, next_path))
+
+    async def _finish(self, provider: Provider, request: Request, next_path: str) -> Response:
+        email = await provider.finish(request)
+        try:
+            session = await self._pool.run(lambda control: SignIn(control).sign_in(email))
+        except InvalidInputError:
+            raise ProviderError(
+                f"The e-mail address that you have at {provider.title} cannot be used here."
+            ) from None
+        return await self._begin_session(request, session, next_path)
+
+    async def _explained(self, next_path: str, answer: Awaitable[Response]) -> Response:
+        try:
+            return await answer
+        except ProviderError as error:
+            return self._page(next_path, problem=str(error), status=error.status)
+
+    # -- sessions ---------------------------------------------------------------------------------
 
     async def sign_out(self, request: Request) -> Response:
         await read_form(request, self._settings.base_url)
-        session = request.cookies.get(self._cookie, "")
-        await self._pool.run(lambda control: SignIn(control).sign_out(session))
-        return self._end_session()
+        await self._end_old_session(request)
+        return self._forget_session()
 
-    def _begin_session(self, session: str, next_path: str) -> Response:
-        response = pages.go(next_path)
+    async def sign_out_everywhere(self, request: Request) -> Response:
+        await read_form(request, self._settings.base_url)
+        visitor = await self._visitors.require(request)
+        await self._pool.run(lambda control: SignIn(control).sign_out_everywhere(visitor.user_id))
+        return self._forget_session()
+
+    async def _begin_session(self, request: Request, session: str, next_path: str) -> Response:
+        await self._end_old_session(request)
+        response = pages.go(local_path(next_path))
         response.set_cookie(
             self._cookie,
             session,
@@ -74,7 +222,21 @@ class SignInPages:
         )
         return response
 
-    def _end_session(self) -> Response:
+    async def _end_old_session(self, request: Request) -> None:
+        session = request.cookies.get(self._cookie)
+        if session is not None:
+            await self._pool.run(lambda control: SignIn(control).sign_out(session))
+
+    def _forget_session(self) -> Response:
         response = pages.go("/sign-in")
         response.delete_cookie(self._cookie, path="/", secure=self._is_https, httponly=True)
         return response
+
+
+def _client_of(request: Request) -> str:
+    return neighbourhood(request.client.host if request.client else "")
+
+
+def _say_time(seconds: int) -> str:
+    minutes = -(-seconds // 60)
+    return "a minute" if minutes == 1 else f"{minutes} minutes"

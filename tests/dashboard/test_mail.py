@@ -13,6 +13,7 @@ from dashboard.mail import Mailer, MailError
 from store.clock import now
 from store.settings import Settings
 from tests.mailbox import PASSWORD, USER, Mailbox, link_in, text_of
+from tests.upstream import PATIENCE_S
 
 ANN = "ann@example.org"
 BASE_URL = "https://meter.example"
@@ -42,9 +43,23 @@ def make_mailer(url, trust=None):
     return Mailer(read(smtp_url=url, mail_from="Taximeter <meter@example.org>"), trust=trust)
 
 
+async def until_closed():
+    """TLS says goodbye after the mail is sent, and a loop that ends before would leave the socket."""
+    transports = asyncio.get_running_loop()._transports  # type: ignore[attr-defined]
+    async with asyncio.timeout(PATIENCE_S):
+        while any(transport._sock is not None for transport in transports.values()):
+            await asyncio.sleep(0.001)
+
+
 def send(url, to=ANN, subject="Sign in", text=TEXT, trust=None):
+    async def send_and_close():
+        try:
+            await make_mailer(url, trust).send(to, subject, text)
+        finally:
+            await until_closed()
+
     # In a loop of its own: a mailbox that closes waits for whoever is still connected.
-    asyncio.run(make_mailer(url, trust).send(to, subject, text))
+    asyncio.run(send_and_close())
 
 
 def test_a_mail_says_who_wrote_it_when_and_that_a_program_did():

@@ -1,0 +1,36 @@
+"""What we write to people. The link stands on a line of its own."""
+
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from store.invitations import LIFE, Invitation
+from store.sign_in import LINK_LIFE
+
+_texts = Environment(
+    loader=FileSystemLoader(Path(__file__).parent / "templates" / "mail"),
+    autoescape=False,  # noqa: S701 - plain text
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    keep_trailing_newline=True,
+)
+
+
+def sign_in_mail(link: str) -> tuple[str, str]:
+    """Subject and text."""
+    minutes = int(LINK_LIFE.total_seconds() // 60)
+    text = _texts.get_template("sign_in.txt").render(link=link, minutes=minutes)
+    return "Sign in to Taximeter", text
+
+
+def invitation_mail(invitation: Invitation, link: str) -> tuple[str, str]:
+    """Subject and text. Names in it are what people typed, so each is kept to one line."""
+    organization = _one_line(invitation.organization_name)
+    text = _texts.get_template("invitation.txt").render(
+        invitation=invitation, organization=organization, link=link, days=LIFE.days
+    )
+    return f"Join {organization} on Taximeter", text
+
+
+def _one_line(text: str) -> str:
+    return "".join(c if c.isprintable() else " " for c in text)

@@ -1,0 +1,61 @@
+"""A service to sign in to, in this process, with settings of the test's choice."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from starlette.testclient import TestClient
+
+from manage.server import make_app
+from store.control import ControlDatabase
+from store.settings import Settings
+
+BASE_URL = "http://meter.example:8080"
+PAGE = "text/html,application/xhtml+xml"
+
+
+@dataclass(frozen=True)
+class Site:
+    settings: Settings
+    control: ControlDatabase
+    client: TestClient
+    printed: list[str] = field(default_factory=list)
+
+    @property
+    def base_url(self) -> str:
+        return self.settings.base_url
+
+    def post(self, path, data=None, **headers):
+        ours = {"origin": self.base_url} | headers
+        return self.client.post(path, data=data or {}, headers=ours)
+
+    def open_link(self, link, **headers):
+        """Open it, press its button."""
+        path = link.removeprefix(self.base_url)
+        page = self.client.get(path)
+        assert page.status_code == 200, page.text
+        token = urlsplit(path).query.removeprefix("token=")
+        return self.post("/sign-in/link", {"token": token}, **headers)
+
+    def is_signed_in(self) -> bool:
+        return self.client.get("/", headers={"accept": PAGE}).status_code == 200
+
+    def user_ids(self):
+        with self.control.reading() as db:
+            return dict(db.execute("select email, id from users"))
+
+
+@contextmanager
+def run_site(data_dir: Path, **variables: str) -> Iterator[Site]:
+    named = {f"TAXIMETER_{name.upper()}": text for name, text in variables.items()}
+    settings = Settings.from_env(
+        {"TAXIMETER_DATA_DIR": str(data_dir), "TAXIMETER_BASE_URL": BASE_URL} | named
+    )
+    printed: list[str] = []
+    with ControlDatabase(settings.control_path) as control:
+        control.set_up()
+        app = make_app(settings, printed.append)
+        with TestClient(app, base_url=settings.base_url, follow_redirects=False) as client:
+            yield Site(settings, control, client, printed)
