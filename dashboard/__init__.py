@@ -1,1 +1,1 @@
-"""The pages: sign-in, and what the service does."""
+"""The pages: sign-in, home, settings, and the trace browser."""

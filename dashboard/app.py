@@ -14,11 +14,11 @@ from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
 
 from dashboard import pages
-from dashboard.home import Home
-from dashboard.mail import Mailer
+from dashboard.home.page import Home
+from dashboard.mail.mailer import Mailer
 from dashboard.pool import ControlPool
-from dashboard.settings_pages import SettingsPages
-from dashboard.sign_in_pages import SignInPages
+from dashboard.settings.pages import SettingsPages
+from dashboard.sign_in.pages import SignInPages
 from dashboard.traces import Traces
 from dashboard.visitors import NotSignedInError, TooManyBadKeysError, Visitors
 from store.settings import Settings

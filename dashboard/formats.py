@@ -5,6 +5,7 @@ call's own page.
 """
 
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Literal
 
 from jinja2 import Environment
@@ -43,6 +44,27 @@ def format_cents(cents: float | None) -> str:
     if dollars < 0.0001:
         return "<$0.0001"
     return f"${dollars:.4f}" if dollars < 0.99995 else f"${dollars:,.2f}"
+
+
+def format_bytes(count: int | None) -> str:
+    if count is None:
+        return UNKNOWN
+    if count < 1000:
+        return f"{count} byte{'' if count == 1 else 's'}"
+    size = count / 1000
+    for unit in ("KB", "MB"):
+        if round(size, 1) < 1000:
+            return f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} GB"
+
+
+def format_dollars(amount: Decimal | None) -> str:
+    """Every digit, so that a bill adds up to its total."""
+    if amount is None:
+        return UNKNOWN
+    whole, _, fraction = f"{amount:,f}".partition(".")
+    return f"${whole}.{fraction.rstrip('0'):0<2}"
 
 
 def format_duration(milliseconds: float | None) -> str:

@@ -18,12 +18,13 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
-from dashboard import answers, pages
+from dashboard import pages
 from dashboard.addresses import raw_path
-from dashboard.instances import MAX_OPEN, BusyError, Instances
-from dashboard.mistakes import Asked
-from dashboard.patched_datasette import STATIC
-from dashboard.trace_views import TraceViews, find_address
+from dashboard.call.views import TraceViews, find_address
+from dashboard.tables import answers
+from dashboard.tables.instances import MAX_OPEN, BusyError, Instances
+from dashboard.tables.mistakes import Asked
+from dashboard.tables.patched_datasette import STATIC
 from dashboard.visitors import Visitors
 from store.people import Caller
 from store.settings import Settings

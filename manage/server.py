@@ -23,7 +23,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dashboard.app import Dashboard
-from dashboard.mail import Mailer
+from dashboard.mail.mailer import Mailer
 from manage.api import Api
 from manage.client_address import ClientAddress
 from manage.workers import Workers

@@ -11,10 +11,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from dashboard import answers, guards
-from dashboard.guards import TooLargeError
-from dashboard.instances import Instances, TraceFile
-from dashboard.mistakes import Asked
+from dashboard.tables import answers, guards
+from dashboard.tables.guards import TooLargeError
+from dashboard.tables.instances import Instances, TraceFile
+from dashboard.tables.mistakes import Asked
 from store.traces import TraceDatabase, trace_path
 from tests.dashboard.test_datasette import (
     ENDLESS,

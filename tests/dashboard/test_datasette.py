@@ -15,9 +15,9 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from dashboard.instances import METADATA_PATH, Instances
-from dashboard.mistakes import Asked
-from dashboard.patched_datasette import Datasette
+from dashboard.tables.instances import METADATA_PATH, Instances
+from dashboard.tables.mistakes import Asked
+from dashboard.tables.patched_datasette import Datasette
 from manage.server import make_app
 from store import api_keys, people
 from store.control import ControlDatabase

@@ -9,9 +9,9 @@ from decimal import Decimal
 import pytest
 from starlette.testclient import TestClient
 
-from dashboard import overview
-from dashboard.chart import make_bars
-from dashboard.overview import Day, read_overview
+from dashboard.home import overview
+from dashboard.home.chart import make_bars
+from dashboard.home.overview import Day, read_overview
 from manage.server import make_app
 from store import clock
 from store.control import ControlDatabase

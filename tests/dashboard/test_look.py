@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.instances import METADATA_PATH, TraceFile
-from dashboard.patched_datasette import Datasette
+from dashboard.tables.instances import METADATA_PATH, TraceFile
+from dashboard.tables.patched_datasette import Datasette
 from manage.server import make_app
 from store.control import ControlDatabase
 from store.settings import Settings
@@ -57,7 +57,8 @@ async def client(settings, control):
 @pytest.fixture
 def ask(client, ann):
     async def ask(path, status=200):
-        answer = await client.get(path, headers=ann.cookie)
+        cookie = {} if path == "/sign-in" else ann.cookie
+        answer = await client.get(path, headers=cookie)
         assert answer.status_code == status, answer.text
         return Page(answer.text)
 
@@ -71,7 +72,7 @@ def insert(someone, *changes):
 
 # -- every page --------------------------------------------------------------------------------------
 
-OURS = ["/", "/sign-in"]
+OURS = ["/", "/sign-in", "/settings", "/traces/usage/1", "/traces/usage/1/request/read"]
 DATASETTES = [
     "/traces",
     "/traces?_show_hidden=1",

@@ -8,8 +8,8 @@ from email.utils import parsedate_to_datetime
 import pytest
 import trustme
 
-from dashboard import mail
-from dashboard.mail import Mailer, MailError
+from dashboard.mail import mailer as mail
+from dashboard.mail.mailer import Mailer, MailError
 from store.clock import now
 from store.settings import Settings
 from tests.mailbox import PASSWORD, USER, Mailbox, link_in, text_of

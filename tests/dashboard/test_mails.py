@@ -1,4 +1,4 @@
-from dashboard.mails import invitation_mail, sign_in_mail
+from dashboard.mail.texts import invitation_mail, sign_in_mail
 from store.invitations import Invitation
 
 LINK = "https://meter.example/sign-in/link?token=t"

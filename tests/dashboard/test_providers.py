@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import httpx
 import pytest
 
-from dashboard import providers
+from dashboard.sign_in import providers
 from tests.dashboard.signing_in import BASE_URL, run_site
 from tests.github_stand_in import CLIENT_ID, CLIENT_SECRET, Email, GitHub, Person
 from tests.openid import Account, run_openid_provider

@@ -8,9 +8,10 @@ import pytest
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from dashboard import member_settings, notices
-from dashboard.mail import MailError
-from dashboard.settings_view import as_sentence
+from dashboard import notices
+from dashboard.mail.mailer import MailError
+from dashboard.settings import members as member_settings
+from dashboard.settings.view import as_sentence
 from manage.server import make_app
 from store import audit, clock
 from store.control import ControlDatabase

@@ -1,6 +1,6 @@
 import pytest
 
-from dashboard.shown_text import Allowance, visible
+from dashboard.call.shown_text import Allowance, visible
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from urllib.parse import quote, urlencode
 
 import pytest
 
-from dashboard.mails import invitation_mail
-from dashboard.sign_in_pages import MAIL_WINDOW_S, MAILS_PER_CLIENT, MAILS_PER_MAILBOX
+from dashboard.mail.texts import invitation_mail
+from dashboard.sign_in.pages import MAIL_WINDOW_S, MAILS_PER_CLIENT, MAILS_PER_MAILBOX
 from manage.client_address import CLIENT_HEADER
 from store import invitations
 from store.clock import now

@@ -14,9 +14,9 @@ from typing import Any
 import httpx
 import pytest
 
-from dashboard import trace_page
-from dashboard.body_page import MAX_INLINE_BYTES, MAX_RAW_BYTES
-from dashboard.trace_views import (
+from dashboard.call import page as trace_page
+from dashboard.call.bodies import MAX_INLINE_BYTES, MAX_RAW_BYTES
+from dashboard.call.views import (
     MAX_DOWNLOADS,
     MAX_WAITING,
     Address,

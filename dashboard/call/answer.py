@@ -7,10 +7,10 @@ end is missing.
 from dataclasses import dataclass, field
 from itertools import islice
 
-from dashboard.blocks import Block, read_content, short
-from dashboard.conversation import MAX_CHARS
-from dashboard.json_reading import as_list, as_object, as_text, parse_json, parse_object
-from dashboard.shown_text import NOTHING_SHOWN, Allowance, Excerpt
+from dashboard.call.blocks import Block, read_content, short
+from dashboard.call.conversation import MAX_CHARS
+from dashboard.call.json_reading import as_list, as_object, as_text, parse_json, parse_object
+from dashboard.call.shown_text import NOTHING_SHOWN, Allowance, Excerpt
 from store.sse import BYTE_ORDER_MARK, Event, looks_like_sse, parse_events
 
 MAX_EVENTS = 150_000

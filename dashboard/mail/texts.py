@@ -8,7 +8,7 @@ from store.invitations import LIFE, Invitation
 from store.sign_in import LINK_LIFE
 
 _texts = Environment(
-    loader=FileSystemLoader(Path(__file__).parent / "templates" / "mail"),
+    loader=FileSystemLoader(Path(__file__).parents[1] / "templates" / "mail"),
     autoescape=False,  # noqa: S701 - plain text
     undefined=StrictUndefined,
     trim_blocks=True,

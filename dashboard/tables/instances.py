@@ -24,9 +24,10 @@ from jinja2 import ChoiceLoader, Environment, FileSystemLoader
 from markupsafe import Markup, escape
 from starlette.types import ASGIApp
 
-from dashboard import formats, guards, mistakes
-from dashboard.mistakes import Asked
-from dashboard.patched_datasette import (
+from dashboard import formats
+from dashboard.tables import guards, mistakes
+from dashboard.tables.mistakes import Asked
+from dashboard.tables.patched_datasette import (
     BadRequest,
     Database,
     Datasette,
@@ -40,7 +41,7 @@ from dashboard.patched_datasette import (
 from store.traces import trace_path
 
 HERE = Path(__file__).parent
-METADATA_PATH = HERE.parent / "datasette-metadata.json"
+METADATA_PATH = HERE.parents[1] / "datasette-metadata.json"
 MAX_OPEN = 16
 MAX_WAITING = 16  # requests of one organisation at once: its thread does one query at a time
 SETTINGS = {
@@ -199,7 +200,7 @@ def _share_templates(own: Environment) -> Environment:
     megabyte each time. Nothing of an instance is in it; what a page shows comes with the page."""
     if not _shared_templates:
         formats.add_filters(own)
-        ours = FileSystemLoader(HERE / "templates")  # for _top.html
+        ours = FileSystemLoader(HERE.parent / "templates")  # for _top.html
         own.loader = ChoiceLoader([*filter(None, [own.loader]), ours])
         own.globals["cells"] = _render_cells
         _shared_templates.append(own)
@@ -214,7 +215,7 @@ class TraceBrowser(Datasette):
         super().__init__(
             metadata=json.loads(METADATA_PATH.read_text()),
             settings=SETTINGS,
-            template_dir=str(HERE / "datasette"),
+            template_dir=str(HERE / "templates"),
         )
         self.jinja_env: Environment = _share_templates(self.jinja_env)
         self.databases: OrderedDict[str, Database] = (

@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from dashboard import notices, pages
 from dashboard.forms import read_form
-from dashboard.mail import Mailer
+from dashboard.mail.mailer import Mailer
 from dashboard.pool import ControlPool
 from dashboard.visitors import Visitors
 from store import audit

@@ -6,7 +6,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from dashboard import notices, pages
-from dashboard.settings_view import PATH, SettingsView
+from dashboard.settings.view import PATH, SettingsView
 from dashboard.visitors import session_cookie
 from store.errors import NotFoundError
 from store.sign_in import SignIn

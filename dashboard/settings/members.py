@@ -14,9 +14,9 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from dashboard import notices, pages
-from dashboard.mail import MailError
-from dashboard.mails import invitation_mail
-from dashboard.settings_view import PATH, Problem, SettingsView
+from dashboard.mail.mailer import MailError
+from dashboard.mail.texts import invitation_mail
+from dashboard.settings.view import PATH, Problem, SettingsView
 from store import people
 from store.attempts import AttemptLimit
 from store.control import ControlDatabase

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from dashboard.slow_functions import SlowFunctions
+from dashboard.tables.slow_functions import SlowFunctions
 
 MAX_RESULT_BYTES = 16 << 20
 # Nothing interrupts SQLite within one step, and a row is made whole before its size can be counted. So

@@ -12,9 +12,15 @@ from typing import Literal
 from urllib.parse import quote
 
 from dashboard import formats
-from dashboard.figures import format_bytes, format_dollars
-from dashboard.formats import UNKNOWN, Mark, format_count, format_duration
-from dashboard.shown_text import visible
+from dashboard.call.shown_text import visible
+from dashboard.formats import (
+    UNKNOWN,
+    Mark,
+    format_bytes,
+    format_count,
+    format_dollars,
+    format_duration,
+)
 from store.call_reading import Call
 from store.entry import Component, CostItem, UsageLogEntry
 

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from dashboard import notices, pages
-from dashboard.settings_view import PATH, Problem, SettingsView, explain, status_of
+from dashboard.settings.view import PATH, Problem, SettingsView, explain, status_of
 from store.endpoints import ProxyEndpoint, StreamingChange
 from store.errors import ControlError, InvalidInputError, NotFoundError
 from store.settings import Streaming

@@ -19,13 +19,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from dashboard import pages, providers
+from dashboard import pages
 from dashboard.addresses import HOME, local_path, sign_in_address
 from dashboard.forms import read_form
-from dashboard.mail import Mailer, MailError
-from dashboard.mails import sign_in_mail
+from dashboard.mail.mailer import Mailer, MailError
+from dashboard.mail.texts import sign_in_mail
 from dashboard.pool import ControlPool
-from dashboard.providers import FlowCookie, Provider, ProviderError
+from dashboard.sign_in import providers
+from dashboard.sign_in.providers import FlowCookie, Provider, ProviderError
 from dashboard.visitors import Visitors, session_cookie
 from store.attempts import AttemptLimit, neighbourhood
 from store.errors import InvalidInputError

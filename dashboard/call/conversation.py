@@ -7,9 +7,9 @@ was said last is what this call is about.
 
 from dataclasses import dataclass, replace
 
-from dashboard.blocks import Block, cache_note, read_content, short
-from dashboard.json_reading import as_list, as_text, parse_object
-from dashboard.shown_text import Allowance, Excerpt
+from dashboard.call.blocks import Block, cache_note, read_content, short
+from dashboard.call.json_reading import as_list, as_text, parse_object
+from dashboard.call.shown_text import Allowance, Excerpt
 
 MAX_CHARS = 1_000_000
 MAX_BEGINNING_CHARS = MAX_CHARS // 4

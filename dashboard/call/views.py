@@ -26,9 +26,10 @@ from typing import cast
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from dashboard import pages, trace_page
-from dashboard.body_page import View, file_name, open_body, outline_body
-from dashboard.shown_text import visible
+from dashboard import pages
+from dashboard.call import page as trace_page
+from dashboard.call.bodies import View, file_name, open_body, outline_body
+from dashboard.call.shown_text import visible
 from store.bodies import MissingPieceError
 from store.call_reading import Call, CallReader, Side
 from store.people import Caller

@@ -6,8 +6,8 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from dashboard import notices, pages
-from dashboard.chart import make_bars
-from dashboard.overview import read_overview
+from dashboard.home.chart import make_bars
+from dashboard.home.overview import read_overview
 from dashboard.pool import ControlPool
 from dashboard.visitors import Visitors
 from store import clock

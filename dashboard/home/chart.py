@@ -6,7 +6,7 @@ Our pages allow no inline styles, so it is made of SVG attributes alone.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dashboard.overview import Day
+from dashboard.home.overview import Day
 
 STEP = 20
 WIDTH = 14

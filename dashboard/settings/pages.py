@@ -5,14 +5,19 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from dashboard import endpoint_settings, key_settings, member_settings, pages
-from dashboard.endpoint_settings import EndpointSettings
-from dashboard.key_settings import KeySettings
-from dashboard.mail import Mailer
-from dashboard.member_settings import MemberSettings
-from dashboard.membership_pages import MembershipPages
+from dashboard import pages
+from dashboard.mail.mailer import Mailer
 from dashboard.pool import ControlPool
-from dashboard.settings_view import PATH, SettingsView
+from dashboard.settings import (
+    endpoints as endpoint_settings,
+    keys as key_settings,
+    members as member_settings,
+)
+from dashboard.settings.endpoints import EndpointSettings
+from dashboard.settings.keys import KeySettings
+from dashboard.settings.members import MemberSettings
+from dashboard.settings.memberships import MembershipPages
+from dashboard.settings.view import PATH, SettingsView
 from dashboard.visitors import Visitors
 from store.settings import Settings
 

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from dashboard import notices, pages
-from dashboard.settings_view import PATH, SettingsView
+from dashboard.settings.view import PATH, SettingsView
 from store.api_keys import ApiKey
 from store.control import ControlDatabase
 from store.errors import ConflictError, ControlError

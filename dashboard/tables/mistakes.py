@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dashboard.patched_datasette import Base400, DatasetteError, QueryInterrupted, Request
+from dashboard.tables.patched_datasette import Base400, DatasetteError, QueryInterrupted, Request
 
 _MAX_SHOWN = 200
 _TOO_SLOW = (

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from dashboard import pages
 
 # Datasette's pages have style blocks and attributes; scripts come from files only (see the templates
-# in dashboard/datasette, which replace those with scripts in them).
+# in dashboard/tables/templates, which replace those with scripts in them).
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline';"
     " img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"

@@ -7,10 +7,10 @@ then only so much of them is shown; the file to download has everything.
 from dataclasses import dataclass
 from typing import Literal
 
-from dashboard.answer import Answer, read_answer
-from dashboard.conversation import MAX_CHARS, Conversation, read_request
-from dashboard.figures import format_bytes
-from dashboard.shown_text import visible
+from dashboard.call.answer import Answer, read_answer
+from dashboard.call.conversation import MAX_CHARS, Conversation, read_request
+from dashboard.call.shown_text import visible
+from dashboard.formats import format_bytes
 from store.call_reading import BodySize, Call, CallReader, Side
 
 MAX_INLINE_BYTES = 64_000

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from dashboard.figures import format_bytes
-from dashboard.json_reading import as_list, as_object, as_text
-from dashboard.shown_text import NOTHING_SHOWN, Allowance, Excerpt, visible
+from dashboard.call.json_reading import as_list, as_object, as_text
+from dashboard.call.shown_text import NOTHING_SHOWN, Allowance, Excerpt, visible
+from dashboard.formats import format_bytes
 
 MAX_DEPTH = 3
 MAX_LABEL_CHARS = 200

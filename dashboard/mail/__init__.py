@@ -1,0 +1,1 @@
+"""Mail: how it is sent, and what is written."""

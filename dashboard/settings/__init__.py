@@ -1,0 +1,1 @@
+"""Endpoints, keys and members, as forms."""

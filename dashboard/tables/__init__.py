@@ -1,0 +1,1 @@
+"""Datasette, one for each organisation, and what keeps it within bounds."""
