@@ -72,7 +72,7 @@ def insert(someone, *changes):
 
 # -- every page --------------------------------------------------------------------------------------
 
-OURS = ["/", "/sign-in", "/settings", "/traces/usage/1", "/traces/usage/1/request/read"]
+OURS = ["/", "/sign-in", "/settings", "/traces/usage/1", "/traces/usage/2/request/read"]
 DATASETTES = [
     "/traces",
     "/traces?_show_hidden=1",
