@@ -1,0 +1,56 @@
+"""Keys that are not good, at the addresses of the trace browser."""
+
+import pytest
+from starlette.testclient import TestClient
+
+from dashboard.visitors import BAD_KEYS_PER_MINUTE
+from manage.server import make_app
+from store.control import ControlDatabase
+from store.management import Management
+from store.settings import CLIENT_MARK_VARIABLE, Settings
+
+BASE_URL = "http://meter.example:8080"
+
+
+@pytest.fixture
+def settings(tmp_path):
+    return Settings.from_env({"TAXIMETER_DATA_DIR": str(tmp_path), "TAXIMETER_BASE_URL": BASE_URL})
+
+
+@pytest.fixture
+def good_key(settings):
+    with ControlDatabase(settings.control_path) as control:
+        control.set_up()
+        management = Management(control, settings.data_dir)
+        return management.create_key(management.local_caller(), "script")[1]
+
+
+@pytest.fixture
+def ask(settings, good_key, monkeypatch):
+    monkeypatch.setenv(CLIENT_MARK_VARIABLE, "mark")
+    with TestClient(make_app(settings), base_url=BASE_URL) as client:
+
+        def ask(key, address, mark="mark"):
+            headers = {"authorization": f"Bearer {key}", "x-taximeter-client": f"{mark} {address}"}
+            return client.get("/traces/usage.json", headers=headers)
+
+        yield ask
+
+
+def test_too_many_bad_keys_of_one_address_are_told_to_wait(ask, good_key):
+    for _ in range(BAD_KEYS_PER_MINUTE):
+        assert ask("sk_no", "10.0.0.7").status_code == 401
+    refused = ask("sk_no", "10.0.0.7")
+    assert refused.status_code == 429
+    assert refused.json()["error"]["code"] == "rate_limited"
+    assert 0 < int(refused.headers["retry-after"]) <= 60
+    assert ask("sk_no", "10.0.0.8").status_code == 401
+    assert ask(good_key, "10.0.0.7").status_code == 404, "a good key passes; nothing is recorded"
+
+
+def test_whoever_forges_the_client_header_is_counted_by_their_own_address(ask):
+    statuses = [
+        ask("sk_no", f"10.0.0.{number}", mark="forged").status_code
+        for number in range(BAD_KEYS_PER_MINUTE + 1)
+    ]
+    assert statuses == [401] * BAD_KEYS_PER_MINUTE + [429]
