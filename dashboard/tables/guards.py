@@ -22,7 +22,12 @@ MAX_RESULT_BYTES = 16 << 20
 MAX_ROW_BYTES = 96 << 20
 MAX_VALUE_BYTES = MAX_RESULT_BYTES
 MAX_COLUMNS = 100
+# Nor does anything interrupt it while it makes sense of a query, and a few lines of it (a name that
+# stands for two of another name, which stands for two of a third, …) may mean millions. What then
+# ends it is the memory there is for all connections of the process: four of the largest rows.
+MAX_HEAP_BYTES = 512 << 20
 _LIMITS = {
+    sqlite3.SQLITE_LIMIT_VDBE_OP: 250_000,  # a list of values as long as a query takes three for each
     sqlite3.SQLITE_LIMIT_ATTACHED: 0,
     sqlite3.SQLITE_LIMIT_COLUMN: MAX_COLUMNS,
     sqlite3.SQLITE_LIMIT_SQL_LENGTH: 100_000,
@@ -117,6 +122,7 @@ _TOO_LARGE = (
 def prepare(connection: sqlite3.Connection) -> Guard:
     """Call once for each connection, before any SQL of others runs on it."""
     connection.execute("pragma query_only = 1")
+    connection.execute(f"pragma hard_heap_limit = {MAX_HEAP_BYTES}")
     for limit, value in _LIMITS.items():
         connection.setlimit(limit, value)
     # Making these counts as a change of the schema, and they are made when first asked for.

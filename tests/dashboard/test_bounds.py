@@ -165,6 +165,43 @@ async def test_no_query_takes_more_than_200_mb(client, ann, name):
     assert peak_mb() - before_mb < 200
 
 
+EXPLODING = {
+    "names": "with c0(x) as (select 1), "
+    + ", ".join(
+        f"c{n}(x) as (select (select x from c{n - 1}) + (select x from c{n - 1}))"
+        for n in range(1, 30)
+    )
+    + " select * from c29",
+    "columns": f"select {'+'.join('d' * 40)} from (select {'+'.join('c' * 40)} as d from"
+    f" (select {'+'.join('b' * 40)} as c from (select {'+'.join('a' * 40)} as b from"
+    f" (select {'+'.join(['id'] * 40)} as a from usage))))",
+}
+
+
+@pytest.mark.parametrize("name", EXPLODING)
+async def test_a_query_that_means_millions_of_others_is_given_up(client, ann, cid, name):
+    await client.get("/traces/usage.json", headers=ann.cookie)
+    gc.collect()
+    Path("/proc/self/clear_refs").write_text("5")
+    before_mb = peak_mb()
+    exploding = asyncio.create_task(client.get(sql(EXPLODING[name]), headers=ann.cookie))
+    await client.get("/traces/usage", headers=cid.cookie)
+    answer = await exploding
+    assert answer.status_code == 400
+    assert "needs more memory" in answer.json()["error"]
+    assert peak_mb() - before_mb < 1.3 * guards.MAX_HEAP_BYTES / 1e6
+    for someone in (ann, cid):
+        assert (await client.get("/traces/usage", headers=someone.cookie)).status_code == 200
+
+
+async def test_a_long_list_in_a_query_is_still_read(client, ann):
+    query = f"select count(*) from usage where id in ({','.join(map(str, range(9000)))})"
+    with TraceDatabase(ann.path) as traces:
+        guard = guards.prepare(traces.connection)
+        assert traces.connection.execute(query).fetchone()[0] == 3
+        guard.close()
+
+
 async def test_a_long_body_is_still_read(client, ann):
     body = b'{"a": "' + b"x" * 3_000_000 + b'"}'
     with TraceDatabase(ann.path) as traces:
