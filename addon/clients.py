@@ -1,7 +1,7 @@
 """Who is calling: the address of the client behind any trusted reverse proxies."""
 
 from collections.abc import Sequence
-from ipaddress import IPv4Network, IPv6Network, ip_address
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
 
 
 def client_address(
@@ -10,15 +10,26 @@ def client_address(
     """The last address that is not one of our own proxies. ``forwarded_for`` holds the values of
     every ``x-forwarded-for`` header; it is believed only as far as trusted hands wrote it."""
     hops = [hop.strip() for value in forwarded_for for hop in value.split(",")]
-    address = peer
+    address = _unmap(peer)
     while hops and _is_trusted(address, trusted):
         candidate = hops.pop()
         try:
             ip_address(candidate)
         except ValueError:
             break
-        address = candidate
+        address = _unmap(candidate)
     return address
+
+
+def _unmap(address: str) -> str:
+    """A socket that listens on ``::`` writes an IPv4 client as ``::ffff:203.0.113.9``. All of those
+    would be in one network of IPv6, and none in a network of IPv4."""
+    try:
+        ip = ip_address(address)
+    except ValueError:
+        return address
+    mapped = ip.ipv4_mapped if isinstance(ip, IPv6Address) else None
+    return address if mapped is None else str(mapped)
 
 
 def _is_trusted(address: str, trusted: Sequence[IPv4Network | IPv6Network]) -> bool:
