@@ -1,11 +1,14 @@
 """Organisations, users and memberships.
 
-An address is kept in lower case, so that it is one user however it is typed. The local user of a
-first start has none.
+An address is kept in lower case, so that it is one user however it is typed. The other way around,
+what is kept is exactly where mail goes: an address that lower case or the rules of domain names would
+make into another's is refused, or it would sign in as that other one. The local user of a first start
+has none.
 """
 
 import re
 import sqlite3
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -56,18 +59,46 @@ class Member:
 
 def parse_email(text: str) -> str:
     """The address in lower case. Raises InvalidInputError for what is none."""
-    email = text.strip().lower()
+    typed = text.strip()
+    email = typed.lower()
+    # The Kelvin sign is a k in lower case; most others that are like another letter stay unlike it.
+    is_plain = unicodedata.is_normalized("NFKC", typed)
     fits = len(email) <= MAX_EMAIL_LENGTH and email.isprintable() and _EMAIL.fullmatch(email)
-    if not fits:
+    if not fits or not is_plain:
         raise InvalidInputError(f"{text!r} is no e-mail address", "email")
-    return email
+    mailbox, _, domain = email.partition("@")
+    try:
+        return f"{mailbox}@{_parse_domain(domain)}"
+    except UnicodeError:
+        raise InvalidInputError(f"{text!r} is no e-mail address", "email") from None
+
+
+def _parse_domain(domain: str) -> str:
+    """As people read it: ``bücher.example`` for ``xn--bcher-kva.example``. Raises UnicodeError for one
+    that would be written as another, as ``straße`` is as ``strasse``."""
+    if not all(domain.split(".")):
+        raise UnicodeError("a part of it is empty")
+    if domain.isascii() and "xn--" not in domain:
+        return domain
+    try:
+        read = domain.encode("idna").decode("idna")
+    except UnicodeError:
+        if domain.isascii():  # later rules know more names
+            return domain
+        raise
+    if not domain.isascii() and read != domain:
+        raise UnicodeError("it would be written as another")
+    return read
 
 
 def find_user(db: sqlite3.Connection, email: str | None) -> str | None:
     """The id of the user with this address; without one, of the local user."""
+    try:
+        address = None if email is None else parse_email(email)
+    except InvalidInputError:
+        return None
     row = db.execute(
-        "select id from users where email is ? order by created_at, id limit 1",
-        (None if email is None else email.strip().lower(),),
+        "select id from users where email is ? order by created_at, id limit 1", (address,)
     ).fetchone()
     return None if row is None else str(row[0])
 

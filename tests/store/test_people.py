@@ -41,6 +41,15 @@ def test_an_address_is_one_user_however_it_is_typed(db):
         "<a@b>",
         "a,b@c",
         "a" * 251 + "@b.c",
+        "mi\u212ae@example.org",  # the Kelvin sign, in lower case a k
+        "ann@\u212ain.example",
+        "\uff41nn@example.org",
+        "ann\uff20example.org",
+        "ann@stra\u00dfe.example",  # its mail would go to strasse.example
+        "ann@example\u3002org",
+        "ann@example.org.",
+        "ann@example..org",
+        "ann@" + "\u00fc" * 64 + ".example",
     ],
 )
 def test_what_is_no_address_is_refused(db, text):
@@ -52,6 +61,18 @@ def test_what_is_no_address_is_refused(db, text):
 @pytest.mark.parametrize("text", ["a@b.c", "a+b@c.d", "ann.o@sub.example.org", "jürgen@müller.de"])
 def test_what_is_an_address_is_taken(text):
     assert people.parse_email(text) == text
+
+
+def test_a_domain_is_the_same_however_it_is_written(db):
+    user_id = people.create_user(db, "ann@xn--Bcher-kva.example")
+    assert people.find_user(db, "ann@bücher.example") == user_id
+    assert people.find_user(db, "ANN@XN--BCHER-KVA.example") == user_id
+    assert people.find_user(db, "ann@bu\u0308cher.example") is None
+
+
+@pytest.mark.parametrize("domain", ["xn--strae-oqa.example", "xn--.example"])
+def test_a_domain_that_we_cannot_read_stays_as_it_is_written(domain):
+    assert people.parse_email(f"ann@{domain}") == f"ann@{domain}"
 
 
 def test_an_organisation_is_found_by_id_and_by_its_only_name(db):
