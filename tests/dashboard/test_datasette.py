@@ -675,3 +675,12 @@ async def test_every_column_is_described(plain, table):
     page = await plain.client.get(f"/traces/{table}")
     assert page.status_code == 200
     assert METADATA["tables"][table]["title"] in page.text
+
+
+async def test_a_row_of_the_view_has_an_address_too(client, ann):
+    page = await client.get("/traces/usage_log/1", headers=ann.cookie)
+    assert page.status_code == 200
+    assert OURS in page.text
+    answer = await client.get("/traces/usage_log/1.json", headers=ann.bearer)
+    assert answer.json()["rows"][0][0] == 1
+    assert (await client.get("/traces/usage_log/99", headers=ann.cookie)).status_code == 404
