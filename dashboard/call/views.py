@@ -18,7 +18,7 @@ import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
@@ -179,13 +179,16 @@ class TraceViews:
     # -- files ------------------------------------------------------------------------------------
 
     async def _make_download(self, asked: _Asked) -> Response | None:
-        if self._downloads[asked.caller.organization_id] >= MAX_DOWNLOADS:
+        organization_id = asked.caller.organization_id
+        if self._downloads[organization_id] >= MAX_DOWNLOADS:
             raise BusyError
         loop = asyncio.get_running_loop()
-        found = await loop.run_in_executor(self._executor, self._open, asked)
-        if not isinstance(found, _File):
-            return found
-        return _Download(found, self._executor, self._count_download(asked.caller.organization_id))
+        with ExitStack() as counted:  # from here on: any number may come while this one is opened
+            counted.enter_context(self._count_download(organization_id))
+            found = await loop.run_in_executor(self._executor, self._open, asked)
+            if not isinstance(found, _File):
+                return found
+            return _Download(found, self._executor, counted.pop_all())
 
     def _open(self, asked: _Asked) -> "_File | Response | None":
         """With its beginning read, so that what goes wrong at once is said and not cut off."""
@@ -292,9 +295,7 @@ class _File:
 class _Download(Response):
     """Its length is said before: should its end be missing, the client can tell."""
 
-    def __init__(
-        self, file: _File, executor: ThreadPoolExecutor, counted: AbstractContextManager[None]
-    ) -> None:
+    def __init__(self, file: _File, executor: ThreadPoolExecutor, counted: ExitStack) -> None:
         super().__init__(
             None,
             200,

@@ -436,6 +436,33 @@ async def test_a_download_that_is_left_is_closed_and_so_many_may_go_on_at_once(a
         db.execute("pragma journal_mode=delete")  # takes an exclusive lock: nobody else has it open
 
 
+async def test_no_more_downloads_begin_when_all_are_asked_for_at_the_same_moment(ann, settings):
+    address = find_address(f"/traces/usage/{ann.record(request_body=REQUEST)}/request")
+    missing = find_address("/traces/usage/9999/request")
+    assert address is not None
+    assert missing is not None
+    views = TraceViews(settings)
+    caller = Caller(user_id="ann", organization_id=ann.path.parent.name, role="owner")
+
+    async def never_leave():
+        await asyncio.Event().wait()
+
+    async def take(_message):
+        pass
+
+    with views.running():
+        asked = [views.answer(address, caller) for _ in range(3 * MAX_DOWNLOADS)]
+        answers = [answer for answer in await asyncio.gather(*asked) if answer is not None]
+        statuses = [answer.status_code for answer in answers]
+        assert statuses == [200] * MAX_DOWNLOADS + [503] * 2 * MAX_DOWNLOADS
+        for answer in answers[:MAX_DOWNLOADS]:
+            await answer({"type": "http", "method": "GET"}, never_leave, take)
+        for _ in range(2 * MAX_DOWNLOADS):
+            refused = await views.answer(missing, caller)
+            assert refused is not None
+            assert refused.status_code == 404
+
+
 async def test_bodies_that_were_not_kept_are_said_to_be_so(ask, ann):
     ann.record()
     page = await ask("/traces/usage/1")
