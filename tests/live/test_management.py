@@ -405,7 +405,7 @@ def test_a_walk_sees_what_stays_exactly_once_while_others_come_and_go(
         assert sum(each.result() for each in changing) > 20
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, suppress_health_check=list(HealthCheck))
 @given(
     name=st.one_of(
         st.text(st.characters(categories=None), max_size=220),
@@ -441,7 +441,7 @@ def test_the_document_is_served_to_everybody(world: World) -> None:
 
 
 @described.parametrize()
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, suppress_health_check=list(HealthCheck))
 def test_the_service_does_what_its_document_says(case: Case[Any], world: World) -> None:
     _call_and_validate(case, world)
     if "id" in case.path_parameters:  # and once more with something that is there

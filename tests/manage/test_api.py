@@ -419,7 +419,7 @@ def test_a_busy_writer_makes_a_write_503_in_the_end(settings, keys, monkeypatch)
         assert client.post("/api/api-keys", json={"name": "x"}).status_code == 201
 
 
-@hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(name=st.text(st.characters(categories=None), max_size=250))
 def test_any_text_is_a_name_that_comes_back_or_is_refused(ann, name):
     # json.dumps writes what cannot be UTF-8 as escapes; so it arrives, whatever it is.

@@ -147,7 +147,7 @@ def test_a_bomb_stops_at_the_cap(encoding, monkeypatch):
     assert peak < 12_000_000
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.binary(max_size=300),
     st.sampled_from([*ENCODERS, "gzip, br", "nonsense", ""]),

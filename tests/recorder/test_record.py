@@ -293,7 +293,7 @@ def test_hostile_values_are_bounded_and_fit_into_sqlite():
     rows.close()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.binary(max_size=120),
     st.binary(max_size=120),
