@@ -291,8 +291,13 @@ class Management:
     def _audited(
         self, caller: Caller
     ) -> Iterator[tuple[sqlite3.Connection, Callable[[Action, str, Details], None]]]:
-        """A transaction, and what writes the audit log in it for the caller."""
+        """A transaction, and what writes the audit log in it for the caller. Raises ForbiddenError for
+        one who was removed since it was seen who asks."""
         with self._control.transaction() as db:
+            try:
+                people.get_member_of(db, caller.organization_id, caller.user_id)
+            except NotFoundError:
+                raise ForbiddenError("you are no member of this organisation any more") from None
             yield db, partial(audit.write, db, caller.organization_id, caller.user_id)
 
 

@@ -204,13 +204,18 @@ def delete_user(db: sqlite3.Connection, user_id: str) -> None:
 
 
 def remove_member(db: sqlite3.Connection, organization_id: str, user_id: str) -> None:
-    """With the keys they have there. Their sessions end, also those in other organisations: whoever
-    is removed starts anew. The user stays."""
+    """With the keys they have there, and an invitation by which they could come back. Their sessions
+    end, also those in other organisations: whoever is removed starts anew. The user stays."""
     for table in ("api_keys", "memberships"):
         db.execute(
             f"delete from {table} where organization_id = ? and user_id = ?",  # noqa: S608 - one of two
             (organization_id, user_id),
         )
+    db.execute(
+        "delete from invitations where organization_id = ?"
+        " and email = (select email from users where id = ?)",
+        (organization_id, user_id),
+    )
     db.execute("delete from sessions where user_id = ?", (user_id,))
 
 

@@ -259,6 +259,40 @@ def test_who_is_removed_loses_sessions_and_keys_at_once(control, sign_in, manage
     assert again.organization_id != ann.organization_id, "they start anew, in their own"
 
 
+@pytest.mark.parametrize(
+    "late",
+    [
+        lambda management, bob: management.create_key(bob, "late"),
+        lambda management, bob: management.create_endpoint(bob, "late"),
+        lambda management, bob: management.update_endpoint(bob, "default", name="late"),
+        lambda management, bob: management.delete_endpoint(bob, "default"),
+        lambda management, bob: management.remove_member(bob, bob.user_id),
+    ],
+)
+def test_who_is_removed_while_a_request_of_theirs_waits_changes_nothing(
+    sign_in, management, ann, late
+):
+    management.create_endpoint(ann, "default")
+    token = sign_in.make_invitation_link(management.invite(ann, "bob@example.org"))
+    bob = sign_in.find_visitor(sign_in.use_link(token).token)
+    management.remove_member(ann, bob.user_id)
+    before = management.list_endpoints(ann)
+    with pytest.raises(ForbiddenError):
+        late(management, bob)
+    assert management.list_endpoints(ann) == before
+    assert management.list_keys(bob).items == []
+
+
+def test_who_is_removed_has_no_invitation_left(control, sign_in, management, ann):
+    invitation = management.invite(ann, "bob@example.org")
+    organization_id = ann.organization_id
+    bob = management.create_user("bob@example.org", join=organization_id)
+    management.remove_member(ann, bob.id)
+    assert management.list_invitations(ann) == []
+    with pytest.raises(NotFoundError):
+        sign_in.accept_invitation(sign_in.sign_in("bob@example.org"), invitation.id)
+
+
 def test_who_is_removed_from_one_organisation_keeps_the_other(sign_in, management, ann):
     session = sign_in.sign_in("bob@example.org")
     bob = sign_in.find_visitor(session)
