@@ -11,7 +11,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from http import HTTPStatus
 from typing import Any
 
@@ -111,7 +111,11 @@ class Api:
         self._workers = workers
         self._clock_s = clock_s
         self._bad_keys = AttemptLimit(BAD_KEYS_PER_MINUTE)
-        self._document = orjson.dumps(openapi.make_document(OPERATIONS, settings.base_url))
+
+    @cached_property
+    def _document(self) -> bytes:
+        """Made when somebody asks for it: that takes longer than all else the web process starts with."""
+        return orjson.dumps(openapi.make_document(OPERATIONS, self._settings.base_url))
 
     def route(self) -> Mount:
         paths: dict[str, dict[str, Operation[Any, Any]]] = {}

@@ -1,40 +1,71 @@
-"""People with sessions for the tests of the pages, and forms as a browser sends them."""
+"""People for the tests of the pages: each with a session, a key and a file of traces."""
+
+from functools import cached_property
 
 from starlette.testclient import TestClient
 
 from store import api_keys, people
 from store.control import ControlDatabase
+from store.people import Role
 from store.sign_in import SignIn
+from store.traces import TraceDatabase, trace_path
+from tests.store.traffic import make_entry
 
 BASE_URL = "http://meter.example:8080"
 HERE = {"origin": BASE_URL}
 
 
-class Person:
-    """Who is signed in with a browser of their own."""
+class Someone:
+    """Who is signed in: the owner of an organisation of their own, or a member of another's."""
 
-    def __init__(self, app, control: ControlDatabase, email: str, organization_id=None) -> None:
+    def __init__(
+        self, control: ControlDatabase, data_dir, email: str, organization_id=None
+    ) -> None:
+        role: Role = "member" if organization_id else "owner"
         with control.transaction() as db:
             self.user_id = people.create_user(db, email)
-            if organization_id is None:
-                self.organization_id = people.create_organization(db, f"{email} Ltd").id
-                people.join(db, self.organization_id, self.user_id, "owner")
-            else:
-                self.organization_id = organization_id
-                people.join(db, self.organization_id, self.user_id, "member")
+            self.organization_id = (
+                organization_id or people.create_organization(db, f"{email} Ltd").id
+            )
+            people.join(db, self.organization_id, self.user_id, role)
         self.email = email
         self.control = control
-        self.browser = TestClient(app, base_url=BASE_URL, follow_redirects=False)
+        self.path = trace_path(data_dir, self.organization_id)
         self.sign_in()
 
     def sign_in(self) -> None:
-        session = SignIn(self.control).use_link(SignIn(self.control).make_link(self.user_id))
-        assert session is not None
-        self.browser.cookies.set("taximeter", session.token)
+        """With a new session; an earlier one stays good."""
+        self.session = SignIn(self.control).sign_in(self.email)
+        self.cookie = {"cookie": f"taximeter={self.session}"}
 
     def make_key(self, name="script"):
+        """The key and its raw form."""
         with self.control.transaction() as db:
             return api_keys.create(db, self.organization_id, self.user_id, name)
+
+    @cached_property
+    def bearer(self):
+        """Headers with a service API key, which is made now."""
+        self.key, self.raw_key = self.make_key()
+        return {"authorization": f"Bearer {self.raw_key}"}
+
+    def record(self, *calls, **changes):
+        """One more call, or several; the id of the last."""
+        with TraceDatabase(self.path) as traces:
+            traces.insert([make_entry(**(changes | call)) for call in calls or ({},)])
+            return traces.count_entries()
+
+
+class Person(Someone):
+    """With a browser of their own, which sends forms as our pages do."""
+
+    def __init__(self, app, *given, **named) -> None:
+        self.browser = TestClient(app, base_url=BASE_URL, follow_redirects=False)
+        super().__init__(*given, **named)
+
+    def sign_in(self) -> None:
+        super().sign_in()
+        self.browser.cookies.set("taximeter", self.session)
 
     def get(self, path, **headers):
         return self.browser.get(path, headers=headers)

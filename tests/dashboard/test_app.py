@@ -5,27 +5,12 @@ from manage.server import make_app
 from store.control import ControlDatabase
 from store.settings import Settings
 from store.sign_in import SignIn
-
-BASE_URL = "http://meter.example:8080"
-HERE = {"origin": BASE_URL}
+from tests.dashboard.people import BASE_URL, HERE
 
 
 @pytest.fixture
-def settings(tmp_path):
-    return Settings.from_env({"TAXIMETER_DATA_DIR": str(tmp_path), "TAXIMETER_BASE_URL": BASE_URL})
-
-
-@pytest.fixture
-def control(settings):
-    with ControlDatabase(settings.control_path) as control:
-        control.set_up()
-        yield control
-
-
-@pytest.fixture
-def client(settings, control):
-    with TestClient(make_app(settings), base_url=BASE_URL, follow_redirects=False) as client:
-        yield client
+def client(app):
+    return TestClient(app, base_url=BASE_URL, follow_redirects=False)
 
 
 @pytest.fixture

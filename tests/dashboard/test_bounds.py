@@ -16,28 +16,25 @@ from dashboard.tables.guards import TooLargeError
 from dashboard.tables.instances import Instances, TraceFile
 from dashboard.tables.mistakes import Asked
 from store.traces import TraceDatabase, trace_path
-from tests.dashboard.test_datasette import (
-    ENDLESS,
-    OURS,
-    Someone,
-    ann,
-    ask_for,
-    cid,
-    client,
-    control,
-    record,
-    settings,
-    settle,
-    sql,
-)
+from tests.dashboard.browsing import ENDLESS, OURS, THEIRS, ask_for, record, settle, sql
 from tests.store.traffic import make_entry
-
-__all__ = ["Someone", "ann", "cid", "client", "control", "settings"]
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning"),
     pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning"),
 ]
+
+
+@pytest.fixture
+def ann(ann):
+    record(ann.path, OURS)
+    return ann
+
+
+@pytest.fixture
+def cid(cid):
+    record(cid.path, THEIRS)
+    return cid
 
 
 # -- 300 organisations -------------------------------------------------------------------------------

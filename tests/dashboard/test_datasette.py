@@ -3,32 +3,34 @@
 import asyncio
 import html
 import json
-import os
 import re
 import sqlite3
 import threading
 import time
-from contextlib import asynccontextmanager, closing
+from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
-import httpx
 import pytest
 
-from dashboard.tables.instances import METADATA_PATH, Instances
-from dashboard.tables.mistakes import Asked
+from dashboard.tables import guards
+from dashboard.tables.instances import MAX_WAITING, METADATA_PATH, SETTINGS, Instances
 from dashboard.tables.patched_datasette import Datasette
-from manage.server import make_app
-from store import api_keys, people
-from store.control import ControlDatabase
-from store.settings import Settings
+from store import api_keys
 from store.sign_in import SignIn
-from store.traces import TraceDatabase, trace_path
-from tests.store.traffic import make_entry
+from store.traces import trace_path
+from tests.dashboard.browsing import (
+    ENDLESS,
+    OURS,
+    THEIRS,
+    ask_for,
+    find_open,
+    record,
+    settle,
+    sql,
+)
+from tests.dashboard.people import BASE_URL, Someone
 
-BASE_URL = "http://meter.example:8080"
-OURS = "marker-of-ours-4711"
-THEIRS = "marker-of-theirs-0815"
 JSON = {"accept": "application/json"}
 
 # Plain Datasette leaves its connections in memory to the collector, which warns in some later test.
@@ -40,84 +42,16 @@ pytestmark = [
 ]
 
 
-class Someone:
-    """A person in an organisation of their own, who has a session and a key."""
-
-    def __init__(self, control, data_dir, email, marker, entries=3):
-        with control.transaction() as db:
-            organization = people.create_organization(db, email)
-            self.user_id = people.create_user(db, email)
-            people.join(db, organization.id, self.user_id, "owner")
-            self.key, self.raw_key = api_keys.create(db, organization.id, self.user_id, "script")
-        self.organization_id = organization.id
-        session = SignIn(control).use_link(SignIn(control).make_link(self.user_id))
-        assert session is not None
-        self.session = session.token
-        self.cookie = {"cookie": f"taximeter={session.token}"}
-        self.bearer = {"authorization": f"Bearer {self.raw_key}"}
-        self.path = trace_path(data_dir, organization.id)
-        if entries:
-            record(self.path, marker, entries)
-
-
-def record(path, marker, entries=3):
-    with TraceDatabase(path) as traces:
-        traces.insert(
-            [
-                make_entry(
-                    request_body=f'{{"{marker}": "<script>alert({n})</script>"}}'.encode(),
-                    response_body=f"{marker} <img src=x onerror=alert(1)>".encode(),
-                    slug=marker,
-                    session_id=marker,
-                )
-                for n in range(entries)
-            ]
-        )
+@pytest.fixture
+def ann(ann):
+    record(ann.path, OURS)
+    return ann
 
 
 @pytest.fixture
-def settings(tmp_path):
-    return Settings.from_env(
-        {"TAXIMETER_DATA_DIR": str(tmp_path / "data"), "TAXIMETER_BASE_URL": BASE_URL}
-    )
-
-
-@pytest.fixture
-def control(settings):
-    with ControlDatabase(settings.control_path) as control:
-        control.set_up()
-        yield control
-
-
-@pytest.fixture
-def ann(control, settings):
-    return Someone(control, settings.data_dir, "ann@example.org", OURS)
-
-
-@pytest.fixture
-def cid(control, settings):
-    return Someone(control, settings.data_dir, "cid@example.org", THEIRS)
-
-
-@asynccontextmanager
-async def serving(app):
-    async with (
-        app.router.lifespan_context(app),
-        httpx.AsyncClient(
-            transport=httpx.ASGITransport(app), base_url=BASE_URL, timeout=60
-        ) as client,
-    ):
-        yield client
-
-
-@pytest.fixture
-async def client(settings, control):
-    async with serving(make_app(settings)) as client:
-        yield client
-
-
-def sql(query, suffix=".json"):
-    return f"/traces{suffix}?sql={quote(query)}"
+def cid(cid):
+    record(cid.path, THEIRS)
+    return cid
 
 
 # -- who may see what --------------------------------------------------------------------------------
@@ -195,7 +129,7 @@ async def test_a_bad_key_is_not_made_good_by_a_session(client, ann):
 
 
 async def test_before_the_first_call_a_page_says_so(client, control, settings):
-    new = Someone(control, settings.data_dir, "new@example.org", "", entries=0)
+    new = Someone(control, settings.data_dir, "new@example.org")
     page = await client.get("/traces", headers=new.cookie)
     assert page.status_code == 200
     assert "Nothing has been recorded yet" in page.text
@@ -398,13 +332,26 @@ async def test_an_error_of_datasette_tells_no_path(client, ann, settings):
 
 # -- limits ------------------------------------------------------------------------------------------
 
-ENDLESS = "with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n"
+
+@pytest.fixture
+def endless_begun(monkeypatch):
+    """Set once ``ENDLESS`` runs. It ends sooner than it would elsewhere."""
+    begun, limits = threading.Event(), guards.limits
+
+    def notice(connection, guard, query, *others):
+        if query == ENDLESS:
+            begun.set()
+        return limits(connection, guard, query, *others)
+
+    monkeypatch.setattr(guards, "limits", notice)
+    monkeypatch.setitem(SETTINGS, "sql_time_limit_ms", 500)
+    return begun
 
 
-async def test_an_endless_query_keeps_nobody_else_waiting(client, ann, cid):
+async def test_an_endless_query_keeps_nobody_else_waiting(endless_begun, client, ann, cid):
     await client.get("/traces/usage", headers=cid.cookie)
     endless = asyncio.create_task(client.get(sql(ENDLESS), headers=ann.cookie))
-    await asyncio.sleep(0.1)  # until it is running
+    await settle(endless_begun.is_set)
     assert (await client.get("/traces/usage", headers=cid.cookie)).status_code == 200
     assert not endless.done(), "the other page did not wait for its end"
     answer = await endless
@@ -414,7 +361,8 @@ async def test_an_endless_query_keeps_nobody_else_waiting(client, ann, cid):
 
 async def test_too_much_at_once_is_refused_for_that_organisation_only(client, ann, cid):
     many = [asyncio.create_task(client.get(sql(ENDLESS), headers=ann.cookie)) for _ in range(20)]
-    done, waiting = await asyncio.wait(many, timeout=2)
+    await settle(lambda: sum(task.done() for task in many) == len(many) - MAX_WAITING)
+    done, waiting = await asyncio.wait(many, timeout=0)
     assert {task.result().status_code for task in done} == {503}
     assert (await client.get("/traces.json", headers=cid.cookie)).status_code == 200
     for task in waiting:
@@ -519,42 +467,6 @@ async def test_head_is_answered_without_a_body(client, ann):
 # -- instances ---------------------------------------------------------------------------------------
 
 
-def count_descriptors():
-    return len(list(Path("/proc/self/fd").iterdir()))
-
-
-def find_open(path):
-    found = []
-    for fd in Path("/proc/self/fd").iterdir():
-        try:
-            target = os.readlink(fd)  # noqa: PTH115 - may be no path
-        except OSError:
-            continue
-        if target.startswith(str(path)):
-            found.append(target)
-    return found
-
-
-async def settle(condition):
-    for _ in range(200):
-        if condition():
-            return
-        await asyncio.sleep(0.02)
-    raise AssertionError("it did not come to rest")
-
-
-async def ask_for(instances, organization_id, path="/traces/usage.json"):
-    with instances.use(organization_id) as app:
-        assert app is not None
-
-        async def told(scope, receive, send):
-            await app({**scope, "taximeter": Asked(is_for_program=True)}, receive, send)
-
-        transport = httpx.ASGITransport(told)
-        async with httpx.AsyncClient(transport=transport, base_url=BASE_URL) as client:
-            return await client.get(path)
-
-
 async def test_forty_organisations_through_four_places_leave_nothing_behind(tmp_path):
     for n in range(40):
         record(trace_path(tmp_path, f"org_{n}"), f"marker-{n}", 1)
@@ -571,12 +483,12 @@ async def test_forty_organisations_through_four_places_leave_nothing_behind(tmp_
     await settle(lambda: not find_open(tmp_path))
 
 
-async def test_an_instance_that_runs_a_query_is_not_closed(tmp_path):
+async def test_an_instance_that_runs_a_query_is_not_closed(endless_begun, tmp_path):
     for n in range(3):
         record(trace_path(tmp_path, f"org_{n}"), f"marker-{n}", 1)
     instances = Instances(tmp_path, max_open=1)
     running = asyncio.create_task(ask_for(instances, "org_0", sql(ENDLESS)))
-    await asyncio.sleep(0.1)
+    await settle(endless_begun.is_set)
     for n in (1, 2):
         await ask_for(instances, f"org_{n}")
     assert (await running).status_code == 400, "it ended by its time limit"

@@ -7,17 +7,13 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
-from starlette.testclient import TestClient
 
 from dashboard.home import overview
 from dashboard.home.chart import make_bars
 from dashboard.home.overview import Day, read_overview
-from manage.server import make_app
 from store import clock
-from store.control import ControlDatabase
 from store.heartbeat import Heartbeat
 from store.management import Management
-from store.settings import Settings
 from store.traces import TraceDatabase, trace_path
 from store.usage_report import Totals
 from tests.dashboard.people import BASE_URL, Person
@@ -27,32 +23,13 @@ TODAY = datetime(2026, 3, 14, tzinfo=UTC).date()
 
 
 @pytest.fixture
-def settings(tmp_path):
-    return Settings.from_env({"TAXIMETER_DATA_DIR": str(tmp_path), "TAXIMETER_BASE_URL": BASE_URL})
+def ann(app, control, settings):
+    return Person(app, control, settings.data_dir, "ann@example.org")
 
 
 @pytest.fixture
-def control(settings):
-    with ControlDatabase(settings.control_path) as control:
-        control.set_up()
-        yield control
-
-
-@pytest.fixture
-def app(settings, control):
-    app = make_app(settings)
-    with TestClient(app, base_url=BASE_URL):
-        yield app
-
-
-@pytest.fixture
-def ann(app, control):
-    return Person(app, control, "ann@example.org")
-
-
-@pytest.fixture
-def cid(app, control):
-    return Person(app, control, "cid@example.org")
+def cid(app, control, settings):
+    return Person(app, control, settings.data_dir, "cid@example.org")
 
 
 @pytest.fixture
@@ -288,7 +265,7 @@ def test_a_declined_invitation_is_gone(ann, invitation):
 def test_an_invitation_of_somebody_else_cannot_be_answered(
     app, control, invitation, verb, settings
 ):
-    eve = Person(app, control, "eve@example.org")
+    eve = Person(app, control, settings.data_dir, "eve@example.org")
     assert "You are invited" not in eve.get("/").text
     assert eve.post(f"/invitations/{invitation.id}/{verb}").status_code == 404
     caller = Management(control, settings.data_dir).find_caller("cid@example.org")

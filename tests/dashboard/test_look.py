@@ -11,12 +11,9 @@ import pytest
 
 from dashboard.tables.instances import METADATA_PATH, TraceFile
 from dashboard.tables.patched_datasette import Datasette
-from manage.server import make_app
-from store.control import ControlDatabase
-from store.settings import Settings
 from store.traces import TraceDatabase
 from tests.dashboard.pages import Page
-from tests.dashboard.test_datasette import BASE_URL, Someone, serving
+from tests.dashboard.people import BASE_URL
 from tests.store.traffic import make_entry, make_item
 
 STATIC = Path(__file__).parents[2] / "dashboard" / "static"
@@ -30,31 +27,6 @@ pytestmark = [
 
 
 @pytest.fixture
-def settings(tmp_path):
-    return Settings.from_env(
-        {"TAXIMETER_DATA_DIR": str(tmp_path / "data"), "TAXIMETER_BASE_URL": BASE_URL}
-    )
-
-
-@pytest.fixture
-def control(settings):
-    with ControlDatabase(settings.control_path) as control:
-        control.set_up()
-        yield control
-
-
-@pytest.fixture
-def ann(control, settings):
-    return Someone(control, settings.data_dir, "ann@example.org", "default", entries=0)
-
-
-@pytest.fixture
-async def client(settings, control):
-    async with serving(make_app(settings)) as client:
-        yield client
-
-
-@pytest.fixture
 def ask(client, ann):
     async def ask(path, status=200):
         cookie = {} if path == "/sign-in" else ann.cookie
@@ -63,11 +35,6 @@ def ask(client, ann):
         return Page(answer.text)
 
     return ask
-
-
-def insert(someone, *changes):
-    with TraceDatabase(someone.path) as traces:
-        traces.insert([make_entry(**each) for each in changes])
 
 
 # -- every page --------------------------------------------------------------------------------------
@@ -96,7 +63,7 @@ PROBLEMS = [("/traces?sql=select+nonsense", 400), ("/traces/nowhere", 404)]
     ("path", "status"), [*((path, 200) for path in [*OURS, *DATASETTES]), *PROBLEMS]
 )
 async def test_every_page_is_whole(client, ann, ask, path, status):
-    insert(ann, {}, {"request_body": b'{"a": 1}', "response_body": b"b"})
+    ann.record({}, {"request_body": b'{"a": 1}', "response_body": b"b"})
     page = await ask(path, status)
     assert page.find("html")[0].attributes["lang"] == "en"
     assert re.fullmatch(r"\S.* · Taximeter", page.find("title")[0].text)
@@ -130,7 +97,7 @@ async def test_every_page_is_whole(client, ann, ask, path, status):
     ],
 )
 async def test_the_navigation_says_where_one_is(ann, ask, path, status, here):
-    insert(ann, {})
+    ann.record()
     page = await ask(path, status)
     links = [
         each
@@ -151,7 +118,7 @@ async def test_the_navigation_says_where_one_is(ann, ask, path, status, here):
 
 
 async def test_pages_say_who_is_signed_in_unless_an_error_does_not_know(ann, ask):
-    insert(ann, {})
+    ann.record()
     for path in ("/", "/traces", "/traces/usage"):
         assert "ann@example.org" in (await ask(path)).find("header")[0].text
 
@@ -163,14 +130,14 @@ async def test_the_signed_out_see_no_navigation(client):
 
 
 async def test_signing_out_works_from_the_tables(client, ann):
-    insert(ann, {})
+    ann.record()
     answer = await client.post("/sign-out", headers={**ann.cookie, "origin": BASE_URL})
     assert answer.headers["location"] == "/sign-in"
     assert (await client.get("/traces/usage", headers=ann.cookie)).status_code == 303
 
 
 async def test_a_query_that_takes_too_long_is_told_so_without_a_script(client, ann):
-    insert(ann, {})
+    ann.record()
     endless = "with recursive n(i) as (select 1 union all select i+1 from n) select max(i) from n"
     answer = await client.get(
         "/traces", params={"sql": endless, "_timelimit": "20"}, headers=ann.cookie
@@ -196,8 +163,7 @@ def rows(page):
 
 
 async def test_a_call_is_readable_at_a_glance(ann, ask):
-    insert(
-        ann,
+    ann.record(
         {
             "created_at": "2026-01-02T03:04:05.678Z",
             "input_tokens": 2_000,
@@ -233,7 +199,7 @@ async def test_a_call_is_readable_at_a_glance(ann, ask):
     ],
 )
 async def test_an_unknown_cost_says_why(ann, ask, changes, title):
-    insert(ann, {"cost_cents": None, "cost_items": (), **changes})
+    ann.record({"cost_cents": None, "cost_items": (), **changes})
     page = await ask("/traces/usage")
     (row,) = rows(page)
     assert row["cost"].text == "— cost unknown"
@@ -254,7 +220,7 @@ async def test_a_call_of_which_nothing_is_known_is_listed_too(ann, ask):
             "status_code",
         )
     )
-    insert(ann, nothing | {"cost_items": (), "outcome": "upstream_unreachable"})
+    ann.record(nothing | {"cost_items": (), "outcome": "upstream_unreachable"})
     (row,) = rows(await ask("/traces/usage"))
     assert [row[name].text for name in ("model", "input", "output", "duration", "outcome")] == [
         "—",
@@ -266,8 +232,7 @@ async def test_a_call_of_which_nothing_is_known_is_listed_too(ann, ask):
 
 
 async def test_errors_show_their_status(ann, ask):
-    insert(
-        ann,
+    ann.record(
         {"outcome": "upstream_error", "status_code": 529, "error_type": "overloaded_error"},
         {"outcome": "client_disconnected"},
     )
@@ -280,8 +245,7 @@ async def test_errors_show_their_status(ann, ask):
 
 
 async def test_markup_in_what_clients_send_is_shown_as_text(client, ann):
-    insert(
-        ann,
+    ann.record(
         {
             "slug": MARKUP,
             "model": MARKUP,
@@ -320,7 +284,7 @@ async def test_markup_in_what_clients_send_is_shown_as_text(client, ann):
 
 @pytest.mark.parametrize("query", ["_col=slug", "_nocol=slug"])
 async def test_whoever_asks_for_columns_gets_them_as_they_are(ann, ask, query):
-    insert(ann, {})
+    ann.record()
     page = await ask(f"/traces/usage?{query}")
     assert not page.find("table", "calls")
     names = [each.attributes["data-column"] for each in page.find("th")]
@@ -332,7 +296,7 @@ def _without(column):
 
 
 async def test_sorting_pages_and_exports_stay(ann, ask):
-    insert(ann, *({"slug": f"slug-{n}", "cost_cents": n} for n in range(5)))
+    ann.record(*({"slug": f"slug-{n}", "cost_cents": n} for n in range(5)))
     page = await ask("/traces/usage?_size=2&_sort_desc=cost_cents")
     assert [row["slug"].text for row in rows(page)] == ["slug-4", "slug-3"]
     (sorted_by,) = [each for each in page.find("th") if "aria-sort" in each.attributes]
@@ -347,7 +311,7 @@ async def test_sorting_pages_and_exports_stay(ann, ask):
 
 
 async def test_more_rows_take_no_more_questions(ann, ask, monkeypatch):
-    insert(ann, {})
+    ann.record()
     await ask("/traces/usage")
     asked = []
     execute = TraceFile.execute
@@ -360,7 +324,7 @@ async def test_more_rows_take_no_more_questions(ann, ask, monkeypatch):
     await ask("/traces/usage")
     few = len(asked)
     asked.clear()
-    insert(ann, *({} for _ in range(40)))
+    ann.record(*({} for _ in range(40)))
     await ask("/traces/usage")
     assert len(asked) == few
     assert sum("count(*)" in sql for sql in asked) == 1
@@ -368,14 +332,14 @@ async def test_more_rows_take_no_more_questions(ann, ask, monkeypatch):
 
 
 async def test_the_answers_lead_to_their_calls(ann, ask):
-    insert(ann, {"ttfb_ms": 10}, {"ttfb_ms": 20})
+    ann.record({"ttfb_ms": 10}, {"ttfb_ms": 20})
     page = await ask("/traces/slowest_first_bytes?days=9999")
     links = [each.attributes["href"] for each in page.find("a") if each.is_within("td")]
     assert links == ["/traces/usage/2", "/traces/usage/1"]
 
 
 async def test_questions_come_before_tables(ann, ask):
-    insert(ann, {})
+    ann.record()
     page = await ask("/traces")
     assert [each.text for each in page.find("h2")] == [
         "Questions, answered",
@@ -469,7 +433,10 @@ async def plain(tmp_path):
     datasette = Datasette(
         [str(path)],
         metadata=json.loads(METADATA_PATH.read_text()),
-        settings={"num_sql_threads": 0},  # so that every connection can be closed here
+        settings={
+            "num_sql_threads": 0,  # so that every connection can be closed here
+            "sql_time_limit_ms": 10_000,  # a busy machine is no mistake
+        },
     )
     yield datasette
     for database in datasette.databases.values():
@@ -518,7 +485,7 @@ async def test_plain_datasette_does_not_cut_the_pieces_on_its_page(plain):
 
 
 async def test_bodies_that_are_no_text_can_be_fetched_from_the_list(client, ann, ask):
-    insert(ann, {"request_body": BODIES["bytes"], "response_body": BODIES["short"]})
+    ann.record({"request_body": BODIES["bytes"], "response_body": BODIES["short"]})
     page = await ask("/traces/usage_log")
     (link,) = page.find("a", "blob-download")
     answer = await client.get(link.attributes["href"], headers=ann.cookie)

@@ -14,9 +14,7 @@ from dashboard.settings import members as member_settings
 from dashboard.settings.view import as_sentence
 from manage.server import make_app
 from store import audit, clock
-from store.control import ControlDatabase
 from store.management import Management
-from store.settings import Settings
 from store.sign_in import SignIn
 from store.traces import TraceDatabase, trace_path
 from tests.dashboard.pages import Page
@@ -51,18 +49,6 @@ class Mailbox:
 
 
 @pytest.fixture
-def settings(tmp_path):
-    return Settings.from_env({"TAXIMETER_DATA_DIR": str(tmp_path), "TAXIMETER_BASE_URL": BASE_URL})
-
-
-@pytest.fixture
-def control(settings):
-    with ControlDatabase(settings.control_path) as control:
-        control.set_up()
-        yield control
-
-
-@pytest.fixture
 def management(control, settings):
     return Management(control, settings.data_dir)
 
@@ -75,27 +61,25 @@ def mailbox(monkeypatch):
 
 
 @pytest.fixture
-def app(settings, control, mailbox):
-    app = make_app(settings)
-    with TestClient(app, base_url=BASE_URL):
-        yield app
+def app(mailbox, app):  # the mailbox first: it stands in for what the application makes
+    return app
 
 
 @pytest.fixture
-def ann(app, control):
-    return Person(app, control, "ann@example.org")
+def ann(app, control, settings):
+    return Person(app, control, settings.data_dir, "ann@example.org")
 
 
 @pytest.fixture
-def bob(app, control, ann):
+def bob(app, control, settings, ann):
     """A member of Ann's organisation, and no owner."""
-    return Person(app, control, "bob@example.org", ann.organization_id)
+    return Person(app, control, settings.data_dir, "bob@example.org", ann.organization_id)
 
 
 @pytest.fixture
-def cid(app, control):
+def cid(app, control, settings):
     """A stranger."""
-    return Person(app, control, "cid@example.org")
+    return Person(app, control, settings.data_dir, "cid@example.org")
 
 
 @pytest.fixture

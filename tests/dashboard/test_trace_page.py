@@ -6,12 +6,11 @@ import json
 import re
 import sqlite3
 import threading
-from contextlib import asynccontextmanager, closing
+from contextlib import closing
 from decimal import Decimal
 from itertools import pairwise
 from typing import Any
 
-import httpx
 import pytest
 
 from dashboard.call import page as trace_page
@@ -23,15 +22,9 @@ from dashboard.call.views import (
     TraceViews,
     find_address,
 )
-from manage.server import make_app
-from store import api_keys, people
 from store.call_reading import CHUNK_BYTES
-from store.control import ControlDatabase
 from store.people import Caller
-from store.settings import Settings
-from store.sign_in import SignIn
-from store.traces import TraceDatabase, trace_path
-from tests.store.traffic import agent_requests, make_entry, make_item
+from tests.store.traffic import agent_requests, make_item
 
 BASE_URL = "http://meter.example:8080"
 REQUEST = json.dumps(
@@ -60,69 +53,6 @@ ANSWER = json.dumps(
 ).encode()
 EVIL = "</pre><script>alert(1)</script>\u202e\x1b[31m\x00\"'<img src=x onerror=alert(1)>"
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning")
-
-
-class Someone:
-    """Somebody with an organisation of their own, and what it recorded."""
-
-    def __init__(self, control, data_dir, email):
-        with control.transaction() as db:
-            organization = people.create_organization(db, email)
-            user_id = people.create_user(db, email)
-            people.join(db, organization.id, user_id, "owner")
-            _, raw_key = api_keys.create(db, organization.id, user_id, "script")
-        session = SignIn(control).use_link(SignIn(control).make_link(user_id))
-        assert session is not None
-        self.cookie = {"cookie": f"taximeter={session.token}"}
-        self.bearer = {"authorization": f"Bearer {raw_key}"}
-        self.path = trace_path(data_dir, organization.id)
-
-    def record(self, **changes):
-        """One more call; its id."""
-        with TraceDatabase(self.path) as traces:
-            traces.insert([make_entry(**changes)])
-            return traces.count_entries()
-
-
-@pytest.fixture
-def settings(tmp_path):
-    return Settings.from_env(
-        {"TAXIMETER_DATA_DIR": str(tmp_path / "data"), "TAXIMETER_BASE_URL": BASE_URL}
-    )
-
-
-@pytest.fixture
-def control(settings):
-    with ControlDatabase(settings.control_path) as control:
-        control.set_up()
-        yield control
-
-
-@pytest.fixture
-def ann(control, settings):
-    return Someone(control, settings.data_dir, "ann@example.org")
-
-
-@pytest.fixture
-def cid(control, settings):
-    return Someone(control, settings.data_dir, "cid@example.org")
-
-
-@asynccontextmanager
-async def serving(app):
-    async with (
-        app.router.lifespan_context(app),
-        httpx.AsyncClient(
-            transport=httpx.ASGITransport(app), base_url=BASE_URL, timeout=60
-        ) as client,
-    ):
-        yield client
-
-
-@pytest.fixture
-async def client(settings, control):
-    async with serving(make_app(settings)) as client:
-        yield client
 
 
 @pytest.fixture

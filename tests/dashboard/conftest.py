@@ -1,0 +1,74 @@
+"""What the tests of the pages start from: a service in this process, and two strangers."""
+
+import shutil
+from contextlib import asynccontextmanager
+
+import httpx
+import pytest
+from starlette.testclient import TestClient
+
+from manage.server import make_app
+from store.control import ControlDatabase
+from store.settings import Settings
+from tests.dashboard.people import BASE_URL, Someone
+
+
+@pytest.fixture(scope="session")
+def new_control_file(tmp_path_factory):
+    """``control.db`` as after a first start. A copy takes less time than the migrations."""
+    path = tmp_path_factory.mktemp("new") / "control.db"
+    with ControlDatabase(path) as control:
+        control.set_up()
+    return path
+
+
+@pytest.fixture
+def settings(tmp_path):
+    return Settings.from_env(
+        {"TAXIMETER_DATA_DIR": str(tmp_path / "data"), "TAXIMETER_BASE_URL": BASE_URL}
+    )
+
+
+@pytest.fixture
+def control(settings, new_control_file):
+    settings.data_dir.mkdir(mode=0o700)
+    shutil.copy(new_control_file, settings.control_path)
+    with ControlDatabase(settings.control_path) as control:
+        yield control
+
+
+@pytest.fixture
+def app(settings, control):
+    """The web process, running: for browsers (``Person``) and ``TestClient``."""
+    app = make_app(settings)
+    with TestClient(app, base_url=BASE_URL):
+        yield app
+
+
+@asynccontextmanager
+async def _serve(app):
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(
+            transport=httpx.ASGITransport(app), base_url=BASE_URL, timeout=60
+        ) as client,
+    ):
+        yield client
+
+
+@pytest.fixture
+async def client(settings, control):
+    """The same in the loop of the test, for many requests at once."""
+    async with _serve(make_app(settings)) as client:
+        yield client
+
+
+@pytest.fixture
+def ann(control, settings):
+    return Someone(control, settings.data_dir, "ann@example.org")
+
+
+@pytest.fixture
+def cid(control, settings):
+    """A stranger to Ann."""
+    return Someone(control, settings.data_dir, "cid@example.org")
