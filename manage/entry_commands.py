@@ -22,7 +22,7 @@ from manage.export import Format, make_item, open_private, write_entries
 from manage.follow import Followed, Follower
 from manage.instants import Instant
 from store.callog import format_entry
-from store.reading import Wanted, make_entry
+from store.trace_reader import Wanted, make_entry
 from store.traces import find_trace_files
 
 POLL_S = 0.2

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, TextIO
 
 from store import clock
-from store.reading import BODIES, Row, TraceReader, Wanted
+from store.trace_reader import BODIES, Row, TraceReader, Wanted
 
 type Format = Literal["jsonl", "csv", "json"]
 

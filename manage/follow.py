@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from store.reading import Row, TraceReader, Wanted
+from store.trace_reader import Row, TraceReader, Wanted
 from store.traces import find_trace_files
 
 

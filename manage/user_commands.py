@@ -148,7 +148,7 @@ def make_link(settings: Settings, control: ControlDatabase, email: str | None = 
     user_id = control.find_user(email)
     if user_id is None:
         raise NotFoundError(f"there is no user {email}" if email else "there is no local user")
-    return f"{settings.base_url}/sign-in/link?token={SignIn(control).make_link(user_id)}"
+    return settings.link_url(SignIn(control).make_link(user_id))
 
 
 def user_json(member: Member) -> dict[str, Any]:

@@ -173,12 +173,7 @@ class SlugDirectory:
 
     def _read(self, slug: str) -> ProxyEndpoint | None:
         if self._db is None:
-            self._db = sqlite3.connect(
-                f"{self._path.absolute().as_uri()}?mode=ro",
-                uri=True,
-                timeout=0.05,
-                isolation_level=None,
-            )
+            self._db = database.open_readonly(self._path, busy_timeout_s=0.05)
         row = self._db.execute(
             f"select {endpoints.COLUMNS} from proxy_endpoints"  # noqa: S608
             " where slug = ? and deleted_at is null",

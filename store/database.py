@@ -41,6 +41,21 @@ def open_database(
     return connection
 
 
+def open_readonly(
+    path: Path, *, busy_timeout_s: float, any_thread: bool = False
+) -> sqlite3.Connection:
+    """Open a database that is there, as it is: nothing is made or migrated. Transactions are explicit.
+
+    Raises sqlite3.Error when there is none."""
+    return sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode=ro",
+        uri=True,
+        timeout=busy_timeout_s,
+        isolation_level=None,
+        check_same_thread=not any_thread,
+    )
+
+
 @contextmanager
 def immediate(connection: sqlite3.Connection) -> Iterator[None]:
     """A transaction that holds the write lock from its first moment, so that what it reads is

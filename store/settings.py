@@ -277,6 +277,10 @@ class Settings:
         """What a client is configured with as its base URL."""
         return f"{self.base_url}/proxy/{slug}"
 
+    def link_url(self, token: str) -> str:
+        """What somebody opens to sign in."""
+        return f"{self.base_url}/sign-in/link?token={token}"
+
     @property
     def control_path(self) -> Path:
         return self.data_dir / "control.db"

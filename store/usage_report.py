@@ -4,7 +4,6 @@ The sums outlive the entries that retention removes, and there are few of them; 
 same whether a day had a hundred calls or a million.
 """
 
-import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from datetime import date
 from pathlib import Path
 from typing import Literal
 
-from store.database import snapshot
+from store.database import open_readonly, snapshot
 
 type Grouping = Literal["day", "model", "endpoint"]
 
@@ -79,10 +78,7 @@ def read_usage(
     Raises sqlite3.Error when the database cannot be read."""
     if not path.exists():
         return _report(by, from_day, to_day, {}, {})
-    uri = f"{path.absolute().as_uri()}?mode=ro"
-    with closing(
-        sqlite3.connect(uri, uri=True, timeout=READ_TIMEOUT_S, isolation_level=None)
-    ) as db:
+    with closing(open_readonly(path, busy_timeout_s=READ_TIMEOUT_S)) as db:
         # The recorder makes the file a moment before the tables.
         if not db.execute("select 1 from sqlite_schema where name = 'usage_hourly'").fetchone():
             return _report(by, from_day, to_day, {}, {})

@@ -21,7 +21,7 @@ from dashboard.formats import (
     format_dollars,
     format_duration,
 )
-from store.call_reading import Call
+from store.call_reader import Call
 from store.entry import Component, CostItem, UsageLogEntry
 
 MAX_PASTED_BYTES = 4_000

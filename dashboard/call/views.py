@@ -31,7 +31,7 @@ from dashboard.call import page as trace_page
 from dashboard.call.bodies import View, file_name, open_body, outline_body
 from dashboard.call.shown_text import visible
 from store.bodies import MissingPieceError
-from store.call_reading import Call, CallReader, Side
+from store.call_reader import Call, CallReader, Side
 from store.people import Caller
 from store.settings import Settings
 from store.traces import trace_path

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
 
-from store.reading import Row, TraceReader, Wanted
+from store.trace_reader import Row, TraceReader, Wanted
 from store.usage_report import Group, Totals, read_usage
 
 DAYS = 14

@@ -132,7 +132,7 @@ class MemberSettings:
         if not with_link:
             return invitation, None
         token = SignIn(control).make_invitation_link(invitation)
-        return invitation, f"{self._view.settings.base_url}/sign-in/link?token={token}"
+        return invitation, self._view.settings.link_url(token)
 
     def _count_mail(self, visitor: Visitor, email: str) -> None:
         """Raises TooManyMailsError."""

@@ -150,7 +150,7 @@ class SignInPages:
             token = await self._pool.run(
                 lambda control: SignIn(control).make_email_link(email, next_path)
             )
-            subject, text = sign_in_mail(f"{self._settings.base_url}/sign-in/link?token={token}")
+            subject, text = sign_in_mail(self._settings.link_url(token))
             await self._mailer.send(email, subject, text)
         except (MailError, sqlite3.Error) as error:
             logger.error("A sign-in link was not sent: %s", error)  # noqa: TRY400 - it says enough

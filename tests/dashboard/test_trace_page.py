@@ -22,7 +22,7 @@ from dashboard.call.views import (
     TraceViews,
     find_address,
 )
-from store.call_reading import CHUNK_BYTES
+from store.call_reader import CHUNK_BYTES
 from store.people import Caller
 from tests.store.traffic import agent_requests, make_item
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from manage import export
-from store.reading import Wanted
+from store.trace_reader import Wanted
 from store.traces import TraceDatabase, trace_path
 from tests.store.traffic import make_entry
 

@@ -1,7 +1,7 @@
 import pytest
 
 from manage.follow import Follower
-from store.reading import Wanted
+from store.trace_reader import Wanted
 from store.traces import TraceDatabase, trace_path
 from tests.store.traffic import make_entry
 

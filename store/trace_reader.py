@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
-from store import costs
+from store import costs, database
 from store.entry import UsageLogEntry
 from store.traces import SCALARS
 
@@ -58,12 +58,7 @@ class TraceReader:
 
     def __init__(self, path: Path) -> None:
         """Raises sqlite3.Error when there is none, or none that can be read."""
-        self._db = sqlite3.connect(
-            f"{path.absolute().as_uri()}?mode=ro",
-            uri=True,
-            timeout=BUSY_TIMEOUT_S,
-            isolation_level=None,
-        )
+        self._db = database.open_readonly(path, busy_timeout_s=BUSY_TIMEOUT_S)
         self._db.row_factory = _row
         try:
             found = [row["name"] for row in self._db.execute("pragma table_info(usage_log)")]

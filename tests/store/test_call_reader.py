@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 
 from store.bodies import MissingPieceError
-from store.call_reading import CHUNK_BYTES, BodySize, CallReader
+from store.call_reader import CHUNK_BYTES, BodySize, CallReader
 from store.traces import TraceDatabase
 from tests.store.traffic import agent_requests, make_entry, make_item
 

@@ -15,7 +15,7 @@ from typing import Literal, Self
 from store import bodies, costs, database
 from store.bodies import MissingPieceError
 from store.entry import UsageLogEntry
-from store.reading import make_entry
+from store.trace_reader import make_entry
 from store.traces import SCALARS
 
 BUSY_TIMEOUT_S = 1.0
@@ -59,13 +59,7 @@ class CallReader:
 
     def __init__(self, path: Path) -> None:
         """Raises sqlite3.Error when there is none, or none that can be read."""
-        self._db = sqlite3.connect(
-            f"{path.absolute().as_uri()}?mode=ro",
-            uri=True,
-            timeout=BUSY_TIMEOUT_S,
-            isolation_level=None,
-            check_same_thread=False,
-        )
+        self._db = database.open_readonly(path, busy_timeout_s=BUSY_TIMEOUT_S, any_thread=True)
 
     def __enter__(self) -> Self:
         return self

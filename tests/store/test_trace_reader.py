@@ -2,7 +2,7 @@ import sqlite3
 
 import pytest
 
-from store.reading import TraceReader, Wanted, make_entry
+from store.trace_reader import TraceReader, Wanted, make_entry
 from tests.store import traffic
 
 
