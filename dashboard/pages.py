@@ -63,7 +63,7 @@ def refuse(
     """With a page or in JSON."""
     if is_for_program(request):
         return problem_json(status, code, message, headers)
-    return show("problem.html", status=status, message=message, headers=headers)
+    return show("problem.html", status=status, headers=headers, code=status, message=message)
 
 
 def problem_json(

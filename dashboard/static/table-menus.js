@@ -1,6 +1,16 @@
 // Datasette's table.js asks for this.
 var DATASETTE_ALLOW_FACET = true;
 
+// Its links that take a condition away are a cross without words.
+document.addEventListener("DOMContentLoaded", () => {
+  for (const link of document.querySelectorAll(".filter-row > a")) {
+    const value = link.parentElement.querySelector("select");
+    link.className = "button quiet small";
+    link.textContent = "Remove";
+    link.setAttribute("aria-label", `Remove the condition on ${value.value}`);
+  }
+});
+
 // Its column menus open by mouse only, and beyond the edge of the window where the column is at it.
 document.addEventListener("DOMContentLoaded", () => {
   const menu = document.querySelector("body > .dropdown-menu");

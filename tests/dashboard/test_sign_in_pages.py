@@ -58,7 +58,7 @@ def words(page):
 
 def test_the_form_says_what_it_wants_and_keeps_where_somebody_goes(site):
     page = site.client.get("/sign-in?next=/traces/usage_log%3Fa%3D1%26b").text
-    assert '<label for="email">E-mail</label>' in page
+    assert '<label for="email">E-mail address</label>' in page
     assert 'autocomplete="email"' in page
     assert 'name="next" value="/traces/usage_log?a=1&amp;b"' in page
 
@@ -66,7 +66,7 @@ def test_the_form_says_what_it_wants_and_keeps_where_somebody_goes(site):
 def test_a_link_comes_by_mail_and_signs_in(site, mailbox):
     answer = ask(site, " Ann@Example.ORG ", next="/traces?_size=2")
     assert answer.status_code == 200
-    assert "Look into your mailbox" in answer.text
+    assert "Check your mail" in answer.text
     message = mailbox.wait_for(ANN)
     assert message["subject"] == "Sign in to Taximeter"
     assert "15 minutes" in text_of(message)

@@ -194,7 +194,7 @@ async def test_the_page_of_an_empty_row_is_complete(ask, ann):
     assert page.status_code == 200
     assert "unreachable" in words(page)
     assert "None" not in words(page)
-    assert "told no token counts" in words(page)
+    assert "has no token counts" in words(page)
 
 
 # -- cost --------------------------------------------------------------------------------------------
@@ -396,7 +396,7 @@ async def test_no_more_downloads_begin_when_all_are_asked_for_at_the_same_moment
 async def test_bodies_that_were_not_kept_are_said_to_be_so(ask, ann):
     ann.record()
     page = await ask("/traces/usage/1")
-    assert "This body was not kept" in words(page)
+    assert "No text was kept" in words(page)
     assert "Send it again" not in page.text
     for path in ("request", "response", "request/read", "response/raw/part"):
         answer = await ask(f"/traces/usage/1/{path}")
