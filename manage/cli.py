@@ -96,10 +96,14 @@ async def _up(settings: Settings, environ: dict[str, str], *, as_json: bool) -> 
     else:
         _greet(settings, endpoint_url, link)
     if not settings.listen.is_loopback:
-        click.echo("Anyone who can reach this address can use its proxy endpoints.", err=True)
+        click.echo(
+            "Anyone who can reach this address can use its proxy endpoints; see SECURITY.md.",
+            err=True,
+        )
     if settings.smtp_url is None and not settings.is_local:
         click.echo(
-            "E-mail sign-in is off: set TAXIMETER_SMTP_URL and TAXIMETER_MAIL_FROM to turn it on.",
+            "E-mail sign-in is off: set TAXIMETER_SMTP_URL and TAXIMETER_MAIL_FROM to turn it on,"
+            " as docs/sign-in.md says.",
             err=True,
         )
     sys.stdout.flush()
@@ -109,12 +113,16 @@ async def _up(settings: Settings, environ: dict[str, str], *, as_json: bool) -> 
 def _greet(settings: Settings, endpoint_url: str | None, link: str | None) -> None:
     click.echo(f"Taximeter in front of {settings.upstream_url}, data in {settings.data_dir}\n")
     if endpoint_url is not None:
-        click.echo(f"Connect a client:\n\nexport ANTHROPIC_BASE_URL={endpoint_url}\n")
-    click.echo(f"Pages: {link or settings.base_url}")
+        click.echo("Set this where your SDK or Claude Code runs, and go on as before:\n")
+        click.echo(f"export ANTHROPIC_BASE_URL={endpoint_url}\n")
     if link is not None:
-        click.echo(
-            "This link signs you in once, for 15 minutes; `taximeter users link` prints another."
-        )
+        click.echo("See what calls cost; this link signs you in once, within 15 minutes:\n")
+        click.echo(f"{link}\n")
+    else:
+        click.echo(f"See what calls cost: {settings.base_url}")
+    another = "another link" if link is not None else "a link that signs you in"
+    click.echo(f"`taximeter users link` prints {another}. Ctrl-C stops Taximeter.")
+    click.echo("Each call is a line here once it has ended.\n")
 
 
 for command in (
