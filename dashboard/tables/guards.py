@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from dashboard.tables.intricacy import MAX_INTRICACY, measure_intricacy
 from dashboard.tables.slow_functions import SlowFunctions
 
 MAX_RESULT_BYTES = 16 << 20
@@ -22,9 +23,8 @@ MAX_RESULT_BYTES = 16 << 20
 MAX_ROW_BYTES = 96 << 20
 MAX_VALUE_BYTES = MAX_RESULT_BYTES
 MAX_COLUMNS = 100
-# Nor does anything interrupt it while it makes sense of a query, and a few lines of it (a name that
-# stands for two of another name, which stands for two of a third, …) may mean millions. What then
-# ends it is the memory there is for all connections of the process: four of the largest rows.
+# Nor does anything interrupt it while it makes sense of a query, of which a few lines may mean millions
+# (see intricacy). Should one get through, it ends at the memory for all connections of the process.
 MAX_HEAP_BYTES = 512 << 20
 _LIMITS = {
     sqlite3.SQLITE_LIMIT_VDBE_OP: 250_000,  # a list of values as long as a query takes three for each
@@ -117,6 +117,10 @@ _TOO_LARGE = (
     f"The result is larger than {MAX_RESULT_BYTES >> 20} MB. Ask for fewer rows (_size=10), leave"
     " out the bodies (_nocol=request_body&_nocol=response_body), or ask the table usage."
 )
+_TOO_INTRICATE = (
+    "The query uses its own parts within each other so often that too much would come of it. Use each"
+    " fewer times."
+)
 
 
 def prepare(connection: sqlite3.Connection) -> Guard:
@@ -196,7 +200,9 @@ def _estimate(connection: sqlite3.Connection, sql: str, parameters: Any) -> Cost
     """By the program that SQLite makes of it. Columns of one table are no longer together than its
     row, which is a value itself; each that is read again counts once more.
 
-    Raises sqlite3.Error as running it would."""
+    Raises TooLargeError, and sqlite3.Error as running it would."""
+    if measure_intricacy(sql) > MAX_INTRICACY:
+        raise TooLargeError(_TOO_INTRICATE)
     if _EXPLAINS.match(sql):
         return Cost(values=1, makes_values=False)
     values, makes_values = 0, False
