@@ -267,6 +267,12 @@ def test_a_form_without_an_id_is_carried_out_each_time(ann):
         assert ann.post("/settings/keys", name="laptop").status_code == 201
 
 
+def test_of_a_form_id_that_somebody_made_up_only_the_beginning_counts(ann):
+    made_up = 15_000 * "x"
+    assert ann.post("/settings/keys", name="x", form_id=made_up).status_code == 201
+    assert ann.post("/settings/keys", name="x", form_id=made_up[:64]).status_code == 409
+
+
 def test_the_same_form_id_of_somebody_else_is_another_one(ann, cid):
     for person in (ann, cid):
         assert person.post("/settings/keys", name="x", form_id="same").status_code == 201
