@@ -82,6 +82,12 @@ def format_duration(milliseconds: float | None) -> str:
     return f"{hours:,} h {minutes:02d} min"
 
 
+def format_wait(seconds: int) -> str:
+    """Whole minutes, rounded up."""
+    minutes = -(-seconds // 60)
+    return "a minute" if minutes == 1 else f"{minutes} minutes"
+
+
 def format_tokens(count: int | None) -> str:
     """All digits of small numbers, three of large ones."""
     if count is None:

@@ -13,6 +13,8 @@ from store.people import Caller
 
 HERE = Path(__file__).parent
 _NO_STORE = {"cache-control": "no-store"}
+# For what is of traces: no other site may embed it either.
+PRIVATE = {"cross-origin-resource-policy": "same-origin", "cache-control": "private, no-store"}
 _templates = Environment(
     loader=FileSystemLoader(HERE / "templates"),
     autoescape=True,

@@ -22,9 +22,10 @@ from dashboard import pages
 from dashboard.addresses import raw_path
 from dashboard.call.views import TraceViews, find_address
 from dashboard.tables import answers
-from dashboard.tables.instances import MAX_OPEN, BusyError, Instances
+from dashboard.tables.instances import MAX_OPEN, Instances
 from dashboard.tables.mistakes import Asked
 from dashboard.tables.patched_datasette import STATIC
+from dashboard.turns import BusyError
 from dashboard.visitors import Visitors
 from store.people import Caller
 from store.settings import Settings

@@ -19,9 +19,10 @@ from store.sign_in import SignIn, Visitor
 BAD_KEYS_PER_MINUTE = 30
 
 
-def session_cookie(base_url: str) -> str:
-    """Under https the prefix binds the cookie to this host and to TLS."""
-    return "__Host-taximeter" if base_url.startswith("https:") else "taximeter"
+def cookie_name(base_url: str, name: str = "taximeter") -> str:
+    """That of the session unless said otherwise. Under https the prefix binds a cookie to this host and
+    to TLS."""
+    return f"__Host-{name}" if base_url.startswith("https:") else name
 
 
 class NotSignedInError(Exception):
@@ -45,7 +46,7 @@ class Visitors:
         self, pool: ControlPool, base_url: str, clock_s: Callable[[], float] = time.monotonic
     ) -> None:
         self._pool = pool
-        self._cookie = session_cookie(base_url)
+        self._cookie = cookie_name(base_url)
         self._clock_s = clock_s
         self._bad_keys = AttemptLimit(BAD_KEYS_PER_MINUTE)
 

@@ -12,7 +12,7 @@ from dashboard.call.json_reading import as_list, as_text, parse_object
 from dashboard.call.shown_text import Allowance, Excerpt
 
 MAX_CHARS = 1_000_000
-MAX_BEGINNING_CHARS = MAX_CHARS // 4
+_BEGINNING_SHARE = 4  # the part of a page, at most: one in so many
 _OTHER_PLACES = {"system", "tools", "messages"}
 _MAX_SETTING_CHARS = 2_000
 _MAX_LINE_CHARS = 200
@@ -53,7 +53,8 @@ def read_request(body: bytes, max_chars: int = MAX_CHARS) -> Conversation | None
     if document is None or not isinstance(document.get("messages"), list):
         return None
     whole = Allowance(max_chars)
-    beginning = Allowance(max_chars // 4)
+    beginning_chars = max_chars // _BEGINNING_SHARE
+    beginning = Allowance(beginning_chars)
     settings = tuple(
         (short(key), _read_setting(value, beginning))
         for key, value in list(document.items())[:100]
@@ -62,7 +63,7 @@ def read_request(body: bytes, max_chars: int = MAX_CHARS) -> Conversation | None
     system = read_content(document.get("system"), beginning)
     given_tools = as_list(document.get("tools"))
     tools = _read_tools(given_tools, beginning)
-    whole.left -= max_chars // 4 - beginning.left
+    whole.left -= beginning_chars - beginning.left
     given_messages = as_list(document["messages"])
     return Conversation(
         settings=settings,

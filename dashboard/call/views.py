@@ -16,10 +16,10 @@ import re
 import sqlite3
 import threading
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
@@ -30,6 +30,8 @@ from dashboard import pages
 from dashboard.call import page as trace_page
 from dashboard.call.bodies import View, file_name, open_body, outline_body
 from dashboard.call.shown_text import visible
+from dashboard.pages import PRIVATE
+from dashboard.turns import BusyError, Turns
 from store.bodies import MissingPieceError
 from store.call_reader import Call, CallReader, Side
 from store.people import Caller
@@ -37,10 +39,8 @@ from store.settings import Settings
 from store.traces import trace_path
 
 THREADS = 4
-MAX_WAITING = 16  # requests of one organisation at once
 MAX_DOWNLOADS = 8
-_HEADERS = {"cross-origin-resource-policy": "same-origin", "cache-control": "private, no-store"}
-_FILE_HEADERS = _HEADERS | {"content-security-policy": "sandbox; default-src 'none'"}
+_FILE_HEADERS = PRIVATE | {"content-security-policy": "sandbox; default-src 'none'"}
 _ADDRESS = re.compile(
     r"/traces/usage/(?P<id>[0-9]{1,18})"
     r"(?:/(?P<side>request|response)(?:/(?P<view>read|raw)(?P<part>/part)?)?)?"
@@ -85,17 +85,13 @@ def find_address(path: str) -> Address | None:
     )
 
 
-class BusyError(Exception):
-    """The organisation asks for more at once than it may."""
-
-
 class TraceViews:
     """``running`` must be entered before it is asked."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._pool: ThreadPoolExecutor | None = None
-        self._turns = _Turns()
+        self._turns = Turns()
         self._downloads = Counter[str]()
 
     @contextmanager
@@ -223,39 +219,11 @@ class TraceViews:
 
     def _say(self, asked: _Asked, status: int, code: str, message: str) -> Response:
         if asked.by_program:
-            return pages.problem_json(status, code, message, _HEADERS)
+            return pages.problem_json(status, code, message, PRIVATE)
         return self._page("trace_problem.html", asked, status=status, message=message)
 
     def _page(self, name: str, asked: _Asked, *, status: int = 200, **context: object) -> Response:
-        return pages.show(name, visitor=asked.caller, status=status, headers=_HEADERS, **context)
-
-
-@dataclass(slots=True)
-class _Turn:
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    users: int = 0
-
-
-@dataclass(slots=True)
-class _Turns:
-    """For each organisation one at a time."""
-
-    _turns: dict[str, _Turn] = field(default_factory=dict)
-
-    @asynccontextmanager
-    async def take(self, organization_id: str) -> AsyncIterator[None]:
-        """Raises BusyError."""
-        turn = self._turns.setdefault(organization_id, _Turn())
-        if turn.users >= MAX_WAITING:
-            raise BusyError
-        turn.users += 1
-        try:
-            async with turn.lock:
-                yield
-        finally:
-            turn.users -= 1
-            if not turn.users:
-                del self._turns[organization_id]
+        return pages.show(name, visitor=asked.caller, status=status, headers=PRIVATE, **context)
 
 
 class _File:

@@ -6,6 +6,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from dashboard import notices, pages
+from dashboard.formats import format_bytes
 from dashboard.home.chart import make_bars
 from dashboard.home.overview import read_overview
 from dashboard.pool import ControlPool
@@ -47,7 +48,7 @@ class Home:
             invitations=invitations,
             overview=overview,
             bars=make_bars(overview.days),
-            size=_describe_size(overview.size_bytes),
+            size=format_bytes(overview.size_bytes),
             recorder=await run_in_threadpool(Heartbeat.read, self._settings.data_dir),
         )
 
@@ -59,12 +60,3 @@ class Home:
             management.list_endpoints(visitor, limit=ENDPOINTS),
             list(management.list_invitations_for(visitor.email)),
         )
-
-
-def _describe_size(count: int) -> str:
-    size = float(count)
-    for unit in ("bytes", "kB", "MB"):
-        if round(size, 1) < 1000:
-            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:,.1f} GB"

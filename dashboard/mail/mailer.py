@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 import aiosmtplib
 
+from dashboard.mail.texts import one_line
 from store import clock
 from store.errors import InvalidInputError
 from store.people import parse_email
@@ -61,12 +62,12 @@ class Mailer:
 
     async def send(self, to: str, subject: str, text: str) -> None:
         """Links stand on lines of their own. Raises MailError."""
-        subject = _one_line(subject)
+        subject = one_line(subject)[:MAX_SUBJECT_LENGTH]
         if self._server is not None and self._sender is not None:
             await self._post(self._server, make_message(self._sender, to, subject, text))
         elif self._is_local:
             links = [line for line in text.splitlines() if line.startswith(self._base_url)]
-            self._say("\n".join(["", f"{subject} ({_one_line(to)}):", *links, ""]))
+            self._say("\n".join(["", f"{subject} ({one_line(to)}):", *links, ""]))
         else:
             raise MailError("no mail server is set (TAXIMETER_SMTP_URL)")
 
@@ -130,10 +131,6 @@ def _needs_start_tls(server: MailServer) -> bool | None:
     if server.is_tls:
         return False
     return True if server.user is not None and not server.is_loopback else None
-
-
-def _one_line(text: str) -> str:
-    return "".join(c if c.isprintable() else " " for c in text)[:MAX_SUBJECT_LENGTH]
 
 
 def _explain(error: Exception) -> str:

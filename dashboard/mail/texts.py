@@ -25,12 +25,13 @@ def sign_in_mail(link: str) -> tuple[str, str]:
 
 def invitation_mail(invitation: Invitation, link: str) -> tuple[str, str]:
     """Subject and text. Names in it are what people typed, so each is kept to one line."""
-    organization = _one_line(invitation.organization_name)
+    organization = one_line(invitation.organization_name)
     text = _texts.get_template("invitation.txt").render(
         invitation=invitation, organization=organization, link=link, days=LIFE.days
     )
     return f"Join {organization} on Taximeter", text
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
+    """Whatever would begin another line, or not be seen, is a space."""
     return "".join(c if c.isprintable() else " " for c in text)

@@ -14,6 +14,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from dashboard import notices, pages
+from dashboard.formats import format_wait
 from dashboard.mail.mailer import MailError
 from dashboard.mail.texts import invitation_mail
 from dashboard.settings.view import PATH, Problem, SettingsView
@@ -38,10 +39,9 @@ class TooManyMailsError(Exception):
     """So many invitations were mailed that the next has to wait."""
 
     def __init__(self, wait_s: int) -> None:
-        minutes = -(-wait_s // 60)
         super().__init__(
             "Enough invitations were mailed for now; nothing was sent."
-            f" Try again in {minutes} {'minute' if minutes == 1 else 'minutes'}."
+            f" Try again in {format_wait(wait_s)}."
         )
         self.wait_s = wait_s
 

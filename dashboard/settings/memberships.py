@@ -7,7 +7,7 @@ from starlette.routing import BaseRoute, Route
 
 from dashboard import notices, pages
 from dashboard.settings.view import PATH, SettingsView
-from dashboard.visitors import session_cookie
+from dashboard.visitors import cookie_name
 from store.errors import NotFoundError
 from store.sign_in import SignIn
 
@@ -17,7 +17,7 @@ _ANSWERED = "This invitation has been answered, taken back, or is too old."
 class MembershipPages:
     def __init__(self, view: SettingsView) -> None:
         self._view = view
-        self._cookie = session_cookie(view.settings.base_url)
+        self._cookie = cookie_name(view.settings.base_url)
 
     def routes(self) -> list[BaseRoute]:
         return [

@@ -21,13 +21,14 @@ from starlette.routing import BaseRoute, Route
 
 from dashboard import pages
 from dashboard.addresses import HOME, local_path, sign_in_address
+from dashboard.formats import format_wait
 from dashboard.forms import read_form
 from dashboard.mail.mailer import Mailer, MailError
 from dashboard.mail.texts import sign_in_mail
 from dashboard.pool import ControlPool
 from dashboard.sign_in import providers
 from dashboard.sign_in.providers import FlowCookie, Provider, ProviderError
-from dashboard.visitors import Visitors, session_cookie
+from dashboard.visitors import Visitors, cookie_name
 from store.attempts import AttemptLimit, neighbourhood
 from store.errors import InvalidInputError
 from store.people import parse_email
@@ -64,7 +65,7 @@ class SignInPages:
         self._providers = providers.configured(settings)
         self._by_client = AttemptLimit(MAILS_PER_CLIENT, MAIL_WINDOW_S)
         self._by_mailbox = AttemptLimit(MAILS_PER_MAILBOX, MAIL_WINDOW_S)
-        self._cookie = session_cookie(settings.base_url)
+        self._cookie = cookie_name(settings.base_url)
         self._is_https = settings.base_url.startswith("https:")
 
     def routes(self) -> list[BaseRoute]:
@@ -136,7 +137,7 @@ class SignInPages:
             )
         wait_s = self._by_client.count(_client_of(request), self._clock_s())
         if wait_s:
-            message = f"Too many links were asked for from your address. Try again in {_say_time(wait_s)}."
+            message = f"Too many links were asked for from your address. Try again in {format_wait(wait_s)}."
             headers = {"retry-after": str(wait_s)}
             return pages.refuse(request, 429, "rate_limited", message, headers)
         answer = pages.show("sign_in_sent.html", email=email, prints=self._mailer.prints)
@@ -236,8 +237,3 @@ class SignInPages:
 
 def _client_of(request: Request) -> str:
     return neighbourhood(request.client.host if request.client else "")
-
-
-def _say_time(seconds: int) -> str:
-    minutes = -(-seconds // 60)
-    return "a minute" if minutes == 1 else f"{minutes} minutes"

@@ -11,8 +11,10 @@ message for the visitor and one line for the log, neither of which quotes a code
 import asyncio
 import logging
 import re
+import ssl
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable
+from functools import cache
 from typing import Any
 
 import httpx2
@@ -27,6 +29,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dashboard.addresses import HOME, local_path
 from dashboard.pool import ControlPool
+from dashboard.visitors import cookie_name
 from store.settings import Settings
 
 TIMEOUT_S = 10.0
@@ -220,6 +223,7 @@ class FlowCookie:
     def __init__(self, app: ASGIApp, settings: Settings, pool: ControlPool) -> None:
         self._app = app
         self._pool = pool
+        self._name = cookie_name(settings.base_url, "taximeter-provider")
         self._is_https = settings.base_url.startswith("https:")
         self._inner: ASGIApp | None = None
 
@@ -229,7 +233,7 @@ class FlowCookie:
             self._inner = SessionMiddleware(
                 self._app,
                 secret.hex(),
-                session_cookie=f"{'__Host-' if self._is_https else ''}taximeter-provider",
+                session_cookie=self._name,
                 max_age=FLOW_LIFE_S,
                 https_only=self._is_https,
             )
@@ -250,9 +254,15 @@ def _register(name: str, *, client_kwargs: dict[str, Any], **options: Any) -> St
     kwargs = {
         "code_challenge_method": "S256",
         "timeout": TIMEOUT_S,
-        "verify": httpx2.create_ssl_context(),  # once: reading certificates takes tens of ms
+        "verify": _trust(),
     } | client_kwargs
     return OAuth().register(name, client_kwargs=kwargs, user_agent="taximeter", **options)
+
+
+@cache
+def _trust() -> ssl.SSLContext:
+    """Once for all providers: reading the certificates of the authorities takes tens of milliseconds."""
+    return httpx2.create_ssl_context()
 
 
 def _describe(error: BaseException) -> str:

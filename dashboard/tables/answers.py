@@ -21,8 +21,7 @@ CONTENT_SECURITY_POLICY = (
 )
 _HEADERS = [
     (b"content-security-policy", CONTENT_SECURITY_POLICY.encode()),
-    (b"cross-origin-resource-policy", b"same-origin"),
-    (b"cache-control", b"private, no-store"),
+    *((name.encode(), value.encode()) for name, value in pages.PRIVATE.items()),
 ]
 _DROPPED_HEADERS = {name for name, _ in _HEADERS} | {b"set-cookie"}
 

@@ -38,12 +38,12 @@ from dashboard.tables.patched_datasette import (
     Results,
     to_css_class,
 )
+from dashboard.turns import MAX_WAITING, BusyError
 from store.traces import trace_path
 
 HERE = Path(__file__).parent
 METADATA_PATH = HERE.parents[1] / "datasette-metadata.json"
 MAX_OPEN = 16
-MAX_WAITING = 16  # requests of one organisation at once: its thread does one query at a time
 SETTINGS = {
     "allow_download": False,
     "default_page_size": 50,
@@ -71,10 +71,6 @@ type FileId = tuple[int, int]
 
 
 _TOO_HUNGRY = "The query needs more memory than there is. Ask for fewer or shorter values."
-
-
-class BusyError(Exception):
-    """The organisation asks for more at once than its instance takes."""
 
 
 class UnreadableError(Exception):

@@ -14,8 +14,9 @@ from urllib.parse import quote
 import pytest
 
 from dashboard.tables import guards
-from dashboard.tables.instances import MAX_WAITING, METADATA_PATH, SETTINGS, Instances
+from dashboard.tables.instances import METADATA_PATH, SETTINGS, Instances
 from dashboard.tables.patched_datasette import Datasette
+from dashboard.turns import MAX_WAITING
 from store import api_keys
 from store.sign_in import SignIn
 from store.traces import trace_path

@@ -17,11 +17,11 @@ from dashboard.call import page as trace_page
 from dashboard.call.bodies import MAX_INLINE_BYTES, MAX_RAW_BYTES
 from dashboard.call.views import (
     MAX_DOWNLOADS,
-    MAX_WAITING,
     Address,
     TraceViews,
     find_address,
 )
+from dashboard.turns import MAX_WAITING
 from store.call_reader import CHUNK_BYTES
 from store.people import Caller
 from tests.store.traffic import agent_requests, make_item
