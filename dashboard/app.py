@@ -14,7 +14,7 @@ from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
 
 from dashboard import pages
-from dashboard.home.page import Home
+from dashboard.home.pages import Home
 from dashboard.mail.mailer import Mailer
 from dashboard.pool import ControlPool
 from dashboard.settings.pages import SettingsPages

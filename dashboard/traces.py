@@ -20,8 +20,8 @@ from starlette.types import Receive, Scope, Send
 
 from dashboard import pages
 from dashboard.addresses import raw_path
-from dashboard.call.views import TraceViews, find_address
-from dashboard.tables import answers
+from dashboard.call.pages import CallPages, find_address
+from dashboard.tables import relay
 from dashboard.tables.instances import MAX_OPEN, Instances
 from dashboard.tables.mistakes import Asked
 from dashboard.tables.patched_datasette import STATIC
@@ -41,7 +41,7 @@ class Traces:
     def __init__(self, settings: Settings, visitors: Visitors, *, max_open: int = MAX_OPEN) -> None:
         self._scheme = urlsplit(settings.base_url).scheme
         self._visitors = visitors
-        self._views = TraceViews(settings)
+        self._calls = CallPages(settings)
         self.instances = Instances(settings.data_dir, max_open)
 
     def routes(self) -> list[BaseRoute]:
@@ -52,7 +52,7 @@ class Traces:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        with self._views.running():
+        with self._calls.running():
             try:
                 yield
             finally:
@@ -78,13 +78,13 @@ class Traces:
         by_program = pages.is_for_program(request)
         if address is None or (address.side is None and by_program):
             return None
-        return await self._views.answer(address, caller, by_program=by_program)
+        return await self._calls.answer(address, caller, by_program=by_program)
 
     async def _browse(self, request: Request, caller: Caller, receive: Receive, send: Send) -> None:
         try:
             with self.instances.use(caller.organization_id) as app:
                 if app is not None:
-                    await answers.ask(app, self._scope(request, caller), receive, send)
+                    await relay.ask(app, self._scope(request, caller), receive, send)
                     return
                 answer = _say_nothing_recorded(request, caller)
         except BusyError as error:

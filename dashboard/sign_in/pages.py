@@ -1,6 +1,6 @@
 """``/sign-in`` and ``/sign-out``: how a session begins and ends.
 
-By a link in a mail, or through GitHub or Google (``dashboard.providers``). The session cookie is opaque,
+By a link in a mail, or through GitHub or Google (``dashboard.sign_in.providers``). The session cookie is opaque,
 HttpOnly, and ``__Host-`` under https.
 
 What a stranger is answered tells nothing: the page is the same, and as quick, whether or not an address

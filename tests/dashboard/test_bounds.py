@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from dashboard.tables import answers, guards
+from dashboard.tables import guards, relay
 from dashboard.tables.guards import TooLargeError
 from dashboard.tables.instances import Instances, TraceFile
 from dashboard.tables.mistakes import Asked
@@ -335,7 +335,7 @@ async def test_a_stream_ends_when_its_reader_leaves(tmp_path):
     }
     with instances.use("org") as app:
         assert app is not None
-        await answers.ask(app, scope, receive, send)
+        await relay.ask(app, scope, receive, send)
     assert chunks < 100
     instances.close()
 

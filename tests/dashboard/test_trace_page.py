@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 
-from dashboard.call import page as trace_page
+from dashboard.call import facts
 from dashboard.call.bodies import MAX_INLINE_BYTES, MAX_RAW_BYTES
-from dashboard.call.views import (
+from dashboard.call.curl import make_curl
+from dashboard.call.pages import (
     MAX_DOWNLOADS,
     Address,
-    TraceViews,
+    CallPages,
     find_address,
 )
 from dashboard.turns import MAX_WAITING
@@ -328,8 +329,8 @@ async def test_a_download_that_is_left_is_closed_and_so_many_may_go_on_at_once(a
     async def receive():
         return {"type": "http.request"}
 
-    views = TraceViews(settings)
-    with views.running():
+    calls = CallPages(settings)
+    with calls.running():
         sent: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
 
         async def send(message):
@@ -338,7 +339,7 @@ async def test_a_download_that_is_left_is_closed_and_so_many_may_go_on_at_once(a
                 await never.wait()
 
         async def download():
-            answer = await views.answer(address, caller)
+            answer = await calls.answer(address, caller)
             assert answer is not None
             await answer({"type": "http", "method": "GET"}, receive, send)
 
@@ -346,13 +347,13 @@ async def test_a_download_that_is_left_is_closed_and_so_many_may_go_on_at_once(a
         begun = 0
         while begun < MAX_DOWNLOADS:
             begun += bool((await sent.get()).get("body"))
-        refused = await views.answer(address, caller)
+        refused = await calls.answer(address, caller)
         assert refused is not None
         assert refused.status_code == 503
         for task in slow:
             task.cancel()
         await asyncio.gather(*slow, return_exceptions=True)
-        again = await views.answer(address, caller)
+        again = await calls.answer(address, caller)
         assert again is not None
         assert again.status_code == 200
         received = bytearray()
@@ -458,7 +459,7 @@ async def test_hostile_text_is_harmless_everywhere(ask, ann, streamed):
 
 
 def test_a_short_body_is_pasted_and_quoted():
-    curl = trace_page.make_curl("http://x/proxy/a/v1/messages", b'{"a": "it\'s $HOME"}', "f.json")
+    curl = make_curl("http://x/proxy/a/v1/messages", b'{"a": "it\'s $HOME"}', "f.json")
     assert curl.startswith("curl http://x/proxy/a/v1/messages \\\n")
     assert '-H "x-api-key: $ANTHROPIC_API_KEY"' in curl
     assert """--data-raw '{"a": "it'"'"'s $HOME"}'""" in curl
@@ -468,7 +469,7 @@ def test_a_short_body_is_pasted_and_quoted():
     "body", [None, b"x" * 5000, b"\xff", b"\x1b[31m", "\u202e".encode(), b"\t"]
 )
 def test_a_body_that_is_better_not_pasted_comes_from_its_file(body):
-    assert "--data-binary @f.json" in trace_page.make_curl("http://x", body, "f.json")
+    assert "--data-binary @f.json" in make_curl("http://x", body, "f.json")
 
 
 async def test_the_command_is_on_the_page(ask, ann):
@@ -549,14 +550,14 @@ async def test_one_organisation_asks_for_so_much_at_once(client, ann, cid, monke
     ann.record(slug="slow")
     cid.record()
     go_on = threading.Event()
-    original = trace_page.make_headline
+    original = facts.make_headline
 
     def wait(entry):
         if entry.slug == "slow":
             go_on.wait(30)
         return original(entry)
 
-    monkeypatch.setattr(trace_page, "make_headline", wait)
+    monkeypatch.setattr(facts, "make_headline", wait)
     slow = [
         asyncio.create_task(client.get("/traces/usage/2", headers=ann.cookie))
         for _ in range(MAX_WAITING + 1)

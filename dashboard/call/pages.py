@@ -27,8 +27,10 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from dashboard import pages
-from dashboard.call import page as trace_page
+from dashboard.call import facts
+from dashboard.call.bill import make_bill
 from dashboard.call.bodies import View, file_name, open_body, outline_body
+from dashboard.call.curl import MAX_PASTED_BYTES, make_curl
 from dashboard.call.shown_text import visible
 from dashboard.pages import PRIVATE
 from dashboard.turns import BusyError, Turns
@@ -85,7 +87,7 @@ def find_address(path: str) -> Address | None:
     )
 
 
-class TraceViews:
+class CallPages:
     """``running`` must be entered before it is asked."""
 
     def __init__(self, settings: Settings) -> None:
@@ -96,7 +98,7 @@ class TraceViews:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        with ThreadPoolExecutor(THREADS, thread_name_prefix="trace-views") as self._pool:
+        with ThreadPoolExecutor(THREADS, thread_name_prefix="calls") as self._pool:
             yield
 
     @property
@@ -145,23 +147,23 @@ class TraceViews:
         entry = call.entry
         request = outline_body(call, "request", reader)
         data = None
-        if call.request is not None and call.request.length <= trace_page.MAX_PASTED_BYTES:
-            data = reader.read_body(call.id, "request", trace_page.MAX_PASTED_BYTES)
+        if call.request is not None and call.request.length <= MAX_PASTED_BYTES:
+            data = reader.read_body(call.id, "request", MAX_PASTED_BYTES)
         url = f"{self._settings.endpoint_url(entry.slug)}/v1/messages"
-        curl = trace_page.make_curl(url, data, request.file_name) if call.request else None
+        curl = make_curl(url, data, request.file_name) if call.request else None
         return self._page(
             "trace.html",
             asked,
             call=call,
             created_at=visible(entry.created_at),
-            headline=trace_page.make_headline(entry),
-            groups=trace_page.list_facts(call),
-            bill=trace_page.make_bill(entry),
+            headline=facts.make_headline(entry),
+            groups=facts.list_facts(call),
+            bill=make_bill(entry),
             request=request,
             response=outline_body(call, "response", reader),
             curl=curl,
             is_pasted=curl is not None and "--data-raw" in curl,
-            session=entry.session_id and trace_page.calls_address("session_id", entry.session_id),
+            session=entry.session_id and facts.calls_address("session_id", entry.session_id),
         )
 
     def _show_body(self, asked: _Asked, call: Call, reader: CallReader) -> Response:

@@ -1,0 +1,115 @@
+"""The bill of a call, line by line: what was counted, at which rate, and what that comes to.
+
+All text here is fit to be shown (see ``shown_text``) and still to be escaped, which templates do.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import groupby
+from typing import Literal
+
+from dashboard.call.shown_text import visible
+from dashboard.formats import (
+    UNKNOWN,
+    format_count,
+    format_dollars,
+)
+from store.entry import Component, CostItem, UsageLogEntry
+
+_COMPONENTS: dict[Component, str] = {
+    "input": "Uncached input",
+    "cache_read": "Cache reads",
+    "cache_write_5m": "Cache writes, 5 minutes",
+    "cache_write_1h": "Cache writes, 1 hour",
+    "output": "Output",
+    "web_search": "Web searches",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """``multiplier`` is empty where it changes nothing."""
+
+    component: str
+    quantity: str
+    rate: str
+    multiplier: str
+    cost: str
+
+
+type Explanation = Literal["unpriced", "unknown", "free", "itemized"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pass:
+    """What is billed to one model in one pass of the call. ``number`` counts from 1."""
+
+    number: int
+    model: str
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bill:
+    """``unpriced_models`` are those to add a price for."""
+
+    passes: tuple[Pass, ...]
+    total: str
+    explanation: Explanation
+    pass_count: int
+    has_multipliers: bool
+    unpriced_models: tuple[str, ...]
+    price_versions: tuple[str, ...]
+
+
+def make_bill(entry: UsageLogEntry) -> Bill:
+    items = entry.cost_items
+    return Bill(
+        passes=tuple(
+            Pass(
+                number=number + 1,
+                model=visible(model) or UNKNOWN,
+                lines=tuple(map(_make_line, lines)),
+            )
+            for (number, model), lines in groupby(sorted(items, key=_pass_of), _pass_of)
+        ),
+        total=format_dollars(None if entry.cost_cents is None else entry.cost_cents / 100),
+        explanation=_explain(entry),
+        pass_count=len({item.pass_index for item in items}),
+        has_multipliers=any(item.multiplier not in (None, 1) for item in items),
+        unpriced_models=_list_texts(item.model for item in items if item.cents is None),
+        price_versions=_list_texts(item.price_version for item in items),
+    )
+
+
+def _explain(entry: UsageLogEntry) -> Explanation:
+    if entry.cost_cents is not None:
+        return "itemized" if entry.cost_items else "free"
+    return "unknown" if entry.usage_source == "none" else "unpriced"
+
+
+def _pass_of(item: CostItem) -> tuple[int, str]:
+    return item.pass_index, item.model or ""
+
+
+def _make_line(item: CostItem) -> Line:
+    unit = "1k" if item.component == "web_search" else "1M"
+    return Line(
+        component=_COMPONENTS.get(item.component, item.component),
+        quantity=format_count(item.quantity),
+        rate=UNKNOWN if item.rate_usd is None else f"{format_dollars(item.rate_usd)} / {unit}",
+        multiplier=""
+        if item.multiplier in (None, 1)
+        else f"\N{MULTIPLICATION SIGN} {_plain(item.multiplier)}",
+        cost=format_dollars(None if item.cents is None else item.cents / 100),
+    )
+
+
+def _list_texts(texts: Iterable[str | None]) -> tuple[str, ...]:
+    return tuple(visible(text) for text in sorted({text for text in texts if text}))
+
+
+def _plain(value: Decimal) -> str:
+    text = f"{value:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
