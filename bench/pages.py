@@ -45,7 +45,7 @@ class Visitor:
             user_id = people.create_user(db, f"{name}@example.org")
             people.join(db, organization.id, user_id, "owner")
         session = SignIn(control).sign_in(f"{name}@example.org")
-        self._headers = {"cookie": f"taximeter={session}", "accept": "text/html"}
+        self.headers = {"cookie": f"taximeter={session}", "accept": "text/html"}
         self._connection: HTTPConnection | None = None
         self.path = trace_path(data_dir, organization.id)
 
@@ -61,7 +61,7 @@ class Visitor:
         if self._connection is None:
             raise BenchError("not connected")
         started_s = time.perf_counter()
-        self._connection.request("GET", path, headers=self._headers)
+        self._connection.request("GET", path, headers=self.headers)
         response = self._connection.getresponse()
         response.read()
         took_ms = (time.perf_counter() - started_s) * 1000
@@ -131,7 +131,7 @@ def _endless(visitor: Visitor, port: int) -> Iterator[None]:
         while not is_over.is_set():
             with closing(HTTPConnection(HOST, port, timeout=120)) as connection:
                 path = f"/traces.json?sql={quote(ENDLESS)}"
-                connection.request("GET", path, headers=visitor._headers)
+                connection.request("GET", path, headers=visitor.headers)
                 connection.getresponse().read()
 
     threads = [threading.Thread(target=ask) for _ in range(ENDLESS_AT_ONCE)]
