@@ -47,6 +47,7 @@ def format_cents(cents: float | None) -> str:
 
 
 def format_bytes(count: int | None) -> str:
+    """Powers of 1000, as disks and networks count."""
     if count is None:
         return UNKNOWN
     if count < 1000:
@@ -68,6 +69,7 @@ def format_dollars(amount: Decimal | None) -> str:
 
 
 def format_duration(milliseconds: float | None) -> str:
+    """Three digits or so: milliseconds, seconds, minutes or hours."""
     if milliseconds is None:
         return UNKNOWN
     if round(milliseconds) < 1000:
@@ -102,6 +104,7 @@ def format_tokens(count: int | None) -> str:
 
 
 def format_count(count: int | None) -> str:
+    """All digits."""
     return UNKNOWN if count is None else f"{count:,}"
 
 

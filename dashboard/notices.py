@@ -11,6 +11,8 @@ from starlette.requests import Request
 
 @dataclass(frozen=True, slots=True)
 class Notice:
+    """``is_warning``: something is left for the reader to do."""
+
     text: str
     is_warning: bool = False
 
@@ -36,6 +38,7 @@ _NOTICES = {
 
 
 def find(request: Request) -> Notice | None:
+    """What the address of this request says was done, if anything."""
     return _NOTICES.get(request.query_params.get("done", ""))
 
 

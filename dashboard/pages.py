@@ -71,6 +71,7 @@ def refuse(
 def problem_json(
     status: int, code: str, message: str, headers: Mapping[str, str] | None = None
 ) -> Response:
+    """In the API's shape: an object ``error`` with a code for programs and a message for people."""
     body = {"error": {"code": code, "message": message}}
     return JSONResponse(body, status, {**_NO_STORE, **(headers or {})})
 

@@ -190,6 +190,7 @@ def create_user(db: sqlite3.Connection, email: str | None) -> str:
 
 
 def join(db: sqlite3.Connection, organization_id: str, user_id: str, role: Role) -> None:
+    """Raises sqlite3.IntegrityError for who is a member already."""
     db.execute(
         "insert into memberships (organization_id, user_id, role, created_at) values (?, ?, ?, ?)",
         (organization_id, user_id, role, _now()),

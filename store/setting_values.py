@@ -23,6 +23,7 @@ LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 def is_loopback(host: str) -> bool:
+    """Does only this machine reach it? A name other than localhost counts as elsewhere."""
     if host in LOOPBACK_HOSTS:
         return True
     try:
@@ -33,6 +34,8 @@ def is_loopback(host: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Address:
+    """Where to listen, or whom to ask. An IPv6 host stands without brackets."""
+
     host: str
     port: int
 
@@ -111,6 +114,7 @@ def parse_listen(text: str) -> Address:
 
 
 def parse_base_url(text: str) -> str:
+    """Scheme, host and port, without a slash at its end."""
     parts = urlsplit(text)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("write http://HOST:PORT or https://HOST")
@@ -231,6 +235,7 @@ def parse_sender(text: str) -> headerregistry.Address | None:
 
 
 def parse_service_url(text: str) -> str:
+    """Without a slash at its end."""
     parts = urlsplit(text)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("write https://HOST, with a path if need be")

@@ -193,6 +193,7 @@ class SignIn:
             return db.execute("delete from sessions where user_id = ?", (user_id,)).rowcount
 
     def count_sessions(self, user_id: str) -> int:
+        """Of those that are still good, on whatever device."""
         with self._control.reading() as db:
             return int(
                 db.execute(

@@ -64,6 +64,7 @@ class Bill:
 
 
 def make_bill(entry: UsageLogEntry) -> Bill:
+    """In passes of the call, each in the order of its line items."""
     items = entry.cost_items
     return Bill(
         passes=tuple(

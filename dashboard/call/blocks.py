@@ -67,6 +67,7 @@ def read_content(content: object, allowance: Allowance, depth: int = 0) -> tuple
 
 
 def read_block(item: object, allowance: Allowance, depth: int = 0) -> Block:
+    """By its type; one of a type that is not known, or too deep within others, as JSON."""
     if not isinstance(item, dict) or depth > MAX_DEPTH:
         return _make("other", allowance.take_json(item), is_code=True)
     kind = as_text(item.get("type"))

@@ -79,6 +79,7 @@ def open_body(call: Call, side: Side, view: View, reader: CallReader) -> Body | 
 
 
 def file_name(call: Call, side: Side) -> str:
+    """As which it is downloaded: by its call, its side and what it is."""
     size = _size_of(call, side)
     if size is None or not size.is_text:
         kind = "bin"

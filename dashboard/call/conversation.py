@@ -20,6 +20,8 @@ _MAX_LINE_CHARS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
+    """A tool that the model may call. ``schema`` is that of its input, or whatever else is told of it."""
+
     name: str
     notes: tuple[str, ...]
     description: str

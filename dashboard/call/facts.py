@@ -40,12 +40,16 @@ class Fact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
+    """Facts of one kind."""
+
     title: str
     facts: tuple[Fact, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Headline:
+    """What stands at the top. Every text is ready to be shown, ``—`` for what is not known."""
+
     model: str
     mark: Mark
     cost: str
@@ -57,6 +61,7 @@ class Headline:
 
 
 def make_headline(entry: UsageLogEntry) -> Headline:
+    """The figures that a call is judged by, rounded."""
     counts = _prompt_counts(entry)
     return Headline(
         model=visible(entry.model or entry.request_model or "Model not known"),

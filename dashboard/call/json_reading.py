@@ -26,6 +26,7 @@ def parse_json(data: bytes) -> object | None:
 
 
 def parse_object(data: bytes) -> dict[str, object] | None:
+    """None for what is no JSON object, or too much of one. Never raises."""
     value = parse_json(data)
     return value if isinstance(value, dict) else None
 

@@ -16,6 +16,8 @@ _SMALLEST = 2.0  # whatever cost something is seen
 
 @dataclass(frozen=True, slots=True)
 class Bar:
+    """Where the bar of a day stands, in units of the drawing; ``y`` is its top, counted from above."""
+
     day: Day
     x: float
     y: float

@@ -29,6 +29,8 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Day:
+    """A UTC day."""
+
     day: date
     totals: Totals
 

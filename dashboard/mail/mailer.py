@@ -53,6 +53,7 @@ class Mailer:
 
     @property
     def can_send(self) -> bool:
+        """Can a link reach anybody: by a server, or on the terminal?"""
         return self._server is not None or self._is_local
 
     @property

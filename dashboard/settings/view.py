@@ -78,6 +78,8 @@ class Contents:
 
 
 class SettingsView:
+    """What all parts of the settings are made with, and the page they are shown on."""
+
     def __init__(
         self, settings: Settings, pool: ControlPool, visitors: Visitors, mailer: Mailer
     ) -> None:
@@ -128,6 +130,7 @@ class SettingsView:
         form: str = "",
         values: Mapping[str, str] | None = None,
     ) -> Response:
+        """The page again, with the reason. Raises as ``show`` does."""
         problem = explain(error, form, values)
         return await self.show(request, visitor, problem, status_of(error))
 
@@ -149,11 +152,13 @@ class SettingsView:
 def explain(
     error: ControlError, form: str = "", values: Mapping[str, str] | None = None
 ) -> Problem:
+    """``form`` and ``values`` say where it is shown, and what stays typed there."""
     message = _GONE if isinstance(error, NotFoundError) else as_sentence(str(error))
     return Problem(message=message, form=form, input=error.field or "", values=values or {})
 
 
 def status_of(error: ControlError) -> int:
+    """The HTTP status that tells of this error."""
     return next(status for kind, status in _STATUS.items() if isinstance(error, kind))
 
 

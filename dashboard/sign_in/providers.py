@@ -24,9 +24,10 @@ from authlib.integrations.starlette_client import OAuth, StarletteOAuth2App
 from joserfc.errors import JoseError
 from starlette.middleware.sessions import SessionMiddleware
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from dashboard import pages
 from dashboard.addresses import HOME, local_path
 from dashboard.pool import ControlPool
 from dashboard.visitors import cookie_name
@@ -74,7 +75,7 @@ class Provider(ABC):
         address = flow.pop("url")
         await self._app.save_authorize_data(request, redirect_uri=self._callback, **flow)
         request.session[self._next_key] = next_path if len(next_path) <= MAX_NEXT_LENGTH else HOME
-        return RedirectResponse(address, 303, {"cache-control": "no-store"})
+        return pages.go(address)
 
     async def finish(self, request: Request) -> str:
         """The verified address of who came back. Raises ProviderError."""

@@ -212,6 +212,8 @@ _shared_templates: list[Environment] = []
 
 
 class TraceBrowser(Datasette):
+    """A Datasette over one file, called ``traces``, with nothing else in it."""
+
     def __init__(self, path: Path) -> None:
         super().__init__(
             metadata=json.loads(METADATA_PATH.read_text()),

@@ -31,6 +31,8 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mistake:
+    """What is told of it. ``status`` is that of HTTP; ``sql`` is the query that was at fault."""
+
     status: int
     title: str
     message: str
@@ -47,6 +49,7 @@ class Mistake:
 
 
 def describe(exception: Exception, request: Request) -> Mistake:
+    """Whose fault it is, and what to say. What is ours is logged here."""
     if isinstance(exception, QueryInterrupted):
         return Mistake(status=400, title="Took too long", message=_TOO_SLOW, sql=exception.sql)
     if isinstance(exception, DatasetteError):
