@@ -3,7 +3,7 @@
 import logging
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,7 @@ class Dashboard:
     """``running`` must be entered before it is asked."""
 
     def __init__(self, settings: Settings, pool: ControlPool, mailer: Mailer) -> None:
-        visitors = Visitors(pool, settings.base_url)
+        self._visitors = visitors = Visitors(pool, settings.base_url)
         self._home = Home(settings, pool, visitors)
         self._settings = SettingsPages(settings, pool, visitors, mailer)
         self._sign_in = SignInPages(settings, pool, visitors, mailer)
@@ -68,10 +68,21 @@ class Dashboard:
         return {
             NotSignedInError: _ask_to_sign_in,
             TooManyBadKeysError: _slow_down,
-            HTTPException: _refuse,
+            HTTPException: self._refuse,
             sqlite3.Error: _say_unavailable,
             Exception: _say_failed,
         }
+
+    async def _refuse(self, request: Request, error: HTTPException) -> Response:
+        is_plain = error.status_code == 404 and error.detail == "Not Found"
+        message = "There is no such page." if is_plain else error.detail
+        code = _CODES.get(error.status_code, "refused")
+        visitor = None
+        with suppress(sqlite3.Error):  # whoever is signed in finds the way back on the page
+            visitor = await self._visitors.find(request)
+        return pages.refuse(
+            request, error.status_code, code, message, error.headers, visitor=visitor
+        )
 
 
 async def _ask_to_sign_in(request: Request, _error: NotSignedInError) -> Response:
@@ -81,13 +92,6 @@ async def _ask_to_sign_in(request: Request, _error: NotSignedInError) -> Respons
 async def _slow_down(request: Request, error: TooManyBadKeysError) -> Response:
     headers = {"retry-after": str(error.wait_s)}
     return pages.refuse(request, 429, "rate_limited", str(error), headers)
-
-
-async def _refuse(request: Request, error: HTTPException) -> Response:
-    is_plain = error.status_code == 404 and error.detail == "Not Found"
-    message = "There is no such page." if is_plain else error.detail
-    code = _CODES.get(error.status_code, "refused")
-    return pages.refuse(request, error.status_code, code, message, error.headers)
 
 
 async def _say_unavailable(request: Request, error: sqlite3.Error) -> Response:

@@ -61,11 +61,20 @@ def refuse(
     code: str,
     message: str,
     headers: Mapping[str, str] | None = None,
+    *,
+    visitor: Caller | None = None,
 ) -> Response:
     """With a page or in JSON."""
     if is_for_program(request):
         return problem_json(status, code, message, headers)
-    return show("problem.html", status=status, headers=headers, code=status, message=message)
+    return show(
+        "problem.html",
+        visitor=visitor,
+        status=status,
+        headers=headers,
+        code=status,
+        message=message,
+    )
 
 
 def problem_json(

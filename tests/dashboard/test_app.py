@@ -144,3 +144,15 @@ def test_under_https_the_cookie_is_bound_to_host_and_tls(tmp_path):
     cookie = answer.headers["set-cookie"]
     assert cookie.startswith("__Host-taximeter=")
     assert "Secure" in cookie
+
+
+def test_who_is_signed_in_finds_the_way_back_from_a_page_that_is_not_there(signed_in):
+    answer = signed_in.get("/nowhere")
+    assert answer.status_code == 404
+    assert 'href="/settings"' in answer.text
+
+
+def test_who_is_not_sees_no_navigation(client):
+    answer = client.get("/nowhere")
+    assert answer.status_code == 404
+    assert 'href="/settings"' not in answer.text

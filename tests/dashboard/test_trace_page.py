@@ -372,7 +372,7 @@ async def test_no_more_downloads_begin_when_all_are_asked_for_at_the_same_moment
     missing = find_address("/traces/usage/9999/request")
     assert address is not None
     assert missing is not None
-    views = TraceViews(settings)
+    views = CallPages(settings)
     caller = Caller(user_id="ann", organization_id=ann.path.parent.name, role="owner")
 
     async def never_leave():
