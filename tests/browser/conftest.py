@@ -8,10 +8,9 @@ import pytest
 from selenium.webdriver.remote.webdriver import WebDriver
 
 from tests.browser import chromium
-from tests.browser.site import Site
+from tests.browser.site import Site, run_site
 from tests.browser.visitor import Visitor, new_visitor
 from tests.live.service import Service
-from tests.upstream import Upstream
 
 type VisitorFactory = Callable[[], Visitor]
 
@@ -35,12 +34,15 @@ def driver() -> Iterator[WebDriver]:
 @pytest.fixture(scope="package")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A service for all tests that do not mind what others have done with it."""
-    with (
-        Upstream() as upstream,
-        Service(tmp_path_factory.mktemp("site"), upstream.url) as service,
-    ):
-        yield Site(service, upstream)
-        assert upstream.faults == []
+    with run_site(tmp_path_factory.mktemp("site")) as site:
+        yield site
+
+
+@pytest.fixture(scope="package")
+def lonely(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """Another service, which knows no mail server and no provider."""
+    with Service(tmp_path_factory.mktemp("lonely"), "http://127.0.0.1:9") as service:
+        yield service
 
 
 @pytest.fixture

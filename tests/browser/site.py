@@ -1,25 +1,42 @@
-"""The running service as those who visit it know it: an address, links that sign in, clients."""
+"""The running service as those who visit it know it: an address, links that sign in, clients, mail,
+and the providers that know who somebody is."""
 
+import re
+import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from manage.user_commands import make_link
 from store.control import ControlDatabase
 from store.settings import Settings
+from store.sign_in import SignIn
 from tests.browser.visitor import Visitor
+from tests.github_stand_in import CLIENT_ID, CLIENT_SECRET, GitHub
 from tests.live.service import REQUEST_HEADERS, Service
+from tests.mailbox import Mailbox, link_in
+from tests.openid import OpenIdProvider, run_openid_provider
 from tests.rawclient import Response, request
 from tests.upstream import Upstream
 
+SIGN_IN = "Sign in to Taximeter"
+"""The one button of the page that a link opens."""
+
 _REPOSITORY = Path(__file__).resolve().parents[2]
+_PRINTED_LINK = r"\({address}\):\s+(http://\S+/sign-in/link\?token=\S{{43}})"
 
 
 @dataclass(frozen=True)
 class Site:
     service: Service
     upstream: Upstream
+    mailbox: Mailbox
+    github: GitHub
+    google: OpenIdProvider
     _sessions: dict[str | None, str] = field(default_factory=dict)
 
     @property
@@ -40,14 +57,20 @@ class Site:
         return done.stdout
 
     def make_link(self, email: str | None = None) -> str:
-        """What `taximeter users link` prints, without waiting for Python to start."""
+        """What `taximeter users link` prints, without waiting for Python to start; for an address,
+        what a mail would say, so that who is new is signed up."""
         settings = Settings.from_env(self._environment)
         with ControlDatabase(settings.control_path) as control:
-            return make_link(settings, control, email)
+            if email is None:
+                return make_link(settings, control, None)
+            token = SignIn(control).make_email_link(email)
+        return f"{self.url}/sign-in/link?token={token}"
 
     @property
     def _environment(self) -> dict[str, str]:
         return self.service.environment | {"TAXIMETER_BASE_URL": self.url}
+
+    # --- signing in ---
 
     def sign_in(self, visitor: Visitor, email: str | None = None) -> None:
         """By a link, the first time; later visitors get the cookie of the first, which is quicker.
@@ -55,11 +78,111 @@ class Site:
         if email in self._sessions:
             visitor.set_cookie("taximeter", self._sessions[email], httpOnly=True)
             return
-        visitor.open(self.make_link(email))
-        visitor.follow("Sign in to Taximeter", "button")
+        self.sign_in_by_link(visitor, email)
         self._sessions[email] = visitor.cookies()["taximeter"]["value"]
+
+    def sign_in_by_link(self, visitor: Visitor, email: str | None = None) -> None:
+        visitor.open(self.make_link(email))
+        visitor.follow(SIGN_IN, "button")
+
+    def ask_for_mail(self, visitor: Visitor, email: str) -> str:
+        """Type the address into the page that is open; the link of the mail that comes.
+
+        The service sends 20 mails in a quarter of an hour to who asks from one address."""
+        mailbox = email.lower()
+        number = len(self.mailbox.to(mailbox)) + 1
+        visitor.fill("E-mail", email)
+        visitor.follow("Send me a link", "button")
+        visitor.see(f"We send a link to {mailbox}.")
+        return link_in(self.mailbox.wait_for(mailbox, number))
+
+    # --- what the database says ---
+
+    @contextmanager
+    def control(self) -> Iterator[sqlite3.Connection]:
+        """To look, and to make things older than they are."""
+        path = self.service.data_dir / "control.db"
+        with closing(sqlite3.connect(path, timeout=10)) as db, db:
+            yield db
+
+    def expire_links(self, email: str) -> None:
+        self._make_old("sign_in_links", "expires_at", "email = ?", email)
+
+    def age_sessions(self, email: str, column: Literal["created_at", "seen_at"]) -> None:
+        """As if all of this person's had been begun, or used last, long ago."""
+        whose = "user_id = (select id from users where email = ?)"
+        self._make_old("sessions", column, whose, email)
+
+    def _make_old(self, table: str, column: str, condition: str, email: str) -> None:
+        sql = f"update {table} set {column} = '2020-01-01T00:00:00.000Z' where {condition}"  # noqa: S608
+        with self.control() as db:
+            assert db.execute(sql, (email,)).rowcount > 0, f"nothing of {email} in {table}"
+
+    def homes(self, email: str) -> list[tuple[str, str]]:
+        """The ids of everybody with this address, and of the organisations they are in."""
+        with self.control() as db:
+            return db.execute(
+                "select u.id, m.organization_id from users u join memberships m on m.user_id = u.id"
+                " where u.email = ?",
+                (email,),
+            ).fetchall()
+
+    # --- calls ---
 
     def call(self, body: bytes = b"{}", slug: str = "default", *more: tuple[str, str]) -> Response:
         """A message call through the front door, as a client makes it."""
         headers = [*REQUEST_HEADERS, *more]
         return self.service.send(request("POST", f"/proxy/{slug}/v1/messages", headers, body))
+
+    def count_calls(self, slug: str = "%") -> int:
+        """How many entries there are of this endpoint, in whichever organisation, when all that
+        happened so far has become one."""
+        self.service.wait_spool_empty()
+        return sum(_count(path, slug) for path in self.service.data_dir.glob("traces/*/traces.db"))
+
+    def get(self, path: str, key: str) -> Response:
+        """As a script asks, with a service API key."""
+        return self.service.get(path, [("Authorization", f"Bearer {key}")])
+
+
+@contextmanager
+def run_site(folder: Path) -> Iterator[Site]:
+    """With a mail server, GitHub and Google."""
+    with (
+        Upstream() as upstream,
+        Mailbox() as mailbox,
+        GitHub() as github,
+        run_openid_provider() as google,
+    ):
+        settings = {
+            "SMTP_URL": f"smtp://127.0.0.1:{mailbox.port}",
+            "MAIL_FROM": "Taximeter <meter@example.org>",
+            "GITHUB_CLIENT_ID": CLIENT_ID,
+            "GITHUB_CLIENT_SECRET": CLIENT_SECRET,
+            "GITHUB_URL": github.url,
+            "GITHUB_API_URL": github.url,
+            "GOOGLE_CLIENT_ID": "our-client",
+            "GOOGLE_CLIENT_SECRET": "the-secret-of-the-client-at-google",
+            "GOOGLE_ISSUER": google.url,
+        }
+        with Service(folder, upstream.url, **settings) as service:
+            site = Site(service, upstream, mailbox, github, google)
+            github.callback = f"{site.url}/sign-in/github/callback"
+            yield site
+        assert upstream.faults == []
+        assert github.faults == []
+
+
+def find_printed_link(service: Service, email: str) -> str:
+    """What a service without a mail server prints for this address."""
+    pattern = re.compile(_PRINTED_LINK.format(address=re.escape(email)))
+    service.wait_until(lambda: pattern.search(service.output), f"a link for {email}")
+    found = pattern.search(service.output)
+    assert found
+    return found[1]
+
+
+def _count(path: Path, slug: str) -> int:
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=5)) as db:
+        found = db.execute("select count(*) from usage where slug like ?", (slug,)).fetchone()
+    return int(found[0])

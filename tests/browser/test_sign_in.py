@@ -5,28 +5,157 @@ from urllib.parse import quote
 import pytest
 from selenium.webdriver.common.keys import Keys
 
-BUTTON = "Sign in to Taximeter"
+from tests.browser.site import SIGN_IN, find_printed_link
+from tests.browser.visitor import new_visitor
+from tests.mailbox import text_of
+
+ANN = "ann@example.org"
+ELSEWHERE = (
+    "https://evil.example/",
+    "//evil.example/",
+    "/\\evil.example/",
+    "/%09/evil.example/",
+    "\\\\evil.example",
+    "javascript:alert(1)",
+    "/sign-out",
+    "/%0d%0alocation:%20https://evil.example/",
+    "http:evil.example",
+)
 
 
 def test_a_link_signs_in_once(browser, new_browser, site):
     link = next(word for word in site.run("users", "link").split() if "/sign-in/" in word)
     for _ in range(2):
         browser.open(link)  # programs that read mail open links too
-        assert BUTTON in browser.names("button")
-    browser.follow(BUTTON, "button")
+        assert SIGN_IN in browser.names("button")
+    browser.follow(SIGN_IN, "button")
     assert browser.path == "/"
-    assert f"{site.url}/proxy/default" in browser.text
+    browser.see("local user")
     late = new_browser()
     late.open(link)
-    assert BUTTON not in late.names("button")
+    assert SIGN_IN not in late.names("button")
     late.see("used or is too old")
     late.open("/")
     assert late.path == "/sign-in"
 
 
+def test_by_mail_who_is_new_gets_an_organisation_and_is_the_same_user_later(
+    browser, new_browser, site
+):
+    browser.open("/traces/usage?model=claude-opus-5-5")
+    assert browser.path == "/sign-in"
+    browser.open(site.ask_for_mail(browser, ANN))
+    mail = site.mailbox.wait_for(ANN)
+    assert mail["subject"] == "Sign in to Taximeter"
+    assert "It works once, for 15 minutes." in text_of(mail)
+    browser.see(f"You will be signed in as {ANN}.")
+    browser.follow(SIGN_IN, "button")
+    assert browser.address == f"{site.url}/traces/usage?model=claude-opus-5-5"
+    browser.see("Nothing has been recorded yet.")
+    home = site.homes(ANN)
+    assert len(home) == 1
+    later = new_browser()
+    later.open("/sign-in")
+    later.open(site.ask_for_mail(later, ANN.upper()))
+    later.follow(SIGN_IN, "button")
+    later.see(ANN)
+    assert site.homes(ANN) == home
+
+
+def test_without_a_mail_server_the_link_is_printed_in_the_terminal(driver, lonely):
+    with new_visitor(driver, f"http://{lonely.host}") as visitor:
+        visitor.open("/settings")
+        visitor.see("the link is printed in the terminal")
+        visitor.fill("E-mail", ANN)
+        visitor.follow("Send me a link", "button")
+        visitor.see("Look at the terminal")
+        visitor.open(find_printed_link(lonely, ANN))
+        visitor.follow(SIGN_IN, "button")
+        assert visitor.path == "/settings"
+        visitor.see(ANN)
+
+
+def test_a_link_of_another_service_is_nobodys(driver, browser, lonely, site):
+    with new_visitor(driver, f"http://{lonely.host}") as visitor:
+        visitor.open("/sign-in")
+        visitor.fill("E-mail", "carol@example.org")
+        visitor.follow("Send me a link", "button")
+    link = find_printed_link(lonely, "carol@example.org")
+    browser.open(link.replace(lonely.host, site.service.host))
+    assert SIGN_IN not in browser.names("button")
+    browser.see("used or is too old")
+
+
+def test_a_forged_link_is_nobodys(browser):
+    for token in ("", "forged", "A" * 43, "'--", "%00", "x" * 3000):
+        browser.open(f"/sign-in/link?token={token}")
+        assert SIGN_IN not in browser.names("button"), token
+        browser.see("used or is too old")
+    browser.open("/")
+    assert browser.path == "/sign-in"
+
+
+def test_a_link_is_too_old_after_its_time(browser, site):
+    browser.open("/sign-in")
+    link = site.ask_for_mail(browser, "dora@example.org")
+    browser.open(link)
+    site.expire_links("dora@example.org")
+    browser.follow(SIGN_IN, "button")
+    browser.see("used or is too old")
+    browser.open(link)
+    browser.see("used or is too old")
+    assert site.homes("dora@example.org") == []
+
+
+@pytest.mark.parametrize("column", ["created_at", "seen_at"])
+def test_a_session_that_is_too_old_ends(browser, site, column):
+    who = f"old-{column[:4]}@example.org"
+    site.sign_in_by_link(browser, who)
+    browser.see(who)
+    site.age_sessions(who, column)
+    browser.follow("Settings", "link")
+    assert browser.path == "/sign-in"
+    assert browser.address.endswith("next=/settings")
+
+
+def test_signing_in_leads_to_no_other_place(new_browser, site):
+    """Neither who is signed in already, nor who signs in from there."""
+    known, stranger = new_browser(), new_browser()
+    site.sign_in(known)
+    for target in ELSEWHERE:
+        address = f"/sign-in?next={quote(target, safe='%')}"
+        known.open(address)
+        assert known.address == f"{site.url}/", target
+        stranger.open(address)
+        assert stranger.run("return document.querySelector('[name=next]').value") == "/", target
+        for provider in ("GitHub", "Google"):
+            link = stranger.find(f"Continue with {provider}").get_attribute("href")
+            assert link == f"{site.url}/sign-in/{provider.lower()}", target
+
+
+def test_what_a_form_was_made_to_say_leads_to_no_other_place(browser, site):
+    browser.open("/sign-in")
+    browser.run("document.querySelector('[name=next]').value = '//evil.example/'")
+    browser.open(site.ask_for_mail(browser, "eve@example.org"))
+    browser.follow(SIGN_IN, "button")
+    assert browser.address == f"{site.url}/"
+
+
+def test_signing_out_everywhere_ends_other_browsers_too(new_browser, site):
+    here, there = new_browser(), new_browser()
+    for visitor in (here, there):
+        site.sign_in_by_link(visitor, "fay@example.org")
+    here.open("/settings")
+    here.see("You are signed in in 2 browsers")
+    here.follow("Sign out everywhere", "button")
+    assert here.path == "/sign-in"
+    there.follow("Traces", "link")
+    assert there.path == "/sign-in"
+
+
 def test_the_keyboard_is_enough(browser, site):
     browser.open(site.make_link())
-    browser.tab_to(BUTTON)
+    browser.tab_to(SIGN_IN)
     with browser.page_change():
         browser.press(Keys.ENTER)
     assert browser.path == "/"
@@ -44,8 +173,7 @@ def test_no_script_can_read_the_session(signed_in):
 
 
 def test_after_signing_out_nothing_is_shown_any_more(browser, new_browser, site):
-    browser.open(site.make_link())
-    browser.follow(BUTTON, "button")
+    site.sign_in_by_link(browser)
     session = browser.cookies()["taximeter"]["value"]
     browser.follow("Sign out", "button")
     assert browser.path == "/sign-in"
@@ -60,8 +188,7 @@ def test_after_signing_out_nothing_is_shown_any_more(browser, new_browser, site)
 
 
 def test_the_way_back_shows_nothing_after_signing_out(browser, site):
-    browser.open(site.make_link())
-    browser.follow(BUTTON, "button")
+    site.sign_in_by_link(browser)
     browser.open("/traces")
     browser.open("/")
     browser.follow("Sign out", "button")
@@ -73,18 +200,17 @@ def test_the_way_back_shows_nothing_after_signing_out(browser, site):
 def test_signing_out_leaves_other_browsers_signed_in(new_browser, site):
     here, there = new_browser(), new_browser()
     for visitor in (here, there):
-        visitor.open(site.make_link())
-        visitor.follow(BUTTON, "button")
+        site.sign_in_by_link(visitor)
     here.follow("Sign out", "button")
     there.open("/")
     assert there.path == "/"
 
 
-@pytest.mark.parametrize("session", ["forged", "x" * 3000, "'--"])
-def test_a_forged_cookie_is_nobodys(browser, session):
-    browser.set_cookie("taximeter", session)
-    browser.open("/")
-    assert browser.path == "/sign-in"
+def test_a_forged_cookie_is_nobodys(browser):
+    for session in ("forged", "x" * 3000, "'--"):
+        browser.set_cookie("taximeter", session)
+        browser.open("/")
+        assert browser.path == "/sign-in", session
 
 
 def test_a_page_of_somebody_else_cannot_sign_one_out(signed_in, site):

@@ -160,6 +160,10 @@ class Visitor:
         """The names of all there is to press."""
         return list(self.run("return listNames(...arguments)", role))
 
+    def labels(self) -> list[str]:
+        """The labels of all fields that show."""
+        return list(self.run("return listLabels()"))
+
     def see(self, text: str) -> None:
         """Wait until the page says so."""
         self.wait_for(lambda: text in self.text, lambda: f"{text!r} on the page:\n{self.text}")
