@@ -1,18 +1,25 @@
-"""Markup that came with calls and names is shown as text on every page, and never runs.
+"""Markup that came with calls, names and addresses is shown as text on every page, and never runs.
 
 The pages are found as a person finds them, by following links, so a page that is added is tested too.
-That nothing was refused by the policy (a script that got in would be) every test here checks at its end.
+That nothing was refused by the policy (a script that got in would be) every test here checks at its end,
+and so it is with dialogs.
 """
 
 import json
+import re
+from dataclasses import dataclass
 from urllib.parse import quote, urljoin, urlsplit
 
 import pytest
 
+from store import api_keys, invitations, people
+from store.clock import now
 from store.control import ControlDatabase
+from store.sign_in import SignIn
 from tests.browser.site import Site
 from tests.browser.visitor import Visitor
 from tests.live.messages import Answer, text, tool_use
+from tests.mailbox import html_of, text_of
 from tests.upstream import answer, message_json
 
 MARKS = (
@@ -28,45 +35,89 @@ MARKS = (
     "<style id=injected>* { display: none }</style>",
 )
 ALL_MARKS = " ".join(MARKS)
-MOST_PAGES = 45
-_STARTS = ("/", "/traces", "/traces/usage", "/traces/usage_log", "/settings")
+LONG = ALL_MARKS * 200
+MOST_PAGES = 60
+_STARTS = ("/", "/settings", "/traces", "/traces/usage", "/traces/usage_log")
+_IDENTITY = re.compile(r"[0-9a-f-]{20,}|[0-9]+")
+_DOWNLOADS = (".csv", ".json", ".jsono", ".blob", ".db", "/healthz", "/request", "/response")
+
+
+@dataclass(frozen=True)
+class Marked:
+    """An organisation in which all that can have a name has an evil one."""
+
+    site: Site
+    session: str
+    endpoint_slugs: tuple[str, ...]
+    call_ids: tuple[int, ...]
 
 
 @pytest.fixture(scope="module")
-def marked(site: Site) -> Site:
-    """Every field a client, an upstream or a person can fill in says something evil."""
-    site.upstream.choose = None
+def marked(site: Site) -> Marked:
+    slugs = tuple(f"marked-{number}" for number in range(len(MARKS)))
     with ControlDatabase(site.service.data_dir / "control.db") as control:
-        organization = control.get_local_organization()
-        for number, mark in enumerate(MARKS):
-            control.create_endpoint(organization.id, mark, f"marked-{number}")
-    before = len(site.service.settled_rows())
+        session = make_organization(control, slugs)
+    for number, slug in enumerate(slugs):
+        send_marks(site, number, slug)
+    assert site.count_calls("marked-%") == len(MARKS)
+    return Marked(site, session, slugs, tuple(range(1, len(MARKS) + 1)))
+
+
+def make_organization(control: ControlDatabase, slugs: tuple[str, ...]) -> str:
+    """Names are what people choose; the addresses could not get past our forms. The session of its
+    owner."""
+    with control.transaction() as db:
+        organization = people.create_organization(db, " ".join(MARKS[:4]))
+        users = [people.create_user(db, f"{number}@marked.example") for number in range(len(MARKS))]
+        for mark, user_id in zip(MARKS, users, strict=True):
+            db.execute("update users set email = ? where id = ?", (mark, user_id))
+        for number, user_id in enumerate(users):
+            people.join(db, organization.id, user_id, "member" if number else "owner")
+        for mark in MARKS[:2]:
+            api_keys.create(db, organization.id, users[0], mark)
+            waiting = invitations.create(db, organization.id, "x@example.org", users[0], now())
+            db.execute("update invitations set email = ? where id = ?", (mark, waiting.id))
+    for mark, slug in zip(MARKS, slugs, strict=True):
+        control.create_endpoint(organization.id, mark, slug)
+    session = SignIn(control).use_link(SignIn(control).make_link(users[0]))
+    assert session is not None
+    return session.token
+
+
+def send_marks(site: Site, number: int, slug: str) -> None:
+    """A call in which all that client and upstream can say is evil. The first is large."""
+    mark = MARKS[number]
     said = Answer(
-        content=[text(ALL_MARKS), tool_use(MARKS[1], {MARKS[2]: MARKS[3]})], message_id=MARKS[0]
+        content=[text(ALL_MARKS if number else LONG), tool_use(MARKS[1], {MARKS[2]: MARKS[3]})],
+        message_id=MARKS[0],
     )
-    for number, mark in enumerate(MARKS):
-        site.upstream.enqueue(
-            said.script(streamed=True)
-            if number % 3 == 0
-            else answer(200, message_json(mark, model=mark))
-            if number % 3 == 1
-            else answer(400, json.dumps({"error": {"type": mark, "message": mark}}).encode())
-        )
-        request = {
-            "model": mark,
-            "system": mark,
-            "tools": [{"name": mark, "description": mark, "input_schema": {mark: mark}}],
-            "messages": [{"role": "user", "content": [{"type": "text", "text": ALL_MARKS}]}],
-            "metadata": {"user_id": mark},
-        }
-        site.call(
-            json.dumps(request).encode(),
-            f"marked-{number}",
-            ("User-Agent", f"{mark.replace(' ', '/')}/1.0"),
-            ("X-Claude-Code-Session-Id", mark),
-        )
-    site.service.wait_for_rows(before + len(MARKS))
-    return site
+    scripts = (
+        said.script(streamed=True),
+        answer(200, message_json(mark, model=mark)),
+        answer(400, json.dumps({"error": {"type": mark, "message": mark}}).encode()),
+    )
+    site.upstream.choose = lambda _request: scripts[number % 3]
+    words = LONG if number == 0 else ALL_MARKS
+    request = {
+        "model": mark,
+        "system": mark,
+        "tools": [{"name": mark, "description": mark, "input_schema": {mark: mark}}],
+        "messages": [{"role": "user", "content": [{"type": "text", "text": words}]}],
+        "metadata": {"user_id": mark},
+    }
+    site.call(
+        json.dumps(request).encode(),
+        slug,
+        ("User-Agent", f"{mark.replace(' ', '/')}/1.0"),
+        ("X-Claude-Code-Session-Id", mark),
+    )
+
+
+@pytest.fixture
+def owner(marked: Marked, browser: Visitor) -> Visitor:
+    """Signed in where everything is marked."""
+    browser.set_cookie("taximeter", marked.session, httpOnly=True)
+    return browser
 
 
 def links_on(visitor: Visitor) -> list[str]:
@@ -78,32 +129,33 @@ def links_on(visitor: Visitor) -> list[str]:
 def kind_of(address: str) -> str:
     """Pages of the same kind differ by numbers and by what is asked of them."""
     parts = urlsplit(address)
-    path = "/".join("#" if part.isdigit() else part for part in parts.path.split("/"))
+    path = "/".join("#" if _IDENTITY.fullmatch(part) else part for part in parts.path.split("/"))
     names = sorted({pair.partition("=")[0] for pair in parts.query.split("&")})
     return f"{path}?{'&'.join(names)}"
 
 
-def walk(visitor: Visitor) -> list[str]:
-    """Visit pages of every kind there is, looking for what should not be on them."""
-    waiting = [urljoin(visitor.base_url, start) for start in _STARTS]
-    seen: dict[str, str] = {}
+def walk(visitor: Visitor, starts: list[str]) -> set[str]:
+    """Visit pages of every kind there is, looking for what should not be on them. The kinds."""
+    waiting = [urljoin(visitor.base_url, start) for start in starts]
+    seen: set[str] = set()
     while waiting and len(seen) < MOST_PAGES:
         address = waiting.pop(0)
-        if kind_of(address) in seen or is_download(address):
+        if kind_of(address) in seen or urlsplit(address).path.endswith(_DOWNLOADS):
             continue
-        seen[kind_of(address)] = address
+        seen.add(kind_of(address))
         visitor.open(address)
         assert_harmless(visitor)
         waiting += links_on(visitor)
-    return list(seen.values())
-
-
-def is_download(address: str) -> bool:
-    parts = urlsplit(address)
-    return parts.path.endswith((".csv", ".json", ".jsono", ".blob", ".db", "/healthz"))
+    return seen
 
 
 def assert_harmless(visitor: Visitor) -> None:
+    """With everything unfolded, also what is loaded then."""
+    unfolded = """
+        document.querySelectorAll("details").forEach((d) => { d.open = true; });
+        return !document.querySelector(".later[aria-busy], [data-part]:not([data-asked])");
+    """
+    visitor.wait_for(lambda: visitor.run(unfolded), "all parts of the page")
     intruders = visitor.run(
         """return [
           ...document.querySelectorAll("#injected, base, [onerror], [onload], [onmouseover]"),
@@ -112,29 +164,96 @@ def assert_harmless(visitor: Visitor) -> None:
         ].map((e) => e.outerHTML.slice(0, 200))"""
     )
     assert intruders == [], visitor.address
-    assert not (violations := visitor.violations()), (visitor.address, violations)
-    assert not (errors := visitor.errors()), (visitor.address, errors)
 
 
-def test_markup_is_harmless_on_every_page(marked, signed_in):
-    visited = walk(signed_in)
-    paths = {urlsplit(address).path for address in visited}
-    assert {"/", "/traces", "/traces/usage", "/traces/usage_log"} <= paths
-    assert len(visited) > 20
+def test_markup_is_harmless_on_every_page(marked, owner):
+    bodies = [
+        f"/traces/usage/{marked.call_ids[0]}/{side}/{view}"
+        for side in ("request", "response")
+        for view in ("read", "raw")
+    ]
+    kinds = walk(owner, [*_STARTS, *bodies])
+    assert {
+        "/?",
+        "/settings?",
+        "/settings/endpoints/#?",
+        "/settings/endpoints/#/delete?",
+        "/settings/keys/#/delete?",
+        "/settings/members/#/remove?",
+        "/traces?",
+        "/traces/usage?",
+        "/traces/usage/#?",
+        "/traces/usage/#/request/read?",
+        "/traces/usage/#/response/raw?",
+        "/traces/usage_log?",
+    } <= kinds
+    assert len(kinds) > 30
+    assert owner.violations() == []
 
 
-def test_markup_can_be_read_as_text(marked, signed_in):
-    signed_in.open("/traces?sql=select+distinct+request_model+from+usage&_size=100")
+def test_markup_is_harmless_in_every_kind_of_call(marked, owner):
+    for call_id in marked.call_ids[:4]:
+        owner.open(f"/traces/usage/{call_id}")
+        assert_harmless(owner)
+        owner.see(MARKS[0])
+
+
+def test_markup_can_be_read_as_text(owner):
+    owner.open("/traces?sql=select+distinct+request_model+from+usage&_size=100")
     for mark in MARKS:
-        assert mark in signed_in.text
-    signed_in.open("/traces?sql=select+request_body+from+usage_log+where+slug='marked-1'")
-    assert MARKS[0] in signed_in.text
-
-
-@pytest.mark.parametrize(
-    "start", ["/sign-in?next=", "/traces?sql=select+", "/traces/usage?model=", "/traces/"]
-)
-def test_markup_in_an_address_is_harmless(signed_in, start):
+        assert mark in owner.text
+    owner.open("/traces?sql=select+request_body+from+usage_log+where+slug='marked-1'")
+    assert MARKS[0] in owner.text
+    owner.open("/settings")
     for mark in MARKS:
-        signed_in.open(start + quote(mark, safe=""))
-        assert_harmless(signed_in)
+        assert mark in owner.text
+
+
+def test_markup_in_a_mail_is_text_and_its_link_is_harmless(marked, owner, new_browser):
+    owner.open("/settings")
+    owner.click("Invite somebody", "menu")
+    owner.run("document.forms.invite.noValidate = true")  # as another program would
+    owner.fill("E-mail address", ALL_MARKS)
+    owner.follow("Invite", "button")
+    assert_harmless(owner)
+    owner.see("is no e-mail address")
+    owner.fill("E-mail address", "reader@example.org")
+    owner.follow("Invite", "button")
+    mail = marked.site.mailbox.wait_for("reader@example.org")
+    assert html_of(mail) is None
+    assert MARKS[0] in text_of(mail)
+    reader = new_browser()
+    reader.open(f"/sign-in/link?token={text_of(mail).partition('token=')[2].split()[0]}")
+    assert_harmless(reader)
+    reader.see(MARKS[0])
+    with reader.page_change():
+        reader.run("return document.querySelector('main button')").click()
+    assert_harmless(reader)
+    reader.see("reader@example.org")
+
+
+def test_markup_in_an_address_is_harmless(owner, new_browser):
+    stranger = new_browser()
+    for start in (
+        "/",
+        "/settings?done=",
+        "/settings?endpoints=",
+        "/settings/",
+        "/traces/",
+        "/traces?sql=select+",
+        "/traces/usage?model=",
+        "/traces/usage?_facet=",
+        "/traces/usage/1/",
+    ):
+        owner.open(start + quote(ALL_MARKS, safe=""))
+        assert_harmless(owner)
+    for start in (
+        "/sign-in?next=",
+        "/sign-in?next=/",
+        "/sign-in/link?token=",
+        "/sign-in/github/callback?state=x&error=access_denied&error_description=",
+        "/sign-in/google/callback?state=x&error=",
+        "/traces/usage?",
+    ):
+        stranger.open(start + quote(ALL_MARKS, safe=""))
+        assert_harmless(stranger)
