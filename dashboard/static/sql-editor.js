@@ -13,6 +13,8 @@ window.addEventListener("load", () => {
       "Shift-Enter": () => document.querySelector("form.sql").submit(),
       Tab: false,
     });
+    // What is typed into is the editor's own field, which our label does not reach.
+    editor.getInputField().setAttribute("aria-label", "SQL");
     cmResize(editor, { resizableWidth: false });
     if (format) {
       format.hidden = false;

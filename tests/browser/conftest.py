@@ -8,6 +8,7 @@ import pytest
 from selenium.webdriver.remote.webdriver import WebDriver
 
 from tests.browser import chromium
+from tests.browser.example import Example, make_example
 from tests.browser.site import Site, run_site
 from tests.browser.visitor import Visitor, new_visitor
 from tests.live.service import Service
@@ -36,6 +37,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A service for all tests that do not mind what others have done with it."""
     with run_site(tmp_path_factory.mktemp("site")) as site:
         yield site
+
+
+@pytest.fixture(scope="package")
+def example(site: Site) -> Example:
+    """An organisation with some of everything."""
+    return make_example(site)
 
 
 @pytest.fixture(scope="package")

@@ -11,7 +11,7 @@ const textOf = (element) => {
   if (element.matches?.("[aria-hidden=true]")) return "";
   if (element.nodeType === Node.TEXT_NODE) return element.data;
   if (element.matches?.("img, area")) return element.alt;
-  if (element.matches?.("svg")) return element.querySelector("title")?.textContent ?? "";
+  if (element.matches?.("svg")) return element.ariaLabel ?? element.querySelector("title")?.textContent ?? "";
   if (element.nodeType !== Node.ELEMENT_NODE) return "";
   return element.ariaLabel ?? [...element.childNodes].map(textOf).join(" ");
 };

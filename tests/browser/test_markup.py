@@ -75,7 +75,7 @@ def make_organization(control: ControlDatabase, slugs: tuple[str, ...]) -> str:
             people.join(db, organization.id, user_id, "member" if number else "owner")
         for mark in MARKS[:2]:
             api_keys.create(db, organization.id, users[0], mark)
-            waiting = invitations.create(db, organization.id, "x@example.org", users[0], now())
+            waiting = invitations.create(db, organization.id, "x@example.org", mark, now())
             db.execute("update invitations set email = ? where id = ?", (mark, waiting.id))
     for mark, slug in zip(MARKS, slugs, strict=True):
         control.create_endpoint(organization.id, mark, slug)

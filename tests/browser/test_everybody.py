@@ -1,0 +1,117 @@
+"""Every page is for everybody: at any width, in the dark, without a mouse, and without JavaScript."""
+
+import pytest
+from selenium.webdriver.common.keys import Keys
+
+from tests.browser.site import SIGN_IN
+
+SIZES = (("wide", 1280), ("narrow", 390))
+
+
+@pytest.fixture
+def rosa(site, example, browser):
+    site.sign_in(browser, example.email)
+    return browser
+
+
+def assert_fit(visitor, pages: dict[str, str]) -> None:
+    found = {}
+    for name, address in pages.items():
+        visitor.open(address)
+        visitor.run("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+        for size, width in SIZES:
+            visitor.resize(width, 844)
+            for scheme in ("light", "dark"):
+                visitor.prefer(scheme)
+                if faults := visitor.faults():
+                    found[f"{name}, {size}, {scheme}"] = faults
+    assert found == {}
+
+
+def test_no_page_stands_in_anybodys_way(rosa, example):
+    assert_fit(rosa, example.pages())
+
+
+def test_no_page_of_somebody_new_stands_in_anybodys_way(browser, site):
+    outside = {"sign-in": "/sign-in", "link": site.make_link(), "used": "/sign-in/link"}
+    assert_fit(browser, outside)
+    site.sign_in(browser, "nobody-yet@example.org")
+    assert_fit(browser, {"home": "/", "settings": "/settings", "traces": "/traces"})
+
+
+def test_text_stands_out_from_what_is_behind_it_in_the_dark_too(rosa):
+    """The colours themselves are computed elsewhere; here, that they follow what a person prefers."""
+    rosa.open("/")
+    paper = "return getComputedStyle(document.body).backgroundColor"
+    rosa.prefer("light")
+    light = rosa.run(paper)
+    rosa.prefer("dark")
+    assert rosa.run(paper) != light
+
+
+def test_all_of_it_works_without_scripts(browser, site):
+    who = "plain@example.org"
+    link = site.make_link(who)
+    browser.do_without_scripts()
+    browser.open(link)
+    browser.follow(SIGN_IN, "button")
+    browser.follow("Settings", "link")
+    browser.fill("Name", "Plain")
+    browser.follow("Create endpoint", "button")
+    browser.see("The endpoint is there and works already.")
+    browser.click("Create a key", "menu")
+    browser.fill("Name", "plain key")
+    browser.follow("Create key", "button")
+    browser.see("Copy it now")
+    assert "Copy" not in browser.names("button"), "a button that does nothing"
+
+    large = b'{"model": "claude-opus-5-5", "messages": [{"role": "user", "content": "%s"}]}'
+    site.upstream.choose = None
+    assert site.call(large % (b"Far away. " * 8000), "plain").status == 200
+    assert site.count_calls("plain") == 1
+    browser.follow("Traces", "link")
+    browser.see("plain")
+    with browser.page_change():
+        browser.run("return document.querySelector('table.calls td a')").click()
+    browser.see("List price")
+    browser.click("Conversation", "menu")
+    browser.follow("Show it on a page of its own", "link")
+    browser.see("Far away.")
+    browser.follow("Exactly as it came", "link")
+    browser.see('"role": "user"')
+
+    browser.follow("Settings", "link")
+    browser.follow("Delete Plain", "link")
+    browser.follow("Delete the endpoint", "button")
+    browser.see("The endpoint was deleted")
+    browser.follow("Sign out", "button")
+    assert browser.path == "/sign-in"
+
+
+def test_the_keyboard_is_enough_to_sign_in_and_make_an_endpoint(browser, site):
+    browser.open(site.make_link("keys@example.org"))
+    browser.tab_to(SIGN_IN)
+    with browser.page_change():
+        browser.press(Keys.ENTER)
+    browser.tab_to("Settings")
+    with browser.page_change():
+        browser.press(Keys.ENTER)
+    browser.tab_to("Create an endpoint")
+    if "Slug (optional)" not in browser.labels():
+        browser.press(Keys.ENTER)
+    browser.tab_to("Name")
+    browser.press("Made by keys")
+    browser.tab_to("Create endpoint")
+    with browser.page_change():
+        browser.press(Keys.ENTER)
+    browser.see("The endpoint is there and works already.")
+    browser.see("/proxy/made-by-keys")
+
+
+def test_the_first_tab_leads_past_the_menu(rosa):
+    rosa.open("/settings")
+    rosa.press(Keys.TAB)
+    assert rosa.focused == "Skip to the content"
+    rosa.press(Keys.ENTER)
+    rosa.press(Keys.TAB)
+    assert rosa.focused == "endpoints"
