@@ -59,6 +59,7 @@ def test_a_body_that_is_not_encoded_stays_as_it_is(header):
         ("identity, GZIP", gzip.compress(TEXT)),
         ("deflate, gzip, zstd", zstd(gzip.compress(zlib.compress(TEXT)))),
     ],
+    ids=["gzip, br", "br,gzip", "identity, GZIP", "deflate, gzip, zstd"],  # the bytes hold the time
 )
 def test_stacked_encodings_are_undone_from_the_last(header, wire):
     assert decode_body(wire, header).body == TEXT
