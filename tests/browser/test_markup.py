@@ -145,7 +145,8 @@ def walk(visitor: Visitor, starts: list[str]) -> set[str]:
         seen.add(kind_of(address))
         visitor.open(address)
         assert_harmless(visitor)
-        waiting += links_on(visitor)
+        if not urlsplit(address).query:  # questions lead to ever more questions
+            waiting += links_on(visitor)
     return seen
 
 

@@ -226,6 +226,7 @@ def test_no_page_can_be_framed(browser, site):
     browser.open("data:text/html," + quote(frame))
     browser.driver.switch_to.frame(0)
     assert browser.driver.execute_script("return location.protocol") == "chrome-error:"
+    browser.driver.switch_to.default_content()
     browser.violations()
 
 
