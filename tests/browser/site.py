@@ -91,9 +91,9 @@ class Site:
         The service sends 20 mails in a quarter of an hour to who asks from one address."""
         mailbox = email.lower()
         number = len(self.mailbox.to(mailbox)) + 1
-        visitor.fill("E-mail", email)
+        visitor.fill("E-mail address", email)
         visitor.follow("Send me a link", "button")
-        visitor.see(f"We send a link to {mailbox}.")
+        visitor.see(f"A link is on its way to {mailbox}.")
         return link_in(self.mailbox.wait_for(mailbox, number))
 
     # --- what the database says ---

@@ -65,9 +65,9 @@ def test_by_mail_who_is_new_gets_an_organisation_and_is_the_same_user_later(
 def test_without_a_mail_server_the_link_is_printed_in_the_terminal(driver, lonely):
     with new_visitor(driver, f"http://{lonely.host}") as visitor:
         visitor.open("/settings")
-        visitor.see("the link is printed in the terminal")
-        visitor.fill("E-mail", ANN)
-        visitor.follow("Send me a link", "button")
+        visitor.see("is printed in the terminal")
+        visitor.fill("E-mail address", ANN)
+        visitor.follow("Print me a link", "button")
         visitor.see("Look at the terminal")
         visitor.open(find_printed_link(lonely, ANN))
         visitor.follow(SIGN_IN, "button")
@@ -78,8 +78,8 @@ def test_without_a_mail_server_the_link_is_printed_in_the_terminal(driver, lonel
 def test_a_link_of_another_service_is_nobodys(driver, browser, lonely, site):
     with new_visitor(driver, f"http://{lonely.host}") as visitor:
         visitor.open("/sign-in")
-        visitor.fill("E-mail", "carol@example.org")
-        visitor.follow("Send me a link", "button")
+        visitor.fill("E-mail address", "carol@example.org")
+        visitor.follow("Print me a link", "button")
     link = find_printed_link(lonely, "carol@example.org")
     browser.open(link.replace(lonely.host, site.service.host))
     assert SIGN_IN not in browser.names("button")
