@@ -241,7 +241,8 @@ def record_sessions(path: Path, ready: object) -> None:
 
 
 def test_pruning_while_another_process_records_leaves_every_entry_whole(traces, traces_path):
-    context = multiprocessing.get_context("fork")
+    # A connection of SQLite must not be carried into another process, and a fork would carry ours.
+    context = multiprocessing.get_context("spawn")
     ready = context.Event()
     recorder = context.Process(target=record_sessions, args=(traces_path, ready))
     recorder.start()
