@@ -5,28 +5,12 @@ from starlette.testclient import TestClient
 
 from dashboard.visitors import BAD_KEYS_PER_MINUTE
 from manage.server import make_app
-from store.control import ControlDatabase
-from store.management import Management
-from store.settings import CLIENT_MARK_VARIABLE, Settings
-
-BASE_URL = "http://meter.example:8080"
+from store.settings import CLIENT_MARK_VARIABLE
+from tests.dashboard.people import BASE_URL
 
 
 @pytest.fixture
-def settings(tmp_path):
-    return Settings.from_env({"TAXIMETER_DATA_DIR": str(tmp_path), "TAXIMETER_BASE_URL": BASE_URL})
-
-
-@pytest.fixture
-def good_key(settings):
-    with ControlDatabase(settings.control_path) as control:
-        control.set_up()
-        management = Management(control, settings.data_dir)
-        return management.create_key(management.local_caller(), "script")[1]
-
-
-@pytest.fixture
-def ask(settings, good_key, monkeypatch):
+def ask(settings, control, monkeypatch):
     monkeypatch.setenv(CLIENT_MARK_VARIABLE, "mark")
     with TestClient(make_app(settings), base_url=BASE_URL) as client:
 
@@ -37,7 +21,7 @@ def ask(settings, good_key, monkeypatch):
         yield ask
 
 
-def test_too_many_bad_keys_of_one_address_are_told_to_wait(ask, good_key):
+def test_too_many_bad_keys_of_one_address_are_told_to_wait(ask, ann):
     for _ in range(BAD_KEYS_PER_MINUTE):
         assert ask("sk_no", "10.0.0.7").status_code == 401
     refused = ask("sk_no", "10.0.0.7")
@@ -45,6 +29,7 @@ def test_too_many_bad_keys_of_one_address_are_told_to_wait(ask, good_key):
     assert refused.json()["error"]["code"] == "rate_limited"
     assert 0 < int(refused.headers["retry-after"]) <= 60
     assert ask("sk_no", "10.0.0.8").status_code == 401
+    good_key = ann.bearer["authorization"].removeprefix("Bearer ")
     assert ask(good_key, "10.0.0.7").status_code == 404, "a good key passes; nothing is recorded"
 
 

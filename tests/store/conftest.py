@@ -3,7 +3,38 @@ from pathlib import Path
 
 import pytest
 
+from store import clock
+from store.control import ControlDatabase
+from store.management import Management
 from store.traces import TraceDatabase, trace_path
+
+
+class Now:
+    """A clock that stands until a test moves ``at``."""
+
+    def __init__(self):
+        self.at = clock.now()
+
+    def __call__(self):
+        return self.at
+
+
+@pytest.fixture
+def now() -> Now:
+    return Now()
+
+
+@pytest.fixture
+def control(tmp_path: Path) -> Iterator[ControlDatabase]:
+    """As after a first start."""
+    with ControlDatabase(tmp_path / "control.db") as control:
+        control.set_up()
+        yield control
+
+
+@pytest.fixture
+def management(control: ControlDatabase, tmp_path: Path, now: Now) -> Management:
+    return Management(control, tmp_path, now)
 
 
 @pytest.fixture

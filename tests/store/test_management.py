@@ -5,7 +5,6 @@ from datetime import date, timedelta
 import pytest
 
 from store import audit, clock
-from store.control import ControlDatabase
 from store.entry import UsageLogEntry
 from store.errors import (
     ConflictError,
@@ -15,34 +14,8 @@ from store.errors import (
     NotFoundError,
     SlugTakenError,
 )
-from store.management import Management
 from store.traces import TraceDatabase, trace_path
 from tests.manage.organizations import People, make_people
-
-
-class Now:
-    def __init__(self):
-        self.at = clock.now()
-
-    def __call__(self):
-        return self.at
-
-
-@pytest.fixture
-def now():
-    return Now()
-
-
-@pytest.fixture
-def control(tmp_path):
-    with ControlDatabase(tmp_path / "control.db") as control:
-        control.set_up()
-        yield control
-
-
-@pytest.fixture
-def management(control, tmp_path, now) -> Management:
-    return Management(control, tmp_path, now)
 
 
 @pytest.fixture

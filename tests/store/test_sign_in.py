@@ -2,42 +2,15 @@ from datetime import timedelta
 
 import pytest
 
-from store import api_keys, audit, clock, people
-from store.control import ControlDatabase
+from store import api_keys, audit, people
 from store.errors import ConflictError, ForbiddenError, InvalidInputError, NotFoundError
-from store.management import Management
 from store.people import Caller
 from store.sign_in import Link, SignIn, Visitor
-
-
-class Now:
-    def __init__(self):
-        self.at = clock.now()
-
-    def __call__(self):
-        return self.at
-
-
-@pytest.fixture
-def now():
-    return Now()
-
-
-@pytest.fixture
-def control(tmp_path):
-    with ControlDatabase(tmp_path / "control.db") as control:
-        control.set_up()
-        yield control
 
 
 @pytest.fixture
 def sign_in(control, now):
     return SignIn(control, now)
-
-
-@pytest.fixture
-def management(control, tmp_path, now):
-    return Management(control, tmp_path, now)
 
 
 @pytest.fixture
