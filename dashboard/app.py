@@ -78,8 +78,9 @@ class Dashboard:
         message = "There is no such page." if is_plain else error.detail
         code = _CODES.get(error.status_code, "refused")
         visitor = None
-        with suppress(sqlite3.Error):  # whoever is signed in finds the way back on the page
-            visitor = await self._visitors.find(request)
+        if not pages.is_for_program(request):  # who is signed in finds the way back on the page
+            with suppress(sqlite3.Error):
+                visitor = await self._visitors.find(request)
         return pages.refuse(
             request, error.status_code, code, message, error.headers, visitor=visitor
         )

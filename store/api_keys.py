@@ -84,7 +84,7 @@ def create(
     return key, raw
 
 
-def delete(db: sqlite3.Connection, organization_id: str, user_id: str, key_id: str) -> ApiKey:
+def get(db: sqlite3.Connection, organization_id: str, user_id: str, key_id: str) -> ApiKey:
     """Raises ForbiddenError for a colleague's key, NotFoundError for any other's."""
     row = db.execute(
         f"{_SELECT} where id = ? and organization_id = ?", (key_id, organization_id)
@@ -94,6 +94,12 @@ def delete(db: sqlite3.Connection, organization_id: str, user_id: str, key_id: s
     key = _from_row(row)
     if key.user_id != user_id:
         raise ForbiddenError("only its owner may delete a key")
+    return key
+
+
+def delete(db: sqlite3.Connection, organization_id: str, user_id: str, key_id: str) -> ApiKey:
+    """Raises what ``get`` raises."""
+    key = get(db, organization_id, user_id, key_id)
     db.execute("delete from api_keys where id = ?", (key_id,))
     return key
 

@@ -137,6 +137,11 @@ class Management:
             note("key.create", key.id, {"name": key.name, "key_prefix": key.key_prefix})
             return key, raw
 
+    def get_key(self, caller: Caller, key_id: str) -> ApiKey:
+        """Raises ForbiddenError for a colleague's key, NotFoundError for any other's."""
+        with self._control.reading() as db:
+            return api_keys.get(db, caller.organization_id, caller.user_id, key_id)
+
     def delete_key(self, caller: Caller, key_id: str) -> ApiKey:
         """Raises ForbiddenError for a colleague's key, NotFoundError for any other's."""
         with self._audited(caller) as (db, note):
@@ -150,6 +155,11 @@ class Management:
         """Everybody in the caller's organisation, in the order they joined."""
         with self._control.reading() as db:
             return people.list_members_of(db, caller.organization_id)
+
+    def get_member(self, caller: Caller, user_id: str) -> Member:
+        """Of the caller's organisation. Raises NotFoundError."""
+        with self._control.reading() as db:
+            return people.get_member_of(db, caller.organization_id, user_id)
 
     def list_organizations(self, caller: Caller) -> Sequence[Organization]:
         """Every organisation that the caller is a member of."""

@@ -16,9 +16,7 @@ from starlette.routing import BaseRoute, Route
 from dashboard import notices, pages
 from dashboard.settings.view import PATH, SettingsView
 from store.api_keys import ApiKey
-from store.control import ControlDatabase
 from store.errors import ConflictError, ControlError
-from store.pagination import MAX_LIMIT
 from store.sign_in import Visitor
 
 SECTION = "keys"
@@ -57,9 +55,12 @@ class KeySettings:
     async def ask(self, request: Request) -> Response:
         visitor = await self._view.visitors.require(request)
         id_ = request.path_params["id"]
-        key = await self._view.pool.run(lambda control: self._find(control, visitor, id_))
-        if key is None:
-            raise HTTPException(404)
+        try:
+            key = await self._view.pool.run(
+                lambda control: self._view.manage(control).get_key(visitor, id_)
+            )
+        except ControlError as error:
+            raise HTTPException(404) from error
         return pages.show("settings_delete_key.html", visitor=visitor, key=key)
 
     async def delete(self, request: Request) -> Response:
@@ -92,15 +93,3 @@ class KeySettings:
         except BaseException:
             self._done.pop(form_id, None)
             raise
-
-    def _find(self, control: ControlDatabase, visitor: Visitor, id_: str) -> ApiKey | None:
-        """Among the visitor's own."""
-        management, cursor = self._view.manage(control), None
-        while True:
-            page = management.list_keys(visitor, cursor, MAX_LIMIT)
-            for key in page.items:
-                if key.id == id_:
-                    return key
-            if page.next_cursor is None:
-                return None
-            cursor = page.next_cursor
