@@ -3,11 +3,14 @@
 import asyncio
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import orjson
 
 from addon.capture import SpoolTroubles
+from store.child_troubles import read_troubles
 from store.heartbeat import Heartbeat
+from store.settings import is_loopback
 
 WEB_TIMEOUT_S = 2.0
 
@@ -18,10 +21,13 @@ class Health:
         self._web_port = web_port
         self._troubles = troubles
 
-    async def report(self) -> tuple[int, bytes]:
-        """Status and JSON body: 200 when all is well, 503 with the reasons else."""
+    async def report(self, *, with_lines: bool) -> tuple[int, bytes]:
+        """Return status and JSON body: 200 when all is well, 503 with the reasons else.
+
+        ``with_lines``: also the last lines of processes that are down, which name paths."""
         heartbeat = Heartbeat.read(self._data_dir)
-        reasons: list[str] = []
+        troubles = read_troubles(self._data_dir)
+        reasons = [str(trouble) for trouble in troubles]
         if heartbeat is None or not heartbeat.is_fresh:
             reasons.append("the recorder is not running; calls wait in the spool")
         if not await self._web_answers():
@@ -39,6 +45,8 @@ class Health:
                 "request_bodies": self._troubles.request_bodies_not_kept,
             },
         }
+        if troubles and with_lines:
+            document["last_lines"] = {each.name: each.last_lines for each in troubles}
         if heartbeat is not None:
             document["recorder"] = {
                 "waiting": heartbeat.waiting,
@@ -61,3 +69,12 @@ class Health:
         except OSError:  # TimeoutError is one
             return False
         return status_line.split(b" ")[1:2] == [b"200"]
+
+
+def is_loopback_name(host_header: str | None) -> bool:
+    """Return whether a request names this machine by a loopback name, which no page on the internet
+    can make its visitor's browser do."""
+    try:
+        return is_loopback(urlsplit(f"//{host_header or ''}").hostname or "")
+    except ValueError:
+        return False

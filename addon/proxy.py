@@ -22,10 +22,11 @@ from addon import clients, compat, errors, headers
 from addon.capture import Spooler
 from addon.errors import Refusal
 from addon.exchange import Exchange, Phase
-from addon.health import Health
+from addon.health import Health, is_loopback_name
 from addon.outcome import explain_failure
 from addon.routing import Destination, Route, find_route
 from addon.wiring import Wiring
+from store import readiness
 from store.control import ProxyEndpoint, SlugDirectory
 from store.moving_window import MovingWindow
 from store.settings import Settings
@@ -79,6 +80,7 @@ class UsageProxy:
         # Nothing more is done here: mitmproxy exits when an error is logged while it starts, and a
         # full disk is an error, but no reason to let nobody through.
         self._ticker = asyncio.get_running_loop().create_task(self._tick())
+        readiness.announce()
 
     async def done(self) -> None:
         """Drain: stop listening, close what is idle, let streams in flight end, then let go."""
@@ -302,7 +304,8 @@ class UsageProxy:
         self._directory_trouble = trouble
 
     async def _report_health(self, flow: http.HTTPFlow) -> None:
-        self._answer(flow, _json_response(*await self._health.report()))
+        with_lines = self._settings.is_local and is_loopback_name(flow.request.host_header)
+        self._answer(flow, _json_response(*await self._health.report(with_lines=with_lines)))
 
     def _to_upstream(
         self, flow: http.HTTPFlow, route: Route, endpoint: ProxyEndpoint

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from manage.backend import Backend, LocalBackend
+from manage.children import ChildError
 from manage.remote import (
     API_KEY_VARIABLE,
     ApiKeyError,
@@ -20,11 +21,12 @@ from manage.remote import (
     is_exposed,
     read_api_key,
 )
-from manage.supervisor import KeepsDyingError, StartError
+from manage.supervisor import StartError
 from manage.terminal import can_print
 from store.control import ControlDatabase
 from store.errors import ControlError
 from store.locks import find_holder
+from store.private_file import replace_private
 from store.settings import SETTINGS, Settings, SettingsError
 
 BASE_URL_VARIABLE = "TAXIMETER_BASE_URL"
@@ -73,7 +75,7 @@ def explained() -> Iterator[None]:
     """Turn what a person can mend into one line on standard error and exit status 1."""
     try:
         yield
-    except (ControlError, SettingsError, StartError, KeepsDyingError, RemoteError) as error:
+    except (ControlError, SettingsError, StartError, ChildError, RemoteError) as error:
         raise click.ClickException(str(error)) from error
     except sqlite3.Error as error:
         raise click.ClickException(f"the database cannot be used: {error}") from error
@@ -144,7 +146,8 @@ def read_settings(**given: str | None) -> Settings:
 
 def announce(settings: Settings) -> None:
     """Write down where this service is, for the other commands."""
-    _announcement(settings).write_text(json.dumps({"base_url": settings.base_url}))
+    document = json.dumps({"base_url": settings.base_url})
+    replace_private(_announcement(settings), document.encode())
 
 
 def _is_running(settings: Settings) -> bool:

@@ -27,7 +27,7 @@ from dashboard.mail.mailer import Mailer
 from manage.api import Api
 from manage.client_address import ClientAddress
 from manage.workers import Workers
-from store import lifeline, logs
+from store import lifeline, logs, readiness
 from store.outlet import Outlet
 from store.settings import CLIENT_MARK_VARIABLE, LOOPBACK_HOSTS, Settings, SettingsError
 
@@ -122,6 +122,11 @@ class Server(uvicorn.Server):
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, self.handle_exit)
         yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            readiness.announce()
 
     def stop(self) -> None:
         self.should_exit = True

@@ -12,93 +12,23 @@ import socket
 import ssl
 import sys
 import time
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 
+from manage.children import DEATHS_WINDOW_S, MAX_DEATHS, Child, DeathWindow, RestartRule
 from store import lifeline
+from store.child_troubles import ChildTrouble, trim_lines, write_troubles
 from store.locks import LockHeldError, ProcessLock
 from store.outlet import Outlet
 from store.settings import CLIENT_MARK_VARIABLE, Address, Settings, without_web_settings
 
-MAX_DEATHS, DEATHS_WINDOW_S = 3, 10.0
+# A proxy that is down fails calls: it either comes back soon or ends the service.
+PROXY_LONGEST_PAUSE_S = 1.0
 PROXY_GRACE_S, WEB_GRACE_S, RECORDER_GRACE_S = 1.0, 1.0, 3.0
 
 
 class StartError(Exception):
     """The service cannot start. The message says why and what to do."""
-
-
-class KeepsDyingError(Exception):
-    """A child died too often. The message ends with its last lines."""
-
-
-@dataclass(slots=True)
-class Child:
-    """One process of the service, started again whenever it dies."""
-
-    name: str
-    command: Sequence[str]
-    inherits: Sequence[int]
-    stdout_fd: int | None = None
-    say: Callable[[str], None] = lambda text: _print_error(text)
-    process: asyncio.subprocess.Process | None = None
-    last_lines: deque[str] = field(default_factory=lambda: deque(maxlen=20))
-    deaths_s: deque[float] = field(default_factory=lambda: deque(maxlen=MAX_DEATHS))
-
-    @property
-    def is_running(self) -> bool:
-        return self.process is not None and self.process.returncode is None
-
-    async def run_once(self, environ: Mapping[str, str]) -> int:
-        """Start it and wait for its end. Returns the exit status (negative: the signal)."""
-        self.process = await asyncio.create_subprocess_exec(
-            *self.command,
-            env=environ,
-            pass_fds=self.inherits,
-            stdout=self.stdout_fd,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        stderr = self.process.stderr
-        while stderr is not None and (line := await _read_line(stderr)):
-            text = line.decode(errors="replace").rstrip("\n")
-            self.last_lines.append(text)
-            self.say(text)
-        return await self.process.wait()
-
-    def note_death(self, status: int) -> None:
-        """Raises KeepsDyingError on the third death within ten seconds."""
-        now_s = time.monotonic()
-        self.deaths_s.append(now_s)
-        if len(self.deaths_s) == MAX_DEATHS and now_s - self.deaths_s[0] < DEATHS_WINDOW_S:
-            lines = "\n".join(f"  {line}" for line in self.last_lines) or "  (it printed nothing)"
-            raise KeepsDyingError(
-                f"the {self.name} process died {MAX_DEATHS} times within {DEATHS_WINDOW_S:g} s"
-                f" (last exit status {status}). Its last lines:\n{lines}"
-            )
-
-    async def stop(self, grace_s: float) -> None:
-        """SIGTERM, and SIGKILL when it has not gone within the grace."""
-        process = self.process
-        if process is None or process.returncode is not None:
-            return
-        with suppress(ProcessLookupError):
-            process.terminate()
-        try:
-            async with asyncio.timeout(grace_s):
-                await process.wait()
-        except TimeoutError:
-            self.say(
-                f"taximeter: the {self.name} process did not stop within {grace_s:g} s and is killed"
-            )
-            self.kill()
-            await process.wait()
-
-    def kill(self) -> None:
-        with suppress(ProcessLookupError):
-            if self.process is not None:
-                self.process.kill()
 
 
 class Supervisor:
@@ -122,6 +52,7 @@ class Supervisor:
         self._lifeline_read, self._lifeline_write = os.pipe()
         self._stopping = asyncio.Event()
         self._errors = Outlet(sys.stderr)
+        self._troubles: dict[str, ChildTrouble] = {}
         python = [sys.executable, "-P"]
         front_fd, web_fd = self._front.fileno(), self._web.fileno()
         web_port = self._web.getsockname()[1]
@@ -148,7 +79,8 @@ class Supervisor:
     async def run(self, environ: Mapping[str, str]) -> None:
         """Run until a signal asks for the end. ``environ`` holds the settings for the children.
 
-        Raises KeepsDyingError; the children are stopped first."""
+        Raises ChildError; the children are stopped first."""
+        self._write_troubles()  # what a service before this one left is over
         environ = dict(environ)
         environ[lifeline.VARIABLE] = str(self._lifeline_read)
         environ[CLIENT_MARK_VARIABLE] = secrets.token_urlsafe(24)
@@ -178,12 +110,54 @@ class Supervisor:
                 raise result
 
     async def _keep(self, child: Child, environ: Mapping[str, str]) -> None:
+        """Run a child and start it again whenever it dies.
+
+        Raises ChildError when its first start fails, or when it is the proxy and cannot live."""
+        is_proxy = child is self._proxy
+        rule = RestartRule(PROXY_LONGEST_PAUSE_S) if is_proxy else RestartRule()
+        window = DeathWindow()
+        child.on_ready = lambda: self._forget_trouble(child)
         while not self._stopping.is_set():
+            started_s = time.monotonic()
             status = await child.run_once(environ)
             if self._stopping.is_set():
                 return
-            child.note_death(status)
-            self._warn(f"the {child.name} process ended with status {status} and is started again")
+            now_s = time.monotonic()
+            if not child.was_ready:
+                raise child.explain_end(f"could not start (exit status {status})")
+            if is_proxy and window.is_too_often(now_s):
+                raise child.explain_end(
+                    f"died {MAX_DEATHS} times within {DEATHS_WINDOW_S:g} s"
+                    f" (last exit status {status})"
+                )
+            await self._pause(child, status, rule, now_s - started_s)
+
+    async def _pause(self, child: Child, status: int, rule: RestartRule, lived_s: float) -> None:
+        """Report a death, and wait until it is time for the restart or for the end."""
+        pause_s = rule.pause_after(lived_s)
+        trouble = self._troubles[child.name] = ChildTrouble(
+            name=child.name,
+            status=status,
+            deaths=rule.deaths,
+            pause_s=pause_s,
+            last_lines=trim_lines(child.last_lines),
+        )
+        self._write_troubles()
+        self._warn(str(trouble))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(pause_s):
+                await self._stopping.wait()
+
+    def _forget_trouble(self, child: Child) -> None:
+        if self._troubles.pop(child.name, None) is not None:
+            self._write_troubles()
+
+    def _write_troubles(self) -> None:
+        try:
+            write_troubles(self._settings.data_dir, self._troubles.values())
+        except OSError as error:
+            # /healthz still sees by itself whether recorder and web work; it only lacks the lines.
+            self._warn(f"children.json cannot be written: {error.strerror}")
 
     async def _stop_children(self) -> None:
         self._front.close()  # with the proxy's copy gone as well, nobody listens any more
@@ -241,15 +215,3 @@ def _listen(address: Address) -> socket.socket:
         ) from error
     listener.listen(1024)
     return listener
-
-
-async def _read_line(stream: asyncio.StreamReader) -> bytes:
-    try:
-        return await stream.readline()
-    except ValueError:  # longer than the reader's limit: what it held is dropped
-        return b"(a line too long to show)\n"
-
-
-def _print_error(text: str) -> None:
-    with suppress(OSError):
-        print(text, file=sys.stderr, flush=True)

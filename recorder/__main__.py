@@ -13,7 +13,7 @@ from types import FrameType
 
 from recorder.ingest import Ingester, Round
 from recorder.prices import PriceFileError, PriceTable, load_prices
-from store import lifeline, logs, spool
+from store import lifeline, logs, readiness, spool
 from store.callog import format_entry
 from store.entry import UsageLogEntry
 from store.heartbeat import Heartbeat
@@ -159,6 +159,8 @@ def main() -> None:
         sys.exit(f"taximeter: another recorder (process {error.pid}) works on this data directory")
     signal.signal(signal.SIGTERM, recorder.stop)
     lifeline.watch(recorder.stop)
+    # Before the first round: an exchange that ends the process must not keep the service from starting.
+    readiness.announce()
     recorder.run()
     lock.release()
 

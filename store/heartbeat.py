@@ -11,6 +11,8 @@ from typing import Self
 
 import orjson
 
+from store.private_file import replace_private
+
 FRESH_FOR_S = 5.0
 
 
@@ -31,10 +33,7 @@ class Heartbeat:
 
     def write(self, data_dir: Path) -> None:
         """Raises OSError."""
-        path = self.path(data_dir)
-        fresh = path.with_suffix(".new")
-        fresh.write_bytes(orjson.dumps(asdict(self)))
-        fresh.replace(path)
+        replace_private(self.path(data_dir), orjson.dumps(asdict(self)))
 
     @classmethod
     def read(cls, data_dir: Path) -> Self | None:
