@@ -86,7 +86,9 @@ class Spooler:
             metadata_only=endpoint.metadata_only,
             request_bytes=None if body is None else len(body),
             request_body="whole" if is_kept else "omitted",
-            credential_hmac=headers.fingerprint(fields, self._fingerprint_key),
+            credential_hmac=headers.fingerprint(
+                fields, self._fingerprint_key, endpoint.organization_id
+            ),
             content_encoding=named.get(b"content-encoding"),
             user_agent=named.get(b"user-agent"),
             session_id=named.get(b"x-claude-code-session-id"),

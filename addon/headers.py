@@ -84,15 +84,19 @@ def for_web(fields: Fields, client: bytes) -> Fields:
     return (*kept, (b"x-taximeter-client", client))
 
 
-def fingerprint(fields: Fields, key: bytes) -> str | None:
-    """A keyed fingerprint of the upstream credential, to group calls by. It holds no character of
-    it, and without the key nobody can test a guess against it."""
+def fingerprint(fields: Fields, key: bytes, organization_id: str) -> str | None:
+    """Return a keyed fingerprint of the upstream credential to group calls by, or None without one.
+
+    It holds no character of the credential, and without the key nobody can test a guess against it.
+    The organisation is part of what is hashed: two organisations that share a credential cannot
+    find that out by comparing."""
     credential = get(fields, b"x-api-key")
     if not credential:
         credential = _BEARER.sub(b"", get(fields, b"authorization") or b"", count=1)
     if not credential:
         return None
-    return hmac.digest(key, credential, "sha256").hex()[:32]
+    # No organization id holds a NUL, so no two pairs make the same text.
+    return hmac.digest(key, organization_id.encode() + b"\0" + credential, "sha256").hex()[:32]
 
 
 def get(fields: Fields, name: bytes) -> bytes | None:

@@ -179,9 +179,12 @@ class _Brotli:
     def feed(self, data: bytes) -> Iterator[bytes]:
         if self._stream.is_finished():
             raise _CorruptError
-        yield self._stream.process(data, output_buffer_limit=OUTPUT_STEP_BYTES)
-        while not self._stream.can_accept_more_data():
-            yield self._stream.process(b"", output_buffer_limit=OUTPUT_STEP_BYTES)
+        # What it holds back may be more than it was given to read: it is empty once it says nothing,
+        # and not when it would take more input.
+        piece = self._stream.process(data, output_buffer_limit=OUTPUT_STEP_BYTES)
+        while piece:
+            yield piece
+            piece = self._stream.process(b"", output_buffer_limit=OUTPUT_STEP_BYTES)
 
     @property
     def is_complete(self) -> bool:

@@ -29,6 +29,8 @@ NO_BODY = DecodedBody(body=b"", text=b"")
 
 # Claude Code before it sent a header: user_<hash>_account_<uuid>_session_<uuid>
 _SESSION = re.compile(r"_session_([0-9A-Za-z-]+)$")
+_LANGUAGE = re.compile(r"/[^0-9/]+$")
+_VERSION = re.compile(r"v?[0-9][\w.+-]*", re.ASCII)
 
 
 def make_entry(
@@ -117,8 +119,13 @@ def _find_session(request: dict[str, object]) -> str | None:
 
 
 def _parse_product(user_agent: str | None) -> str | None:
-    """The first product with its version: ``claude-cli/2.1`` of ``claude-cli/2.1 (external)``."""
-    words = (user_agent or "").split(maxsplit=1)
+    """Return the first product with its version: ``claude-cli/2.1`` of ``claude-cli/2.1 (external)``.
+
+    What follows the slash may be a language, and the version the next word, as in
+    ``Anthropic/Python 2.11.0``."""
+    words = (user_agent or "").split(maxsplit=2)
+    if len(words) > 1 and _LANGUAGE.search(words[0]) and _VERSION.fullmatch(words[1]):
+        return clean_text(f"{words[0]} {words[1]}")
     return clean_text(words[0]) if words else None
 
 

@@ -40,6 +40,74 @@ def test_a_whole_body_is_decoded(encoding, data):
     assert (decoded.body, decoded.text, decoded.problem) == (data, data, None)
 
 
+ONE_SHOT = {
+    "gzip": gzip.decompress,
+    "deflate": zlib.decompress,
+    "br": brotli.decompress,
+    "zstd": lambda wire: zstandard.ZstdDecompressor().decompressobj().decompress(wire),
+}
+# Around every size at which a decoder or its reader begins another block.
+BORDERS = [0, 1, 1023, 1024, 65_535, 65_536, 131_072, 1_032_143, 1_048_576, 2_064_288, 3_000_117]
+SIZES = sorted({abs(border + offset) for border in BORDERS for offset in (-1, 0, 1, 117)})
+
+
+@pytest.mark.parametrize("fill", [bytes(1), b"data: {}\n\n", NOISE], ids=["NUL", "events", "noise"])
+@pytest.mark.parametrize("encoding", ONE_SHOT)
+def test_bodies_of_any_size_come_out_as_the_one_shot_function_gives_them(encoding, fill):
+    for size in SIZES:
+        data = (fill * (size // len(fill) + 1))[:size]
+        wire = ENCODERS[encoding](data)
+        assert ONE_SHOT[encoding](wire) == data
+        decoded = decode_body(wire, encoding)
+        assert (decoded.problem, decoded.body == data) == (None, True), size
+
+
+@st.composite
+def bodies(draw) -> bytes:
+    """Parts that compress well and parts that do not, from empty to some megabytes."""
+    parts = draw(st.lists(st.tuples(st.binary(max_size=300), st.integers(0, 20_000)), max_size=4))
+    return b"".join(part * times for part, times in parts)[:3_000_000]
+
+
+@settings(max_examples=60, deadline=None)
+@given(bodies(), st.sampled_from([*ONE_SHOT]))
+def test_any_body_comes_out_as_the_one_shot_function_gives_it(data, encoding):
+    wire = ENCODERS[encoding](data)
+    decoded = decode_body(wire, encoding)
+    assert (decoded.problem, decoded.body == data) == (None, True)
+
+
+@settings(max_examples=60, deadline=None)
+@given(bodies(), st.sampled_from([*ONE_SHOT]), st.data())
+def test_a_body_cut_anywhere_gives_a_beginning_and_never_claims_to_be_whole(data, encoding, draw):
+    wire = ENCODERS[encoding](data)
+    cut = wire[: draw.draw(st.integers(1, max(1, len(wire) - 1)))]
+    decoded = decode_body(cut, encoding)
+    assert (decoded.problem is None) == (cut == wire)
+    assert data.startswith(decoded.text) or decoded.text == cut
+
+
+@settings(max_examples=100, deadline=None)
+@given(bodies(), st.sampled_from([*ONE_SHOT]), st.data())
+def test_a_damaged_body_is_whole_only_where_the_one_shot_function_takes_it(data, encoding, draw):
+    wire = bytearray(ENCODERS[encoding](data))
+    wire[draw.draw(st.integers(0, len(wire) - 1))] ^= draw.draw(st.integers(1, 255))
+    decoded = decode_body(bytes(wire), encoding)
+    if decoded.problem is None:
+        assert decoded.body == ONE_SHOT[encoding](bytes(wire))
+
+
+@settings(max_examples=40, deadline=None)
+@given(bodies(), st.sampled_from([*ONE_SHOT]))
+def test_the_size_of_the_slices_makes_no_difference(data, encoding):
+    wire = ENCODERS[encoding](data)[:3000]
+    whole = decode_body(wire, encoding)
+    for size in (1, 7):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(decode, "SLICE_BYTES", size)
+            assert decode_body(wire, encoding) == whole
+
+
 def test_deflate_may_be_the_bare_format():
     assert decode_body(raw_deflate(TEXT), "deflate").body == TEXT
 

@@ -237,14 +237,18 @@ def test_the_session_of_older_clients_is_in_the_request(user_id, session_id):
     ("user_agent", "client"),
     [
         ("claude-cli/2.1 (external)", "claude-cli/2.1"),
-        ("Anthropic/Python 2.11.0", "Anthropic/Python"),
+        ("Anthropic/Python 2.11.0", "Anthropic/Python 2.11.0"),
+        ("AsyncAnthropic/JS v0.7.0-beta.1 (linux)", "AsyncAnthropic/JS v0.7.0-beta.1"),
+        ("Anthropic/Python (linux) 2.11", "Anthropic/Python"),
+        ("claude-cli/2.1 3.0", "claude-cli/2.1"),
+        ("curl 8.5.0", "curl"),
         ("curl/8.5.0", "curl/8.5.0"),
         ("  ", None),
         ("", None),
         (None, None),
     ],
 )
-def test_the_client_is_the_first_product_of_the_user_agent(user_agent, client):
+def test_the_client_is_the_first_product_of_the_user_agent_with_its_version(user_agent, client):
     assert make(head={"user_agent": user_agent}).client == client
 
 

@@ -102,6 +102,30 @@ def test_usage_has_the_five_indexes(connection):
     }
 
 
+KEYSET = "(created_at, id) < (:at, :id)"
+
+
+@pytest.mark.parametrize("table", ["usage", "usage_log"])
+@pytest.mark.parametrize(
+    ("where", "index"),
+    [
+        (KEYSET, "usage_created_at"),
+        (f"proxy_endpoint_id = :it and {KEYSET}", "usage_proxy_endpoint"),
+        (f"status_code = :it and {KEYSET}", "usage_status_code"),
+    ],
+)
+def test_a_page_in_order_of_arrival_is_read_from_an_index(connection, table, where, index):
+    """An index ends with the id, so that one on the time of arrival orders calls of the same
+    millisecond too, and a page costs no more at its end than at its beginning."""
+    plan = connection.execute(
+        f"explain query plan select id, model from {table} where {where}"  # noqa: S608
+        " order by created_at desc, id desc limit 50",
+        {"at": "2026-01-01", "id": 7, "it": "x"},
+    ).fetchall()
+    assert [row[3].partition("(")[0].split()[-1] for row in plan] == [index]
+    assert "created_at<?" in plan[0][3]
+
+
 def test_a_database_is_durable_shrinkable_and_impatient(connection):
     assert pragma(connection, "journal_mode") == "wal"
     assert pragma(connection, "synchronous") == 2  # FULL
