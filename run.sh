@@ -3,7 +3,8 @@
 #                     ./run.sh test       the whole test suite (arguments go to pytest)
 #                     ./run.sh check      lint, format, types, generated docs
 #                     ./run.sh COMMAND …  any command of taximeter
-# The first call makes .venv from requirements.lock; later calls only use it.
+# The first call makes .venv from requirements.lock, and the first test or check adds the development
+# tools of requirements-dev.lock; later calls only use it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -29,6 +30,8 @@ find_python() {
   return 1
 }
 
+install() { .venv/bin/python -m pip install --quiet --disable-pip-version-check "$@" >&2; }
+
 make_venv() {
   local python wanted
   wanted=$(cksum <requirements.lock)-$(cksum <pyproject.toml)-$(pwd)
@@ -36,13 +39,23 @@ make_venv() {
   python=$(find_python)
   echo "Making .venv with $("$python" --version) from requirements.lock; this happens once …" >&2
   "$python" -m venv --clear .venv
-  .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock >&2
+  install --require-hashes -r requirements.lock
   # setuptools reminds at length that an editable install follows this folder, which is what is meant.
-  PYTHONWARNINGS=ignore .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . >&2
+  PYTHONWARNINGS=ignore install --no-deps --no-build-isolation -e .
   echo "$wanted" >.venv/made-from
 }
 
+add_tools() {
+  local wanted
+  wanted=$(cksum <requirements-dev.lock)
+  if [ "$(cat .venv/tools-from 2>/dev/null)" = "$wanted" ]; then return; fi
+  echo "Adding the development tools from requirements-dev.lock; this happens once …" >&2
+  install --require-hashes -r requirements-dev.lock
+  echo "$wanted" >.venv/tools-from
+}
+
 make_venv
+case "${1:-up}" in test | check) add_tools ;; esac
 case "${1:-up}" in
   # On up to four processors, each file on one. What starts real services waits more than it works.
   test) shift; exec .venv/bin/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile "$@" ;;

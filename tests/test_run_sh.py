@@ -1,0 +1,119 @@
+"""What `run.sh` installs, and when. Its Python is a stand-in that writes down how it is called."""
+
+import os
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+LOCK, DEV_LOCK = ROOT / "requirements.lock", ROOT / "requirements-dev.lock"
+
+# `-m venv` makes a .venv with this same script in the place of every program.
+STAND_IN = """#!/bin/sh
+echo "$(basename "$0") $*" >>"$CALLS"
+case "$*" in
+  *"-m venv"*)
+    rm -rf .venv && mkdir -p .venv/bin
+    for name in python taximeter ruff mypy cog; do cp "$0" .venv/bin/$name; done ;;
+esac
+"""
+
+
+@pytest.fixture
+def clone(tmp_path):
+    """A fresh clone, as far as `run.sh` looks at it."""
+    for path in (ROOT / "run.sh", ROOT / "pyproject.toml", LOCK, DEV_LOCK):
+        shutil.copy(path, tmp_path)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python3.13").write_text(STAND_IN)
+    (tmp_path / "bin" / "python3.13").chmod(0o755)
+    return tmp_path
+
+
+def calls_of(clone, *arguments):
+    """Call `run.sh` and return the calls of the stand-in, in order."""
+    calls = clone / "calls"
+    calls.write_text("")
+    environ = {"PATH": f"{clone / 'bin'}:{os.environ['PATH']}", "CALLS": str(calls), "HOME": "/"}
+    command = [clone / "run.sh", *arguments]
+    subprocess.run(command, env=environ, check=True, capture_output=True)  # noqa: S603 - ours
+    return calls.read_text().splitlines()
+
+
+def locks_installed(calls):
+    return re.findall(r"pip install .*-r (\S+)", "\n".join(calls))
+
+
+def test_running_the_service_installs_only_what_runs_and_only_once(clone):
+    calls = calls_of(clone, "doctor")
+    assert locks_installed(calls) == ["requirements.lock"]
+    assert calls[-1] == "taximeter doctor"
+    assert calls_of(clone) == ["taximeter up"]
+
+
+@pytest.mark.parametrize("command", ["test", "check"])
+def test_testing_and_checking_add_the_development_tools_once(clone, command):
+    calls_of(clone)
+    assert locks_installed(calls_of(clone, command)) == ["requirements-dev.lock"]
+    assert locks_installed(calls_of(clone, command)) == []
+
+
+def test_a_fresh_clone_can_be_tested_at_once(clone):
+    calls = calls_of(clone, "test", "tests/store")
+    assert locks_installed(calls) == ["requirements.lock", "requirements-dev.lock"]
+    assert calls[-1].startswith("python -m pytest ")
+    assert calls[-1].endswith(" tests/store")
+
+
+def test_everything_is_installed_by_its_hash(clone):
+    calls = calls_of(clone, "test")
+    assert all("--require-hashes" in call for call in calls if " -r " in call)
+
+
+def test_a_changed_lock_is_installed(clone):
+    calls_of(clone, "test")
+    with (clone / "requirements-dev.lock").open("a") as lock:
+        lock.write("# changed\n")
+    assert locks_installed(calls_of(clone, "test")) == ["requirements-dev.lock"]
+    with (clone / "requirements.lock").open("a") as lock:
+        lock.write("# changed\n")
+    assert locks_installed(calls_of(clone, "test")) == [
+        "requirements.lock",
+        "requirements-dev.lock",
+    ]
+
+
+def pins(lock):
+    """What a lock file pins: each name with its version, marker and hashes."""
+    entries = re.split(r"\n(?=\S)", lock.read_text())
+    found = [
+        re.match(r"([a-z0-9-]+)==(.*?)\n    #", entry.replace("_", "-"), re.S) for entry in entries
+    ]
+    return {match[1]: match[2] for match in found if match}
+
+
+def names(requirements):
+    return {re.split(r"[^A-Za-z0-9-]", text)[0].lower() for text in requirements}
+
+
+def test_what_runs_is_locked_without_what_tests_it():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    tools = names(project["optional-dependencies"]["dev"])
+    assert names(project["dependencies"]) <= pins(LOCK).keys()
+    assert not tools & pins(LOCK).keys()
+    assert tools <= pins(DEV_LOCK).keys()
+
+
+def test_both_locks_pin_the_same_versions():
+    both = pins(DEV_LOCK)
+    assert {name: both.get(name) for name in pins(LOCK)} == pins(LOCK)
+
+
+@pytest.mark.parametrize("lock", [LOCK, DEV_LOCK], ids=lambda path: path.name)
+def test_a_lock_names_no_index_and_has_a_hash_for_everything(lock):
+    assert not re.search(r"https?://|file://|--(extra-)?index|--find-links", lock.read_text())
+    assert all("--hash=sha256:" in pin for pin in pins(lock).values())
