@@ -87,6 +87,8 @@ class Recorder:
         self._stop.set()
 
     def run(self) -> None:
+        self._housekeep()
+        self._ingester.update_databases()
         while not self._stop.is_set():
             result = self._round()
             self._stop.wait(0 if result.has_more else ROUND_S)

@@ -22,7 +22,7 @@ from store import spool
 from store.bodies import RequestPreparer
 from store.entry import UsageLogEntry
 from store.spool import Rejection, SpoolError, Waiting
-from store.traces import TraceDatabase, trace_path
+from store.traces import TraceDatabase, find_trace_files, trace_path
 
 logger = logging.getLogger(__name__)
 
@@ -80,6 +80,17 @@ class Ingester:
     @property
     def stuck_organizations(self) -> int:
         return len(self._pauses)
+
+    def update_databases(self) -> None:
+        """Bring every database to the newest schema, also of organisations that record nothing now:
+        pages and queries ask for its columns. One that cannot be updated is tried again when a call
+        is to be stored in it."""
+        for path in find_trace_files(self._data_dir):
+            try:
+                self._open(path.parent.name)
+            except (sqlite3.Error, OSError, ValueError) as error:
+                logger.warning("%s cannot be updated now: %s", path, error)
+            self._between()
 
     def run_round(self) -> Round:
         result = Round()

@@ -22,7 +22,6 @@ BUSY_TIMEOUT_S = 1.0
 CHUNK_BYTES = 256 * 1024
 _PIECES_AT_ONCE = 64
 _COLUMNS = (*SCALARS, "request_body_length", "response_body_length")
-_SELECT = f"select {', '.join(_COLUMNS)} from usage where id = ?"  # noqa: S608 - its own names
 # Named, because without this index each would read the whole table; a database that the recorder
 # has not opened since the index was invented has none, and its calls then have no neighbours.
 _PREVIOUS = "select max(id) from usage indexed by usage_session where session_id = ? and id < ?"
@@ -60,6 +59,13 @@ class CallReader:
     def __init__(self, path: Path) -> None:
         """Raises sqlite3.Error when there is none, or none that can be read."""
         self._db = database.open_readonly(path, busy_timeout_s=BUSY_TIMEOUT_S, any_thread=True)
+        try:
+            there = {row[1] for row in self._db.execute("pragma table_info(usage)")}
+        except BaseException:
+            self._db.close()
+            raise
+        # A database that no newer recorder has opened yet lacks the newest ones.
+        self._columns = tuple(name for name in _COLUMNS if name in there)
 
     def __enter__(self) -> Self:
         return self
@@ -73,10 +79,13 @@ class CallReader:
     def find_call(self, usage_id: int) -> Call | None:
         """None when there is no such call, or no longer."""
         with database.snapshot(self._db):
-            values = self._db.execute(_SELECT, (usage_id,)).fetchone()
+            values = self._db.execute(
+                f"select {', '.join(self._columns)} from usage where id = ?",  # noqa: S608 - our names
+                (usage_id,),
+            ).fetchone()
             if values is None:
                 return None
-            row = dict(zip(_COLUMNS, values, strict=True))
+            row = dict(zip(self._columns, values, strict=True))
             items = costs.read_items(self._db, usage_id)
             session_id = row["session_id"]
             return Call(

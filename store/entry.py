@@ -44,7 +44,8 @@ class CostItem:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageLogEntry:
     """One forwarded message request. Tokens are counts, cost is in US cents, times in ms, sizes in
-    bytes on the wire. Bodies are the exact bytes after content-decoding, None when not kept."""
+    bytes on the wire. Bodies are the exact bytes after content-decoding, None when not kept.
+    ``body_notes`` says what is missing of them and why, None when nothing is."""
 
     entry_id: str
     created_at: str
@@ -79,3 +80,10 @@ class UsageLogEntry:
     response_bytes: int | None = None
     error_type: str | None = None
     credential_hmac: str | None = None
+    body_notes: str | None = None
+    path_query: str | None = None
+    api_version: str | None = None
+    betas: str | None = None
+    max_tokens: int | None = None
+    message_count: int | None = None
+    tool_count: int | None = None

@@ -203,6 +203,59 @@ def m002_find_the_calls_of_a_session(db: Database) -> None:
     db.execute("create index usage_session on usage (session_id) where session_id is not null")
 
 
+@traces()
+def m003_how_the_request_was_sent_and_what_is_kept(db: Database) -> None:
+    """What it takes to send a request again, its few numbers, and whether its bodies are whole.
+
+    Null for all rows from before: nobody noted it. Calls are listed by arrival, also those of one
+    model, so the index on the model goes on with the time."""
+    for column in (
+        "body_notes text",                  # null: both bodies are whole, as far as there are any
+        "path_query text",
+        "api_version text",
+        "betas text",
+        "max_tokens integer",
+        "message_count integer",
+        "tool_count integer",
+    ):  # fmt: skip
+        db.execute(f"alter table usage add column {column}")
+    for statement in (
+        "drop index usage_model",
+        "create index usage_model on usage (model, created_at)",
+        "drop view usage_log",
+        """
+        create view usage_log as
+        select
+            u.id, u.entry_id, u.created_at, u.proxy_endpoint_id, u.slug, u.model,
+            u.input_tokens, u.output_tokens,
+            u.cache_creation_input_tokens, u.cache_read_input_tokens,
+            u.cost_cents, u.duration_ms, u.status_code,
+            (
+                select case when q.segment_ids is null then q.whole else coalesce((
+                    select group_concat(text, '') from (
+                        select p.text as text
+                        from json_each(q.segment_ids) as s
+                        cross join segments as g on g.id = s.value
+                        cross join json_each(g.piece_ids) as k
+                        cross join pieces as p on p.id = k.value
+                        order by s.key, k.key
+                    )
+                ), '') end
+                from request_bodies as q where q.usage_id = u.id
+            ) as request_body,
+            (select r.body from response_bodies as r where r.usage_id = u.id) as response_body,
+            u.streamed, u.outcome, u.usage_source, u.ttfb_ms, u.proxy_overhead_ms,
+            u.request_model, u.upstream_request_id, u.session_id, u.agent_id, u.client,
+            u.service_tier, u.request_bytes, u.response_bytes, u.error_type, u.credential_hmac,
+            u.speed, u.inference_geo, u.retry_count,
+            u.body_notes, u.path_query, u.api_version, u.betas,
+            u.max_tokens, u.message_count, u.tool_count
+        from usage as u
+        """,
+    ):
+        db.execute(statement)
+
+
 @control()
 def m001_organizations_and_endpoints(db: Database) -> None:
     """Organisations, people and proxy endpoints.

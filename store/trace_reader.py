@@ -134,8 +134,10 @@ class TraceReader:
 
 
 def make_entry(row: Row) -> UsageLogEntry:
-    """The entry that a row of ``usage_log`` shows, without bodies and line items."""
-    values = {name: row[name] for name in SCALARS}
+    """Return the entry that a row of ``usage_log`` shows, without bodies and line items.
+
+    A database that no newer recorder has opened yet lacks the newest columns: they are None."""
+    values = {name: row[name] for name in SCALARS if name in row}
     values["cost_cents"] = costs.from_real(row["cost_cents"])
     values["streamed"] = bool(row["streamed"])
     return UsageLogEntry(**values)

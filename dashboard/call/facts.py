@@ -89,6 +89,7 @@ def list_facts(call: Call) -> tuple[Group, ...]:
                 _linked("Model", entry.model, "model"),
                 _linked("Model asked for", entry.request_model, "request_model"),
                 Fact(label="Answered as", text="event stream" if entry.streamed else "one body"),
+                _linked("Bodies", entry.body_notes, "body_notes"),
                 _name("Entry", entry.entry_id),
             ),
         ),
@@ -123,6 +124,8 @@ def list_facts(call: Call) -> tuple[Group, ...]:
                 _linked("Speed", entry.speed, "speed"),
                 _linked("Inference in", entry.inference_geo, "inference_geo"),
                 _linked("Credential fingerprint", entry.credential_hmac, "credential_hmac"),
+                _linked("API version", entry.api_version, "api_version"),
+                _linked("Betas", entry.betas, "betas"),
             ),
         ),
         Group(
@@ -134,11 +137,15 @@ def list_facts(call: Call) -> tuple[Group, ...]:
                 _linked("Agent", entry.agent_id, "agent_id"),
                 _linked("Client", entry.client, "client"),
                 _count("Retry", entry.retry_count),
+                _linked("Path and query", entry.path_query, "path_query"),
             ),
         ),
         Group(
             title="Size",
             facts=(
+                _count("Messages", entry.message_count),
+                _count("Tools", entry.tool_count),
+                _count("Output limit", entry.max_tokens),
                 _size("Request on the wire", entry.request_bytes),
                 _size("Request, decoded", call.request.length if call.request else None),
                 _size("Answer on the wire", entry.response_bytes),

@@ -3,9 +3,11 @@ import sqlite3
 from contextlib import closing
 
 import pytest
+from sqlite_utils import Migrations
 
 from recorder.ingest import BATCH_FILES, TIDY_S, Ingester
 from recorder.prices import load_prices
+from store import database, schema
 from store.spool import Ending, Rejection, RequestHead, ResponseHead, SpoolRun, Waiting
 from store.traces import TraceDatabase, trace_path
 
@@ -235,6 +237,23 @@ def test_a_database_that_was_removed_is_made_again(ingester, run, tmp_path):
     spool_call(run, "2")
     ingester.run_round()
     assert read_ids(tmp_path) == ["2"]
+
+
+def test_databases_of_an_older_schema_are_updated_and_one_that_is_broken_blocks_none(
+    ingester, tmp_path, caplog
+):
+    older = Migrations("traces")
+    older()(schema.m001_usage_bodies_and_rollups)
+    for organization_id in ("a", "c"):
+        database.open_database(trace_path(tmp_path, organization_id), older).close()
+    broken = trace_path(tmp_path, "b")
+    broken.parent.mkdir(parents=True)
+    broken.write_bytes(b"this is no database" * 1000)
+    ingester.update_databases()
+    for organization_id in ("a", "c"):
+        with closing(sqlite3.connect(trace_path(tmp_path, organization_id))) as db:
+            assert db.execute("select path_query from usage_log").fetchall() == []
+    assert f"{broken} cannot be updated now" in caplog.text
 
 
 def test_rejections_are_counted_once_even_if_their_file_comes_again(ingester, run, tmp_path):

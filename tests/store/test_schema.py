@@ -13,8 +13,10 @@ import pytest
 from sqlite_utils import Database, Migrations
 
 from store import database, schema
+from store.call_reader import CallReader
 from store.entry import CostItem
 from store.rollup import HourKey, HourSums
+from store.trace_reader import TraceReader, Wanted, make_entry
 from store.traces import SCALARS
 
 CONTRACT = [
@@ -96,7 +98,7 @@ def test_usage_has_the_five_indexes(connection):
     assert indexes == {
         ("created_at",),
         ("proxy_endpoint_id", "created_at"),
-        ("model",),
+        ("model", "created_at"),
         ("status_code", "created_at"),
         ("session_id",),
     }
@@ -111,6 +113,7 @@ KEYSET = "(created_at, id) < (:at, :id)"
     [
         (KEYSET, "usage_created_at"),
         (f"proxy_endpoint_id = :it and {KEYSET}", "usage_proxy_endpoint"),
+        (f"model = :it and {KEYSET}", "usage_model"),
         (f"status_code = :it and {KEYSET}", "usage_status_code"),
     ],
 )
@@ -151,6 +154,48 @@ def test_migrating_twice_is_a_noop(traces_path, connection):
     before = dump(connection)
     with closing(database.open_database(traces_path, schema.traces)) as again:
         assert dump(again) == before
+
+
+@pytest.fixture
+def oldest_path(traces_path, monkeypatch):
+    """A database with the first shape, and an entry in it."""
+    first = Migrations("traces")
+    first()(schema.m001_usage_bodies_and_rollups)
+    with closing(database.open_database(traces_path, first)) as connection:
+        connection.execute(
+            "insert into usage (entry_id, created_at, proxy_endpoint_id, slug, streamed, outcome,"
+            " usage_source, request_body_length) values ('e', '2026', 'p', 's', 1, 'complete', 'final', 2)"
+        )
+        connection.execute("insert into pieces values (1, x'01', '{}')")
+        connection.execute("insert into segments values (1, x'02', '[1]')")
+        connection.execute("insert into request_bodies values (1, x'03', '[1]', null)")
+    return traces_path
+
+
+def test_the_oldest_schema_grows_into_the_newest_and_keeps_its_rows(tmp_path, oldest_path):
+    with closing(database.open_database(oldest_path, schema.traces)) as grown:
+        (row,) = grown.execute(
+            "select entry_id, request_body, body_notes, path_query, api_version, betas,"
+            " max_tokens, message_count, tool_count from usage_log"
+        ).fetchall()
+        assert row == ("e", "{}", *(None,) * 7)
+        with closing(database.open_database(tmp_path / "new.db", schema.traces)) as new:
+            shape = (
+                "select type, name, sql from sqlite_schema where name not like 'sqlite%' order by 2"
+            )
+            grown_shape, new_shape = (each.execute(shape).fetchall() for each in (grown, new))
+    assert grown_shape == new_shape
+
+
+def test_a_database_of_the_oldest_schema_is_read_before_it_has_grown(oldest_path):
+    """By who may not write it: the recorder lets it grow when it next opens it."""
+    with CallReader(oldest_path) as reader:
+        call = reader.find_call(1)
+    assert call is not None
+    assert (call.entry.entry_id, call.entry.path_query, call.entry.max_tokens) == ("e", None, None)
+    with TraceReader(oldest_path) as reader:
+        (row,) = reader.iter_entries(Wanted())
+    assert make_entry(row) == call.entry
 
 
 def test_a_second_connection_leaves_the_locks_of_the_first(traces_path, connection):

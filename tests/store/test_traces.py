@@ -167,10 +167,10 @@ def test_queries_without_bodies_read_no_body(traces):
         assert tables_read(sql) == {"usage"}
     for sql in (
         "select model, count(*) from usage_log group by model",
-        "select count(*) from usage_log",
         "select model, count(*) from (select * from usage_log) group by model",
     ):
         assert tables_read(sql) == {"usage_model"}
+    assert tables_read("select count(*) from usage_log") == {"usage_created_at"}
     assert "pieces" in tables_read("select request_body from usage_log")
 
 
@@ -214,6 +214,13 @@ def test_every_scalar_is_stored_as_it_is(traces):
         response_bytes=200,
         error_type="overloaded_error",
         credential_hmac="abc",
+        body_notes="response not kept: disk full",
+        path_query="/v1/messages?beta=true",
+        api_version="2023-06-01",
+        betas="a,b",
+        max_tokens=100,
+        message_count=3,
+        tool_count=0,
     )
     traces.insert([entry])
     (row,) = rows(traces, f"select {', '.join(SCALARS)} from usage_log")  # noqa: S608
