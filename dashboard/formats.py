@@ -10,6 +10,8 @@ from typing import Literal
 
 from jinja2 import Environment
 
+from dashboard.call.shown_text import as_typed, finalize
+
 UNKNOWN = "—"
 
 type Kind = Literal["ok", "cut", "bad"]
@@ -134,6 +136,7 @@ def outcome_mark(outcome: str | None, status_code: int | None = None) -> Mark:
 
 
 FILTERS = {
+    "as_typed": as_typed,
     "cents": format_cents,
     "duration": format_duration,
     "tokens": format_tokens,
@@ -147,6 +150,10 @@ GLOBALS = {
 
 
 def add_filters(environment: Environment) -> None:
-    """``{{ cost | cents }}``, ``{% set mark = outcome_mark(outcome, status) %}`` and so on."""
+    """Add ``{{ cost | cents }}``, ``{% set mark = outcome_mark(outcome, status) %}`` and so on, and
+    show control and bidirectional characters by name in whatever is written.
+
+    Call it before the first template is compiled."""
+    environment.finalize = finalize
     environment.filters.update(FILTERS)
     environment.globals.update(GLOBALS)

@@ -97,6 +97,11 @@ class CallReader:
                 next_id=self._find_neighbour(_NEXT, session_id, usage_id),
             )
 
+    def find_id(self, entry_id: str) -> int | None:
+        """Return the id of an entry, or None."""
+        row = self._db.execute("select id from usage where entry_id = ?", (entry_id,)).fetchone()
+        return None if row is None else int(row[0])
+
     def read_body(self, usage_id: int, side: Side, max_bytes: int) -> bytes:
         """Its first bytes. Raises MissingPieceError."""
         read = bytearray()

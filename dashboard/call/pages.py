@@ -6,6 +6,8 @@
 | `…/read`, `…/raw` | a page with that body |
 | `…/read/part`, `…/raw/part` | the same without the page around it, for ``trace.js`` |
 
+``/traces/usage/<entry id>`` redirects to the page of that entry.
+
 Reading, parsing and rendering are done in threads, for each organisation one at a time: what one asks
 for keeps neither the event loop nor the others waiting. Files are read while they are sent, in chunks.
 """
@@ -23,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from dashboard import pages
@@ -47,6 +49,7 @@ _ADDRESS = re.compile(
     r"/traces/usage/(?P<id>[0-9]{1,18})"
     r"(?:/(?P<side>request|response)(?:/(?P<view>read|raw)(?P<part>/part)?)?)?"
 )
+_ENTRY = re.compile(r"/traces/usage/([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
 _NO_CALL = "There is no such call, or it is no longer kept."
 _NO_BODY = "This body was not kept."
 _UNREADABLE = "This call cannot be read just now. Try again in a moment."
@@ -57,12 +60,13 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """No side: the page of the call. No view: the file."""
+    """No side: the page of the call. No view: the file. ``entry_id``: to be looked up."""
 
     usage_id: int
-    side: Side | None
-    view: View | None
-    is_part: bool
+    side: Side | None = None
+    view: View | None = None
+    is_part: bool = False
+    entry_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +79,8 @@ class _Asked:
 
 def find_address(path: str) -> Address | None:
     """None for what is not ours but Datasette's."""
+    if entry := _ENTRY.fullmatch(path):
+        return Address(usage_id=0, entry_id=entry[1])
     found = _ADDRESS.fullmatch(path)
     if found is None:
         return None
@@ -133,6 +139,8 @@ class CallPages:
             if not asked.path.exists():
                 return None
             with CallReader(asked.path) as reader:
+                if asked.address.entry_id is not None:
+                    return self._redirect(asked, reader.find_id(asked.address.entry_id))
                 call = reader.find_call(asked.address.usage_id)
                 if call is None:
                     return self._say(asked, 404, "not_found", _NO_CALL)
@@ -142,6 +150,11 @@ class CallPages:
         except (sqlite3.Error, MissingPieceError, OSError):
             logger.exception("a call cannot be read")
             return self._say(asked, 503, "unavailable", _UNREADABLE)
+
+    def _redirect(self, asked: _Asked, usage_id: int | None) -> Response:
+        if usage_id is None:
+            return self._say(asked, 404, "not_found", _NO_CALL)
+        return RedirectResponse(f"/traces/usage/{usage_id}", 302, PRIVATE)
 
     def _show_call(self, asked: _Asked, call: Call, reader: CallReader) -> Response:
         entry = call.entry

@@ -10,6 +10,8 @@ import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from markupsafe import Markup, escape
+
 _HIDDEN_CODES = (
     *(code for code in range(0x20) if chr(code) not in "\t\n"),
     *range(0x7F, 0xA0),
@@ -36,6 +38,21 @@ def visible(text: str) -> str:
 
 def _show(found: re.Match[str]) -> str:
     return _SHOWN[found[0]]
+
+
+def finalize(value: object) -> object:
+    """Return what a template writes for a value: text with every character shown.
+
+    Jinja calls it for each ``{{ … }}`` of every page, so no page can forget it. Markup comes from
+    templates, which did the same, or from code that uses ``visible`` itself."""
+    if type(value) is not str or (value.isascii() and value.isprintable()):
+        return value
+    return visible(value)
+
+
+def as_typed(value: object) -> Markup:
+    """Return the value escaped and otherwise unchanged, for inputs that send it back."""
+    return escape(value)
 
 
 class Excerpt(NamedTuple):

@@ -13,7 +13,7 @@ import asyncio
 import json
 import sqlite3
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import wraps
@@ -21,11 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, FileSystemLoader
-from markupsafe import Markup, escape
 from starlette.types import ASGIApp
 
 from dashboard import formats
-from dashboard.tables import guards, mistakes
+from dashboard.tables import cells, guards, mistakes
 from dashboard.tables.mistakes import Asked
 from dashboard.tables.patched_datasette import (
     BadRequest,
@@ -36,7 +35,6 @@ from dashboard.tables.patched_datasette import (
     Request,
     Response,
     Results,
-    to_css_class,
 )
 from dashboard.turns import MAX_WAITING, BusyError
 from store.traces import trace_path
@@ -203,7 +201,7 @@ def _share_templates(own: Environment) -> Environment:
         formats.add_filters(own)
         ours = FileSystemLoader(HERE.parent / "templates")  # for _top.html
         own.loader = ChoiceLoader([*filter(None, [own.loader]), ours])
-        own.globals["cells"] = _render_cells
+        own.globals.update(cells.GLOBALS)
         _shared_templates.append(own)
     return _shared_templates[0]
 
@@ -241,18 +239,6 @@ class TraceBrowser(Datasette):
         context = {"mistake": mistake}
         page = await self.render_template("error.html", context, request, "error")
         return Response.html(page, status=mistake.status)
-
-
-def _render_cells(row: Iterable[dict[str, Any]]) -> Markup:
-    """The cells of _table.html. There are thousands on a page, and a template that may wait for
-    something takes ten times as long for each."""
-    cells = (
-        f'<td role="cell" class="col-{escape(to_css_class(cell["column"]))}'
-        f' type-{escape(cell["value_type"])}" data-label="{escape(cell["column"])}">'
-        f"<div>{escape(cell['value'])}</div></td>\n"
-        for cell in row
-    )
-    return Markup("".join(cells))  # noqa: S704 - each part is escaped
 
 
 def _only_bodies(render: Callable[..., Awaitable[Response]]) -> Callable[..., Awaitable[Response]]:

@@ -23,6 +23,7 @@ from dashboard.call.pages import (
     find_address,
 )
 from dashboard.turns import MAX_WAITING
+from store import clock
 from store.call_reader import CHUNK_BYTES
 from store.people import Caller
 from tests.store.traffic import agent_requests, make_item
@@ -85,6 +86,14 @@ def words(answer):
 def test_our_addresses_are_found(path, address):
     usage_id, side, view, is_part = address
     assert find_address(path) == Address(usage_id=usage_id, side=side, view=view, is_part=is_part)
+
+
+async def test_an_entry_id_leads_to_the_page_of_its_call(ask, ann):
+    entry_id = clock.new_id()
+    ann.record({}, {"entry_id": entry_id}, {})
+    answer = await ask(f"/traces/usage/{entry_id}")
+    assert (answer.status_code, answer.headers["location"]) == (302, "/traces/usage/2")
+    assert (await ask(f"/traces/usage/{clock.new_id()}")).status_code == 404
 
 
 @pytest.mark.parametrize(

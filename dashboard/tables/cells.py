@@ -1,0 +1,157 @@
+"""Cells of Datasette's tables and query results, as a page shows them.
+
+The data stay as they are: JSON and CSV have the stored values. A page shows dollars instead of cents,
+grouped digits, times without their letters, the two ends of long identifiers, and links to calls. What
+is shortened or converted has its stored value in a title.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from math import isfinite
+from typing import Any
+from urllib.parse import quote
+
+from markupsafe import Markup, escape
+
+from dashboard.call.shown_text import visible
+from dashboard.formats import format_cents, format_dollars
+from dashboard.tables.patched_datasette import to_css_class
+
+CALLS = "/traces/usage"
+_CALL_TABLES = {"usage", "usage_log"}
+_ASKS_FOR_CALLS = re.compile(r"\busage(?:_log)?\b", re.IGNORECASE)
+_CALL_IDS = {"id", "last_id"}  # of calls, in a query that reads the table of calls
+_CENTS = {"cost_cents", "cents"}
+_SHARED = {"session_id", "agent_id", "parent_agent_id", "proxy_endpoint_id", "credential_hmac"}
+_PLAIN_NUMBERS = {"id", "line", "pass_index", "piece", "status_code", "year"}
+_TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?Z", re.ASCII)
+_HOUR = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d)", re.ASCII)
+_IDENTIFIER = re.compile(r"[0-9a-f-]{24,}", re.ASCII)
+_MAX_SHOWN = 60  # of a name that somebody chose
+
+
+def column_label(column: str) -> Markup:
+    """Return the text of a column's heading: that of cents says what the page shows instead."""
+    if column in _CENTS:
+        return Markup('<span title="{}, in US cents">cost_usd</span>').format(visible(column))
+    return escape(visible(column))
+
+
+def table_cells(row: Iterable[Mapping[str, Any]], table: str) -> Markup:
+    """Return the cells of a row of a table, as ``<td>`` elements.
+
+    There are thousands on a page, and a template that may wait for something takes ten times as long
+    for each."""
+    return _join(
+        _cell(
+            cell["column"],
+            str(cell["value_type"]),
+            show_value(
+                cell["column"],
+                cell["raw"],
+                cell["value"],
+                are_calls=table in _CALL_TABLES,
+            ),
+        )
+        for cell in row
+    )
+
+
+def query_cells(
+    columns: Sequence[str], shown: Sequence[object], values: Sequence[object], sql: str
+) -> Markup:
+    """Return the cells of a row of a query's result, as ``<td>`` elements."""
+    are_calls = _ASKS_FOR_CALLS.search(sql) is not None
+    return _join(
+        _cell(
+            column,
+            "int" if isinstance(value, int | float) else "str",
+            show_value(column, value, text, are_calls=are_calls),
+        )
+        for column, text, value in zip(columns, shown, values, strict=True)
+    )
+
+
+def show_value(column: str, value: object, shown: object, *, are_calls: bool = False) -> Markup:
+    """Return what a page shows for a stored value. ``shown`` is what Datasette would show, which may
+    be cut. ``are_calls``: identifiers are those of calls."""
+    name = column.lower()
+    is_call = name == "usage_id" or (are_calls and name in _CALL_IDS)
+    if isinstance(value, int) and is_call:
+        return _link(f"{CALLS}/{value}", str(value))
+    if isinstance(value, int | float):
+        return _show_number(name, value)
+    if isinstance(shown, Markup):  # a link of Datasette's own, or nothing
+        return Markup(visible(shown))  # noqa: S704 - names of characters are no markup
+    if isinstance(value, str):
+        return _show_text(name, value, str(shown))
+    return escape(visible(str(shown)))
+
+
+def _show_number(name: str, value: float) -> Markup:
+    if not isfinite(value):
+        return escape(str(value))
+    if name in _CENTS:
+        return _titled(format_cents(value), f"{value} cents")
+    if name == "rate_usd":
+        return escape(format_dollars(Decimal(repr(value))))
+    if name.endswith("_usd"):
+        return _titled(format_cents(value * 100), str(value))
+    if name in _PLAIN_NUMBERS or name.endswith("_id"):
+        return escape(str(value))
+    if isinstance(value, int):
+        return escape(f"{value:,}")
+    if abs(value) < 1:
+        return escape(f"{value:.6g}")
+    return escape(f"{value:,.3f}".rstrip("0").rstrip("."))
+
+
+def _show_text(name: str, value: str, shown: str) -> Markup:
+    if found := _TIME.fullmatch(value):
+        return Markup('<time datetime="{}">{} {}</time>').format(value, found[1], found[2])
+    if name.endswith("hour") and (found := _HOUR.fullmatch(value)):
+        return Markup('<time datetime="{}:00Z">{} {}:00</time>').format(value, found[1], found[2])
+    if name == "entry_id":
+        return _link(f"{CALLS}/{quote(value, safe='')}", value)
+    if name in _SHARED:
+        return _link(f"{CALLS}?{name}={quote(value, safe='')}", value)
+    if _IDENTIFIER.fullmatch(value):
+        return _titled(_shorten(value), value)
+    return escape(visible(shown))
+
+
+def _link(address: str, value: str) -> Markup:
+    short = _shorten(value)
+    if short == value:
+        return Markup('<a href="{}">{}</a>').format(address, visible(value))
+    return Markup('<a href="{}" title="{}">{}</a>').format(address, visible(value), visible(short))
+
+
+def _titled(text: str, title: str) -> Markup:
+    return Markup('<span title="{}">{}</span>').format(visible(title), visible(text))
+
+
+def _shorten(value: str) -> str:
+    """Both ends: identifiers that sort by time begin alike."""
+    if _IDENTIFIER.fullmatch(value):
+        return f"{value[:8]}…{value[-4:]}"
+    return value if len(value) <= _MAX_SHOWN else f"{value[:_MAX_SHOWN]}…"
+
+
+def _cell(column: str, kind: str, value: Markup) -> Markup:
+    return Markup(
+        '<td role="cell" class="col-{} type-{}" data-label="{}"><div>{}</div></td>\n'
+    ).format(to_css_class(column), kind, visible("cost_usd" if column in _CENTS else column), value)
+
+
+def _join(cells: Iterable[Markup]) -> Markup:
+    return Markup("").join(cells)
+
+
+GLOBALS = {
+    "cell_value": show_value,
+    "column_label": column_label,
+    "query_cells": query_cells,
+    "table_cells": table_cells,
+}
