@@ -84,6 +84,11 @@ def _print_entries(entries: Iterable[Followed], *, as_json: bool) -> None:
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path, allow_dash=True),
     help="Write to this file, readable by you only, instead of standard output.",
 )  # fmt: skip
+@click.option(
+    "--raw-csv", is_flag=True,
+    help="In CSV, leave text as it is that a spreadsheet would run as a formula. Without this, text"
+    " that begins with = + - @, a tab or a line break gets an apostrophe in front.",
+)  # fmt: skip
 @data_dir_option
 @json_option
 def export(
@@ -94,6 +99,7 @@ def export(
     bodies: bool,
     kind: Format | None,
     output: Path | None,
+    raw_csv: bool,
     data_dir: str | None,
     as_json: bool,
 ) -> None:
@@ -125,7 +131,9 @@ def export(
         check_there_is_data(settings)
         paths = find_trace_files(settings.data_dir)
         with _open_output(output) as stream:
-            entries = write_entries(stream, paths, wanted, kind, with_bodies=bodies)
+            entries = write_entries(
+                stream, paths, wanted, kind, with_bodies=bodies, raw_csv=raw_csv
+            )
     if output is None:
         return
     if as_json:

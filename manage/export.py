@@ -10,22 +10,31 @@ from pathlib import Path
 from typing import Any, Literal, TextIO
 
 from store import clock
+from store.csv_cells import neutralize
 from store.trace_reader import BODIES, Row, TraceReader, Wanted
 
 type Format = Literal["jsonl", "csv", "json"]
 
 
 def write_entries(
-    output: TextIO, paths: Sequence[Path], wanted: Wanted, kind: Format, *, with_bodies: bool
+    output: TextIO,
+    paths: Sequence[Path],
+    wanted: Wanted,
+    kind: Format,
+    *,
+    with_bodies: bool,
+    raw_csv: bool = False,
 ) -> int:
-    """One organisation after the other, each in order of arrival. Returns how many entries.
+    """Write one organisation after the other, each in order of arrival. Returns how many entries.
 
+    ``raw_csv``: leave cells of CSV as they are that a spreadsheet would execute.
     Raises sqlite3.Error and OSError."""
     with ExitStack() as stack:
         readers = {path.parent.name: stack.enter_context(TraceReader(path)) for path in paths}
         entries = _Counted(_iter_entries(readers, wanted, with_bodies=with_bodies))
         if kind == "csv":
-            _write_csv(output, entries, _columns(readers.values(), with_bodies=with_bodies))
+            columns = _columns(readers.values(), with_bodies=with_bodies)
+            _write_csv(output, entries, columns, raw=raw_csv)
         elif kind == "json":
             _write_document(output, entries)
         else:
@@ -80,16 +89,15 @@ def _columns(readers: Iterable[TraceReader], *, with_bodies: bool) -> list[str]:
     return ["organization_id", *names, *(BODIES if with_bodies else ())]
 
 
-def _write_csv(output: TextIO, rows: Iterable[Row], columns: Sequence[str]) -> None:
+def _write_csv(output: TextIO, rows: Iterable[Row], columns: Sequence[str], *, raw: bool) -> None:
     writer = csv.DictWriter(output, columns)
     writer.writeheader()
     for row in rows:
-        writer.writerow(
-            {
-                name: json.dumps(value) if isinstance(value, dict) else value
-                for name, value in row.items()
-            }
-        )
+        cells = {
+            name: json.dumps(value) if isinstance(value, dict) else value
+            for name, value in row.items()
+        }
+        writer.writerow(cells if raw else {name: neutralize(cell) for name, cell in cells.items()})
 
 
 def _write_lines(output: TextIO, rows: Iterable[Row]) -> None:

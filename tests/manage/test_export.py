@@ -2,6 +2,7 @@ import csv
 import io
 import json
 import stat
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,20 @@ def test_csv_can_be_read_back(run, entries):
         assert row["request_body"].encode() == entry.request_body
     assert rows[0]["response_body"] == "data: {}\r\n\r\n"
     assert json.loads(rows[2]["response_body"])["encoded"] == "/wA="
+
+
+def test_csv_holds_nothing_that_a_spreadsheet_executes_unless_it_is_asked_for(run, traces):
+    formula, body = "=HYPERLINK(A1)", b"@SUM(A1)"
+    traces.insert([make_entry(model=formula, request_body=body, cost_cents=Decimal("-1.5"))])
+
+    def cells(*arguments):
+        text = run("export", "--format", "csv", "--bodies", *arguments).stdout_bytes.decode()
+        (row,) = csv.DictReader(io.StringIO(text, newline=""))
+        return row["model"], row["request_body"], row["cost_cents"]
+
+    assert cells() == (f"'{formula}", f"'{body.decode()}", "-1.5")
+    assert cells("--raw-csv") == (formula, body.decode(), "-1.5")
+    assert exported(run)[0]["model"] == formula
 
 
 def test_as_json_it_is_one_document_in_the_envelope_of_lists(run, entries):
