@@ -8,7 +8,8 @@ changes under it:
 * HTTP/1 trailers are dropped instead of crashing the flow;
 * errors that the core itself answers are JSON in the upstream's envelope.
 
-A fourth bounds the head of a request, which the core would buffer without end.
+Two more bound the head of a message, which the core would buffer without end, and refuse responses
+whose head is not valid HTTP.
 
 Two shortcuts for ``python -m addon``: a dispatch table from hook to addons, and hooks that run
 inline. And helpers that reach into a running proxy: listening on a socket that is already bound,
@@ -34,9 +35,11 @@ from mitmproxy.connection import Connection, ConnectionState
 from mitmproxy.net.http import http1
 from mitmproxy.proxy import commands, context, events, layer, mode_servers
 from mitmproxy.proxy.layers.http import _http1
+from mitmproxy.proxy.layers.http._base import ReceiveHttp
+from mitmproxy.proxy.layers.http._events import ErrorCode
 from mitmproxy.proxy.mode_servers import ProxyConnectionHandler
 
-from addon import errors
+from addon import errors, response_heads
 from addon.errors import Refusal
 
 logger = logging.getLogger(__name__)
@@ -48,10 +51,12 @@ _INTERIM = re.compile(rb"HTTP/1\.[01] 1(?!01)[0-9][0-9][ \r\n]")
 _original_read_headers = _http1.Http1Client.read_headers
 _original_read_request_headers = _http1.Http1Server.read_headers
 _original_make_body_reader = _http1.make_body_reader
+_original_read_response_head = http1.read_response_head
 
 
 def patch_core() -> None:
-    """Apply the three patches; calling it again changes nothing."""
+    """Apply the patches of the HTTP/1 core; calling it again changes nothing."""
+    http1.read_response_head = _read_valid_response_head
     _http1.Http1Client.read_headers = _read_headers_after_interim  # type: ignore[method-assign]
     _http1.Http1Server.read_headers = _read_bounded_headers  # type: ignore[method-assign]
     _http1.make_body_reader = _make_body_reader
@@ -68,6 +73,25 @@ def _read_headers_after_interim(
         if not self.buf:
             return
     yield from _original_read_headers(self, event)
+    is_unfinished = self.state == self.read_headers and len(self.buf) > MAX_HEAD_BYTES
+    if is_unfinished and self.stream_id is not None:
+        yield commands.CloseConnection(self.conn)
+        yield ReceiveHttp(
+            self.ReceiveProtocolError(
+                self.stream_id,
+                f"{response_heads.CORES_PREFIX}its head is larger than {MAX_HEAD_BYTES // 1024} KB",
+                ErrorCode.GENERIC_SERVER_ERROR,
+            )
+        )
+        self.state = self.done
+
+
+def _read_valid_response_head(lines: list[bytes]) -> http.Response:
+    """Raises ValueError, which the core makes a protocol error of."""
+    fault = response_heads.find_fault(lines)
+    if fault is not None:
+        raise ValueError(fault)
+    return _original_read_response_head(lines)
 
 
 def _read_bounded_headers(

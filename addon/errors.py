@@ -117,6 +117,15 @@ def upstream_interrupted(reason: str) -> Refusal:
     )
 
 
+def upstream_invalid(reason: str) -> Refusal:
+    return Refusal(
+        502,
+        "api_error",
+        "upstream_invalid",
+        f"The response of the upstream API is not valid HTTP: {reason}.",
+    )
+
+
 def upstream_timeout(phase: str) -> Refusal:
     return Refusal(
         504,

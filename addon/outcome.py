@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from addon import errors
+from addon import errors, response_heads
 from addon.errors import Refusal
 from addon.exchange import Phase
 from store.spool import TransportOutcome
@@ -32,4 +32,7 @@ def explain_failure(
         return Failure("client_disconnected", errors.upstream_interrupted(message))
     if not was_sent:
         return Failure("upstream_unreachable", errors.upstream_unreachable(message))
+    reason = response_heads.find_reason(message)
+    if reason is not None:
+        return Failure("upstream_interrupted", errors.upstream_invalid(reason))
     return Failure("upstream_interrupted", errors.upstream_interrupted(message))

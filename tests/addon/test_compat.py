@@ -9,12 +9,13 @@ from h11._readers import ChunkedReader, ContentLengthReader, Http10Reader
 from h11._receivebuffer import ReceiveBuffer
 from mitmproxy import http, options
 from mitmproxy.connection import Client, ConnectionState, Server
+from mitmproxy.net.http import http1
 from mitmproxy.proxy import commands, context, events, mode_servers
 from mitmproxy.proxy.layers.http import _events, _http1
 from mitmproxy.proxy.layers.http._base import ReceiveHttp
 from mitmproxy.test import taddons, tflow
 
-from addon import compat
+from addon import compat, response_heads
 
 EARLY_HINTS = b"HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n"
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -27,6 +28,7 @@ def unpatched(monkeypatch):
     monkeypatch.setattr(_http1, "make_body_reader", compat._original_make_body_reader)
     read_head = compat._original_read_request_headers
     monkeypatch.setattr(_http1.Http1Server, "read_headers", read_head)
+    monkeypatch.setattr(http1, "read_response_head", compat._original_read_response_head)
 
 
 @pytest.fixture
@@ -77,10 +79,48 @@ def test_interim_responses_may_come_in_pieces(upstream_layer):
     assert statuses(received) == [200]
 
 
+INVALID_HEADS = [
+    b"HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\n\r\n",
+    b"HTTP/1.1 20 X\r\ncontent-length: 0\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\nx: a\x00b\r\ncontent-length: 0\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\nx: a\rb\r\ncontent-length: 0\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\nx: a\r\n b\r\ncontent-length: 0\r\n\r\n",
+]
+
+
+@pytest.mark.usefixtures("unpatched")
+@pytest.mark.parametrize("head", INVALID_HEADS)
+def test_the_core_still_takes_a_head_that_is_not_valid(upstream_layer, head):
+    assert len(statuses(receive(upstream_layer, head))) == 1
+
+
 @pytest.mark.usefixtures("patched")
-def test_switching_protocols_is_not_taken_for_interim(upstream_layer):
-    received = receive(upstream_layer, b"HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\n\r\n")
-    assert statuses(received) == [101]
+@pytest.mark.parametrize("head", INVALID_HEADS)
+def test_a_head_that_is_not_valid_is_a_protocol_error(upstream_layer, head):
+    [error] = receive(upstream_layer, head)
+    assert isinstance(error, _events.ResponseProtocolError)
+    assert response_heads.find_reason(error.message)
+
+
+def send_endless_response_head(layer):
+    """Feed a response head that never ends until the layer gives up; return what it had taken."""
+    for taken in range(0, 4 * compat.MAX_HEAD_BYTES, 65536):
+        data = b"HTTP/1.1 200 OK\r\nx: " if not taken else b"x" * 65536
+        if any(isinstance(e, _events.ResponseProtocolError) for e in receive(layer, data)):
+            return taken
+    return None
+
+
+@pytest.mark.usefixtures("unpatched")
+def test_the_core_still_buffers_a_response_head_without_end(upstream_layer):
+    assert send_endless_response_head(upstream_layer) is None
+
+
+@pytest.mark.usefixtures("patched")
+def test_a_response_head_without_end_is_a_protocol_error(upstream_layer):
+    taken = send_endless_response_head(upstream_layer)
+    assert taken is not None
+    assert taken <= compat.MAX_HEAD_BYTES + 65536
 
 
 TRAILERS = b"2\r\nhi\r\n0\r\nx-checksum: 1\r\n\r\n"

@@ -26,3 +26,12 @@ def test_a_failure_has_one_name_and_one_answer(facts, outcome, status, error_typ
     failure = explain_failure(**(defaults | facts), message="why")
     assert (failure.outcome, failure.refusal.status) == (outcome, status)
     assert failure.error_type == error_type
+
+
+def test_a_response_head_that_is_not_valid_has_a_code_of_its_own():
+    message = "Cannot parse HTTP response: its status line is not valid"
+    failure = explain_failure(
+        timed_out=None, client_left=False, was_sent=True, for_web=False, message=message
+    )
+    assert (failure.outcome, failure.refusal.status) == ("upstream_interrupted", 502)
+    assert failure.error_type == "upstream_invalid"

@@ -933,6 +933,47 @@ def test_an_upstream_that_gives_no_answer_is_a_502_and_an_entry(
     assert len(endpoint.upstream.requests) == 1
 
 
+INVALID_HEADS = {
+    "status-of-two-digits": b"HTTP/1.1 20 X\r\n",
+    "status-below-100": b"HTTP/1.1 099 X\r\n",
+    "status-above-599": b"HTTP/1.1 600 X\r\n",
+    "status-of-four-digits": b"HTTP/1.1 2000 X\r\n",
+    "nul-in-a-reason": b"HTTP/1.1 200 O\x00K\r\n",
+    "unrequested-upgrade": b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\n",
+    "nul-in-a-value": b"HTTP/1.1 200 OK\r\nx-bad: a\x00b\r\n",
+    "bare-cr-in-a-value": b"HTTP/1.1 200 OK\r\nx-bad: a\rset-cookie: b=1\r\n",
+    "folded-line": b"HTTP/1.1 200 OK\r\nx-bad: a\r\n b\r\n",
+    "folded-first-line": b"HTTP/1.1 200 OK\r\n x-bad: a\r\n",
+    "nul-in-a-name": b"HTTP/1.1 200 OK\r\nx-\x00bad: a\r\n",
+    "blank-in-a-name": b"HTTP/1.1 200 OK\r\nx-bad : a\r\n",
+    "no-colon": b"HTTP/1.1 200 OK\r\nx-bad\r\n",
+    "two-lengths": b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n",
+    "length-and-chunks": b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n",
+}
+
+
+@pytest.mark.parametrize("invalid", INVALID_HEADS)
+def test_a_response_head_that_is_not_valid_never_reaches_a_client(
+    endpoint: Endpoint, invalid: str
+) -> None:
+    sent = INVALID_HEADS[invalid] + b"content-length: 2\r\n\r\n{}"
+    endpoint.upstream.enqueue(*[Script((sent, CLOSE))] * 2)
+    with endpoint.connect() as client:
+        client.send(endpoint.message(b'{"x":1}'))
+        raw = client.read_to_end()
+    head, _, body = raw.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 502 ")
+    assert b"x-taximeter-error: upstream_invalid" in head
+    assert b"bad" not in head
+    assert json.loads(body)["error"]["type"] == "api_error"
+    not_logged = endpoint.send(endpoint.message(path="/v1/messages/count_tokens"))
+    assert_own_error(not_logged, 502, "api_error")
+    row = endpoint.row()
+    assert (row["outcome"], row["status_code"]) == ("upstream_interrupted", None)
+    assert row["error_type"] == "upstream_invalid"
+    assert body_bytes(row["request_body"]) == b'{"x":1}'
+
+
 def test_a_refusing_upstream_is_a_502_and_an_entry(service_factory: ServiceFactory) -> None:
     with refusing_address() as url:
         service = service_factory(url)

@@ -1,0 +1,52 @@
+"""Which response heads are valid HTTP.
+
+The HTTP core is lenient: it passes on NUL and bare CR, keeps folded lines with their line break, and
+takes ``HTTP/1.1 20 X`` for a status. What a client behind us would make of that nobody knows, so a
+head that is not valid is no response at all (RFC 9112, sections 4 and 5).
+"""
+
+import re
+from collections.abc import Sequence
+
+_STATUS_LINE = re.compile(rb"HTTP/1\.[01] ([1-5][0-9]{2})(?: [^\x00-\x08\x0a-\x1f\x7f]*)?")
+_FIELD = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]++:[^\x00-\x08\x0a-\x1f\x7f]*+")
+# The usual case in one step; the other two say what is wrong.
+_HEAD = re.compile(_STATUS_LINE.pattern + rb"(?:\n" + _FIELD.pattern + rb")*+")
+
+# How the core begins its messages about a response head that it does not take.
+CORES_PREFIX = "Cannot parse HTTP response: "
+_CORES_REFUSAL = re.compile(r"Received (.*) from server, refusing")
+
+
+def find_reason(core_message: str) -> str | None:
+    """Return why a response head was not taken if that is what the core's message says, or None."""
+    if core_message.startswith(CORES_PREFIX):
+        return core_message.removeprefix(CORES_PREFIX)
+    refusal = _CORES_REFUSAL.match(core_message)
+    return refusal[1] if refusal else None
+
+
+def find_fault(lines: Sequence[bytes]) -> str | None:
+    """Return what is wrong with the head of a final response, or None. ``lines`` come without their
+    line ends."""
+    head = _HEAD.fullmatch(b"\n".join(lines))
+    status_line = head or (_STATUS_LINE.fullmatch(lines[0]) if lines else None)
+    if status_line is None:
+        return "its status line is not valid"
+    if status_line[1] == b"101":
+        return "it switches protocols, which nobody asked for"
+    if head is None:
+        return _find_field_fault(lines[1:])
+    return None
+
+
+def _find_field_fault(lines: Sequence[bytes]) -> str:
+    for line in lines:
+        if line.startswith((b" ", b"\t")):
+            return "it has a folded header line"
+        name, colon, _value = line.partition(b":")
+        if not colon or not _FIELD.fullmatch(name + b":"):
+            return "a header name has characters that no name has"
+        if not _FIELD.fullmatch(line):
+            return "a header value has control characters"
+    return "a header line has a line break"

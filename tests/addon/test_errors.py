@@ -1,0 +1,28 @@
+import ast
+import inspect
+import re
+from pathlib import Path
+
+from addon import errors
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def find_codes():
+    """The codes in the source, which are literals, with their status and type where those are too."""
+    for call in ast.walk(ast.parse(inspect.getsource(errors))):
+        if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "Refusal":
+            status, error_type, code = (getattr(arg, "value", None) for arg in call.args[:3])
+            yield code, status, error_type
+
+
+def test_every_code_is_described_with_its_status_and_type():
+    text = (ROOT / "docs" / "errors.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \| (.*?) \| (.*?) \| (.+) \|$", text, re.MULTILINE)
+    described = {code: (status, error_type) for code, status, error_type, _ in rows}
+    codes = list(find_codes())
+    assert len(codes) > 10
+    assert set(described) == {code for code, _, _ in codes}
+    for code, status, error_type in codes:
+        assert status is None or described[code][0] == str(status), code
+        assert error_type is None or described[code][1] == f"`{error_type}`", code
