@@ -19,12 +19,14 @@ from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 from jinja2 import ChoiceLoader, Environment, FileSystemLoader
 from starlette.types import ASGIApp
 
 from dashboard import formats
-from dashboard.tables import cells, guards, mistakes
+from dashboard.addresses import raw_path
+from dashboard.tables import arguments, cells, guards, mistakes
 from dashboard.tables.mistakes import Asked
 from dashboard.tables.patched_datasette import (
     BadRequest,
@@ -228,6 +230,13 @@ class TraceBrowser(Datasette):
 
     async def refresh_schemas(self) -> None:
         """It keeps the tables of ``_internal``, which we do not have."""
+
+    def check(self, request: Request) -> None:
+        """Called before anything is read. Raises DatasetteError for arguments that it would fail at."""
+        given = parse_qsl(request.query_string, keep_blank_values=True)
+        mistake = arguments.find_mistake(raw_path(request.scope), given)
+        if mistake is not None:
+            raise DatasetteError(mistake, title="Not understood", status=400)
 
     async def explain(self, request: Request, exception: Exception) -> Response:
         """What is answered instead of what was asked for: a page for people, JSON for programs."""

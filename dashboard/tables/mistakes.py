@@ -7,9 +7,9 @@ is our fault is logged and not told: the text of an exception may hold paths.
 import json
 import logging
 import sqlite3
-from collections.abc import Callable
 from dataclasses import dataclass
 
+from dashboard.tables import arguments
 from dashboard.tables.patched_datasette import Base400, DatasetteError, QueryInterrupted, Request
 
 _MAX_SHOWN = 200
@@ -82,11 +82,15 @@ def _describe_refusal(error: Base400) -> Mistake:
 
 
 def _find_bad_argument(exception: Exception, request: Request) -> str | None:
-    """Datasette trusts some arguments to be well formed."""
-    for name, (is_good, wanted) in _ARGUMENTS.items():
-        for value in request.args.getlist(name):
-            if not is_good(value):
-                return f"{name} has to be {wanted}; it is {value[:_MAX_SHOWN]!r}."
+    """Return what of the request made Datasette fail; None if the fault is ours. What can be told
+    without knowing the table is refused before (see arguments)."""
+    if isinstance(exception, RecursionError):
+        return "Something here is nested too deeply."
+    if isinstance(exception, OverflowError):
+        return "A number here is larger than SQLite can hold."
+    place = request.args.get("_next")
+    if isinstance(exception, ValueError) and place and not arguments.is_number(place):
+        return f"_next has to be what the link to the next page had; it is {place[:_MAX_SHOWN]!r}."
     if isinstance(exception, json.JSONDecodeError):
         return f"This ought to be JSON: {exception.doc[:_MAX_SHOWN]}"
     if request.path.endswith(".blob"):
@@ -94,36 +98,3 @@ def _find_bad_argument(exception: Exception, request: Request) -> str | None:
     if request.path == "/traces.csv" and not request.args.get("sql"):
         return "Name a table (/traces/usage.csv), or a query (?sql=)."
     return None
-
-
-def _is_number(value: str) -> bool:
-    return value.isascii() and value.isdecimal()
-
-
-def _is_through(value: str) -> bool:
-    try:
-        through = json.loads(value)
-    except ValueError:
-        return False
-    return isinstance(through, dict) and through.keys() >= {"table", "column", "value"}
-
-
-def _is_facet(value: str) -> bool:
-    if not value.startswith("{"):
-        return True
-    try:
-        return bool(json.loads(value).keys() & {"column", "simple"})
-    except ValueError:
-        return False
-
-
-_FACET = (_is_facet, "the name of a column")
-_ARGUMENTS: dict[str, tuple[Callable[[str], bool], str]] = {
-    "_facet": _FACET,
-    "_facet_array": _FACET,
-    "_facet_date": _FACET,
-    "_next": (_is_number, "what the link to the next page had"),
-    "_through": (_is_through, "a JSON object with table, column and value"),
-    "_timelimit": (_is_number, "a number of milliseconds"),
-    "_ttl": (_is_number, "a number of seconds"),
-}

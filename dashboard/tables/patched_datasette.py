@@ -60,8 +60,18 @@ datasette.views.base.sys = _Unfinished()
 
 
 class _Router(DatasetteRouter):  # type: ignore[misc]
-    """Lets the Datasette that was asked say what went wrong. A hook could do so too, but Datasette
-    still makes its own page then, and prints every exception."""
+    """Lets the Datasette that was asked check the arguments, and say what went wrong. A hook could
+    do so too, but Datasette still makes its own page then, and prints every exception."""
+
+    async def route_path(self, scope: Any, receive: Any, send: Any, path: str) -> Any:
+        check = getattr(self.ds, "check", None)
+        request = Request(scope, receive)
+        try:
+            if check is not None:
+                check(request)
+        except DatasetteError as error:
+            return await self.handle_exception(request, send, error)
+        return await super().route_path(scope, receive, send, path)
 
     async def handle_exception(self, request: Request, send: Any, exception: Exception) -> None:
         explain = getattr(self.ds, "explain", None)

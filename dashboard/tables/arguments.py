@@ -1,0 +1,128 @@
+"""The arguments of an address that Datasette parses without checking them, checked before it does.
+
+Datasette answers a number with 5,000 digits, JSON nested 10,000 deep or a facet that is no facet with
+an exception from deep inside. Here each is told in words for the caller.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable
+
+MAX_DIGITS = 18  # what fits SQLite's integers whatever the digits are
+MAX_JSON = 50_000  # characters; a list of some thousand ids
+_MAX_SHOWN = 200
+_COMPARISON = re.compile(r".+__(?:gt|gte|lt|lte)", re.DOTALL)
+_LIST = re.compile(r".+__(?:in|notin)", re.DOTALL)
+_FACET = re.compile(r"_facet(?!_size$)(?:_.*)?", re.DOTALL)
+_NUMBER = re.compile(rf"[0-9]{{1,{MAX_DIGITS}}}")
+_LONG_NUMBER = re.compile(rf"[-+]?\d{{{MAX_DIGITS + 1},}}")
+
+type Check = tuple[Callable[[str], bool], str]
+
+
+def find_mistake(path: str, arguments: Iterable[tuple[str, str]]) -> str | None:
+    """Return what is wrong with the first bad argument or part of the path, in words; None if all
+    are good."""
+    for part in re.split("[/,.]", path):
+        if _LONG_NUMBER.fullmatch(part):
+            return f"A number in the address has more than {MAX_DIGITS} digits: {_shorten(part)}"
+    for name, value in arguments:
+        is_good, wanted = _find_check(name)
+        if not is_good(value):
+            return f"{name[:_MAX_SHOWN]} has to be {wanted}; it is {_shorten(value)}."
+    return None
+
+
+def is_number(value: str) -> bool:
+    """Return whether it is a whole number that SQLite can hold."""
+    return _NUMBER.fullmatch(value) is not None
+
+
+def _find_check(name: str) -> Check:
+    if name in _CHECKS:
+        return _CHECKS[name]
+    if _FACET.fullmatch(name):
+        return _is_facet, "the name of a column"
+    if _COMPARISON.fullmatch(name):
+        return _is_comparable, f"a text, or a number of at most {MAX_DIGITS} digits"
+    if _LIST.fullmatch(name):
+        return _is_list, "values with commas between them, or a flat JSON list"
+    return _anything, ""
+
+
+def _anything(_value: str) -> bool:
+    return True
+
+
+def _is_size(value: str) -> bool:
+    """Datasette says itself what is wrong with a short one."""
+    return len(value) <= MAX_DIGITS
+
+
+def _is_place(value: str) -> bool:
+    return not any(map(_LONG_NUMBER.fullmatch, value.split(",")))
+
+
+def _is_optional_number(value: str) -> bool:
+    return not value or is_number(value)
+
+
+def _is_comparable(value: str) -> bool:
+    """Datasette makes a number of whatever Unicode says are digits."""
+    return not value.isdigit() or is_number(value)
+
+
+def _is_list(value: str) -> bool:
+    if not value.startswith("["):
+        return True
+    parsed = _parse(value)
+    return isinstance(parsed, list) and all(map(_is_plain, parsed))
+
+
+def _is_facet(value: str) -> bool:
+    if not value.startswith("{"):
+        return True
+    parsed = _parse(value)
+    if not isinstance(parsed, dict):
+        return False
+    return any(isinstance(parsed.get(name), str) for name in ("column", "simple"))
+
+
+def _is_through(value: str) -> bool:
+    parsed = _parse(value)
+    return (
+        isinstance(parsed, dict)
+        and isinstance(parsed.get("table"), str)
+        and isinstance(parsed.get("column"), str)
+        and "value" in parsed
+        and _is_plain(parsed["value"])
+    )
+
+
+def _parse(text: str) -> object:
+    """Return what the JSON means; None where it is none, or nested too deeply."""
+    try:
+        return json.loads(text) if len(text) <= MAX_JSON else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def _is_plain(value: object) -> bool:
+    """Return whether SQLite can take it as a parameter."""
+    if isinstance(value, int):
+        return abs(value) < 1 << 63
+    return value is None or isinstance(value, str | float)
+
+
+def _shorten(value: str) -> str:
+    return repr(value if len(value) <= _MAX_SHOWN else f"{value[:_MAX_SHOWN]}…")
+
+
+_CHECKS: dict[str, Check] = {
+    "_facet_size": (_is_size, "a number, or max"),
+    "_next": (_is_place, "what the link to the next page had"),
+    "_size": (_is_size, "a number, or max"),
+    "_through": (_is_through, "a JSON object with table, column and value"),
+    "_timelimit": (_is_optional_number, "a number of milliseconds"),
+    "_ttl": (_is_optional_number, "a number of seconds"),
+}
