@@ -71,6 +71,16 @@ def method_not_allowed(method: str) -> Refusal:
     )
 
 
+def service_key() -> Refusal:
+    return Refusal(
+        401,
+        "authentication_error",
+        "service_key",
+        "This is a service API key of Taximeter, which is for its management API only. Send your"
+        " credential for the upstream API here. The request was not forwarded.",
+    )
+
+
 def rate_limited(limit: int, retry_after_s: int) -> Refusal:
     return Refusal(
         429,

@@ -20,6 +20,7 @@ from mitmproxy.tls import TlsData
 
 from addon import clients, compat, errors, headers
 from addon.capture import Spooler
+from addon.credentials import find_service_keys
 from addon.errors import Refusal
 from addon.exchange import Exchange, Phase
 from addon.health import Health, is_loopback_name
@@ -285,6 +286,8 @@ class UsageProxy:
             case Destination.HEALTH:
                 return self._report_health(flow)
         try:
+            if any(map(self._slugs.knows_key, find_service_keys(request.headers.fields))):
+                return errors.service_key()
             endpoint = self._slugs.find(route.slug)
         except sqlite3.Error as error:
             self._report_directory(str(error))

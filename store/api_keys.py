@@ -124,6 +124,12 @@ def find_holder(db: sqlite3.Connection, raw: str) -> KeyHolder | None:
     )
 
 
+def is_known(db: sqlite3.Connection, raw: str) -> bool:
+    """Return whether this is a key of ours, whoever holds it."""
+    found = db.execute("select 1 from api_keys where key_sha256 = ?", (_hash(raw),)).fetchone()
+    return found is not None
+
+
 def note_use(db: sqlite3.Connection, key_id: str, at: str) -> None:
     db.execute("update api_keys set last_used_at = ? where id = ?", (at, key_id))
 

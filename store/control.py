@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
-from store import database, endpoints, people, schema
+from store import api_keys, database, endpoints, people, schema
 from store.endpoints import ProxyEndpoint
 from store.errors import ControlError, InvalidSlugError, NotFoundError, SlugTakenError
 from store.people import Organization, Role
@@ -144,7 +144,8 @@ class ControlDatabase:
 
 
 class SlugDirectory:
-    """What the proxy asks for every request: who owns this slug?
+    """What the proxy asks for every request: who owns this slug? And, of what looks like one: is this a
+    service API key?
 
     One indexed read each time, so that a created slug works and a deleted one fails at once. Only
     while the file cannot be read does the last good answer stand in for it.
@@ -171,15 +172,31 @@ class SlugDirectory:
             self._last_good[slug] = endpoint
         return endpoint
 
+    def knows_key(self, raw: str) -> bool:
+        """Return whether this is a service API key of ours. Raises sqlite3.Error when the file cannot
+        be read."""
+        try:
+            return api_keys.is_known(self._connect(), raw)
+        except sqlite3.Error:
+            self.close()
+            raise
+
     def _read(self, slug: str) -> ProxyEndpoint | None:
+        row = (
+            self._connect()
+            .execute(
+                f"select {endpoints.COLUMNS} from proxy_endpoints"  # noqa: S608
+                " where slug = ? and deleted_at is null",
+                (slug,),
+            )
+            .fetchone()
+        )
+        return endpoints.from_row(row) if row else None
+
+    def _connect(self) -> sqlite3.Connection:
         if self._db is None:
             self._db = database.open_readonly(self._path, busy_timeout_s=0.05)
-        row = self._db.execute(
-            f"select {endpoints.COLUMNS} from proxy_endpoints"  # noqa: S608
-            " where slug = ? and deleted_at is null",
-            (slug,),
-        ).fetchone()
-        return endpoints.from_row(row) if row else None
+        return self._db
 
     def notice_replacement(self) -> None:
         """Read the file anew if another one has taken its place, as after restoring a backup."""

@@ -15,6 +15,8 @@ import pytest
 import trustme
 from mitmproxy.net import encoding
 
+from store import api_keys
+from store.control import ControlDatabase
 from tests.live.conftest import EndpointFactory, ServiceFactory
 from tests.live.service import API_KEY, REQUEST_HEADERS, Endpoint, Service, body_bytes
 from tests.rawclient import Cut, RawClient, Reset, Response, request
@@ -1292,6 +1294,38 @@ def test_no_credential_is_kept_or_printed_anywhere(endpoint: Endpoint) -> None:
     secrets = (API_KEY, BEARER, cookie)
     assert _files_with(endpoint.service, *(secret.encode() for secret in secrets)) == []
     assert not [secret for secret in secrets if secret in endpoint.service.output]
+
+
+def _make_service_key(service: Service) -> str:
+    with ControlDatabase(service.data_dir / "control.db") as control:
+        organization_id = control.get_local_organization().id
+        user_id = control.find_user(None)
+        assert user_id
+        with control.transaction() as db:
+            return api_keys.create(db, organization_id, user_id, "Misplaced")[1]
+
+
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/messages/count_tokens", "/v1/files"])
+@pytest.mark.parametrize("name", ["x-api-key", "Authorization"])
+def test_a_service_api_key_is_not_sent_to_the_upstream(
+    live: Endpoint, path: str, name: str
+) -> None:
+    key = _make_service_key(live.service)
+    value = f"Bearer {key}" if name == "Authorization" else key
+    # As a client with a real credential beside it would.
+    response = live.send(live.message(b"{}", [*REQUEST_HEADERS, (name, value)], path=path))
+    assert_own_error(response, 401, "authentication_error")
+    assert response.header("x-taximeter-error") == "service_key"
+    assert live.upstream.requests == []
+    assert live.rows() == []
+    assert _files_with(live.service, key.encode()) == []
+
+
+def test_a_credential_that_only_looks_like_a_service_api_key_is_forwarded(live: Endpoint) -> None:
+    stranger = f"sk_{'a' * 43}"
+    headers = [*REQUEST_HEADERS, ("Authorization", f"Bearer {stranger}")]
+    assert live.send(live.message(b"{}", headers)).status == 200
+    assert live.upstream.requests[0].header("authorization") == f"Bearer {stranger}"
 
 
 def test_calls_with_the_same_credential_can_be_grouped(live: Endpoint) -> None:

@@ -3,6 +3,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from store import api_keys, people
 from store.control import (
     ControlDatabase,
     ControlError,
@@ -41,6 +42,19 @@ def directory(path):
     directory = SlugDirectory(path)
     yield directory
     directory.close()
+
+
+def test_the_directory_knows_the_keys_that_were_made(control, organization, directory):
+    with control.transaction() as db:
+        user_id = people.find_user(db, None) or ""
+        _, raw = api_keys.create(db, organization.id, user_id, "Laptop")
+    assert directory.knows_key(raw)
+    assert not directory.knows_key(raw[:-1] + ("a" if raw[-1] != "a" else "b"))
+
+
+def test_the_directory_cannot_tell_a_key_without_its_file(tmp_path):
+    with pytest.raises(sqlite3.Error):
+        SlugDirectory(tmp_path / "none.db").knows_key("sk_")
 
 
 def test_a_first_start_makes_an_organisation_and_default_and_a_second_nothing(control):
