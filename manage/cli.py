@@ -19,6 +19,7 @@ from manage.endpoint_commands import endpoints
 from manage.entry_commands import export, tail
 from manage.key_commands import keys
 from manage.maintenance_commands import doctor, prune, reprice, verify
+from manage.output_errors import CommandGroup
 from manage.supervisor import Supervisor, check_trust_store
 from manage.usage_commands import usage
 from manage.user_commands import make_link, users
@@ -26,7 +27,7 @@ from store.control import ControlDatabase
 from store.settings import Settings
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="taximeter", prog_name="taximeter")
 def cli() -> None:
     """A transparent proxy in front of the messages API that writes down what every call cost.
@@ -46,6 +47,9 @@ def cli() -> None:
     From another machine:
       export TAXIMETER_API_KEY=sk_…         from `taximeter keys create`
       taximeter endpoints list --base-url https://meter.example.org
+
+    \b
+    Times are UTC: those that are shown, and those that you give without another offset.
 
     \b
     Exit status: 0; 1 when refused, not found or wrong; 2 when called wrongly.

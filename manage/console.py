@@ -1,6 +1,5 @@
 """What commands share: options, settings, where a command acts, errors as one line, JSON."""
 
-import errno
 import json
 import os
 import sqlite3
@@ -82,11 +81,9 @@ def explained() -> Iterator[None]:
     except UnicodeEncodeError as error:
         raise click.ClickException("an argument is not valid UTF-8") from error
     except OSError as error:
-        if error.errno == errno.EPIPE:  # whoever read our output has seen enough
+        if error.filename is None:  # our own output, which CommandGroup speaks of
             raise
-        raise click.ClickException(
-            f"{error.filename or 'input/output'}: {error.strerror}"
-        ) from error
+        raise click.ClickException(f"{error.filename}: {error.strerror}") from error
 
 
 @contextmanager

@@ -39,7 +39,7 @@ def list_endpoints(base_url: str | None, data_dir: str | None, as_json: bool) ->
         print_json(document)
         return
     print_table(
-        ("SLUG", "NAME", "STREAMING", "BODIES", "CREATED", "URL"),
+        ("SLUG", "NAME", "STREAMING", "BODIES", "CREATED (UTC)", "URL"),
         [
             (
                 item.get("slug"),

@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from datetime import date, datetime
 from pathlib import Path
 from typing import TextIO
 
@@ -20,12 +21,18 @@ from manage.console import (
 )
 from manage.export import Format, make_item, open_private, write_entries
 from manage.follow import Followed, Follower
-from manage.instants import Instant
+from manage.periods import Instant, find_instants, period_options
 from store.callog import format_entry
 from store.trace_reader import Wanted, make_entry
 from store.traces import find_trace_files
 
 POLL_S = 0.2
+_FORMATS: dict[str, Format] = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".csv": "csv",
+    ".json": "json",
+}
 
 
 @click.command()
@@ -42,7 +49,7 @@ def tail(
 ) -> None:
     """Follow calls as they are recorded, until Ctrl-C.
 
-    One line each. An entry is printed when its call has ended, so a long stream comes after short calls that
+    One line each, with the time of arrival in UTC. An entry is printed when its call has ended, so a long stream comes after short calls that
     began later.
 
     \b
@@ -71,14 +78,13 @@ def _print_entries(entries: Iterable[Followed], *, as_json: bool) -> None:
 
 
 @click.command()
-@click.option("--since", type=Instant(), help="Entries that arrived at this time or later.")
-@click.option("--until", type=Instant(), help="Entries that arrived before this time.")
+@period_options(Instant())
 @click.option("--slug", "slugs", multiple=True, help="Only this proxy endpoint; may be repeated.")
 @click.option("--model", help="Only this model; * and ? are wildcards.")
 @click.option("--bodies", is_flag=True, help="With request_body and response_body.")
 @click.option(
-    "--format", "kind", type=click.Choice(["jsonl", "csv"]),
-    help="JSON lines (jsonl) or CSV.  [default: by the file's name, else jsonl]",
+    "--format", "kind", type=click.Choice(["jsonl", "csv", "json"]),
+    help="JSON lines (jsonl), CSV, or one JSON document.  [default: by the file's name, else jsonl]",
 )  # fmt: skip
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path, allow_dash=True),
@@ -92,8 +98,10 @@ def _print_entries(entries: Iterable[Followed], *, as_json: bool) -> None:
 @data_dir_option
 @json_option
 def export(
-    since: str | None,
-    until: str | None,
+    from_day: date | None,
+    to_day: date | None,
+    since: datetime | None,
+    until: datetime | None,
     slugs: tuple[str, ...],
     model: str | None,
     bodies: bool,
@@ -103,29 +111,31 @@ def export(
     data_dir: str | None,
     as_json: bool,
 ) -> None:
-    """Write entries as JSON lines or CSV, oldest first.
+    """Write entries as JSON lines, CSV or JSON, oldest first.
 
-    In the columns of usage_log, and the organisation each belongs to. Times are a day or a point in time (2026-01-31, 2026-01-31T18:00; your time zone unless one is
-    named) or how long ago (7d, 12h, 30m). Bodies that are not text are written as
+    In the columns of usage_log, and the organisation each belongs to. Times are UTC: a day or a
+    point in time (2026-01-31, 2026-01-31T18:00, with another offset 2026-01-31T18:00+02:00) or how long ago (7d, 12h, 30m). Bodies that are not text are written as
     {"$base64": true, "encoded": "…"}. With --json, standard output is one JSON document: the
     entries, or what was written to --output.
 
     \b
     Examples:
       taximeter export --since 7d > week.jsonl
-      taximeter export --since 2026-01-01 --until 2026-02-01 -o january.csv
+      taximeter export --from 2026-01-01 --to 2026-01-31 -o january.csv
+      taximeter export --since 2026-01-31T18:00 --until 2026-01-31T19:00 -o hour.csv
       taximeter export --slug default --model 'claude-opus-*' --bodies
       taximeter export --since 1d --json | jq '[.items[].cost_cents] | add'
     """
     if output == Path("-"):
         output = None
     if as_json and output is None:
-        if kind == "csv":
-            raise click.UsageError("--json and --format csv exclude each other")
+        if kind not in (None, "json"):
+            raise click.UsageError(f"--json and --format {kind} exclude each other")
         kind = "json"
     if kind is None:
-        kind = "csv" if output is not None and output.suffix.lower() == ".csv" else "jsonl"
-    wanted = Wanted(since=since, until=until, slugs=slugs, model=model)
+        kind = _find_format(output)
+    first, end = find_instants(from_day, to_day, since, until)
+    wanted = Wanted(since=first, until=end, slugs=slugs, model=model)
     with explained():
         settings = read_settings(data_dir=data_dir)
         check_there_is_data(settings)
@@ -140,6 +150,20 @@ def export(
         print_json({"entries": entries, "file": str(output)})
     else:
         click.echo(f"Wrote {entries:,} entries to {output}.")
+
+
+def _find_format(output: Path | None) -> Format:
+    """Return the format that a file's name asks for. Raises click.UsageError for an unknown one."""
+    suffix = "" if output is None else output.suffix.lower()
+    if not suffix:
+        return "jsonl"
+    if suffix not in _FORMATS:
+        *others, last = _FORMATS
+        raise click.UsageError(
+            f"{suffix!r} is not a known kind of file: name it {', '.join(others)} or {last}, or say"
+            " which --format is meant"
+        )
+    return _FORMATS[suffix]
 
 
 def _open_output(path: Path | None) -> AbstractContextManager[TextIO]:

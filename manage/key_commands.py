@@ -46,7 +46,7 @@ def list_keys(user: str | None, base_url: str | None, data_dir: str | None, as_j
         print_json(document)
         return
     print_table(
-        ("ID", "KEY", "NAME", "CREATED", "LAST USED"),
+        ("ID", "KEY", "NAME", "CREATED (UTC)", "LAST USED (UTC)"),
         [
             (
                 item.get("id"),

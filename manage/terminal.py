@@ -93,10 +93,10 @@ def format_size(size: int) -> str:
 
 
 def format_time(instant: str | None) -> str:
-    """The local time of an instant."""
+    """Return an instant to the minute, in UTC; the heading of its column says so."""
     if instant is None:
         return UNKNOWN
     try:
-        return clock.parse_instant(instant).astimezone().strftime("%Y-%m-%d %H:%M")
+        return clock.parse_instant(instant).strftime("%Y-%m-%d %H:%M")
     except (ValueError, TypeError, OverflowError):  # another service may write what it likes
         return show(instant)

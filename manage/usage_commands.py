@@ -1,11 +1,12 @@
 """``taximeter usage``: totals of the calls, with bars."""
 
-from datetime import date, datetime
+from datetime import date
 from typing import Any
 
 import click
 
 from manage.console import explained, json_option, open_backend, print_json, service_options
+from manage.periods import Day, find_days, period_options
 from manage.terminal import format_cost, format_count, make_bar, print_table
 from store.usage_report import Grouping
 
@@ -13,8 +14,6 @@ _NAMES: dict[Grouping, str] = {"day": "day", "model": "model", "endpoint": "slug
 _TITLES: dict[Grouping, str] = {"day": "DAY (UTC)", "model": "MODEL", "endpoint": "SLUG"}
 _COUNTS = ("CALLS", "ERRORS", "INPUT", "CACHED", "OUTPUT", "COST")
 _INPUT_FIELDS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-
-_day = click.DateTime(formats=["%Y-%m-%d"])
 
 
 @click.command()
@@ -25,14 +24,15 @@ _day = click.DateTime(formats=["%Y-%m-%d"])
     show_default=True,
     help="What to add up by.",
 )
-@click.option("--from", "from_day", type=_day, metavar="DAY", help="The first day (UTC).")
-@click.option("--to", "to_day", type=_day, metavar="DAY", help="The last day (UTC).")
+@period_options(Day())
 @service_options
 @json_option
 def usage(
     by: Grouping,
-    from_day: datetime | None,
-    to_day: datetime | None,
+    from_day: date | None,
+    to_day: date | None,
+    since: date | None,
+    until: date | None,
     base_url: str | None,
     data_dir: str | None,
     as_json: bool,
@@ -40,25 +40,22 @@ def usage(
     """Show what calls cost, by day, model or endpoint.
 
     All calls of your organisation. Input is all that the model read, cached tokens included. The totals stay when entries are
-    pruned.
+    pruned. Days are UTC; 7d is the day seven days before today.
 
     \b
     Examples:
       taximeter usage
       taximeter usage --by model --from 2026-01-01 --to 2026-01-31
+      taximeter usage --since 7d
       taximeter usage --by endpoint --json | jq '.groups[] | {slug, cost_cents}'
       taximeter usage --base-url https://meter.example.org
     """
     with explained(), open_backend(base_url, data_dir) as backend:
-        document = backend.usage(by, _as_date(from_day), _as_date(to_day))
+        document = backend.usage(by, *find_days(from_day, to_day, since, until))
     if as_json:
         print_json(document)
     else:
         _print_report(by, document)
-
-
-def _as_date(day: datetime | None) -> date | None:
-    return None if day is None else day.date()
 
 
 def _print_report(by: Grouping, document: dict[str, Any]) -> None:

@@ -55,7 +55,7 @@ def list_users(data_dir: str | None, as_json: bool) -> None:
         print_json({"items": items, "nextCursor": None, "hasMore": False})
         return
     print_table(
-        ("E-MAIL", "ORGANISATION", "ROLE", "CREATED", "ORGANISATION ID"),
+        ("E-MAIL", "ORGANISATION", "ROLE", "CREATED (UTC)", "ORGANISATION ID"),
         [
             (
                 member.email or "(local user)",

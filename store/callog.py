@@ -10,14 +10,14 @@ _MAX_NAME = 80
 
 
 def format_entry(entry: UsageLogEntry) -> str:
-    """Local time, slug, model, tokens, cost, status, duration, and the outcome unless all went well:
+    """Return the line of a call: time of arrival (UTC), slug, model, tokens, cost, status, duration, and
+    the outcome unless all went well.
 
-    ``14:03:27  default  claude-opus-5-5  1,204 in (980 cached)  88 out  $0.0123  200  2,310 ms``
+    ``2026-01-31 14:03:27Z  default  claude-opus-5-5  1,204 in (980 cached)  88 out  $0.0123  200  2,310 ms``
     """
-    arrived = clock.parse_instant(entry.created_at).astimezone()
     parts = [
-        arrived.strftime("%H:%M:%S"),
-        entry.slug,
+        clock.format_line_time(clock.parse_instant(entry.created_at)),
+        _printable(entry.slug),
         _printable(entry.model or entry.request_model),
         _tokens_in(entry),
         f"{_count(entry.output_tokens)} out",

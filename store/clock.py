@@ -1,6 +1,6 @@
 """The one place that asks what time it is, and how an instant is written.
 
-Instants are UTC. ``created_at`` of an entry carries milliseconds (``2026-01-02T03:04:05.678Z``);
+Instants are UTC, and a time that names no offset is UTC too. ``created_at`` of an entry carries milliseconds (``2026-01-02T03:04:05.678Z``);
 durations never come from here but from a monotonic clock, so a clock that jumps cannot bend them.
 """
 
@@ -24,8 +24,15 @@ def format_seconds(instant: datetime) -> str:
 
 
 def parse_instant(text: str) -> datetime:
-    """Inverse of both formats. Raises ValueError for anything else."""
-    return datetime.fromisoformat(text).astimezone(UTC)
+    """Return the instant of an ISO 8601 text. Raises ValueError for anything else, and OverflowError
+    for one that UTC has no date for."""
+    instant = datetime.fromisoformat(text)
+    return instant.replace(tzinfo=UTC) if instant.tzinfo is None else instant.astimezone(UTC)
+
+
+def format_line_time(instant: datetime) -> str:
+    """``YYYY-MM-DD HH:MM:SSZ``, for lines on a terminal."""
+    return instant.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
 def new_id() -> str:

@@ -1,8 +1,9 @@
-"""How every process of ours logs: one line per record on standard error, with its name and time."""
+"""How every process of ours logs: one line per record on standard error, with its name and time (UTC)."""
 
 import atexit
 import logging
 import sys
+import time
 
 from store.outlet import Outlet
 
@@ -22,7 +23,9 @@ def configure(process: str) -> None:
     outlet = Outlet(sys.stderr)
     atexit.register(outlet.close)
     handler = _OutletHandler(outlet)
-    handler.setFormatter(
-        logging.Formatter(f"%(asctime)s {process:8} %(levelname)s %(message)s", "%H:%M:%S")
+    formatter = logging.Formatter(
+        f"%(asctime)s {process:8} %(levelname)s %(message)s", "%Y-%m-%d %H:%M:%SZ"
     )
+    formatter.converter = time.gmtime  # UTC, as everywhere
+    handler.setFormatter(formatter)
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)

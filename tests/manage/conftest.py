@@ -23,8 +23,9 @@ def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("TZ", "UTC")
+def far_from_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """On a machine nine hours east of Greenwich, where what is local is seen at once."""
+    monkeypatch.setenv("TZ", "XYZ-9")
     time.tzset()
     yield
     monkeypatch.undo()

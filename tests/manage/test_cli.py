@@ -50,7 +50,7 @@ def test_an_endpoint_can_be_created_listed_and_deleted(run):
 def test_the_list_for_people_is_a_table(run):
     lines = run("endpoints", "list").stdout.splitlines()
     assert lines[0].split() == [
-        "SLUG", "NAME", "STREAMING", "BODIES", "CREATED", "URL",
+        "SLUG", "NAME", "STREAMING", "BODIES", "CREATED", "(UTC)", "URL",
     ]  # fmt: skip
     assert lines[1].startswith("default")
 
@@ -88,7 +88,7 @@ def test_urls_are_those_of_the_service_that_last_ran_here(run, data_dir):
         (("endpoints", "update", "nothing", "--name", "x"), 1, "endpoints list"),
         (("endpoints", "delete", "\udcff"), 1, "UTF-8"),
         (("usage", "--by", "hour"), 2, "endpoint"),
-        (("usage", "--from", "yesterday"), 2, "%Y-%m-%d"),
+        (("usage", "--from", "yesterday"), 2, "2026-01-31"),
         (("usage", "--from", "2026-01-02", "--to", "2026-01-01"), 1, "from"),
         (("export", "--since", "yesterday"), 2, "7d"),
         (("export", "--format", "csv", "--json"), 2, "exclude"),

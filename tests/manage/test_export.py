@@ -16,7 +16,7 @@ DAY = "2026-01-{:02d}T12:00:00.000Z"
 
 
 @pytest.fixture(autouse=True)
-def _in_utc(in_utc):
+def _far_from_utc(far_from_utc):
     pass
 
 
@@ -60,6 +60,11 @@ def test_every_column_of_usage_log_but_the_bodies_comes_in_order_of_arrival(run,
         (("--since", "2026-01-05T12:01"), "6"),
         (("--until", "2026-01-03"), "12"),
         (("--since", "2026-01-02", "--until", "2026-01-03T12:00"), "2"),
+        (("--since", "2026-01-05T14:00+02:00"), "56"),
+        (("--from", "2026-01-05"), "56"),
+        (("--to", "2026-01-02"), "12"),
+        (("--from", "2026-01-02", "--to", "2026-01-03"), "23"),
+        (("--to", "9999-12-31"), "123456"),
         (("--slug", "even"), "246"),
         (("--slug", "even", "--slug", "odd"), "123456"),
         (("--model", "claude-opus-*"), "1234"),
@@ -124,6 +129,31 @@ def test_a_file_is_private_and_its_name_says_the_format(run, entries, tmp_path):
     assert json.loads(result.stdout) == {"entries": 3, "file": str(tmp_path / "all.jsonl")}
     assert len((tmp_path / "all.jsonl").read_text().splitlines()) == 3
     assert run("export", "-o", "-").stdout == run("export").stdout
+
+
+def test_one_end_of_a_period_is_named_once(run):
+    result = run("export", "--from", "2026-01-01", "--since", "7d")
+    assert result.exit_code == 2
+    assert "--from and --since exclude each other" in result.output
+
+
+@pytest.mark.parametrize("name", ["x.parquet", "x.csv.gz", "x.xlsx"])
+def test_a_file_of_an_unknown_kind_is_refused_and_not_made(run, entries, tmp_path, name):
+    result = run("export", "-o", str(tmp_path / name))
+    assert result.exit_code == 2
+    assert ".jsonl, .ndjson, .csv or .json" in result.output
+    assert not (tmp_path / name).exists()
+    assert run("export", "-o", str(tmp_path / name), "--format", "csv").exit_code == 0
+    assert (tmp_path / name).read_text().startswith("organization_id,")
+
+
+def test_each_known_name_gets_what_it_says(run, entries, tmp_path):
+    for name in ("x.JSONL", "x.ndjson", "x"):
+        assert run("export", "-o", str(tmp_path / name)).exit_code == 0
+        lines = (tmp_path / name).read_text().splitlines()
+        assert [json.loads(line)["entry_id"] for line in lines] == list("123456")
+    assert run("export", "-o", str(tmp_path / "x.json")).exit_code == 0
+    assert len(json.loads((tmp_path / "x.json").read_text())["items"]) == 6
 
 
 def test_a_failed_export_leaves_no_file_and_the_old_one_alone(tmp_path):

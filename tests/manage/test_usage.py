@@ -56,6 +56,31 @@ def test_days_are_chosen_and_both_inclusive(run, entries):
     assert [row[0] for row in rows[1:]] == ["2026-01-02", "2026-01-01", "TOTAL"]
 
 
+@pytest.mark.parametrize(
+    "period",
+    [
+        ("--since", "2026-01-01", "--until", "2026-01-03"),
+        ("--since", "2026-01-01", "--to", "2026-01-02"),
+        ("--from", "2026-01-01", "--until", "2026-01-03"),
+    ],
+)
+def test_a_period_means_the_same_as_in_export(run, entries, period, far_from_utc):
+    rows = cells(run("usage", *period))
+    assert [row[0] for row in rows[1:]] == ["2026-01-02", "2026-01-01", "TOTAL"]
+    exported = run("export", *period).stdout.splitlines()
+    assert [json.loads(line)["created_at"][:10] for line in exported] == [
+        "2026-01-01",
+        "2026-01-02",
+        "2026-01-02",
+    ]
+
+
+def test_whole_days_are_added_up_and_no_parts_of_them(run, entries):
+    result = run("usage", "--since", "2026-01-01T12:00")
+    assert result.exit_code == 2
+    assert "write a day (UTC)" in result.output
+
+
 def test_before_the_first_call_there_are_only_totals(run):
     assert cells(run("usage"))[1] == ["TOTAL", "0", "0", "0", "0", "0", "$0.0000"]
 

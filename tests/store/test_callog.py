@@ -9,8 +9,8 @@ from store.entry import UsageLogEntry
 
 
 @pytest.fixture(autouse=True)
-def _in_utc(monkeypatch):
-    monkeypatch.setenv("TZ", "UTC")
+def _far_from_utc(monkeypatch):
+    monkeypatch.setenv("TZ", "XYZ-9")
     time.tzset()
     yield
     monkeypatch.undo()
@@ -37,20 +37,20 @@ def test_a_call_is_one_readable_line():
         status_code=200, duration_ms=2310.4,
     )  # fmt: skip
     assert format_entry(entry) == (
-        "14:03:27  default  claude-opus-5-5  1,204 in (980 cached)  88 out  $0.0123  200  2,310 ms"
+        "2026-01-02 14:03:27Z  default  claude-opus-5-5  1,204 in (980 cached)  88 out  $0.0123  200  2,310 ms"
     )
 
 
 def test_what_is_not_known_is_a_dash_and_what_went_wrong_is_named():
     entry = make_entry(outcome="upstream_unreachable", error_type="upstream_unreachable")
     assert format_entry(entry) == (
-        "14:03:27  default  -  - in  - out  -  -  -  upstream_unreachable"
+        "2026-01-02 14:03:27Z  default  -  - in  - out  -  -  -  upstream_unreachable"
     )
     entry = make_entry(outcome="upstream_error", error_type="overloaded_error", status_code=529)
     assert format_entry(entry).endswith("529  -  upstream_error overloaded_error")
 
 
 def test_a_hostile_model_name_cannot_steer_the_terminal():
-    line = format_entry(make_entry(model="\x1b[2Jclaude\r\n\u202e" + "x" * 500))
+    line = format_entry(make_entry(slug="\x1b[1m", model="\x1b[2Jclaude\r\n\u202e" + "x" * 500))
     assert line.isprintable()
     assert len(line) < 200
