@@ -8,6 +8,8 @@ import hmac
 import re
 from collections.abc import Iterable
 
+from store.authority import parse_host
+
 type Fields = tuple[tuple[bytes, bytes], ...]
 
 HOP_BY_HOP = frozenset(
@@ -24,7 +26,8 @@ _ALLOWED_PREFIXES = (b"x-sdk-", b"x-stainless-", b"x-claude-code-", b"content-")
 # connection, and a client has to hear that we close.
 _RESPONSE_DROPPED = (HOP_BY_HOP - {b"connection", b"transfer-encoding"}) | {b"alt-svc"}
 _TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
+FIELD = _TOKEN.pattern + rb"+:[^\x00-\x08\x0a-\x1f\x7f]*+"
+_FIELDS = re.compile(rb"(?:" + FIELD + rb"(?:\n" + FIELD + rb")*+)?")
 _BEARER = re.compile(rb"bearer\s+", re.IGNORECASE)
 
 
@@ -57,18 +60,25 @@ class RequestFilter:
 
 
 def find_fault(fields: Fields) -> str | None:
-    """What makes these headers mean different things to different readers, or None.
+    """Return what makes these headers mean different things to different readers, or None.
 
     The HTTP core is lenient where RFC 9110 and 9112 are not: it joins folded lines, keeps the line
     break inside the value, and strips more than blanks around a transfer coding."""
-    for name, value in fields:
-        if not _TOKEN.fullmatch(name):
-            return "a header name with characters that no name has"
-        if _CONTROL.search(value):
+    if not _FIELDS.fullmatch(b"\n".join(map(b":".join, fields))):
+        if all(_TOKEN.fullmatch(name) for name, _ in fields):
             return "a header value with control characters or a folded line"
-        if name.lower() == b"transfer-encoding" and value.strip(b" \t").lower() != b"chunked":
-            return "a transfer coding other than chunked"
+        return "a header name with characters that no name has"
+    if any(not _is_chunked(value) for value in get_all(fields, b"transfer-encoding")):
+        return "a transfer coding other than chunked"
+    hosts = get_all(fields, b"host")
+    # Some load balancers probe with an empty one.
+    if len(hosts) > 1 or (any(hosts) and parse_host(hosts[0].decode("latin-1")) is None):
+        return "a Host that is not one plain host or host:port"
     return None
+
+
+def _is_chunked(coding: bytes) -> bool:
+    return coding.strip(b" \t").lower() == b"chunked"
 
 
 def returned(fields: Fields) -> Fields:
@@ -102,6 +112,12 @@ def fingerprint(fields: Fields, key: bytes, organization_id: str) -> str | None:
 def get(fields: Fields, name: bytes) -> bytes | None:
     """The first value of a header, or None. ``name`` is lowercase."""
     return next((value for field, value in fields if field.lower() == name), None)
+
+
+def get_all(fields: Fields, name: bytes) -> list[bytes]:
+    """Return all values of a header. ``name`` is lowercase."""
+    length = len(name)
+    return [value for field, value in fields if len(field) == length and field.lower() == name]
 
 
 def by_name(fields: Fields) -> dict[bytes, str]:

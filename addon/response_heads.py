@@ -8,8 +8,10 @@ head that is not valid is no response at all (RFC 9112, sections 4 and 5).
 import re
 from collections.abc import Sequence
 
+from addon import headers
+
 _STATUS_LINE = re.compile(rb"HTTP/1\.[01] ([1-5][0-9]{2})(?: [^\x00-\x08\x0a-\x1f\x7f]*)?")
-_FIELD = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]++:[^\x00-\x08\x0a-\x1f\x7f]*+")
+_FIELD = re.compile(headers.FIELD)
 # The usual case in one step; the other two say what is wrong.
 _HEAD = re.compile(_STATUS_LINE.pattern + rb"(?:\n" + _FIELD.pattern + rb")*+")
 

@@ -18,8 +18,8 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse
-from starlette.routing import Route
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse
+from starlette.routing import Match, Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dashboard.app import Dashboard
@@ -28,6 +28,7 @@ from manage.api import Api
 from manage.client_address import ClientAddress
 from manage.workers import Workers
 from store import lifeline, logs, readiness
+from store.authority import parse_host
 from store.outlet import Outlet
 from store.settings import CLIENT_MARK_VARIABLE, LOOPBACK_HOSTS, Settings, SettingsError
 
@@ -42,7 +43,7 @@ class KnownHosts:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"] != "/livez":
             values = [value for name, value in scope["headers"] if name == b"host"]
-            if len(values) != 1 or _host_name(values[0]) not in self._hosts:
+            if len(values) != 1 or parse_host(values[0].decode("latin-1")) not in self._hosts:
                 refusal = PlainTextResponse("This service does not answer to that name.\n", 421)
                 await refusal(scope, receive, send)
                 return
@@ -80,11 +81,30 @@ class SecurityHeaders:
         await self._app(scope, receive, send_with_headers)
 
 
-def _host_name(header: bytes) -> str | None:
-    try:
-        return urlsplit(f"//{header.decode('latin-1')}").hostname
-    except ValueError:
-        return None
+class SlashRedirect:
+    """Redirects an address with slashes too many at its end to the one without, by its path alone.
+
+    Starlette's own redirect names the scheme, the host and the port that are seen here, behind the
+    front door, which are not those that people use."""
+
+    def __init__(self, router: Router) -> None:
+        router.redirect_slashes = False
+        self._router = router
+        self._not_found = router.default
+        router.default = self
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope["path"].rstrip("/")
+        if scope["type"] == "http" and path not in ("", scope["path"]) and self._has(scope, path):
+            raw_path, query = scope["raw_path"].rstrip(b"/"), scope["query_string"]
+            target = (raw_path + b"?" + query if query else raw_path).decode("latin-1")
+            await RedirectResponse(target)(scope, receive, send)
+            return
+        await self._not_found(scope, receive, send)
+
+    def _has(self, scope: Scope, path: str) -> bool:
+        target = {**scope, "path": path}
+        return any(route.matches(target)[0] is not Match.NONE for route in self._router.routes)
 
 
 def make_app(settings: Settings, say: Callable[[str], None] = print) -> Starlette:
@@ -102,7 +122,7 @@ def make_app(settings: Settings, say: Callable[[str], None] = print) -> Starlett
         return JSONResponse({"status": "ok"})
 
     hosts = LOOPBACK_HOSTS | {urlsplit(settings.base_url).hostname or ""}
-    return Starlette(
+    app = Starlette(
         routes=[Route("/livez", live), api.route(), *dashboard.routes()],
         lifespan=lifespan,
         exception_handlers=dashboard.exception_handlers(),
@@ -112,6 +132,8 @@ def make_app(settings: Settings, say: Callable[[str], None] = print) -> Starlett
             Middleware(ClientAddress, mark=os.environ.get(CLIENT_MARK_VARIABLE, "")),
         ],
     )
+    SlashRedirect(app.router)
+    return app
 
 
 class Server(uvicorn.Server):

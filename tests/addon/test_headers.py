@@ -112,7 +112,23 @@ def test_without_a_credential_there_is_no_fingerprint(fields):
     ],
 )
 def test_headers_that_two_readers_could_read_differently_are_a_fault(field):
-    assert headers.find_fault(((b"host", b"x"), field))
+    assert headers.find_fault(((b"accept", b"x"), field))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        ((b"host", b"localhost:80/.."),),
+        ((b"Host", b"user@localhost"),),
+        ((b"host", b"a"), (b"Host", b"a")),
+    ],
+)
+def test_a_host_that_is_not_one_plain_host_is_a_fault(fields):
+    assert "Host" in (headers.find_fault(fields) or "")
+
+
+def test_no_headers_at_all_are_no_fault():
+    assert headers.find_fault(()) is None
 
 
 @pytest.mark.parametrize(
@@ -122,6 +138,8 @@ def test_headers_that_two_readers_could_read_differently_are_a_fault(field):
         (b"x-a", b"a\tb \xc3\xa9\xff"),
         (b"Transfer-Encoding", b" Chunked\t"),
         (b"x!#$%&'*+.^_`|~1", b"1"),
+        (b"host", b""),
+        (b"Host", b"[::1]:8080"),
     ],
 )
 def test_unusual_but_clear_headers_are_no_fault(field):

@@ -332,6 +332,15 @@ def test_a_request_that_could_be_framed_in_two_ways_is_not_forwarded(
     assert live.rows() == []
 
 
+@pytest.mark.parametrize("host", ["localhost:80/..", "x@localhost", "localhost?"])
+def test_a_host_that_is_not_one_plain_host_is_refused_everywhere(live: Endpoint, host: str) -> None:
+    for target in (live.target(), "/settings/"):
+        response = live.send(request("GET", target, [("Host", host)]))
+        assert_own_error(response, 400, "invalid_request_error")
+        assert response.header("location") is None
+    assert live.upstream.requests == []
+
+
 # --- headers ------------------------------------------------------------------------------------
 
 
