@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
+from recorder.disk import DiskRoom
 from recorder.ingest import Ingester, Round
 from recorder.prices import PriceFileError, PriceTable, load_prices
 from store import lifeline, logs, readiness, spool
@@ -71,6 +72,7 @@ class Recorder:
             settings.data_dir,
             settings.spool_path,
             self._prices,
+            DiskRoom(settings.data_dir, settings.disk_reserve, time.monotonic),
             time.monotonic,
             self._print_lines,
             self._housekeep,

@@ -5,7 +5,10 @@ body that cannot be decoded is stored as it came. What usage is read from need o
 the tokens of a stream whose last block is damaged are known nonetheless.
 
 Decoding is incremental. Input goes in by small slices, because what a decoder had produced in the
-call that fails is lost, and because the output of one slice bounds how far a bomb gets past the cap.
+call that fails is lost, and because the output of one slice bounds how far a bomb gets past its limit.
+
+A body has one allowance for what all its encodings give together. It grows with the body: JSON and
+event streams shrink to a fiftieth at best, and what shrinks to less than a hundredth was made to.
 """
 
 import json
@@ -19,7 +22,9 @@ import orjson
 import zstandard
 
 MAX_DECODED_BYTES = 64 * 1024 * 1024
-MAX_LAYERS = 4
+MAX_RATIO = 100
+ALWAYS_DECODED_BYTES = 4 * 1024 * 1024  # whatever the ratio: short bodies of many spaces do occur
+MAX_LAYERS = 3
 SLICE_BYTES = 1024
 ZSTD_SLICE_BYTES = 128
 OUTPUT_STEP_BYTES = 1024 * 1024
@@ -28,7 +33,9 @@ ZSTD_WINDOW_BYTES = 8 * 1024 * 1024  # what RFC 9659 allows a sender of this con
 # A body of millions of tiny values takes thirty times its size in memory once parsed.
 LARGE_JSON_BYTES, MAX_JSON_COMMAS = 4 * 1024 * 1024, 2_000_000
 
-type Problem = Literal["truncated", "corrupt", "unknown_encoding", "too_large"]
+type Problem = Literal[
+    "truncated", "corrupt", "unknown_encoding", "too_many_encodings", "too_large"
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,11 +57,15 @@ def decode_body(raw: bytes, content_encoding: str | None) -> DecodedBody:
     layers = _parse_encodings(content_encoding)
     if not layers or not raw:
         return DecodedBody(body=raw, text=raw)
-    if len(layers) > MAX_LAYERS or any(layer not in _DECODERS for layer in layers):
+    if len(layers) > MAX_LAYERS:
+        return DecodedBody(body=raw, text=raw, problem="too_many_encodings")
+    if any(layer not in _DECODERS for layer in layers):
         return DecodedBody(body=raw, text=raw, problem="unknown_encoding")
     text, problem = raw, None
+    allowed = min(MAX_DECODED_BYTES, max(ALWAYS_DECODED_BYTES, MAX_RATIO * len(raw)))
     for layer in reversed(layers):  # named in the order they were applied
-        text, found = _decode_layer(text, layer)
+        text, found = _decode_layer(text, layer, allowed)
+        allowed -= len(text)
         problem = _worse(problem, found)
     # What did not decode at all may never have been encoded: some servers label plain errors so.
     text = text if text or problem is None else raw
@@ -109,24 +120,24 @@ class _CorruptError(Exception):
 _ERRORS = (_CorruptError, zlib.error, brotli.error, zstandard.ZstdError)
 
 
-def _decode_layer(raw: bytes, encoding: str) -> tuple[bytes, Problem | None]:
+def _decode_layer(raw: bytes, encoding: str, allowed: int) -> tuple[bytes, Problem | None]:
     output, problem = b"", None
     for make in _DECODERS[encoding]:
-        output, problem = _run(raw, make)
+        output, problem = _run(raw, make, allowed)
         if output or problem != "corrupt":
             break
     return output, problem
 
 
-def _run(raw: bytes, make: Callable[[], _Decoder]) -> tuple[bytes, Problem | None]:
+def _run(raw: bytes, make: Callable[[], _Decoder], allowed: int) -> tuple[bytes, Problem | None]:
     decoder, output = make(), bytearray()
     for start in range(0, len(raw), SLICE_BYTES):
         size = len(output)
         try:
             for piece in decoder.feed(raw[start : start + SLICE_BYTES]):
                 output += piece
-                if len(output) > MAX_DECODED_BYTES:
-                    return bytes(output[:MAX_DECODED_BYTES]), "too_large"
+                if len(output) > allowed:
+                    return bytes(output[:allowed]), "too_large"
         except _ERRORS:
             del output[size:]
             return bytes(output) + _salvage(raw, start, make), "corrupt"

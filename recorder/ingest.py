@@ -1,10 +1,15 @@
 """From spool files to rows, one round after another.
 
-A round takes up to a batch of files for each organisation, stores them in one transaction and only
-then unlinks them; a crash in between stores them again, which by entry id is a no-op. An
-organisation whose database is locked, full or corrupt waits alone and longer each time. A file that
-cannot be made a row is set aside and reported: nothing is deleted that was not stored, and nothing
-blocks what comes behind it.
+A round takes a small batch of files for each organisation in turn, so that the backlog of one delays
+another by no more than that. A batch is stored in one transaction and only then are its files
+unlinked; a crash in between stores them again, which by entry id is a no-op. An organisation whose
+database is locked, full or corrupt waits alone and longer each time. A file that cannot be made a row
+is set aside and reported: nothing is deleted that was not stored, and nothing blocks what comes behind
+it.
+
+A batch is bounded by what it takes in memory, which is what the bodies decode to and not what came on
+the wire. Where that is still too much, its files are taken one by one, and the one that does not fit
+alone is set aside. Where the disk has no room for bodies, entries are stored without them.
 """
 
 import errno
@@ -12,26 +17,33 @@ import logging
 import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from recorder.disk import DiskRoom
 from recorder.prices import PriceTable
 from recorder.record import make_entry
 from recorder.requests import RequestReader
 from store import spool
 from store.bodies import RequestPreparer
+from store.body_notes import Side, drop_body
 from store.entry import UsageLogEntry
 from store.spool import Rejection, SpoolError, Waiting
 from store.traces import TraceDatabase, find_trace_files, trace_path
 
 logger = logging.getLogger(__name__)
 
-BATCH_FILES, BATCH_BYTES = 100, 32 * 1024 * 1024
+BATCH_FILES, BATCH_BYTES = 100, 8 * 1024 * 1024  # BATCH_BYTES: of decoded bodies
+BATCH_S = 0.1  # bodies may take long to decode and yet be stored as they came
+LARGE_FILE_BYTES = 1024 * 1024  # a smaller one is not what memory ran out for
 MAX_OPEN_DATABASES = 64
 TIDY_S = 1.0
 # Not the file's fault, and over in a while.
 _PASSING_ERRORS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR})
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 30.0
+
+type Recorded = tuple[Waiting, UsageLogEntry]
 
 
 @dataclass(slots=True)
@@ -54,13 +66,14 @@ class Round:
 
 class Ingester:
     """``clock_s`` is a monotonic clock; ``on_entries`` is told of entries that became rows;
-    ``between`` is called between organisations, for what must not wait for the end of a round."""
+    ``between`` is called after each file, for what must not wait for the end of a round."""
 
     def __init__(
         self,
         data_dir: Path,
         spool_root: Path,
         prices: Callable[[], PriceTable],
+        disk: DiskRoom,
         clock_s: Callable[[], float],
         on_entries: Callable[[Sequence[UsageLogEntry]], None],
         between: Callable[[], None] = lambda: None,
@@ -68,6 +81,7 @@ class Ingester:
         self._data_dir = data_dir
         self._root = spool_root
         self._prices = prices
+        self._disk = disk
         self._clock_s = clock_s
         self._on_entries = on_entries
         self._between = between
@@ -129,29 +143,66 @@ class Ingester:
         self._tidy_at_s = self._clock_s() + TIDY_S
 
     def _store_entries(self, organization_id: str, files: Sequence[Waiting]) -> int:
-        """One batch of one organisation. Returns how many files are dealt with.
+        """Store one batch of one organisation. Returns how many files are dealt with.
 
-        Raises sqlite3.Error, OSError when the database cannot be written just now; every file that
-        was not stored is then still there."""
-        batch: list[tuple[Waiting, UsageLogEntry]] = []
-        handled = size = 0
-        for waiting in files[:BATCH_FILES]:
+        Raises sqlite3.Error, OSError when the database cannot be written just now, MemoryError when
+        there is no memory for anything; every file that was not stored is then still there."""
+        taken: list[Waiting] = []
+        try:
+            self._store_batch(organization_id, files[:BATCH_FILES], taken)
+        except MemoryError:
+            logger.warning("A batch takes too much memory; its files are taken one by one")
+        else:
+            return len(taken)
+        # Here, and not above: what the batch took is held by the traceback until its handler ends.
+        self._forget_conversations()
+        for waiting in taken:
+            self._store_alone(organization_id, waiting)
+            self._between()
+        return len(taken)
+
+    def _store_batch(
+        self, organization_id: str, files: Sequence[Waiting], taken: list[Waiting]
+    ) -> None:
+        """Store as many of the files as a batch holds, and note each one as it is taken up."""
+        batch: list[Recorded] = []
+        size, ends_at_s = 0, self._clock_s() + BATCH_S
+        for waiting in files:
+            taken.append(waiting)
             entry = self._make_entry(waiting)
-            handled += 1
+            self._between()
             if entry is not None:
                 batch.append((waiting, entry))
-                size += (entry.request_bytes or 0) + (entry.response_bytes or 0)
-            if size >= BATCH_BYTES:
+                size += len(entry.request_body or b"") + len(entry.response_body or b"")
+            if size >= BATCH_BYTES or self._clock_s() >= ends_at_s:
                 break
         if batch:
             self._insert(self._open(organization_id), batch)
-        return handled
 
-    def _insert(
-        self, database: TraceDatabase, batch: Sequence[tuple[Waiting, UsageLogEntry]]
-    ) -> None:
+    def _store_alone(self, organization_id: str, waiting: Waiting) -> None:
+        """Store one file, or set it aside when it does not fit into memory."""
+        try:
+            self._store_batch(organization_id, [waiting], [])
+        except MemoryError as error:
+            with suppress(FileNotFoundError):
+                if waiting.path.stat().st_size < LARGE_FILE_BYTES:
+                    raise
+                self._set_aside(waiting, error)
+
+    def _forget_conversations(self) -> None:
+        """Give back the memory that only makes things faster."""
+        self._requests = RequestReader()
+        self._preparer = RequestPreparer()
+        for database in self._databases.values():
+            database.close()
+        self._databases.clear()
+
+    def _insert(self, database: TraceDatabase, batch: Sequence[Recorded]) -> None:
+        batch = [(waiting, self._fit(entry)) for waiting, entry in batch]
         try:
             database.insert([entry for _, entry in batch])
+        except MemoryError:
+            raise
         except Exception as error:
             if _is_about_the_database(error):
                 raise
@@ -160,9 +211,15 @@ class Ingester:
         else:
             self._settle(batch)
 
-    def _insert_one_by_one(
-        self, database: TraceDatabase, batch: Sequence[tuple[Waiting, UsageLogEntry]]
-    ) -> None:
+    def _fit(self, entry: UsageLogEntry) -> UsageLogEntry:
+        """Return the entry without the bodies that the disk has no room for."""
+        sides: tuple[Side, ...] = ("request", "response")
+        for side, body in zip(sides, (entry.request_body, entry.response_body), strict=True):
+            if body and not self._disk.admit(len(body)):
+                entry = drop_body(entry, side, "disk reserve")
+        return entry
+
+    def _insert_one_by_one(self, database: TraceDatabase, batch: Sequence[Recorded]) -> None:
         for waiting, entry in batch:
             try:
                 database.insert([entry])
@@ -173,7 +230,7 @@ class Ingester:
             else:
                 self._settle([(waiting, entry)])
 
-    def _settle(self, batch: Sequence[tuple[Waiting, UsageLogEntry]]) -> None:
+    def _settle(self, batch: Sequence[Recorded]) -> None:
         """The rows are committed: their files may go."""
         for waiting, _ in batch:
             spool.remove(waiting)

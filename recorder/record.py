@@ -21,10 +21,17 @@ from recorder.pricing import price_usage
 from recorder.requests import RequestReader
 from recorder.usage import Usage, clean_text, read_usage
 from store import clock
+from store.body_notes import Reason, Side, format_note, join_notes
 from store.entry import Outcome, UsageLogEntry
 from store.spool import SpooledExchange
 
 MAX_RETRIES = 1_000_000
+_UNDECODED: dict[str, Reason] = {
+    "corrupt": "damaged encoding",
+    "unknown_encoding": "unknown encoding",
+    "too_many_encodings": "too many encodings",
+    "too_large": "too large to decode",
+}
 NO_BODY = DecodedBody(body=b"", text=b"")
 
 # Claude Code before it sent a header: user_<hash>_account_<uuid>_session_<uuid>
@@ -53,6 +60,7 @@ def make_entry(
     )
     items, cost_cents = price_usage(usage, created_at, prices)
     keeps_bodies = not head.metadata_only
+    body_notes = join_notes(_note_request(exchange, request), _note_response(exchange, answer))
     has_request = exchange.request_body is not None
     return UsageLogEntry(
         entry_id=head.entry_id,
@@ -90,7 +98,38 @@ def make_entry(
         response_bytes=ending.response_bytes,
         error_type=usage.error_type or clean_text(ending.error_type),
         credential_hmac=clean_text(head.credential_hmac),
+        body_notes=body_notes,
     )
+
+
+def _note_request(exchange: SpooledExchange, decoded: DecodedBody) -> str | None:
+    if exchange.head.metadata_only:
+        return format_note("request", "not kept", "metadata only")
+    if exchange.request_body is None:
+        # The proxy leaves a body out for one of two reasons, and knows no size of one too large.
+        is_too_large = exchange.head.request_bytes is None
+        return format_note(
+            "request", "not kept", "too large to hold" if is_too_large else "disk reserve"
+        )
+    return _note_decoding("request", decoded)
+
+
+def _note_response(exchange: SpooledExchange, decoded: DecodedBody) -> str | None:
+    has_begun = exchange.response is not None
+    if exchange.ending.response_lost:
+        return format_note(
+            "response", "incomplete" if has_begun else "not kept", "spool not writable"
+        )
+    if exchange.head.metadata_only:
+        return format_note("response", "not kept", "metadata only") if has_begun else None
+    return _note_decoding("response", decoded)
+
+
+def _note_decoding(side: Side, decoded: DecodedBody) -> str | None:
+    # What was cut on its way is decoded as far as it came: nothing of it is missing.
+    if decoded.problem is None or decoded.problem == "truncated":
+        return None
+    return format_note(side, "as received", _UNDECODED[decoded.problem])
 
 
 def _refine_outcome(exchange: SpooledExchange, usage: Usage, *, has_whole_answer: bool) -> Outcome:

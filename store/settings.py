@@ -139,7 +139,7 @@ SETTINGS = (
         "disk_reserve",
         "1GB",
         setting_values.parse_size,
-        "Below this much free disk, request bodies are no longer kept.",
+        "Below this much free disk, request bodies and large responses are no longer kept.",
     ),
     Setting(
         "prices",

@@ -192,7 +192,7 @@ def test_a_stack_with_a_corrupt_outer_layer_is_read_as_far_as_it_goes():
     assert (decoded.body, decoded.text, decoded.problem) == (bytes(outer), NOISE, "corrupt")
 
 
-@pytest.mark.parametrize("header", ["compress", "aws-chunked", "gzip, secret", "gzip," * 9])
+@pytest.mark.parametrize("header", ["compress", "aws-chunked", "gzip, secret"])
 def test_an_unknown_encoding_keeps_the_raw_body(header):
     decoded = decode_body(TEXT, header)
     assert (decoded.body, decoded.problem) == (TEXT, "unknown_encoding")
@@ -214,6 +214,53 @@ def test_a_bomb_stops_at_the_cap(encoding, monkeypatch):
     assert (decoded.body, decoded.problem) == (wire, "too_large")
     assert decoded.text == bytes(1_000_000)
     assert peak < 12_000_000
+
+
+def encode_fast(data: bytes, encoding: str) -> bytes:
+    """Large bodies: at its best, which is its default, brotli takes seconds for one."""
+    wire: bytes = brotli.compress(data, quality=5) if encoding == "br" else ENCODERS[encoding](data)
+    return wire
+
+
+def nested(encoding: str, data: bytes, times: int) -> bytes:
+    for _ in range(times):
+        data = encode_fast(data, encoding)
+    return data
+
+
+@pytest.mark.parametrize("layers", [2, 3])
+@pytest.mark.parametrize("encoding", ENCODERS)
+def test_a_bomb_in_several_layers_stops_at_one_allowance_for_all_of_them(encoding, layers):
+    wire = nested(encoding, bytes(64_000_000), layers)
+    assert len(wire) < 20_000
+    tracemalloc.start()
+    decoded = decode_body(wire, ", ".join([encoding] * layers))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (decoded.body, decoded.problem) == (wire, "too_large")
+    assert peak < 32_000_000
+
+
+def test_more_encodings_than_anybody_uses_are_not_undone():
+    wire = nested("gzip", TEXT, 4)
+    decoded = decode_body(wire, "gzip, gzip, gzip, gzip")
+    assert (decoded.body, decoded.problem) == (wire, "too_many_encodings")
+
+
+@pytest.mark.parametrize("encoding", ENCODERS)
+def test_real_text_that_compresses_well_is_decoded_however_large_it_is(encoding):
+    line = b'event: content_block_delta\ndata: {"index":0,"delta":{"text":"%d"}}\n\n'
+    body = b"".join(line % (number * 7919) for number in range(300_000))
+    wire = encode_fast(body, encoding)
+    assert len(body) > 20_000_000
+    assert decode_body(wire, encoding).body == body
+
+
+def test_a_short_body_of_many_spaces_is_decoded_whatever_its_ratio():
+    body = b'{"model":"m"}' + b" " * 4_000_000
+    wire = gzip.compress(body)
+    assert len(body) > 500 * len(wire)
+    assert decode_body(wire, "gzip").body == body
 
 
 @settings(max_examples=200)

@@ -1,12 +1,22 @@
 import errno
+import gzip
 import sqlite3
 from contextlib import closing
 
 import pytest
 from sqlite_utils import Migrations
 
-from recorder.ingest import BATCH_FILES, TIDY_S, Ingester
+from recorder.disk import DiskRoom
+from recorder.ingest import (
+    BATCH_BYTES,
+    BATCH_FILES,
+    BATCH_S,
+    LARGE_FILE_BYTES,
+    TIDY_S,
+    Ingester,
+)
 from recorder.prices import load_prices
+from recorder.record import make_entry
 from store import database, schema
 from store.spool import Ending, Rejection, RequestHead, ResponseHead, SpoolRun, Waiting
 from store.traces import TraceDatabase, trace_path
@@ -15,13 +25,16 @@ ANSWER = (
     b'{"type":"message","model":"claude-haiku-4-5","stop_reason":"end_turn",'
     b'"usage":{"input_tokens":1000,"output_tokens":200}}'
 )
+REQUEST = b'{"model":"haiku"}'
 
 
 class Clock:
     def __init__(self):
         self.now_s = 1000.0
+        self.step_s = 0.0
 
     def __call__(self):
+        self.now_s += self.step_s
         return self.now_s
 
 
@@ -38,7 +51,14 @@ def entries():
 @pytest.fixture
 def ingester(tmp_path, clock, entries):
     prices = load_prices()
-    ingester = Ingester(tmp_path, tmp_path / "spool", lambda: prices, clock, entries.extend)
+    ingester = Ingester(
+        tmp_path,
+        tmp_path / "spool",
+        lambda: prices,
+        DiskRoom(tmp_path, 0, clock),
+        clock,
+        entries.extend,
+    )
     yield ingester
     ingester.close()
 
@@ -50,7 +70,7 @@ def run(tmp_path):
     run.close()
 
 
-def spool_call(run, entry_id, organization_id="a", *, finish=True, **changes):
+def spool_call(run, entry_id, organization_id="a", *, finish=True, body=REQUEST, **changes):
     head = RequestHead(
         **{
             "entry_id": entry_id,
@@ -59,12 +79,12 @@ def spool_call(run, entry_id, organization_id="a", *, finish=True, **changes):
             "proxy_endpoint_id": "endpoint",
             "slug": "default",
             "metadata_only": False,
-            "request_bytes": 18,
+            "request_bytes": len(body),
             "request_body": "whole",
         }
         | changes
     )
-    file = run.create(head, b'{"model":"haiku"}')
+    file = run.create(head, body)
     file.write_response_head(ResponseHead(status_code=200, content_type="application/json"), 12.0)
     file.write_chunk(ANSWER, 13.0)
     if finish:
@@ -254,6 +274,116 @@ def test_databases_of_an_older_schema_are_updated_and_one_that_is_broken_blocks_
         with closing(sqlite3.connect(trace_path(tmp_path, organization_id))) as db:
             assert db.execute("select path_query from usage_log").fetchall() == []
     assert f"{broken} cannot be updated now" in caplog.text
+
+
+# --- bodies that are more than they seem -------------------------------------------------------------
+
+
+def test_a_batch_is_bounded_by_what_its_bodies_decode_to(ingester, run, tmp_path):
+    text = b'{"model":"haiku","text":"' + b"x" * 2_000_000 + b'"}'
+    wire = gzip.compress(gzip.compress(text))
+    assert len(wire) < 1_000
+    for number in range(20):
+        spool_call(run, f"{number:02}", body=wire, content_encoding="gzip, gzip")
+    first = ingester.run_round()
+    assert 1 <= first.handled <= BATCH_BYTES // len(text) + 1
+    assert first.has_more
+    while ingester.run_round().has_more:
+        pass
+    assert len(read_ids(tmp_path)) == 20
+
+
+def test_a_batch_is_bounded_by_the_time_that_its_bodies_take(ingester, run, clock):
+    clock.step_s = BATCH_S / 4
+    for number in range(20):
+        spool_call(run, f"{number:02}")
+    assert 1 <= ingester.run_round().handled <= 8
+
+
+def test_the_backlog_of_one_organisation_delays_another_by_one_batch(ingester, run, tmp_path):
+    for number in range(40):
+        spool_call(run, f"{number:02}", "a", body=b"%d" % number * 500_000)
+    spool_call(run, "99", "b")
+    ingester.run_round()
+    assert read_ids(tmp_path, "b") == ["99"]
+    assert 1 <= len(read_ids(tmp_path, "a")) < 20
+
+
+def test_there_is_a_sign_of_life_after_each_file(ingester, run):
+    signs: list[int] = []
+    ingester._between = lambda: signs.append(len(spooled(run.path.parents[1])))
+    for number in range(10):
+        spool_call(run, f"{number}")
+    ingester.run_round()
+    assert len(signs) > 10
+
+
+def fail_on(monkeypatch, broken):
+    def fail(exchange, *others):
+        if broken(exchange):
+            raise MemoryError
+        return make_entry(exchange, *others)
+
+    monkeypatch.setattr("recorder.ingest.make_entry", fail)
+
+
+def test_a_file_that_does_not_fit_into_memory_alone_is_set_aside_and_the_others_are_stored(
+    ingester, run, tmp_path, monkeypatch
+):
+    for number in range(5):
+        size = LARGE_FILE_BYTES if number == 2 else 100
+        spool_call(run, f"{number}", body=b"x" * size)
+    fail_on(monkeypatch, lambda exchange: exchange.head.entry_id == "2")
+    while ingester.run_round().has_more:
+        pass
+    assert read_ids(tmp_path) == ["0", "1", "3", "4"]
+    assert [p.name for p in (tmp_path / "spool" / "unreadable").iterdir()] == ["2~a.done"]
+    assert spooled(tmp_path) == []
+
+
+def test_a_batch_that_fits_into_memory_one_by_one_is_stored(ingester, run, tmp_path, monkeypatch):
+    insert = TraceDatabase.insert
+
+    def fail(self, entries):
+        if len(entries) > 1:
+            raise MemoryError
+        return insert(self, entries)
+
+    monkeypatch.setattr(TraceDatabase, "insert", fail)
+    for number in range(3):
+        spool_call(run, f"{number}")
+    ingester.run_round()
+    assert read_ids(tmp_path) == ["0", "1", "2"]
+    assert not (tmp_path / "spool" / "unreadable").exists()
+
+
+def test_a_small_file_waits_when_there_is_no_memory_for_anything(
+    ingester, run, tmp_path, monkeypatch, clock
+):
+    spool_call(run, "1")
+    with monkeypatch.context() as broken:
+        fail_on(broken, lambda _: True)
+        ingester.run_round()
+    assert spooled(tmp_path) == ["1~a.done"]
+    clock.now_s += 100
+    ingester.run_round()
+    assert read_ids(tmp_path) == ["1"]
+
+
+def test_where_the_disk_has_no_room_for_bodies_usage_is_kept_and_says_so(
+    ingester, run, tmp_path, entries, clock
+):
+    ingester._disk = DiskRoom(tmp_path, 10**18, clock)
+    spool_call(run, "1", body=b"x" * 30_000_000)
+    ingester.run_round()
+    (entry,) = entries
+    assert entry.body_notes == "request not kept: disk reserve"
+    assert (entry.input_tokens, entry.request_bytes) == (1000, 30_000_000)
+    with TraceDatabase(trace_path(tmp_path, "a")) as database:
+        bodies = database.read_bodies("1")
+        assert bodies is not None
+        assert (bodies.request, bodies.response) == (None, ANSWER), "what is tiny is kept"
+        assert list(database.verify()) == []
 
 
 def test_rejections_are_counted_once_even_if_their_file_comes_again(ingester, run, tmp_path):

@@ -268,6 +268,42 @@ def test_a_time_that_is_no_number_is_none():
     assert make(ending={"duration_ms": float("nan")}).duration_ms is None
 
 
+BOMB = gzip.compress(gzip.compress(bytes(64_000_000)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "notes", "request_body", "response_body"),
+    [
+        ({}, None, REQUEST, START),
+        ({"head": {"content_encoding": "gzip, gzip"}, "request": BOMB},
+         "request as received: too large to decode", BOMB, START),
+        ({"head": {"content_encoding": "gzip"}}, "request as received: damaged encoding", REQUEST, START),
+        ({"head": {"content_encoding": "x"}}, "request as received: unknown encoding", REQUEST, START),
+        ({"head": {"content_encoding": "br, br, br, br"}},
+         "request as received: too many encodings", REQUEST, START),
+        ({"request": None}, "request not kept: disk reserve", None, START),
+        ({"request": None, "head": {"request_bytes": None}},
+         "request not kept: too large to hold", None, START),
+        ({"response": replace(STREAM, content_encoding="gzip, gzip"), "body": BOMB},
+         "response as received: too large to decode", REQUEST, BOMB),
+        ({"ending": {"response_lost": True}}, "response incomplete: spool not writable", REQUEST, START),
+        ({"ending": {"response_lost": True}, "response": None, "body": b""},
+         "response not kept: spool not writable", REQUEST, None),
+        ({"response": None, "body": b""}, None, REQUEST, None),
+        ({"head": {"metadata_only": True}, "request": None},
+         "request not kept: metadata only; response not kept: metadata only", None, None),
+        ({"head": {"metadata_only": True}, "request": None, "response": None},
+         "request not kept: metadata only", None, None),
+    ],
+)  # fmt: skip
+def test_the_entry_says_what_is_missing_of_its_bodies_and_why(
+    changes, notes, request_body, response_body
+):
+    entry = make(**({"body": START} | changes))
+    assert entry.body_notes == notes
+    assert (entry.request_body, entry.response_body) == (request_body, response_body)
+
+
 HOSTILE = "\ud800\0é" * 5000
 
 
