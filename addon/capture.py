@@ -12,6 +12,7 @@ from datetime import datetime
 from pathlib import Path
 
 from addon import headers
+from addon.redaction import redact_query
 from store import clock
 from store.control import ProxyEndpoint
 from store.spool import Ending, Rejection, RequestHead, ResponseHead, SpoolFile, SpoolRun
@@ -32,12 +33,15 @@ class SpoolTroubles:
 class Spooler:
     """Opens captures in this run's spool folder and watches the disk under it."""
 
-    def __init__(self, root: Path, disk_reserve: int, fingerprint_key: bytes) -> None:
-        """``disk_reserve`` is in bytes; ``fingerprint_key`` is that of ``headers.fingerprint``."""
+    def __init__(self, root: Path, disk_reserve: int, fingerprint_key: bytes, vendor: str) -> None:
+        """``disk_reserve`` is in bytes; ``fingerprint_key`` is that of ``headers.fingerprint``;
+        ``vendor`` begins the names of the upstream's own headers."""
         self.troubles = SpoolTroubles()
         self._root = root
         self._disk_reserve = disk_reserve
         self._fingerprint_key = fingerprint_key
+        self._version_header = f"{vendor}-version".encode()
+        self._beta_header = f"{vendor}-beta".encode()
         self._disk_is_low = False
         self._run: SpoolRun | None = None
         self._rejected: Counter[tuple[str, str, str, str, str]] = Counter()
@@ -48,13 +52,14 @@ class Spooler:
         arrived_at: datetime,
         fields: headers.Fields,
         body: bytes | None,
+        target: str,
     ) -> "Capture | None":
         """Write a request to the spool; None, loudly, when that fails. ``body`` is None where it
-        was too large to be held."""
+        was too large to be held. ``target`` is the path below the slug with its query."""
         if self._disk_is_low and body:
             self.troubles.request_bodies_not_kept += 1
         is_kept = body is not None and not endpoint.metadata_only and not self._disk_is_low
-        head = self._make_head(endpoint, arrived_at, fields, body, is_kept=is_kept)
+        head = self._make_head(endpoint, arrived_at, fields, body, target, is_kept=is_kept)
         body = body if body is not None and is_kept else b""
         try:
             spool_file = self._open(head, body)
@@ -72,6 +77,7 @@ class Spooler:
         arrived_at: datetime,
         fields: headers.Fields,
         body: bytes | None,
+        target: str,
         *,
         is_kept: bool,
     ) -> RequestHead:
@@ -94,6 +100,9 @@ class Spooler:
             session_id=named.get(b"x-claude-code-session-id"),
             agent_id=named.get(b"x-claude-code-agent-id"),
             retry_count=named.get(b"x-stainless-retry-count"),
+            path_query=redact_query(target),
+            api_version=named.get(self._version_header),
+            betas=b",".join(headers.get_all(fields, self._beta_header)).decode("latin-1") or None,
         )
 
     def _open(self, head: RequestHead, body: bytes) -> SpoolFile:

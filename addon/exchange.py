@@ -27,6 +27,7 @@ class Exchange:
     """
 
     endpoint: ProxyEndpoint | None = None  # None: on its way to the web process
+    target: str = ""  # below the slug, with the query
     logged: bool = False
     buffered: bool = False
     old_client: bool = False  # HTTP/1.0: knows no chunks, the end of the connection ends the answer

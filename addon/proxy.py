@@ -45,7 +45,9 @@ class UsageProxy:
         self._settings = settings
         self._wiring = wiring
         self._slugs = SlugDirectory(settings.control_path)
-        self._spooler = Spooler(settings.spool_path, settings.disk_reserve, wiring.fingerprint_key)
+        self._spooler = Spooler(
+            settings.spool_path, settings.disk_reserve, wiring.fingerprint_key, settings.vendor
+        )
         self._health = Health(settings.data_dir, wiring.web_port, self._spooler.troubles)
         self._filter = headers.RequestFilter(settings.vendor, settings.forward_headers)
         self._windows = {
@@ -244,6 +246,7 @@ class UsageProxy:
                 exchange.arrived_at,
                 flow.request.headers.fields,
                 flow.request.raw_content,
+                exchange.target,
             )
         except Exception:
             # Our own mistake must not cost the client its answer; the counter makes it visible.
@@ -330,7 +333,10 @@ class UsageProxy:
         request.headers["host"] = upstream.authority
         mode = endpoint.streaming or self._settings.streaming
         exchange = self._exchanges[flow.client_conn.id] = Exchange(
-            endpoint=endpoint, logged=logged, buffered=logged and mode == "buffered"
+            endpoint=endpoint,
+            target=route.target,
+            logged=logged,
+            buffered=logged and mode == "buffered",
         )
         _settle_connection(request, exchange, asked_to_close=asked_to_close)
         if not logged:

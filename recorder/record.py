@@ -26,6 +26,7 @@ from store.entry import Outcome, UsageLogEntry
 from store.spool import SpooledExchange
 
 MAX_RETRIES = 1_000_000
+MAX_PATH_CHARS, MAX_BETAS_CHARS = 2_000, 1_000
 _UNDECODED: dict[str, Reason] = {
     "corrupt": "damaged encoding",
     "unknown_encoding": "unknown encoding",
@@ -99,6 +100,9 @@ def make_entry(
         error_type=usage.error_type or clean_text(ending.error_type),
         credential_hmac=clean_text(head.credential_hmac),
         body_notes=body_notes,
+        path_query=clean_text(head.path_query, MAX_PATH_CHARS),
+        api_version=clean_text(head.api_version),
+        betas=clean_text(head.betas, MAX_BETAS_CHARS),
     )
 
 

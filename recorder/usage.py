@@ -99,12 +99,12 @@ def read_usage(
     return reading.finish(streamed=streamed, is_complete=is_complete)
 
 
-def clean_text(value: object) -> str | None:
+def clean_text(value: object, max_chars: int = MAX_TEXT_CHARS) -> str | None:
     """A short text that SQLite takes, or None for what is no text or empty. It may come from
     anywhere, so its length is bounded; NUL and lone surrogates are replaced."""
     if not isinstance(value, str) or not value:
         return None
-    text = value[:MAX_TEXT_CHARS].replace("\0", "\ufffd")
+    text = value[:max_chars].replace("\0", "\ufffd")
     return text.encode("utf-8", "replace").decode() if not text.isascii() else text
 
 

@@ -62,7 +62,10 @@ class SpoolError(Exception):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestHead:
     """What the proxy knows of a request before it is forwarded. Header values are as received,
-    None when absent. ``request_bytes`` is the size of the body on the wire."""
+    None when absent. ``request_bytes`` is the size of the body on the wire, ``path_query`` the path
+    below the slug with its query, without credentials.
+
+    New fields go to the end and have a default: the files of an older proxy lack them."""
 
     entry_id: str
     created_at: str
@@ -78,6 +81,9 @@ class RequestHead:
     session_id: str | None = None
     agent_id: str | None = None
     retry_count: str | None = None
+    path_query: str | None = None
+    api_version: str | None = None
+    betas: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

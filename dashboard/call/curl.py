@@ -3,22 +3,36 @@
 import shlex
 
 from dashboard.call.shown_text import visible
+from store.entry import UsageLogEntry
 
 MAX_PASTED_BYTES = 4_000
+_USUAL_PATH, _USUAL_VERSION = "/v1/messages", "2023-06-01"
 
 
-def make_curl(url: str, body: bytes | None, file_name: str) -> str:
-    """A command that sends the request again. A body that is long, or that a shell or a terminal might
-    take for something else, comes from the file as which it is downloaded."""
+def make_curl(
+    endpoint_url: str, vendor: str, entry: UsageLogEntry, body: bytes | None, file_name: str
+) -> str:
+    """Return a command that sends the request again to the same path, with the same version and betas.
+
+    A body that is long, or that a shell or a terminal might take for something else, comes from the
+    file as which it is downloaded. An entry from before paths were kept gets the usual ones."""
+    version, path = entry.api_version, entry.path_query
+    if path is None:
+        version, path = _USUAL_VERSION, _USUAL_PATH
     lines = [
-        f"curl {shlex.quote(visible(url))}",
+        f"curl {shlex.quote(visible(endpoint_url + path))}",
         '-H "x-api-key: $ANTHROPIC_API_KEY"',
-        "-H 'anthropic-version: 2023-06-01'",
+        *_header(f"{vendor}-version", version),
+        *_header(f"{vendor}-beta", entry.betas),
         "-H 'content-type: application/json'",
     ]
     pasted = None if body is None else _as_argument(body)
     lines.append(f"--data-binary @{file_name}" if pasted is None else f"--data-raw {pasted}")
     return " \\\n  ".join(lines)
+
+
+def _header(name: str, value: str | None) -> list[str]:
+    return [] if value is None else [f"-H {shlex.quote(visible(f'{name}: {value}'))}"]
 
 
 def _as_argument(body: bytes) -> str | None:

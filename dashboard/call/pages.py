@@ -162,8 +162,10 @@ class CallPages:
         data = None
         if call.request is not None and call.request.length <= MAX_PASTED_BYTES:
             data = reader.read_body(call.id, "request", MAX_PASTED_BYTES)
-        url = f"{self._settings.endpoint_url(entry.slug)}/v1/messages"
-        curl = make_curl(url, data, request.file_name) if call.request else None
+        url = self._settings.endpoint_url(entry.slug)
+        curl = None
+        if call.request is not None:
+            curl = make_curl(url, self._settings.vendor, entry, data, request.file_name)
         return self._page(
             "trace.html",
             asked,

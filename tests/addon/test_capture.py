@@ -21,13 +21,13 @@ ENDPOINT = ProxyEndpoint(
 ARRIVED_AT = clock.parse_instant("2026-01-02T03:04:05.678Z")
 
 
-def open_capture(spooler, body=b"{}", fields=(), endpoint=ENDPOINT):
-    return spooler.open(endpoint, ARRIVED_AT, fields, body)
+def open_capture(spooler, body=b"{}", fields=(), endpoint=ENDPOINT, target="/v1/messages"):
+    return spooler.open(endpoint, ARRIVED_AT, fields, body, target)
 
 
 @pytest.fixture
 def spooler(tmp_path):
-    spooler = Spooler(tmp_path / "spool", 0, b"key")
+    spooler = Spooler(tmp_path / "spool", 0, b"key", "acme")
     yield spooler
     spooler.close()
 
@@ -112,7 +112,7 @@ def test_a_torn_write_is_cut_off_again(spooler, tmp_path, monkeypatch):
 
 
 def test_below_the_disk_reserve_request_bodies_are_not_kept(tmp_path, caplog):
-    spooler = Spooler(tmp_path / "spool", 10**18, b"key")
+    spooler = Spooler(tmp_path / "spool", 10**18, b"key", "acme")
     spooler.check_disk()
     capture = open_capture(spooler)
     assert capture is not None
@@ -182,6 +182,23 @@ def test_what_is_kept_of_a_request_is_named_and_holds_no_credential(spooler, tmp
     assert (exchange.head.user_agent, exchange.head.session_id) == ("claude-cli/2.1", "session")
     assert exchange.head.created_at == "2026-01-02T03:04:05.678Z"
     assert len(exchange.head.credential_hmac or "") == 32
+
+
+def test_what_it_takes_to_send_a_request_again_is_kept(spooler, tmp_path):
+    fields = (
+        (b"Acme-Version", b"2026-10-21"),
+        (b"acme-beta", b"a-2025"),
+        (b"Acme-Beta", b"b-2026,c"),
+        (b"anthropic-version", b"of another vendor"),
+    )
+    target = "/v1/messages?beta=true&api_key=not-to-be-seen"
+    open_capture(spooler, fields=fields, target=target).finish(Ending(outcome="complete"), 1.0)
+    (exchange,) = read_all(tmp_path / "spool")
+    assert exchange.head.path_query == "/v1/messages?beta=true&api_key=REDACTED"
+    assert (exchange.head.api_version, exchange.head.betas) == ("2026-10-21", "a-2025,b-2026,c")
+    assert b"not-to-be-seen" not in b"".join(
+        waiting.path.read_bytes() for waiting in spool.find_waiting(tmp_path / "spool")
+    )
 
 
 def test_an_endpoint_that_keeps_metadata_only_spools_no_request_body(spooler, tmp_path):

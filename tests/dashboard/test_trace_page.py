@@ -4,6 +4,7 @@ import asyncio
 import html
 import json
 import re
+import shlex
 import sqlite3
 import threading
 from contextlib import closing
@@ -26,7 +27,7 @@ from dashboard.turns import MAX_WAITING
 from store import clock
 from store.call_reader import CHUNK_BYTES
 from store.people import Caller
-from tests.store.traffic import agent_requests, make_item
+from tests.store.traffic import agent_requests, make_entry, make_item
 
 BASE_URL = "http://meter.example:8080"
 REQUEST = json.dumps(
@@ -467,8 +468,12 @@ async def test_hostile_text_is_harmless_everywhere(ask, ann, streamed):
 # -- send it again -----------------------------------------------------------------------------------
 
 
+def resend(body: bytes | None = None, **fields):
+    return make_curl("http://x/proxy/a", "acme", make_entry(**fields), body, "f.json")
+
+
 def test_a_short_body_is_pasted_and_quoted():
-    curl = make_curl("http://x/proxy/a/v1/messages", b'{"a": "it\'s $HOME"}', "f.json")
+    curl = resend(b'{"a": "it\'s $HOME"}')
     assert curl.startswith("curl http://x/proxy/a/v1/messages \\\n")
     assert '-H "x-api-key: $ANTHROPIC_API_KEY"' in curl
     assert """--data-raw '{"a": "it'"'"'s $HOME"}'""" in curl
@@ -478,13 +483,44 @@ def test_a_short_body_is_pasted_and_quoted():
     "body", [None, b"x" * 5000, b"\xff", b"\x1b[31m", "\u202e".encode(), b"\t"]
 )
 def test_a_body_that_is_better_not_pasted_comes_from_its_file(body):
-    assert "--data-binary @f.json" in make_curl("http://x", body, "f.json")
+    assert "--data-binary @f.json" in resend(body)
+
+
+def test_the_path_the_version_and_the_betas_are_those_of_the_call():
+    curl = resend(
+        path_query="/v1/messages?beta=true&n='1", api_version="2026-10-21", betas="a-2025,b-2026"
+    )
+    command = shlex.split(curl.replace("\\\n", ""))
+    assert command[1] == "http://x/proxy/a/v1/messages?beta=true&n='1"
+    assert "acme-version: 2026-10-21" in command
+    assert "acme-beta: a-2025,b-2026" in command
+
+
+def test_a_header_that_the_call_did_not_have_is_not_sent():
+    curl = resend(path_query="/v1/messages")
+    assert "acme-" not in curl
+
+
+def test_a_call_from_before_paths_were_kept_gets_the_usual_ones():
+    curl = resend()
+    assert "/proxy/a/v1/messages \\" in curl
+    assert "-H 'acme-version: 2023-06-01'" in curl
+    assert "acme-beta" not in curl
+
+
+def test_hostile_headers_of_a_call_stay_one_argument():
+    curl = resend(path_query="/v1/messages", betas="'; rm -rf / #\x1b[31m\u202e")
+    assert not set(curl.replace("\\\n", "")) & set("\n\x1b\u202e")
+    assert len(shlex.split(curl.replace("\\\n", ""))) == len(
+        shlex.split(resend(path_query="/v1/messages", betas="a").replace("\\\n", ""))
+    )
 
 
 async def test_the_command_is_on_the_page(ask, ann):
-    ann.record(request_body=REQUEST, slug="team-a")
+    ann.record(request_body=REQUEST, slug="team-a", path_query="/v1/messages?beta=true", betas="x")
     page = await ask("/traces/usage/1")
-    assert f"curl {BASE_URL}/proxy/team-a/v1/messages" in words(page)
+    assert f"curl '{BASE_URL}/proxy/team-a/v1/messages?beta=true'" in words(page)
+    assert "anthropic-beta: x" in words(page)
     assert "data-copy=" in page.text
 
 

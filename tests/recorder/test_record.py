@@ -77,6 +77,9 @@ def test_a_whole_stream_becomes_a_whole_entry():
             "agent_id": "agent",
             "retry_count": "2",
             "credential_hmac": "abc",
+            "path_query": "/v1/messages?beta=true",
+            "api_version": "2023-06-01",
+            "betas": "a,b",
         },
         response=replace(STREAM, upstream_request_id="req_1"),
         ending={"proxy_overhead_ms": 0.449},
@@ -103,6 +106,8 @@ def test_a_whole_stream_becomes_a_whole_entry():
     assert (entry.retry_count, entry.upstream_request_id) == (2, "req_1")
     assert (entry.request_bytes, entry.response_bytes) == (40, len(START + DELTA + STOP))
     assert (entry.error_type, entry.credential_hmac) == (None, "abc")
+    assert (entry.path_query, entry.api_version) == ("/v1/messages?beta=true", "2023-06-01")
+    assert entry.betas == "a,b"
 
 
 @pytest.mark.parametrize(
@@ -314,7 +319,7 @@ def test_hostile_values_are_bounded_and_fit_into_sqlite():
         "error": {"type": HOSTILE},
         "usage": {"input_tokens": 1, "service_tier": HOSTILE, "speed": HOSTILE},
     }
-    names = ("user_agent", "session_id", "agent_id", "credential_hmac")
+    names = ("user_agent", "session_id", "agent_id", "credential_hmac", "path_query", "betas")
     entry = make(
         json.dumps(document).encode(),
         replace(DOCUMENT, upstream_request_id=HOSTILE),
@@ -322,8 +327,10 @@ def test_hostile_values_are_bounded_and_fit_into_sqlite():
         head=dict.fromkeys(names, HOSTILE),
         ending={"error_type": HOSTILE},
     )
+    assert (len(entry.path_query or ""), len(entry.betas or "")) == (2_000, 1_000)
     texts = [value for value in astuple(entry) if isinstance(value, str)]
-    assert max(len(text) for text in texts) == 200
+    bounded = [text for text in texts if text not in (entry.path_query, entry.betas)]
+    assert max(len(text) for text in bounded) == 200
     assert entry.cost_items[0].model == entry.model
     rows = sqlite3.connect(":memory:")
     for text in texts:

@@ -1,7 +1,9 @@
 import fcntl
 import os
 from contextlib import suppress
+from dataclasses import fields
 
+import orjson
 import pytest
 from hypothesis import given, strategies as st
 
@@ -43,6 +45,30 @@ def write_exchange(run, entry_id="0001", **head):
     file.write_chunk(b"hello ", 2.0)
     file.write_chunk(b"world", 3.5)
     return file
+
+
+def test_the_file_of_an_older_proxy_is_read_and_what_it_did_not_note_is_none(root, run):
+    """As written before there were any of the fields that have a default."""
+    head = {
+        "entry_id": "0001", "created_at": "2026-01-02T03:04:05.678Z", "organization_id": "org",
+        "proxy_endpoint_id": "endpoint", "slug": "default", "metadata_only": False,
+        "request_bytes": 2, "request_body": "whole", "credential_hmac": None,
+        "content_encoding": None, "user_agent": "claude-cli/2.1", "session_id": "s",
+        "agent_id": None, "retry_count": None,
+    }  # fmt: skip
+    parts = (
+        (b"H", orjson.dumps(head)),
+        (b"Q", b"{}"),
+        (b"R", b'{"status_code":200,"content_type":null,"content_encoding":null,"upstream_request_id":null}'),
+        (b"C", b"hello"),
+        (b"E", b'{"outcome":"complete","error_type":null,"duration_ms":1.0,"proxy_overhead_ms":0.1,"response_bytes":5,"response_lost":false}'),
+    )  # fmt: skip
+    data = b"".join(spool.FRAME.pack(kind, 1.0, len(body)) + body for kind, body in parts)
+    exchange = spool.parse_exchange(data)
+    assert exchange is not None
+    assert (exchange.head.user_agent, exchange.response_body) == ("claude-cli/2.1", b"hello")
+    names = (field.name for field in fields(RequestHead) if field.name not in head)
+    assert {getattr(exchange.head, name) for name in names} == {None}
 
 
 def test_a_finished_file_waits_and_an_open_one_of_a_living_run_does_not(root, run):
