@@ -5,7 +5,8 @@ changes under it:
 
 * interim (1xx) responses are swallowed; without that every later response on the connection is
   shifted by one request;
-* HTTP/1 trailers are dropped instead of crashing the flow;
+* chunked bodies are read by a reader of ours (``addon/chunked.py``): what one read brought is one
+  piece, and trailers are dropped instead of crashing the flow;
 * errors that the core itself answers are JSON in the upstream's envelope.
 
 Two more bound the head of a message, which the core would buffer without end, and refuse responses
@@ -26,9 +27,6 @@ from collections.abc import Awaitable, Callable, Iterator
 from inspect import isawaitable
 from typing import Any
 
-from h11 import EndOfMessage
-from h11._readers import ChunkedReader
-from h11._receivebuffer import ReceiveBuffer
 from mitmproxy import addonmanager, exceptions, flow as mitmproxy_flow, hooks, http, master
 from mitmproxy.addons.proxyserver import Proxyserver
 from mitmproxy.connection import Connection, ConnectionState
@@ -40,6 +38,7 @@ from mitmproxy.proxy.layers.http._events import ErrorCode
 from mitmproxy.proxy.mode_servers import ProxyConnectionHandler
 
 from addon import errors, response_heads
+from addon.chunked import ChunkedReader
 from addon.errors import Refusal
 
 logger = logging.getLogger(__name__)
@@ -106,17 +105,9 @@ def _read_bounded_headers(
         self.state = self.done
 
 
-class TrailerlessChunkedReader(ChunkedReader):
-    """Reads a chunked body and forgets its trailers."""
-
-    def __call__(self, buf: ReceiveBuffer) -> Any:
-        event = super().__call__(buf)
-        return EndOfMessage() if isinstance(event, EndOfMessage) else event
-
-
 def _make_body_reader(expected_size: int | None) -> Any:
     if expected_size is None:
-        return TrailerlessChunkedReader()
+        return ChunkedReader()
     return _original_make_body_reader(expected_size)
 
 

@@ -18,7 +18,7 @@ from mitmproxy.connection import ConnectionState
 from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 from mitmproxy.tls import TlsData
 
-from addon import clients, compat, errors, headers
+from addon import clients, compat, errors, headers, reading
 from addon.capture import Spooler
 from addon.credentials import find_service_keys
 from addon.errors import Refusal
@@ -64,6 +64,7 @@ class UsageProxy:
 
     def load(self, _loader: addonmanager.Loader) -> None:
         compat.patch_core()
+        reading.patch_core(self._is_connecting)
         upstream = self._settings.upstream_url
         ctx.options.update(
             mode=[f"reverse:{upstream.origin}"],
@@ -264,6 +265,10 @@ class UsageProxy:
 
     def tls_established_server(self, data: TlsData) -> None:
         self._enter(data.context.client.id, Phase.FIRST_BYTE)
+
+    def _is_connecting(self, client_id: str) -> bool:
+        exchange = self._exchanges.get(client_id)
+        return exchange is not None and exchange.phase is Phase.CONNECT
 
     def _enter(self, client_id: str, phase: Phase) -> None:
         exchange = self._exchanges.get(client_id)

@@ -19,6 +19,7 @@ KNOWS_MITMPROXY = {
     "addon.compat",
     "addon.main",
     "addon.proxy",
+    "addon.reading",
     "addon.upstream_tls",
 }
 

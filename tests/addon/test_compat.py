@@ -139,6 +139,23 @@ def test_the_core_still_raises_on_trailers(upstream_layer):
         receive(upstream_layer, b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + TRAILERS)
 
 
+MANY = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * 1000
+
+
+def count_pieces(received):
+    return sum(isinstance(event, _events.ResponseData) for event in received)
+
+
+@pytest.mark.usefixtures("unpatched")
+def test_the_core_still_makes_a_piece_of_every_chunk(upstream_layer):
+    assert count_pieces(receive(upstream_layer, MANY)) == 1000
+
+
+@pytest.mark.usefixtures("patched")
+def test_what_one_read_brought_is_one_piece(upstream_layer):
+    assert count_pieces(receive(upstream_layer, MANY)) == 1
+
+
 @pytest.mark.usefixtures("patched")
 def test_trailers_are_dropped(upstream_layer):
     received = receive(

@@ -1,0 +1,135 @@
+"""The contract with mitmproxy's core about reading; see ``test_compat``."""
+
+import asyncio
+
+import pytest
+from mitmproxy import http, options
+from mitmproxy.connection import Client
+from mitmproxy.proxy import commands, context, events
+from mitmproxy.proxy.layers.http import _http1
+from mitmproxy.proxy.layers.http._base import ReceiveHttp
+from mitmproxy.proxy.server import ConnectionHandler, ConnectionIO
+
+from addon import chunked, reading
+
+
+class Handler(ConnectionHandler):
+    """One whose client has sent more than was read."""
+
+    async def handle_hook(self, hook):
+        raise AssertionError(hook)
+
+
+@pytest.fixture
+def unpatched(monkeypatch):
+    monkeypatch.setattr(ConnectionHandler, "drain_writers", reading._original_drain_writers)
+    monkeypatch.setattr(_http1.Http1Connection, "wait", reading._original_wait)
+
+
+@pytest.fixture
+def connecting():
+    return set()
+
+
+@pytest.fixture
+def patched(unpatched, connecting):
+    chunked.rest.take_s()
+    reading.patch_core(connecting.__contains__)
+
+
+def make_context():
+    client = Client(peername=("127.0.0.1", 1), sockname=("127.0.0.1", 2), timestamp_start=0)
+    return context.Context(client, options.Options())
+
+
+@pytest.fixture
+async def handler():
+    handler = Handler(make_context())
+    reader = asyncio.StreamReader()
+    handler.transports[handler.client] = ConnectionIO(reader=reader)
+    return handler
+
+
+async def gives_way(handler):
+    """Whether something else can run while the handler drains."""
+    ran: list[bool] = []
+    asyncio.get_running_loop().call_soon(ran.append, True)
+    await handler.drain_writers()
+    return bool(ran)
+
+
+@pytest.mark.usefixtures("unpatched")
+async def test_the_core_still_reads_on_without_giving_way(handler):
+    handler.transports[handler.client].reader.feed_data(b"more")
+    assert not await gives_way(handler)
+
+
+@pytest.mark.usefixtures("patched")
+async def test_a_connection_with_more_to_read_gives_way_first(handler):
+    assert not await gives_way(handler)
+    handler.transports[handler.client].reader.feed_data(b"more")
+    assert await gives_way(handler)
+
+
+@pytest.mark.usefixtures("patched")
+async def test_a_costly_read_is_followed_by_a_rest(handler, monkeypatch):
+    slept = []
+
+    async def sleep(seconds):
+        slept.append(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    chunked.rest.note(10_000)
+    await handler.drain_writers()
+    await handler.drain_writers()
+    assert slept == [pytest.approx(0.2)]
+
+
+@pytest.mark.usefixtures("patched")
+async def test_little_is_read_from_a_client_while_its_upstream_connection_opens(
+    handler, connecting
+):
+    connecting.add(handler.client.id)
+    handler.transports[handler.client].handler = asyncio.current_task()
+    for _ in range(reading.READS_WHILE_CONNECTING):
+        await handler.drain_writers()
+    held = asyncio.create_task(handler.drain_writers())
+    handler.transports[handler.client].handler = held
+    await asyncio.sleep(3 * reading.LOOK_AGAIN_S)
+    assert not held.done()
+    await handler.drain_writers()  # the upstream's own task, which must go on
+    connecting.clear()
+    await held
+
+
+@pytest.fixture
+def answering():
+    """A layer whose client has sent its request and waits for the answer."""
+    layer = _http1.Http1Server(make_context())
+    list(layer.handle_event(events.Start()))
+    layer.request = http.Request.make("POST", "http://127.0.0.1/")
+    layer.state = layer.wait
+    return layer
+
+
+def send_early(layer):
+    """Feed bytes until the layer closes; return what it had taken."""
+    for taken in range(0, 4 * reading.MAX_EARLY_BYTES, 65536):
+        sent = list(layer.handle_event(events.DataReceived(layer.conn, bytes(65536))))
+        if sent:
+            return taken, sent
+    return None, []
+
+
+@pytest.mark.usefixtures("unpatched")
+def test_the_core_still_keeps_what_comes_early_without_end(answering):
+    assert send_early(answering) == (None, [])
+
+
+@pytest.mark.usefixtures("patched")
+def test_what_comes_early_is_bounded(answering):
+    taken, (close, error) = send_early(answering)
+    assert taken is not None
+    assert taken <= reading.MAX_EARLY_BYTES
+    assert isinstance(close, commands.CloseConnection)
+    assert isinstance(error, ReceiveHttp)
