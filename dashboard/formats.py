@@ -27,9 +27,9 @@ class Mark:
 
 _MARKS: dict[str, Mark] = {
     "complete": Mark("ok", "complete"),
-    "client_disconnected": Mark("cut", "client left"),
+    "client_disconnected": Mark("cut", "client disconnected"),
     "proxy_restarted": Mark("cut", "proxy restarted"),
-    "upstream_interrupted": Mark("bad", "cut off"),
+    "upstream_interrupted": Mark("bad", "interrupted"),
     "upstream_error": Mark("bad", "error"),
     "upstream_unreachable": Mark("bad", "unreachable"),
     "upstream_timeout": Mark("bad", "timed out"),
@@ -125,6 +125,12 @@ def cache_share(uncached: int | None, created: int | None, read: int | None) -> 
     if 0 < percent < 1:
         return "<1%"
     return ">99%" if 99 < percent < 100 else f"{percent:.0f}%"
+
+
+def outcome_label(outcome: str) -> str:
+    """Return the words for an outcome, or what is stored where there are none."""
+    mark = _MARKS.get(outcome)
+    return outcome if mark is None else mark.label
 
 
 def outcome_mark(outcome: str | None, status_code: int | None = None) -> Mark:

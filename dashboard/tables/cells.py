@@ -149,7 +149,7 @@ def _join(cells: Iterable[Markup]) -> Markup:
     return Markup("").join(cells)
 
 
-GLOBALS = {
+GLOBALS: dict[str, object] = {
     "cell_value": show_value,
     "column_label": column_label,
     "query_cells": query_cells,

@@ -26,7 +26,7 @@ from starlette.types import ASGIApp
 
 from dashboard import formats
 from dashboard.addresses import raw_path
-from dashboard.tables import arguments, cells, guards, mistakes
+from dashboard.tables import arguments, cells, conditions, guards, mistakes
 from dashboard.tables.mistakes import Asked
 from dashboard.tables.patched_datasette import (
     BadRequest,
@@ -37,7 +37,9 @@ from dashboard.tables.patched_datasette import (
     Request,
     Response,
     Results,
+    TableView,
 )
+from dashboard.tables.views import TracesView
 from dashboard.turns import MAX_WAITING, BusyError
 from store.traces import trace_path
 
@@ -203,7 +205,7 @@ def _share_templates(own: Environment) -> Environment:
         formats.add_filters(own)
         ours = FileSystemLoader(HERE.parent / "templates")  # for _top.html
         own.loader = ChoiceLoader([*filter(None, [own.loader]), ours])
-        own.globals.update(cells.GLOBALS)
+        own.globals.update(cells.GLOBALS | conditions.GLOBALS)
         _shared_templates.append(own)
     return _shared_templates[0]
 
@@ -227,6 +229,14 @@ class TraceBrowser(Datasette):
         self.file = self.add_database(TraceFile(self, path), name="traces")
         render, can_render = self.renderers["blob"]
         self.renderers["blob"] = (_only_bodies(render), can_render)
+
+    def _routes(self) -> list[tuple[Any, Any]]:
+        return [
+            (pattern, TracesView.as_view(self))
+            if getattr(view, "view_class", None) is TableView
+            else (pattern, view)
+            for pattern, view in super()._routes()
+        ]
 
     async def refresh_schemas(self) -> None:
         """It keeps the tables of ``_internal``, which we do not have."""

@@ -7,6 +7,8 @@ import warnings
 from pathlib import Path
 from typing import Any, NoReturn
 
+from dashboard.tables.csv_pages import neutralize_page
+
 with warnings.catch_warnings():
     # To find out what SQLite can, it opens connections and leaves them to the collector.
     warnings.simplefilter("ignore", ResourceWarning)
@@ -17,9 +19,16 @@ with warnings.catch_warnings():
     import datasette.views.base
     from datasette.app import Datasette, DatasetteRouter
     from datasette.database import Database, QueryInterrupted, Results
-    from datasette.utils import to_css_class
+    from datasette.utils import (
+        escape_sqlite,
+        path_with_replaced_args,
+        tilde_decode,
+        tilde_encode,
+        to_css_class,
+    )
     from datasette.utils.asgi import BadRequest, Base400, Request, Response
     from datasette.views.base import DatasetteError, DataView
+    from datasette.views.table import TableView
 
     gc.collect()  # some hang in cycles
 
@@ -34,6 +43,11 @@ __all__ = [
     "Request",
     "Response",
     "Results",
+    "TableView",
+    "escape_sqlite",
+    "path_with_replaced_args",
+    "tilde_decode",
+    "tilde_encode",
     "to_css_class",
 ]
 
@@ -89,13 +103,16 @@ _as_csv = DataView.as_csv
 
 
 async def _as_csv_or_mistake(view: DataView, request: Request, database: str) -> Any:
-    """A query with a mistake in it is no CSV of nothing."""
-    ask = view.data
+    """A query with a mistake in it is no CSV of nothing. What a spreadsheet would execute is neutralised
+    unless ``_raw=1`` asks for the stored text."""
+    ask, is_raw = view.data, request.args.get("_raw") == "1"
 
     async def data(*arguments: Any, **options: Any) -> Any:
         answer = await ask(*arguments, **options)
         if isinstance(answer, tuple) and answer[0].get("error"):
             raise DatasetteError(answer[0]["error"], title="Invalid SQL", status=400)
+        if isinstance(answer, tuple) and not is_raw:
+            answer[0].update(neutralize_page(answer[0]["columns"], answer[0]["rows"]))
         return answer
 
     view.data = data

@@ -237,7 +237,7 @@ async def test_errors_show_their_status(ann, ask):
         {"outcome": "client_disconnected"},
     )
     page = await ask("/traces/usage")
-    assert [row["outcome"].text for row in rows(page)] == ["client left", "error 529"]
+    assert [row["outcome"].text for row in rows(page)] == ["client disconnected", "error 529"]
     assert [each.attributes["class"] for each in page.find("span", "mark")] == [
         "mark cut",
         "mark bad",
@@ -274,10 +274,10 @@ async def test_markup_in_what_clients_send_is_shown_as_text(client, ann):
         f"/traces/cost_by_session?days={MARKUP}",
     ):
         answer = await client.get(path, headers=ann.cookie)
-        assert answer.status_code == 200, path
+        assert answer.status_code == (400 if "days=<" in path else 200), path
         page = Page(answer.text)
         assert not page.find("img"), path
-        assert MARKUP in " ".join(each.text for each in page.find("main")) or "days=<" in path
+        assert MARKUP in " ".join(each.text for each in page.find("main")), path
         for element in page.elements:
             assert not [name for name in element.attributes if name.startswith("on")], element
 

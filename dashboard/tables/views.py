@@ -1,0 +1,119 @@
+"""Datasette's view of tables and canned queries, where it is silent about what it cannot do or has no
+reliable pages (see ``paging``)."""
+
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+from dashboard.tables import paging, parameters
+from dashboard.tables.patched_datasette import (
+    BadRequest,
+    Request,
+    TableView,
+    path_with_replaced_args,
+    tilde_decode,
+)
+
+_NO_SEARCH = (
+    "There is no full-text search here, so _search would find everything. To search the raw text of"
+    " bodies use a condition: /traces/usage_log?request_body__contains=WORD or"
+    " /traces/usage_log?response_body__contains=WORD."
+)
+
+
+class TracesView(TableView):  # type: ignore[misc]
+    """Serves ``/traces/<table>`` and ``/traces/<query>`` of a TraceBrowser."""
+
+    async def data(self, request: Request, *args: Any, **options: Any) -> Any:
+        """As Datasette's own: the data of a page, for every format."""
+        table = tilde_decode(request.url_vars["table"])
+        query = await self.ds.get_canned_query("traces", table, request.actor)
+        if query is not None:
+            completed = _complete(request, query.get("parameters") or {})
+            return await super().data(completed, *args, **options)
+        if any(name.startswith("_search") for name in request.args):
+            raise BadRequest(_NO_SEARCH)
+        pks = await self.ds.get_database("traces").primary_keys(table)
+        if not pks:
+            answer = await super().data(request, *args, **options)
+            return self._add_links(
+                answer, request, None, self._find_previous_offset(request, table)
+            )
+        return await self._page(request, table, pks, *args, **options)
+
+    async def _page(
+        self,
+        request: Request,
+        table: str,
+        pks: list[str],
+        default_labels: bool = False,
+        _next: str | None = None,
+        _size: str | None = None,
+    ) -> Any:
+        order = await paging.find_order(self.ds, request, table, pks)
+        named = _next or request.args.get("_next")
+        place = paging.parse_place(named, order, pks) if named else None
+        file = paging.PagedFile(self.ds.get_database("traces"), table, pks, order, place)
+        view = TableView(paging.OnePage(self.ds, file))
+        answer = await view.data(_without(request, "_next"), default_labels, None, _size)
+        if isinstance(answer, tuple):
+            answer[0]["query"] = file.query or answer[0]["query"]
+        return self._add_links(answer, request, file.next, file.previous, order)
+
+    def _add_links(
+        self,
+        answer: Any,
+        request: Request,
+        following: str | None,
+        previous: str | None,
+        order: paging.Order | None = None,
+    ) -> Any:
+        """Say where the next, the previous and the first page are. ``answer`` may be a redirect."""
+        if not isinstance(answer, tuple):
+            return answer
+        data = answer[0]
+        if order is not None:
+            data["next"], data["next_url"] = following, self._link(request, following, order)
+        data["previous"], data["previous_url"] = previous, self._link(request, previous, order)
+        is_first = not request.args.get("_next")
+        data["first_url"] = None if is_first else self._link(request, "", order)
+        return answer
+
+    def _link(self, request: Request, place: str | None, order: paging.Order | None) -> str | None:
+        """The address of the page at a place; the empty one is the first."""
+        if place is None:
+            return None
+        changed: dict[str, str | None] = {"_next": place or None}
+        if order is not None and order.is_sorted and place:
+            changed["_sort_desc" if order.descending else "_sort"] = order.keys[0]
+        path = self.ds.urls.path(path_with_replaced_args(request, changed))
+        return str(self.ds.absolute_url(request, path))
+
+    def _find_previous_offset(self, request: Request, table: str) -> str | None:
+        """For views without a key, whose ``_next`` is a number of rows."""
+        named = request.args.get("_next")
+        if not named:
+            return None
+        metadata = self.ds.table_metadata("traces", table)
+        size = request.args.get("_size") or metadata.get("size") or self.ds.page_size
+        count = self.ds.max_returned_rows if size == "max" else int(size)
+        start = int(named) - count
+        return str(start) if start > 0 else ""
+
+
+def _complete(request: Request, declared: dict[str, Any]) -> Request:
+    """Return the request with the defaults of the query's parameters. Raises BadRequest."""
+    given = parse_qsl(request.query_string, keep_blank_values=True)
+    try:
+        return _with_arguments(request, parameters.complete(declared, given))
+    except parameters.InvalidParameterError as error:
+        raise BadRequest(str(error)) from error
+
+
+def _without(request: Request, name: str) -> Request:
+    given = parse_qsl(request.query_string, keep_blank_values=True)
+    return _with_arguments(request, [each for each in given if each[0] != name])
+
+
+def _with_arguments(request: Request, arguments: list[tuple[str, str]]) -> Request:
+    scope = {**request.scope, "query_string": urlencode(arguments).encode("ascii")}
+    return Request(scope, request.receive)
