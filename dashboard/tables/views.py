@@ -1,6 +1,9 @@
 """Datasette's view of tables and canned queries, where it is silent about what it cannot do or has no
 reliable pages (see ``paging``)."""
 
+import inspect
+import traceback
+from types import CoroutineType
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
@@ -25,6 +28,13 @@ class TracesView(TableView):  # type: ignore[misc]
 
     async def data(self, request: Request, *args: Any, **options: Any) -> Any:
         """As Datasette's own: the data of a page, for every format."""
+        try:
+            return await self._find(request, *args, **options)
+        except Exception as error:
+            _let_go(error)
+            raise
+
+    async def _find(self, request: Request, *args: Any, **options: Any) -> Any:
         table = tilde_decode(request.url_vars["table"])
         query = await self.ds.get_canned_query("traces", table, request.actor)
         if query is not None:
@@ -98,6 +108,20 @@ class TracesView(TableView):  # type: ignore[misc]
         count = self.ds.max_returned_rows if size == "max" else int(size)
         start = int(named) - count
         return str(start) if start > 0 else ""
+
+
+def _let_go(error: Exception) -> None:
+    """Datasette leaves the rows it has read and questions it never asked in frames that hold each other
+    until some later collection, which then warns of the questions."""
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        for value in list(frame.f_locals.values()):
+            for each in value if isinstance(value, list | tuple) else (value,):
+                if (
+                    isinstance(each, CoroutineType)
+                    and inspect.getcoroutinestate(each) == inspect.CORO_CREATED
+                ):
+                    each.close()
+    traceback.clear_frames(error.__traceback__)
 
 
 def _complete(request: Request, declared: dict[str, Any]) -> Request:
