@@ -21,6 +21,7 @@ from dashboard.settings.pages import SettingsPages
 from dashboard.sign_in.pages import SignInPages
 from dashboard.traces import Traces
 from dashboard.visitors import NotSignedInError, TooManyBadKeysError, Visitors
+from store.attempts import AttemptLimit
 from store.settings import Settings
 
 HERE = Path(__file__).parent
@@ -42,8 +43,10 @@ type Handler = Callable[[Request, Any], Awaitable[Response]]
 class Dashboard:
     """``running`` must be entered before it is asked."""
 
-    def __init__(self, settings: Settings, pool: ControlPool, mailer: Mailer) -> None:
-        self._visitors = visitors = Visitors(pool, settings.base_url)
+    def __init__(
+        self, settings: Settings, pool: ControlPool, mailer: Mailer, bad_keys: AttemptLimit
+    ) -> None:
+        self._visitors = visitors = Visitors(pool, settings.base_url, bad_keys)
         self._home = Home(settings, pool, visitors)
         self._settings = SettingsPages(settings, pool, visitors, mailer)
         self._sign_in = SignInPages(settings, pool, visitors, mailer)

@@ -16,8 +16,6 @@ from store.clock import now
 from store.people import Caller
 from store.sign_in import SignIn, Visitor
 
-BAD_KEYS_PER_MINUTE = 30
-
 
 def cookie_name(base_url: str, name: str = "taximeter") -> str:
     """That of the session unless said otherwise. Under https the prefix binds a cookie to this host and
@@ -43,12 +41,16 @@ class Visitors:
     """The clock is monotonic seconds."""
 
     def __init__(
-        self, pool: ControlPool, base_url: str, clock_s: Callable[[], float] = time.monotonic
+        self,
+        pool: ControlPool,
+        base_url: str,
+        bad_keys: AttemptLimit,
+        clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._pool = pool
         self._cookie = cookie_name(base_url)
         self._clock_s = clock_s
-        self._bad_keys = AttemptLimit(BAD_KEYS_PER_MINUTE)
+        self._bad_keys = bad_keys
 
     async def find(self, request: Request) -> Visitor | None:
         """Whose session it is. Raises sqlite3.Error."""

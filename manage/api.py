@@ -63,7 +63,6 @@ _STATUSES: Mapping[type[ControlError], HTTPStatus] = {
 }
 
 
-BAD_KEYS_PER_MINUTE = 30
 # Starlette's own leaves out what holds a line end, which would then be answered as a page is.
 _ANYTHING_BELOW = re.compile(r"/api/(?P<path>.*)", re.DOTALL)
 
@@ -105,12 +104,16 @@ class Api:
     """The clock is monotonic seconds."""
 
     def __init__(
-        self, settings: Settings, workers: Workers, clock_s: Callable[[], float] = time.monotonic
+        self,
+        settings: Settings,
+        workers: Workers,
+        bad_keys: AttemptLimit,
+        clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._settings = settings
         self._workers = workers
         self._clock_s = clock_s
-        self._bad_keys = AttemptLimit(BAD_KEYS_PER_MINUTE)
+        self._bad_keys = bad_keys
 
     @cached_property
     def _document(self) -> bytes:
@@ -187,7 +190,7 @@ class Api:
         self, operation: Operation[Any, Any], received: Received, control: ControlDatabase
     ) -> ApiModel:
         """Raises RefusedError, UnknownKeyError."""
-        management = Management(control, self._settings.data_dir)
+        management = Management.make(control, self._settings)
         try:
             asked: Asked[ApiModel, ApiModel] = Asked(
                 management=management,

@@ -64,8 +64,9 @@ class LocalBackend:
     Every method raises ControlError and sqlite3.Error."""
 
     def __init__(self, settings: Settings, control: ControlDatabase, email: str | None) -> None:
-        self._management = Management(control, settings.data_dir)
-        self._caller = self._management.find_caller(email)
+        self._management = Management.make(control, settings)
+        # Who names a user acts for them, and is not them.
+        self._caller = self._management.find_caller(email, is_operator=email is not None)
         self._endpoint_url = settings.endpoint_url
 
     def list_endpoints(self) -> Document:

@@ -90,7 +90,8 @@ async def _up(settings: Settings, environ: dict[str, str], *, as_json: bool) -> 
     with ControlDatabase(settings.control_path) as control:
         is_first = control.set_up()
         slugs = [each.slug for each in control.list_endpoints(control.get_local_organization().id)]
-        link = make_link(settings, control) if is_first else None
+        # Where mail works, or others may read the log, a link that signs anybody in has no place.
+        link = make_link(settings, control) if is_first and settings.prints_links else None
     slug = "default" if "default" in slugs else next(iter(slugs), None)
     endpoint_url = None if slug is None else settings.endpoint_url(slug)
     if as_json:

@@ -28,6 +28,7 @@ from manage.api import Api
 from manage.client_address import ClientAddress
 from manage.workers import Workers
 from store import lifeline, logs, readiness
+from store.attempts import make_bad_key_limit
 from store.authority import parse_host
 from store.outlet import Outlet
 from store.settings import CLIENT_MARK_VARIABLE, LOOPBACK_HOSTS, Settings, SettingsError
@@ -110,8 +111,9 @@ class SlashRedirect:
 def make_app(settings: Settings, say: Callable[[str], None] = print) -> Starlette:
     """``say`` prints a line on the terminal."""
     api_workers, page_workers = Workers(settings, "api"), Workers(settings, "pages")
-    api = Api(settings, api_workers)
-    dashboard = Dashboard(settings, page_workers, Mailer(settings, say))
+    bad_keys = make_bad_key_limit()
+    api = Api(settings, api_workers, bad_keys)
+    dashboard = Dashboard(settings, page_workers, Mailer(settings, say), bad_keys)
 
     @contextlib.asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncGenerator[None]:

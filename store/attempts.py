@@ -9,6 +9,9 @@ from ipaddress import IPv6Address, ip_address, ip_network
 
 from store.moving_window import MovingWindow
 
+BAD_KEYS_PER_MINUTE = 30
+CLIENT_PREFIX, NETWORK_PREFIX = 64, 48
+
 
 class AttemptLimit:
     """At most ``limit`` attempts of a key in any ``window_s`` seconds. For one thread. The clock is
@@ -27,10 +30,17 @@ class AttemptLimit:
         return math.ceil(self._window.admit(key, now_s))
 
 
-def neighbourhood(address: str) -> str:
-    """Whom to count an address for: one customer has a whole /64 of IPv6 to call from."""
+def make_bad_key_limit() -> AttemptLimit:
+    """Return the limit on keys that are not good, of which the API and the pages share one: whoever
+    tries them at both gets no more tries than at one."""
+    return AttemptLimit(BAD_KEYS_PER_MINUTE)
+
+
+def neighbourhood(address: str, prefix: int = CLIENT_PREFIX) -> str:
+    """Return whom to count an address for: one customer has a whole /64 of IPv6 to call from, and a
+    site has a /48. An IPv4 address stands for itself."""
     try:
         ip = ip_address(address)
     except ValueError:
         return address
-    return str(ip_network((ip, 64), strict=False)) if isinstance(ip, IPv6Address) else address
+    return str(ip_network((ip, prefix), strict=False)) if isinstance(ip, IPv6Address) else address

@@ -1,6 +1,6 @@
 """Who did what when: rows of ``audit_log``, written in the transaction that does it.
 
-No secrets: of a key its prefix at most. The address of whoever acted is written down as well, because
+No secrets: of a key its prefix at most. Of a sign-in the way and the client's address. The address of whoever acted is written down as well, because
 the log outlives users. No foreign keys for the same reason.
 """
 
@@ -25,6 +25,8 @@ type Action = Literal[
     "invitation.decline",
     "user.create",
     "user.delete",
+    "user.link",
+    "user.sign_in",
 ]
 type Details = Mapping[str, str | bool | None]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from store import clock, slugs
-from store.errors import InvalidSlugError, NotFoundError, SlugTakenError
+from store.errors import InvalidSlugError, LimitReachedError, NotFoundError, SlugTakenError
 from store.names import check_name
 from store.pagination import START, Position
 from store.settings import Streaming
@@ -25,6 +25,7 @@ _LIST = (
     f"{_SELECT} where organization_id = ? and deleted_at is null"
     " and (created_at, id) < (?, ?) order by created_at desc, id desc limit ?"
 )
+SLUGS_PER_ENDPOINT = 10  # how many an organisation may use up for each endpoint it may have
 # An id comes first, for a slug may look like one.
 _FIND = (
     f"{_SELECT} where organization_id = ? and (id = ? or slug = ?) and deleted_at is null"
@@ -110,6 +111,28 @@ def create(
         ),
     )
     return endpoint
+
+
+def check_count(db: sqlite3.Connection, organization_id: str, most: int) -> None:
+    """Raises LimitReachedError for an organisation that may not have another endpoint.
+
+    A slug stays reserved when its endpoint is deleted, so those are bounded as well, or one
+    organisation could take every short name."""
+    live, slugs = db.execute(
+        "select count(*) filter (where deleted_at is null), count(distinct slug)"
+        " from proxy_endpoints where organization_id = ?",
+        (organization_id,),
+    ).fetchone()
+    if live >= most:
+        raise LimitReachedError(
+            f"this organisation has {live:,} proxy endpoints and may not have more; delete some, or ask"
+            " the operator (TAXIMETER_MAX_ENDPOINTS)"
+        )
+    if slugs >= SLUGS_PER_ENDPOINT * most:
+        raise LimitReachedError(
+            f"this organisation has used {slugs:,} slugs, which stay reserved for it, and may not use"
+            " more; ask the operator (TAXIMETER_MAX_ENDPOINTS)"
+        )
 
 
 def update(

@@ -5,8 +5,10 @@ ControlError
 │   ├── InvalidSlugError
 │   └── InvalidCursorError
 ├── ConflictError           it is there already
-│   └── SlugTakenError
+│   ├── SlugTakenError
+│   └── LimitReachedError
 ├── ForbiddenError          it is there, and belongs to a colleague
+│   └── SignUpRefusedError
 └── NotFoundError           it is not there, or belongs to another organisation
 
 ``field`` names the input that is at fault, where one is.
@@ -50,8 +52,22 @@ class SlugTakenError(ConflictError):
         super().__init__(f"the slug {slug!r} is taken; choose another", "slug")
 
 
+class LimitReachedError(ConflictError):
+    """There are as many as the service allows."""
+
+
 class ForbiddenError(ControlError):
     """It is there, and only its owner may do that."""
+
+
+class SignUpRefusedError(ForbiddenError):
+    """Somebody who has no account may not make one by signing in."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "this service makes no account for that address; ask its operator, or an owner of an"
+            " organisation here for an invitation"
+        )
 
 
 class NotFoundError(ControlError):

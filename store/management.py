@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from datetime import date, datetime
 from functools import partial
 from pathlib import Path
+from typing import Self
 
 from store import api_keys, audit, clock, endpoints, invitations, key_holders, people
 from store.api_keys import ApiKey
@@ -21,7 +22,7 @@ from store.errors import ConflictError, ForbiddenError, InvalidInputError, NotFo
 from store.invitations import Invitation
 from store.pagination import DEFAULT_LIMIT, Page, read_page
 from store.people import Caller, Member, Organization
-from store.settings import Streaming
+from store.settings import Settings, Streaming
 from store.traces import trace_path
 from store.usage_report import Grouping, UsageReport, read_usage
 
@@ -34,10 +35,18 @@ class Management:
         control: ControlDatabase,
         data_dir: Path,
         now: Callable[[], datetime] = clock.now,
+        max_endpoints: int | None = None,
     ) -> None:
+        """``max_endpoints`` bounds what one organisation may have."""
         self._control = control
         self._data_dir = data_dir
         self._now = now
+        self._max_endpoints = max_endpoints
+
+    @classmethod
+    def make(cls, control: ControlDatabase, settings: Settings) -> Self:
+        """Return the management of a service with these settings."""
+        return cls(control, settings.data_dir, max_endpoints=settings.max_endpoints)
 
     # -- who is asking ----------------------------------------------------------------------------
 
@@ -45,9 +54,17 @@ class Management:
         """The local user of the first start, whom the command line acts for. Raises NotFoundError."""
         return self.find_caller(None)
 
-    def find_caller(self, email: str | None) -> Caller:
-        """The user with this address, in the organisation joined first. Raises NotFoundError."""
-        return _caller(self._get_member(email))
+    def find_caller(self, email: str | None, *, is_operator: bool = False) -> Caller:
+        """The user with this address, in the organisation joined first. Raises NotFoundError.
+
+        ``is_operator``: it is not this user who asks, and the audit log must not say so."""
+        member = self._get_member(email)
+        return Caller(
+            user_id=member.id,
+            organization_id=member.organization_id,
+            role=member.role,
+            is_operator=is_operator,
+        )
 
     def authenticate(self, raw_key: str) -> Caller | None:
         """Whom this service API key stands for; None for one that is not good."""
@@ -79,8 +96,11 @@ class Management:
     ) -> ProxyEndpoint:
         """Without ``slug`` one is made from the name. It works on the proxy when this returns.
 
-        Raises InvalidInputError, InvalidSlugError, SlugTakenError."""
+        Raises InvalidInputError, InvalidSlugError, SlugTakenError, and LimitReachedError where the
+        organisation has too many."""
         with self._audited(caller) as (db, note):
+            if self._max_endpoints is not None:
+                endpoints.check_count(db, caller.organization_id, self._max_endpoints)
             endpoint = endpoints.create(
                 db, caller.organization_id, name, slug, streaming, metadata_only=metadata_only
             )
@@ -305,10 +325,17 @@ class Management:
         one who was removed since it was seen who asks."""
         with self._control.transaction() as db:
             try:
-                people.get_member_of(db, caller.organization_id, caller.user_id)
+                member = people.get_member_of(db, caller.organization_id, caller.user_id)
             except NotFoundError:
                 raise ForbiddenError("you are no member of this organisation any more") from None
-            yield db, partial(audit.write, db, caller.organization_id, caller.user_id)
+            acting_user = None if caller.is_operator else caller.user_id
+            instead_of = {"for": member.email} if caller.is_operator else {}
+
+            def note(action: Action, subject_id: str, details: Details) -> None:
+                details = {**details, **instead_of}
+                audit.write(db, caller.organization_id, acting_user, action, subject_id, details)
+
+            yield db, note
 
 
 def _get_member_in(db: sqlite3.Connection, user_id: str) -> Member:
@@ -321,10 +348,6 @@ def _get_member_in(db: sqlite3.Connection, user_id: str) -> Member:
 def _require_owner(caller: Caller, what: str) -> None:
     if caller.role != "owner":
         raise ForbiddenError(f"only an owner of the organisation may {what}")
-
-
-def _caller(member: Member) -> Caller:
-    return Caller(user_id=member.id, organization_id=member.organization_id, role=member.role)
 
 
 def _describe(endpoint: ProxyEndpoint) -> Details:

@@ -30,11 +30,13 @@ _MEMBER = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who is asking, and for which organisation."""
+    """Who is asking, and for which organisation. With ``is_operator`` it is the operator of the service,
+    who acts for this user at the command line."""
 
     user_id: str
     organization_id: str
     role: Role
+    is_operator: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,12 +70,12 @@ def parse_email(text: str) -> str:
         raise InvalidInputError(f"{text!r} is no e-mail address", "email")
     mailbox, _, domain = email.partition("@")
     try:
-        return f"{mailbox}@{_parse_domain(domain)}"
+        return f"{mailbox}@{parse_domain(domain)}"
     except UnicodeError:
         raise InvalidInputError(f"{text!r} is no e-mail address", "email") from None
 
 
-def _parse_domain(domain: str) -> str:
+def parse_domain(domain: str) -> str:
     """As people read it: ``bücher.example`` for ``xn--bcher-kva.example``. Raises UnicodeError for one
     that would be written as another, as ``straße`` is as ``strasse``."""
     if not all(domain.split(".")):
@@ -101,6 +103,15 @@ def find_user(db: sqlite3.Connection, email: str | None) -> str | None:
         "select id from users where email is ? order by created_at, id limit 1", (address,)
     ).fetchone()
     return None if row is None else str(row[0])
+
+
+def get_email(db: sqlite3.Connection, user_id: str) -> str | None:
+    """Return the address of a user, None for the local user. Raises NotFoundError."""
+    row = db.execute("select email from users where id = ?", (user_id,)).fetchone()
+    if row is None:
+        raise NotFoundError(f"there is no user {user_id!r}")
+    email: str | None = row[0]
+    return email
 
 
 def find_member(db: sqlite3.Connection, user_id: str) -> Member | None:
@@ -198,7 +209,13 @@ def join(db: sqlite3.Connection, organization_id: str, user_id: str, role: Role)
 
 
 def delete_user(db: sqlite3.Connection, user_id: str) -> None:
-    """With memberships, keys, sessions and links. What the organisation has stays with it."""
+    """With memberships, keys, sessions, and links and invitations by which they could come back. What
+    the organisation has stays with it."""
+    for table in ("sign_in_links", "invitations"):
+        db.execute(
+            f"delete from {table} where email = (select email from users where id = ?)",  # noqa: S608 - one of two
+            (user_id,),
+        )
     for table in ("api_keys", "sessions", "sign_in_links", "memberships"):
         db.execute(f"delete from {table} where user_id = ?", (user_id,))  # noqa: S608 - one of four
     db.execute("delete from users where id = ?", (user_id,))

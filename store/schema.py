@@ -384,3 +384,11 @@ def m004_sign_in_by_address_and_invitations(db: Database) -> None:
         "create index invitations_email on invitations(email)",
     ):
         db.execute(statement)
+
+
+@control()
+def m005_index_of_all_endpoints(db: Database) -> None:
+    """How many slugs an organisation has used, those of deleted endpoints included."""
+    db.execute(
+        "create index proxy_endpoints_organization on proxy_endpoints(organization_id, slug)"
+    )

@@ -105,6 +105,20 @@ class Timeouts:
         return ",".join(f"{field.name}={getattr(self, field.name):g}" for field in fields(self))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MailLimits:
+    """How many sign-in mails may be sent within a quarter of an hour: in total, for one IPv6 network
+    (/48), for one client, and to one mailbox."""
+
+    total: int = 300
+    network: int = 60
+    client: int = 20
+    mailbox: int = 5
+
+    def __str__(self) -> str:
+        return ",".join(f"{field.name}={getattr(self, field.name)}" for field in fields(self))
+
+
 def parse_listen(text: str) -> Address:
     host, _, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
@@ -148,18 +162,34 @@ def parse_streaming(text: str) -> Streaming:
 
 
 def parse_timeouts(text: str) -> Timeouts:
-    known = {field.name for field in fields(Timeouts)}
-    values: dict[str, float] = {}
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        name, _, seconds = part.partition("=")
-        if name not in known:
-            raise ValueError(
-                f"write pairs of {', '.join(sorted(known))}, as in connect=10,idle=600"
-            )
-        values[name] = float(seconds)
-        if not 0 < values[name] <= 86400:
+    values = {name: float(seconds) for name, seconds in _parse_pairs(text, Timeouts).items()}
+    for name, seconds in values.items():
+        if not 0 < seconds <= 86400:
             raise ValueError(f"{name} must lie between 0 and 86400 seconds")
     return Timeouts(**values)
+
+
+def parse_mail_limits(text: str) -> MailLimits:
+    pairs = _parse_pairs(text, MailLimits)
+    return MailLimits(**{name: parse_count(count) for name, count in pairs.items()})
+
+
+def parse_count(text: str) -> int:
+    if not re.fullmatch(r"[1-9][0-9]{0,8}", text):
+        raise ValueError("write a number from 1 to 999999999")
+    return int(text)
+
+
+def _parse_pairs(text: str, kind: type[Timeouts | MailLimits]) -> dict[str, str]:
+    """Return the texts behind the names of a class's fields, as in ``connect=10,idle=600``."""
+    known = [field.name for field in fields(kind)]
+    pairs: dict[str, str] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, _, value = part.partition("=")
+        if name not in known:
+            raise ValueError(f"write pairs of {', '.join(known)}, as in {kind()}")
+        pairs[name] = value.strip()
+    return pairs
 
 
 def parse_header_prefixes(text: str) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from store import setting_values
 from store.setting_values import (
     LOOPBACK_HOSTS,
     Address,
+    MailLimits,
     MailServer,
     Network,
     Streaming,
@@ -24,16 +25,19 @@ from store.setting_values import (
     is_loopback,
     parse_size,
 )
+from store.sign_up import SignUpRule, parse_sign_up
 
 __all__ = [
     "CLIENT_MARK_VARIABLE",
     "LOOPBACK_HOSTS",
     "SETTINGS",
     "Address",
+    "MailLimits",
     "MailServer",
     "Setting",
     "Settings",
     "SettingsError",
+    "SignUpRule",
     "Streaming",
     "Timeouts",
     "Upstream",
@@ -148,6 +152,28 @@ SETTINGS = (
         "A file of prices that override the built-in list.",
     ),
     Setting(
+        "sign_up",
+        "open",
+        parse_sign_up,
+        "Who may make an account by signing in: open (everybody), invited, or e-mail domains,"
+        " separated by commas.",
+    ),
+    Setting(
+        "max_endpoints",
+        "1000",
+        setting_values.parse_count,
+        "How many proxy endpoints an organisation may have. Ten times as many slugs may be in use or"
+        " reserved.",
+    ),
+    Setting(
+        "sign_in_mails",
+        str(MailLimits()),
+        setting_values.parse_mail_limits,
+        "How many mails with sign-in links are sent in 15 minutes: in total, for one IPv6 network (/48),"
+        " for one client (an IPv4 address or /64), to one mailbox.",
+        is_for_web=True,
+    ),
+    Setting(
         "smtp_url",
         "",
         setting_values.parse_smtp_url,
@@ -239,6 +265,9 @@ class Settings:
     drain_seconds: float
     disk_reserve: int
     prices: Path | None
+    sign_up: SignUpRule
+    max_endpoints: int
+    sign_in_mails: MailLimits
     smtp_url: MailServer | None
     mail_from: headerregistry.Address | None
     github_client_id: str | None
@@ -272,6 +301,11 @@ class Settings:
         """Is the service for the people at this machine only, who see its terminal?"""
         host = urlsplit(self.base_url).hostname or ""
         return self.listen.is_loopback and is_loopback(host)
+
+    @property
+    def prints_links(self) -> bool:
+        """Do links that sign in go to the terminal, for want of a mail server?"""
+        return self.smtp_url is None and self.is_local
 
     def endpoint_url(self, slug: str) -> str:
         """What a client is configured with as its base URL."""

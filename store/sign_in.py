@@ -14,12 +14,16 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Literal
 
-from store import audit, clock, invitations, people
+from store import audit, clock, invitations, people, sign_up
 from store.control import ControlDatabase
 from store.errors import NotFoundError
 from store.invitations import Invitation
 from store.people import Caller
+from store.sign_up import OPEN, SignUpRule
+
+type Method = Literal["link", "mail", "invitation", "github", "google"]
 
 LINK_LIFE = timedelta(minutes=15)
 SESSION_IDLE_LIFE = timedelta(days=7)
@@ -52,33 +56,62 @@ class Session:
     next_path: str
 
 
-class SignIn:
-    """``now`` gives the present as an aware datetime. Every method may raise sqlite3.Error."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """How somebody signs in and from which network address, for the audit log."""
 
-    def __init__(self, control: ControlDatabase, now: Callable[[], datetime] = clock.now) -> None:
+    method: Method
+    client: str | None = None
+
+
+LINK = Origin(method="link")
+
+
+class SignIn:
+    """``now`` gives the present as an aware datetime, ``rule`` says who may make an account by signing
+    in. Every method may raise sqlite3.Error."""
+
+    def __init__(
+        self,
+        control: ControlDatabase,
+        now: Callable[[], datetime] = clock.now,
+        rule: SignUpRule = OPEN,
+    ) -> None:
         self._control = control
         self._now = now
+        self._rule = rule
 
     # -- links ------------------------------------------------------------------------------------
 
     def make_link(self, user_id: str, next_path: str = "/") -> str:
-        """A token for ``/sign-in/link?token=…``, good once within 15 minutes."""
-        return self._make_link(user_id=user_id, next_path=next_path)
+        """Return a token for ``/sign-in/link?token=…``, good once within 15 minutes. It is the operator
+        who makes one, and the log of every organisation that it opens says so."""
+        with self._control.transaction() as db:
+            details = {"email": people.get_email(db, user_id)}
+            for organization in people.list_organizations_of(db, user_id):
+                audit.write(db, organization.id, None, "user.link", user_id, details)
+            return self._make_link(db, user_id=user_id, next_path=next_path)
 
     def make_email_link(self, email: str, next_path: str = "/") -> str:
-        """The same, for whoever reads the mail. Raises InvalidInputError."""
-        return self._make_link(email=people.parse_email(email), next_path=next_path)
+        """The same, for whoever reads the mail. Raises InvalidInputError, SignUpRefusedError."""
+        email = people.parse_email(email)
+        with self._control.transaction() as db:
+            sign_up.check(db, email, self._rule, self._now())
+            return self._make_link(db, email=email, next_path=next_path)
 
     def make_invitation_link(self, invitation: Invitation) -> str:
         """The same, good as long as the invitation is, into the organisation that invites."""
-        return self._make_link(
-            email=invitation.email,
-            invitation_id=invitation.id,
-            expires_at=clock.parse_instant(invitation.expires_at),
-        )
+        with self._control.transaction() as db:
+            return self._make_link(
+                db,
+                email=invitation.email,
+                invitation_id=invitation.id,
+                expires_at=clock.parse_instant(invitation.expires_at),
+            )
 
     def _make_link(
         self,
+        db: sqlite3.Connection,
         *,
         user_id: str | None = None,
         email: str | None = None,
@@ -88,21 +121,20 @@ class SignIn:
     ) -> str:
         token = secrets.token_urlsafe(32)
         now = self._now()
-        with self._control.transaction() as db:
-            db.execute("delete from sign_in_links where expires_at < ?", (clock.format_ms(now),))
-            db.execute(
-                "insert into sign_in_links"
-                " (token_sha256, user_id, email, invitation_id, next_path, expires_at)"
-                " values (?, ?, ?, ?, ?, ?)",
-                (
-                    _hash(token),
-                    user_id,
-                    email,
-                    invitation_id,
-                    next_path,
-                    clock.format_ms(expires_at or now + LINK_LIFE),
-                ),
-            )
+        db.execute("delete from sign_in_links where expires_at < ?", (clock.format_ms(now),))
+        db.execute(
+            "insert into sign_in_links"
+            " (token_sha256, user_id, email, invitation_id, next_path, expires_at)"
+            " values (?, ?, ?, ?, ?, ?)",
+            (
+                _hash(token),
+                user_id,
+                email,
+                invitation_id,
+                next_path,
+                clock.format_ms(expires_at or now + LINK_LIFE),
+            ),
+        )
         return token
 
     def find_link(self, token: str) -> Link | None:
@@ -125,8 +157,10 @@ class SignIn:
             return None  # taken back, or answered in another way
         return Link(email=email, organization_name=organization_name)
 
-    def use_link(self, token: str) -> Session | None:
-        """Use the link up and sign in. None for a link that is not good."""
+    def use_link(self, token: str, client: str | None = None) -> Session | None:
+        """Use the link up and sign in. None for a link that is not good. Raises SignUpRefusedError.
+
+        ``client`` is the network address it is used from."""
         now = clock.format_ms(self._now())
         with self._control.transaction() as db:
             row = db.execute(
@@ -142,18 +176,21 @@ class SignIn:
                 invitation = invitations.find(db, invitation_id, email, self._now())
                 if invitation is None:
                     return None
-                session = self._join(db, invitation)
+                session = self._join(db, invitation, client)
             else:
-                session = self._open_session(db, user_id or _sign_up(db, email))
+                origin = Origin(method="link" if user_id else "mail", client=client)
+                user_id = user_id or self._find_or_create(db, email)
+                session = self._begin(db, user_id, origin)
             return Session(token=session, next_path=next_path)
 
     # -- sessions ---------------------------------------------------------------------------------
 
-    def sign_in(self, email: str) -> str:
+    def sign_in(self, email: str, origin: Origin = LINK) -> str:
         """A session for the user with this address, which the caller has seen verified. Returns its
-        token. Raises InvalidInputError."""
+        token. Raises InvalidInputError, SignUpRefusedError."""
         with self._control.transaction() as db:
-            return self._open_session(db, _sign_up(db, people.parse_email(email)))
+            user_id = self._find_or_create(db, people.parse_email(email))
+            return self._begin(db, user_id, origin)
 
     def find_visitor(self, session: str) -> Visitor | None:
         """Whose session this is, None when it is unknown, idle for too long or too old."""
@@ -233,11 +270,29 @@ class SignIn:
         )
         return visitor, seen_at
 
-    def _join(self, db: sqlite3.Connection, invitation: Invitation) -> str:
-        """Somebody who comes by an invitation needs no organisation of their own."""
-        user_id = people.find_user(db, invitation.email) or _create_user(db, invitation)
+    def _find_or_create(self, db: sqlite3.Connection, email: str) -> str:
+        return sign_up.find_or_create(db, email, self._rule, self._now())
+
+    def _join(self, db: sqlite3.Connection, invitation: Invitation, client: str | None) -> str:
+        user_id = people.find_user(db, invitation.email)
+        if user_id is None:
+            user_id = sign_up.create_invited(db, invitation)
         _accept(db, invitation, user_id)
-        return self._open_session(db, user_id, invitation.organization_id)
+        origin = Origin(method="invitation", client=client)
+        return self._begin(db, user_id, origin, invitation.organization_id)
+
+    def _begin(
+        self,
+        db: sqlite3.Connection,
+        user_id: str,
+        origin: Origin,
+        organization_id: str | None = None,
+    ) -> str:
+        """Open a session, and log that in every organisation it gives access to."""
+        details = {"by": origin.method, "client": origin.client}
+        for organization in people.list_organizations_of(db, user_id):
+            audit.write(db, organization.id, user_id, "user.sign_in", user_id, details)
+        return self._open_session(db, user_id, organization_id)
 
     def _open_session(
         self, db: sqlite3.Connection, user_id: str, organization_id: str | None = None
@@ -265,29 +320,6 @@ class SignIn:
                 "update sessions set seen_at = ? where token_sha256 = ?",
                 (clock.format_ms(self._now()), _hash(session)),
             )
-
-
-def _sign_up(db: sqlite3.Connection, email: str) -> str:
-    """The user with this address. Who is new, or was removed from everywhere, gets an organisation
-    named for the address. Returns the user's id."""
-    user_id = people.find_user(db, email)
-    is_new = user_id is None
-    if user_id is None:
-        user_id = people.create_user(db, email)
-    if people.find_member(db, user_id) is None:
-        organization = people.create_organization(db, people.name_organization(email))
-        people.join(db, organization.id, user_id, "owner")
-        if is_new:
-            details = {"email": email, "role": "owner"}
-            audit.write(db, organization.id, user_id, "user.create", user_id, details)
-    return user_id
-
-
-def _create_user(db: sqlite3.Connection, invitation: Invitation) -> str:
-    user_id = people.create_user(db, invitation.email)
-    details = {"email": invitation.email, "role": "member"}
-    audit.write(db, invitation.organization_id, user_id, "user.create", user_id, details)
-    return user_id
 
 
 def _accept(db: sqlite3.Connection, invitation: Invitation, user_id: str) -> None:

@@ -55,7 +55,7 @@ class Home:
     def _read(
         self, control: ControlDatabase, visitor: Visitor
     ) -> tuple[Page[ProxyEndpoint], list[Invitation]]:
-        management = Management(control, self._settings.data_dir)
+        management = Management.make(control, self._settings)
         return (
             management.list_endpoints(visitor, limit=ENDPOINTS),
             list(management.list_invitations_for(visitor.email)),

@@ -45,6 +45,7 @@ class Mailer:
         self._sender = settings.mail_from
         self._base_url = settings.base_url
         self._is_local = settings.is_local
+        self._prints = settings.prints_links
         # How we greet. aiosmtplib would look for the name of this machine, which may take long.
         self._name = "localhost" if settings.is_local else urlsplit(settings.base_url).hostname
         self._say = say
@@ -59,7 +60,7 @@ class Mailer:
     @property
     def prints(self) -> bool:
         """Do links go to the terminal, for want of a mail server?"""
-        return self._server is None and self._is_local
+        return self._prints
 
     async def send(self, to: str, subject: str, text: str) -> None:
         """Links stand on lines of their own. Raises MailError."""

@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from dashboard import notices, pages
+from dashboard.formats import as_sentence
 from dashboard.forms import read_form
 from dashboard.mail.mailer import Mailer
 from dashboard.pool import ControlPool
@@ -39,7 +40,7 @@ from store.settings import Settings
 from store.sign_in import SignIn, Visitor
 
 PATH = "/settings"
-AUDIT_ENTRIES = 20
+AUDIT_ENTRIES = 100
 _GONE = "That is not here, or not any more. Nothing was changed."
 _STATUS: Mapping[type[ControlError], int] = {
     InvalidInputError: 400,
@@ -89,7 +90,7 @@ class SettingsView:
         self.mailer = mailer
 
     def manage(self, control: ControlDatabase) -> Management:
-        return Management(control, self.settings.data_dir)
+        return Management.make(control, self.settings)
 
     async def read_form(self, request: Request) -> tuple[Visitor, Mapping[str, str]]:
         """Who sends a form, and its fields. Raises HTTPException, NotSignedInError."""
@@ -160,9 +161,3 @@ def explain(
 def status_of(error: ControlError) -> int:
     """The HTTP status that tells of this error."""
     return next(status for kind, status in _STATUS.items() if isinstance(error, kind))
-
-
-def as_sentence(text: str) -> str:
-    """The errors' messages are clauses. An address that one begins with stays as it is."""
-    first, _, _ = text.partition(" ")
-    return f"{text[0].upper()}{text[1:]}." if first.isalpha() else f"{text}."

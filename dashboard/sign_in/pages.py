@@ -21,7 +21,7 @@ from starlette.routing import BaseRoute, Route
 
 from dashboard import pages
 from dashboard.addresses import HOME, local_path, sign_in_address
-from dashboard.formats import format_wait
+from dashboard.formats import as_sentence, format_wait
 from dashboard.forms import read_form
 from dashboard.mail.mailer import Mailer, MailError
 from dashboard.mail.texts import sign_in_mail
@@ -29,15 +29,17 @@ from dashboard.pool import ControlPool
 from dashboard.sign_in import providers
 from dashboard.sign_in.providers import FlowCookie, Provider, ProviderError
 from dashboard.visitors import Visitors, cookie_name
-from store.attempts import AttemptLimit, neighbourhood
-from store.errors import InvalidInputError
+from store.attempts import NETWORK_PREFIX, AttemptLimit, neighbourhood
+from store.control import ControlDatabase
+from store.errors import InvalidInputError, SignUpRefusedError
 from store.people import parse_email
 from store.settings import Settings
-from store.sign_in import SESSION_LIFE, SignIn
+from store.sign_in import SESSION_LIFE, Origin, SignIn
 
-MAILS_PER_MAILBOX, MAILS_PER_CLIENT, MAIL_WINDOW_S = 5, 20, 15 * 60.0
+MAIL_WINDOW_S = 15 * 60.0
 
 _USED_LINK = "This link has been used or is too old. Ask for a new one here."
+_TOO_MANY_MAILS = "there were as many in 15 minutes as TAXIMETER_SIGN_IN_MAILS allows in total"
 _MAIL_IS_OFF = "This service sends no mail. Sign in another way."
 # The token is in the address of these pages. With no-referrer a browser would not say either whose
 # page its form is on (see dashboard.origin).
@@ -63,8 +65,11 @@ class SignInPages:
         self._mailer = mailer
         self._clock_s = clock_s
         self._providers = providers.configured(settings)
-        self._by_client = AttemptLimit(MAILS_PER_CLIENT, MAIL_WINDOW_S)
-        self._by_mailbox = AttemptLimit(MAILS_PER_MAILBOX, MAIL_WINDOW_S)
+        limits = settings.sign_in_mails
+        self._by_client = AttemptLimit(limits.client, MAIL_WINDOW_S)
+        self._by_network = AttemptLimit(limits.network, MAIL_WINDOW_S)
+        self._by_mailbox = AttemptLimit(limits.mailbox, MAIL_WINDOW_S)
+        self._in_total = AttemptLimit(limits.total, MAIL_WINDOW_S)
         self._cookie = cookie_name(settings.base_url)
         self._is_https = settings.base_url.startswith("https:")
 
@@ -112,6 +117,7 @@ class SignInPages:
             email=email,
             next_path=next_path,
             mailer=self._mailer,
+            sign_up=self._settings.sign_up,
             providers=[
                 (provider.title, sign_in_address(next_path, provider.name))
                 for provider in self._providers
@@ -135,24 +141,44 @@ class SignInPages:
                 email=form.get("email", ""),
                 status=400,
             )
-        wait_s = self._by_client.count(_client_of(request), self._clock_s())
+        wait_s = self._count_client(_client_of(request))
         if wait_s:
             message = f"Too many links were asked for from your address. Try again in {format_wait(wait_s)}."
             headers = {"retry-after": str(wait_s)}
             return pages.refuse(request, 429, "rate_limited", message, headers)
-        answer = pages.show("sign_in_sent.html", email=email, prints=self._mailer.prints)
+        answer = pages.show(
+            "sign_in_sent.html",
+            email=email,
+            prints=self._mailer.prints,
+            is_open=self._settings.sign_up.is_open,
+        )
         if not self._by_mailbox.count(email, self._clock_s()):
             # Once the answer is on its way, so that nobody can tell by the time it takes.
             answer.background = BackgroundTask(self._send_link, email, next_path)
         return answer
 
+    def _count_client(self, address: str) -> int:
+        """Count an attempt of this address. Returns 0, or the seconds to wait."""
+        now_s = self._clock_s()
+        return self._by_client.count(neighbourhood(address), now_s) or self._by_network.count(
+            neighbourhood(address, NETWORK_PREFIX), now_s
+        )
+
+    def _sign_in(self, control: ControlDatabase) -> SignIn:
+        return SignIn(control, rule=self._settings.sign_up)
+
     async def _send_link(self, email: str, next_path: str) -> None:
         try:
             token = await self._pool.run(
-                lambda control: SignIn(control).make_email_link(email, next_path)
+                lambda control: self._sign_in(control).make_email_link(email, next_path)
             )
+            if self._in_total.count("", self._clock_s()):
+                logger.error("A sign-in link was not sent: %s", _TOO_MANY_MAILS)
+                return
             subject, text = sign_in_mail(self._settings.link_url(token))
             await self._mailer.send(email, subject, text)
+        except SignUpRefusedError:
+            return  # the page has said that a mail comes only if this address may sign in
         except (MailError, sqlite3.Error) as error:
             logger.error("A sign-in link was not sent: %s", error)  # noqa: TRY400 - it says enough
 
@@ -166,7 +192,13 @@ class SignInPages:
 
     async def use_link(self, request: Request) -> Response:
         token = (await read_form(request, self._settings.base_url)).get("token", "")
-        session = await self._pool.run(lambda control: SignIn(control).use_link(token))
+        client = _client_of(request)
+        try:
+            session = await self._pool.run(
+                lambda control: self._sign_in(control).use_link(token, client)
+            )
+        except SignUpRefusedError as error:
+            return self._page(problem=as_sentence(str(error)), status=403)
         if session is None:
             return self._page(problem=_USED_LINK, status=410)
         return await self._begin_session(request, session.token, session.next_path)
@@ -184,7 +216,12 @@ class SignInPages:
     async def _finish(self, provider: Provider, request: Request, next_path: str) -> Response:
         email = await provider.finish(request)
         try:
-            session = await self._pool.run(lambda control: SignIn(control).sign_in(email))
+            origin = Origin(method=provider.name, client=_client_of(request))
+            session = await self._pool.run(
+                lambda control: self._sign_in(control).sign_in(email, origin)
+            )
+        except SignUpRefusedError as error:
+            raise ProviderError(as_sentence(str(error)), 403) from None
         except InvalidInputError:
             raise ProviderError(
                 f"The e-mail address that you have at {provider.title} cannot be used here."
@@ -236,4 +273,4 @@ class SignInPages:
 
 
 def _client_of(request: Request) -> str:
-    return neighbourhood(request.client.host if request.client else "")
+    return request.client.host if request.client else ""

@@ -15,7 +15,7 @@ import ssl
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import httpx2
 from authlib.common.errors import AuthlibBaseError
@@ -54,7 +54,7 @@ class ProviderError(Exception):
 class Provider(ABC):
     """``name`` is part of addresses, ``title`` is what people call it."""
 
-    name: str
+    name: Literal["github", "google"]
     title: str
 
     def __init__(self, settings: Settings) -> None:
@@ -125,7 +125,8 @@ class Provider(ABC):
 
 
 class GitHub(Provider):
-    name, title = "github", "GitHub"
+    name = "github"
+    title = "GitHub"
 
     def _register(self, settings: Settings) -> StarletteOAuth2App:
         self._emails_url = f"{settings.github_api_url}/user/emails"
@@ -162,7 +163,8 @@ class GitHub(Provider):
 
 
 class Google(Provider):
-    name, title = "google", "Google"
+    name = "google"
+    title = "Google"
 
     def _register(self, settings: Settings) -> StarletteOAuth2App:
         self._issuer = settings.google_issuer

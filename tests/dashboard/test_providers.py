@@ -1,5 +1,6 @@
 """Signing in through GitHub and Google: ours in this process, theirs over real HTTP."""
 
+import json
 import logging
 import re
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -181,6 +182,23 @@ def refused(site, answer, status=400):
     found = re.search(r'role="alert"[^>]*>([^<]+)<', answer.text)
     assert found, answer.text
     return found[1]
+
+
+@BOTH
+def test_who_may_not_sign_up_is_told_so_and_gets_no_account(tmp_path, github, google, provider):
+    with run_site(tmp_path, sign_up="invited", **settings_for(github, google)) as site:
+        assert "an invitation" in refused(site, go_through(site, provider), 403)
+        assert len(site.user_ids()) == 1, "the local user"
+
+
+@BOTH
+def test_a_sign_in_through_a_provider_is_logged_with_its_name(site, provider):
+    go_through(site, provider)
+    with site.control.reading() as db:
+        (details,) = db.execute(
+            "select details from audit_log where action = 'user.sign_in'"
+        ).fetchone()
+    assert json.loads(details) == {"by": provider, "client": "testclient"}
 
 
 @pytest.mark.parametrize("who", ["eve", "nobody"])

@@ -9,13 +9,13 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from dashboard import notices
+from dashboard.formats import as_sentence
 from dashboard.mail.mailer import MailError
 from dashboard.settings import members as member_settings
-from dashboard.settings.view import as_sentence
 from manage.server import make_app
 from store import audit, clock
 from store.management import Management
-from store.sign_in import SignIn
+from store.sign_in import Origin, SignIn
 from store.traces import TraceDatabase, trace_path
 from tests.dashboard.pages import Page
 from tests.dashboard.people import BASE_URL, HERE, Person
@@ -99,8 +99,20 @@ def caller(management, person):
 
 
 def actions(control, organization_id):
+    """What was done after signing in, newest first."""
     with control.reading() as db:
-        return [entry.action for entry in audit.read(db, organization_id)]
+        done = [entry.action for entry in audit.read(db, organization_id)]
+    return [action for action in done if action != "user.sign_in"]
+
+
+def test_owners_see_who_signed_in_and_what_the_operator_did(ann, management, control):
+    SignIn(control).sign_in(ann.email, Origin(method="github", client="192.0.2.7"))
+    SignIn(control).make_link(control.find_user(ann.email))
+    management.create_key(management.find_caller(ann.email, is_operator=True), "ci")
+    page = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", ann.get("/settings").text))
+    assert "signed in (github) from 192.0.2.7" in page
+    assert f"the operator made a sign-in link for {ann.email}" in page
+    assert f"the operator created the key ci for {ann.email}" in page
 
 
 # -- endpoints ------------------------------------------------------------------------------------

@@ -8,16 +8,17 @@ from urllib.parse import quote, urlencode
 import pytest
 
 from dashboard.mail.texts import invitation_mail
-from dashboard.sign_in.pages import MAIL_WINDOW_S, MAILS_PER_CLIENT, MAILS_PER_MAILBOX
+from dashboard.sign_in.pages import MAIL_WINDOW_S
 from manage.client_address import CLIENT_HEADER
 from store import invitations
 from store.clock import now
-from store.settings import CLIENT_MARK_VARIABLE
+from store.settings import CLIENT_MARK_VARIABLE, MailLimits
 from store.sign_in import SignIn
 from tests.dashboard.signing_in import BASE_URL, PAGE, run_site
 from tests.mailbox import Mailbox, link_in, text_of
 
 ANN, BOB = "ann@example.org", "bob@example.org"
+MAILS_PER_CLIENT, MAILS_PER_MAILBOX = MailLimits().client, MailLimits().mailbox
 MARK = "the-mark-of-the-front-door"
 
 
@@ -153,6 +154,73 @@ def test_all_of_a_customers_network_is_one_client(site):
         ask(site, f"u{number}@example.org", client=f"2001:db8:0:1::{number:x}")
     assert ask(site, ANN, client="2001:db8:0:1:ffff::1").status_code == 429
     assert ask(site, ANN, client="2001:db8:0:2::1").status_code == 200
+
+
+def test_a_site_with_a_48_gets_only_so_many(tmp_path, mailbox, monkeypatch):
+    monkeypatch.setenv(CLIENT_MARK_VARIABLE, MARK)
+    with run_site(tmp_path, sign_in_mails="network=3", **mail_settings(mailbox)) as site:
+        for number in range(3):
+            answer = ask(site, f"u{number}@example.org", client=f"2001:db8:0:{number}::1")
+            assert answer.status_code == 200
+        assert ask(site, ANN, client="2001:db8:0:9::1").status_code == 429
+        assert ask(site, ANN, client="2001:db8:1::1").status_code == 200
+        assert ask(site, BOB, client="192.0.2.9").status_code == 200
+
+
+def test_only_so_many_mails_are_sent_in_total_and_the_log_says_so(
+    tmp_path, mailbox, monkeypatch, caplog
+):
+    monkeypatch.setenv(CLIENT_MARK_VARIABLE, MARK)
+    with run_site(tmp_path, sign_in_mails="total=2", **mail_settings(mailbox)) as site:
+        pages = [
+            ask(site, f"u{number}@example.org", client=f"192.0.2.{number}") for number in range(3)
+        ]
+    assert {page.status_code for page in pages} == {200}
+    assert [len(mailbox.to(f"u{number}@example.org")) for number in range(3)] == [1, 1, 0]
+    assert "TAXIMETER_SIGN_IN_MAILS" in caplog.text
+
+
+def test_who_may_not_sign_up_is_answered_like_who_has_an_account(tmp_path, mailbox):
+    with run_site(tmp_path, sign_up="invited", **mail_settings(mailbox)) as site:
+        SignIn(site.control).sign_in(ANN)
+        known, unknown = ask(site, ANN), ask(site, BOB)
+        assert known.status_code == unknown.status_code == 200
+        assert known.text.replace(ANN, "") == unknown.text.replace(BOB, "")
+        assert "If this address may sign in here" in known.text
+        assert known.headers.keys() == unknown.headers.keys()
+        assert mailbox.wait_for(ANN)
+        assert not mailbox.to(BOB)
+        assert BOB not in site.user_ids()
+
+
+def test_mails_that_are_not_sent_do_not_use_up_the_total(tmp_path, mailbox):
+    settings = mail_settings(mailbox) | {"sign_up": "example.org", "sign_in_mails": "total=1"}
+    with run_site(tmp_path, **settings) as site:
+        for number in range(3):
+            ask(site, f"u{number}@elsewhere.example")
+        ask(site, ANN)
+    assert mailbox.wait_for(ANN)
+
+
+def test_a_link_of_before_the_rule_is_answered_with_a_page_that_says_why(tmp_path, mailbox):
+    with run_site(tmp_path, sign_up="example.com", **mail_settings(mailbox)) as site:
+        token = SignIn(site.control).make_email_link(ANN)
+        answer = site.open_link(f"{BASE_URL}/sign-in/link?token={token}")
+        assert answer.status_code == 403
+        assert "invitation" in words(answer)
+        assert not site.is_signed_in()
+        assert "for addresses of example.com" in site.client.get("/sign-in").text
+
+
+def test_the_log_has_the_address_that_the_front_door_saw(site, mailbox):
+    ask(site)
+    header = {CLIENT_HEADER.decode(): f"{MARK} 198.51.100.7"}
+    site.open_link(link_in(mailbox.wait_for(ANN)), **header)
+    with site.control.reading() as db:
+        details = db.execute(
+            "select details from audit_log where action = 'user.sign_in'"
+        ).fetchall()
+    assert details == [('{"by": "mail", "client": "198.51.100.7"}',)]
 
 
 def test_a_client_cannot_say_that_it_is_another(site):

@@ -3,8 +3,8 @@
 import pytest
 from starlette.testclient import TestClient
 
-from dashboard.visitors import BAD_KEYS_PER_MINUTE
 from manage.server import make_app
+from store.attempts import BAD_KEYS_PER_MINUTE
 from store.settings import CLIENT_MARK_VARIABLE
 from tests.dashboard.people import BASE_URL
 

@@ -25,10 +25,10 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from schemathesis import Case
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
-from manage.api import BAD_KEYS_PER_MINUTE
 from manage.openapi import MAX_BODY_BYTES, make_document
 from manage.operations import OPERATIONS
 from store import audit
+from store.attempts import BAD_KEYS_PER_MINUTE
 from store.control import ControlDatabase
 from store.management import Management
 from tests.live.service import REQUEST_HEADERS, Service

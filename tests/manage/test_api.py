@@ -2,6 +2,7 @@ import json
 import re
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,10 @@ from hypothesis import HealthCheck, given, settings as hypothesis_settings, stra
 from starlette.testclient import TestClient
 
 from manage import openapi
-from manage.api import BAD_KEYS_PER_MINUTE, CODES
+from manage.api import CODES
 from manage.operations import OPERATIONS
 from manage.server import make_app
+from store.attempts import BAD_KEYS_PER_MINUTE
 from store.control import ControlDatabase
 from store.management import Management
 from store.settings import CLIENT_MARK_VARIABLE, Settings
@@ -293,6 +295,28 @@ def test_too_many_bad_keys_of_one_address_are_told_to_wait(client, keys):
     assert ask(keys["ann"], "10.0.0.7").status_code == 200, "a good key passes"
 
 
+def test_bad_keys_are_counted_once_for_the_api_and_the_pages(client):
+    headers = {"authorization": "Bearer sk_no", "x-taximeter-client": "mark 10.0.0.7"}
+    statuses = [
+        client.get(path, headers=headers).status_code
+        for path in ("/api/api-keys", "/traces/usage_log.json") * BAD_KEYS_PER_MINUTE
+    ]
+    assert statuses == [401] * BAD_KEYS_PER_MINUTE + [429] * BAD_KEYS_PER_MINUTE
+
+
+def test_an_organisation_has_only_so_many_endpoints(settings, keys):
+    headers = {"authorization": f"Bearer {keys['ann']}"}
+    limited = replace(settings, max_endpoints=2)
+    with TestClient(make_app(limited), base_url=BASE_URL, headers=headers) as client:
+        for number in range(2):
+            assert client.post("/api/proxy-endpoints", json={"name": f"e{number}"}).is_success
+        refused = client.post("/api/proxy-endpoints", json={"name": "e2"})
+        error_of(refused, 409, "conflict")
+        assert "TAXIMETER_MAX_ENDPOINTS" in refused.text
+        headers = {"authorization": f"Bearer {keys['cid']}"}
+        assert client.post("/api/proxy-endpoints", json={"name": "x"}, headers=headers).is_success
+
+
 def test_whoever_forges_the_client_header_is_counted_by_their_own_address(client):
     answers = [
         client.get(
@@ -436,4 +460,4 @@ def test_any_text_is_a_name_that_comes_back_or_is_refused(ann, name):
 def test_the_documentation_lists_every_error_code():
     page = (Path(__file__).resolve().parents[2] / "docs" / "api.md").read_text()
     listed = set(re.findall(r"^\| \d{3} \| `(\w+)` \|", page, re.MULTILINE))
-    assert listed == {*CODES.values(), "slug_taken"} - {"conflict", "internal_error"}
+    assert listed == {*CODES.values(), "slug_taken"} - {"internal_error"}

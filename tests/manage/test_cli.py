@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from manage.cli import cli
 from store import clock
+from store.control import ControlDatabase
 from store.entry import CostItem, UsageLogEntry
 
 ENTRY = UsageLogEntry(
@@ -183,9 +184,13 @@ def test_users_are_created_with_an_organisation_or_in_one(run):
     assert run("users", "delete", "bob@example.org").stdout == "Deleted bob@example.org.\n"
 
 
-def test_the_operator_makes_keys_for_a_user(run):
+def test_the_operator_makes_keys_for_a_user(run, data_dir):
     run("users", "create", "--email", "ada@example.org")
     assert run("keys", "create", "hers", "--user", "ada@example.org").exit_code == 0
+    with ControlDatabase(data_dir / "control.db") as control, control.reading() as db:
+        assert db.execute(
+            "select user_id, details ->> 'for' from audit_log where action = 'key.create'"
+        ).fetchall() == [(None, "ada@example.org")]
     (item,) = json.loads(run("keys", "list", "--user", "ada@example.org", "--json").stdout)["items"]
     assert item["name"] == "hers"
     assert json.loads(run("keys", "list", "--json").stdout)["items"] == []

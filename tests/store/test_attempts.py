@@ -1,4 +1,4 @@
-from store.attempts import AttemptLimit, neighbourhood
+from store.attempts import NETWORK_PREFIX, AttemptLimit, neighbourhood
 
 
 def test_attempts_are_counted_for_each_key():
@@ -12,6 +12,15 @@ def test_a_customer_with_a_64_is_one_address():
     assert neighbourhood("2001:db8::1") == neighbourhood("2001:db8::ffff:1")
     assert neighbourhood("2001:db8::1") != neighbourhood("2001:db8:0:1::1")
     assert neighbourhood("10.0.0.7") == "10.0.0.7"
+
+
+def test_a_site_with_a_48_is_one_network():
+    assert neighbourhood("2001:db8::1", NETWORK_PREFIX) == neighbourhood(
+        "2001:db8:0:ffff::1", NETWORK_PREFIX
+    )
+    assert neighbourhood("2001:db8::1", NETWORK_PREFIX) != neighbourhood(
+        "2001:db8:1::1", NETWORK_PREFIX
+    )
 
 
 def test_what_is_no_address_is_counted_as_it_is():

@@ -11,9 +11,11 @@ from store.errors import (
     ForbiddenError,
     InvalidCursorError,
     InvalidInputError,
+    LimitReachedError,
     NotFoundError,
     SlugTakenError,
 )
+from store.management import Management
 from store.traces import TraceDatabase, trace_path
 from tests.manage.organizations import People, make_people
 
@@ -222,3 +224,22 @@ def test_the_only_owner_stays_while_others_are_there(management, people):
         management.delete_user("ann@example.org")
     management.delete_user("bob@example.org")
     management.delete_user("ann@example.org")
+
+
+def test_slugs_that_stay_reserved_are_bounded_too(control, tmp_path, now, people):
+    management = Management(control, tmp_path, now, max_endpoints=1)
+    for number in range(10):
+        management.create_endpoint(people.ann, "x", f"slug-{number}")
+        management.delete_endpoint(people.ann, f"slug-{number}")
+    with pytest.raises(LimitReachedError, match="10 slugs"):
+        management.create_endpoint(people.ann, "x", "one-more")
+    assert management.create_endpoint(people.cid, "x", "one-more").slug == "one-more"
+
+
+def test_an_endpoint_less_makes_room_for_another(control, tmp_path, now, people):
+    management = Management(control, tmp_path, now, max_endpoints=1)
+    management.create_endpoint(people.ann, "x", "first")
+    with pytest.raises(LimitReachedError, match="1 proxy endpoints"):
+        management.create_endpoint(people.ann, "x", "second")
+    management.delete_endpoint(people.ann, "first")
+    assert management.create_endpoint(people.ann, "x", "first").slug == "first"

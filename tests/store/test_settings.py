@@ -5,6 +5,7 @@ import pytest
 from store.settings import (
     SETTINGS,
     Address,
+    MailLimits,
     Settings,
     SettingsError,
     Timeouts,
@@ -232,3 +233,40 @@ def test_only_the_web_process_is_told_what_signing_in_needs():
 )
 def test_a_service_is_local_where_it_listens_and_is_known_on_loopback(listen, base_url, is_local):
     assert read(listen=listen, base_url=base_url).is_local == is_local
+
+
+@pytest.mark.parametrize(
+    ("variables", "prints"),
+    [
+        ({}, True),
+        ({"smtp_url": "smtp://localhost", "mail_from": "a@example.org"}, False),
+        ({"base_url": "https://meter.example.org"}, False),
+        ({"listen": "0.0.0.0:8080"}, False),
+    ],
+)
+def test_links_are_printed_only_on_loopback_and_without_a_mail_server(variables, prints):
+    assert read(**variables).prints_links is prints
+
+
+def test_limits_not_named_keep_their_default():
+    assert read(sign_in_mails="total=10, mailbox=1").sign_in_mails == MailLimits(
+        total=10, network=60, client=20, mailbox=1
+    )
+    assert read(max_endpoints="7").max_endpoints == 7
+
+
+@pytest.mark.parametrize(
+    "variable",
+    [
+        "sign_in_mails=total=0",
+        "sign_in_mails=all=1",
+        "sign_in_mails=total=x",
+        "max_endpoints=0",
+        "max_endpoints=-1",
+        "sign_up=closed",
+    ],
+)
+def test_limits_that_mean_nothing_are_refused(variable):
+    name, _, text = variable.partition("=")
+    with pytest.raises(SettingsError, match=name.upper()):
+        read(**{name: text})

@@ -83,7 +83,8 @@ def test_the_first_sign_in_makes_user_and_organisation(control, sign_in):
     assert (visitor.role, visitor.organization_name) == ("owner", "ann@example.org")
     with control.reading() as db:
         assert [entry.action for entry in audit.read(db, visitor.organization_id)] == [
-            "user.create"
+            "user.sign_in",
+            "user.create",
         ]
 
 
