@@ -15,6 +15,7 @@ from addon import headers
 from addon.redaction import redact_query
 from store import clock
 from store.control import ProxyEndpoint
+from store.reserve_file import NO_ROOM
 from store.spool import Ending, Rejection, RequestHead, ResponseHead, SpoolFile, SpoolRun
 
 logger = logging.getLogger(__name__)
@@ -56,13 +57,12 @@ class Spooler:
     ) -> "Capture | None":
         """Write a request to the spool; None, loudly, when that fails. ``body`` is None where it
         was too large to be held. ``target`` is the path below the slug with its query."""
-        if self._disk_is_low and body:
-            self.troubles.request_bodies_not_kept += 1
         is_kept = body is not None and not endpoint.metadata_only and not self._disk_is_low
         head = self._make_head(endpoint, arrived_at, fields, body, target, is_kept=is_kept)
-        body = body if body is not None and is_kept else b""
+        if self._disk_is_low and body:
+            self.troubles.request_bodies_not_kept += 1
         try:
-            spool_file = self._open(head, body)
+            spool_file = self._open(head, body if body is not None and is_kept else b"")
         except OSError as error:
             self.troubles.calls_not_kept += 1
             self.report(f"cannot write to the spool: {error.strerror or error}")
@@ -106,6 +106,18 @@ class Spooler:
         )
 
     def _open(self, head: RequestHead, body: bytes) -> SpoolFile:
+        """Raises OSError."""
+        try:
+            return self._create(head, body)
+        except OSError as error:
+            if error.errno not in NO_ROOM or not body:
+                raise
+        # The reserve is for what the usage is in.
+        self._run_short(0)
+        self.troubles.request_bodies_not_kept += 1
+        return self._create(replace(head, request_body="omitted"), b"")
+
+    def _create(self, head: RequestHead, body: bytes) -> SpoolFile:
         try:
             return self._get_run().create(head, body)
         except FileNotFoundError:  # somebody removed our folder: lock a new one
@@ -157,22 +169,30 @@ class Spooler:
             self._rejected.clear()
 
     def check_disk(self) -> None:
-        """Ask how much is free. Below the reserve, request bodies are no longer kept."""
+        """Ask how much is free, and take the reserve again where there is room for it. While there is
+        little, request bodies are not kept."""
         try:
-            self._root.mkdir(parents=True, exist_ok=True, mode=0o700)
+            reserve = self._get_run().reserve
+            reserve.fill()
             disk = os.statvfs(self._root)
         except OSError as error:
-            self.report(f"cannot read the spool folder: {error.strerror or error}")
+            if isinstance(error, FileNotFoundError):  # as in _create
+                self._give_up_run()
+            self.report(f"cannot use the spool folder: {error.strerror or error}")
             return
         free = disk.f_bavail * disk.f_frsize
-        was_low, self._disk_is_low = self._disk_is_low, free < self._disk_reserve
-        if self._disk_is_low:
-            self.report(
-                f"only {free // 1_000_000} MB of disk are free, below the reserve of"
-                f" {self._disk_reserve // 1_000_000} MB: request bodies are not kept"
-            )
-        elif was_low:
+        if free < self._disk_reserve or reserve.is_tapped:
+            self._run_short(free)
+        elif self._disk_is_low:
+            self._disk_is_low = False
             self.recover()
+
+    def _run_short(self, free: int) -> None:
+        self._disk_is_low = True
+        self.report(
+            f"only {free // 1_000_000} MB of disk are free, below the reserve of"
+            f" {self._disk_reserve // 1_000_000} MB: request bodies are not kept"
+        )
 
     def report(self, trouble: str) -> None:
         if self.troubles.current is None:

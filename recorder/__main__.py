@@ -68,11 +68,12 @@ class Recorder:
         self._settings = settings
         self._prices = Prices(settings.prices)
         self._lines = Outlet(sys.stdout)
+        self._disk = DiskRoom(settings.data_dir, settings.disk_reserve, time.monotonic)
         self._ingester = Ingester(
             settings.data_dir,
             settings.spool_path,
             self._prices,
-            DiskRoom(settings.data_dir, settings.disk_reserve, time.monotonic),
+            self._disk,
             time.monotonic,
             self._print_lines,
             self._housekeep,
@@ -99,6 +100,7 @@ class Recorder:
         while self._may_come_more(self._round()) and time.monotonic() < deadline_s:
             time.sleep(ROUND_S)
         self._ingester.close()
+        self._disk.close()
         self._lines.close()
 
     def _round(self) -> Round:
@@ -143,9 +145,10 @@ class Recorder:
             unreadable=spool.count_unreadable(self._settings.spool_path),
         )
         try:
-            beat.write(self._settings.data_dir)
+            self._disk.refill()
+            self._disk.retry(lambda: beat.write(self._settings.data_dir))
         except OSError as error:
-            self._report(f"the heartbeat cannot be written: {error.strerror}")
+            self._report(f"the data directory cannot be written: {error.strerror}")
 
 
 def main() -> None:

@@ -3,15 +3,24 @@
 The disk reserve is for usage. Bodies are stored as long as the reserve is free after them. Below it,
 only a body that is tiny beside what is left: however many of these come, what is left shrinks ever
 more slowly and is not used up by them.
+
+When others have filled the disk all the same, a reserve file gives the room for usage.
 """
 
 import os
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
+
+from store.reserve_file import NO_ROOM, STEP_BYTES, ReserveFile
 
 TINY_SHARE = 1 << 14  # of 1 GB that is 64 KB
 WRITTEN_TIMES = 2  # into the write-ahead log, and from there into the database
 MEASURED_EVERY_S = 0.1
+RESERVE_BYTES = 32 * 1024 * 1024  # rows without bodies: some ten thousand calls
+FULL_BELOW_BYTES = 1024 * 1024
+# What SQLite says when the files beside a database cannot grow, and also for other reasons.
+_AMBIGUOUS_ERRORS = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
 
 
 class DiskRoom:
@@ -23,13 +32,13 @@ class DiskRoom:
         self._clock_s = clock_s
         self._free_bytes = 0
         self._measure_at_s = clock_s()
+        self._reserve = ReserveFile(folder / "recorder.reserve", RESERVE_BYTES)
 
     def admit(self, size: int) -> bool:
         """May a body of that many bytes be stored? It is counted if so."""
         now_s = self._clock_s()
         if now_s >= self._measure_at_s:
-            disk = os.statvfs(self._folder)
-            self._free_bytes = disk.f_bavail * disk.f_frsize
+            self._free_bytes = self._measure()
             self._measure_at_s = now_s + MEASURED_EVERY_S
         needed = WRITTEN_TIMES * size
         is_admitted = (
@@ -39,3 +48,31 @@ class DiskRoom:
         if is_admitted:
             self._free_bytes -= needed
         return is_admitted
+
+    def is_full(self, error: Exception) -> bool:
+        """Is this error for want of room?"""
+        if isinstance(error, sqlite3.OperationalError):
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+            if code == sqlite3.SQLITE_FULL:
+                return True
+            return code in _AMBIGUOUS_ERRORS and self._measure() < FULL_BELOW_BYTES
+        return isinstance(error, OSError) and error.errno in NO_ROOM
+
+    def retry(self, write: Callable[[], None]) -> None:
+        """Write something small, with room from the reserve file if need be. Raises OSError."""
+        self._reserve.retry(STEP_BYTES, write)
+
+    def make_room(self) -> bool:
+        """Give a part of the reserve file to what is to be written. False when nothing is left."""
+        return self._reserve.release(STEP_BYTES)
+
+    def refill(self) -> None:
+        """Take the reserve file's room again where there is plenty. Raises OSError."""
+        self._reserve.fill()
+
+    def close(self) -> None:
+        self._reserve.remove()
+
+    def _measure(self) -> int:
+        disk = os.statvfs(self._folder)
+        return disk.f_bavail * disk.f_frsize

@@ -177,7 +177,7 @@ class Ingester:
             if size >= BATCH_BYTES or self._clock_s() >= ends_at_s:
                 break
         if batch:
-            self._insert(self._open(organization_id), batch)
+            self._insert_all(organization_id, batch)
 
     def _store_alone(self, organization_id: str, waiting: Waiting) -> None:
         """Store one file, or set it aside when it does not fit into memory."""
@@ -197,8 +197,19 @@ class Ingester:
             database.close()
         self._databases.clear()
 
-    def _insert(self, database: TraceDatabase, batch: Sequence[Recorded]) -> None:
+    def _insert_all(self, organization_id: str, batch: Sequence[Recorded]) -> None:
+        """Insert a batch. When the disk is full, what is left of it is for usage."""
         batch = [(waiting, self._fit(entry)) for waiting, entry in batch]
+        while True:
+            try:
+                return self._insert(self._open(organization_id), batch)
+            except (sqlite3.OperationalError, OSError) as error:
+                if not self._disk.is_full(error) or not self._disk.make_room():
+                    raise
+            self._close(organization_id)  # with what it may have written in vain
+            batch = [(waiting, _without_bodies(entry)) for waiting, entry in batch]
+
+    def _insert(self, database: TraceDatabase, batch: Sequence[Recorded]) -> None:
         try:
             database.insert([entry for _, entry in batch])
         except MemoryError:
@@ -213,8 +224,7 @@ class Ingester:
 
     def _fit(self, entry: UsageLogEntry) -> UsageLogEntry:
         """Return the entry without the bodies that the disk has no room for."""
-        sides: tuple[Side, ...] = ("request", "response")
-        for side, body in zip(sides, (entry.request_body, entry.response_body), strict=True):
+        for side, body in _bodies(entry):
             if body and not self._disk.admit(len(body)):
                 entry = drop_body(entry, side, "disk reserve")
         return entry
@@ -312,13 +322,27 @@ class Ingester:
             )
         length_s = FIRST_PAUSE_S if pause is None else min(pause.length_s * 2, LONGEST_PAUSE_S)
         self._pauses[owner] = Pause(self._clock_s() + length_s, length_s)
-        database = self._databases.pop(owner, None)
+        self._close(owner)
+
+    def _close(self, organization_id: str) -> None:
+        database = self._databases.pop(organization_id, None)
         if database is not None:
             database.close()
 
     def _resume(self, owner: str) -> None:
         if self._pauses.pop(owner, None) is not None:
             logger.warning("The traces of %s can be written again", owner)
+
+
+def _bodies(entry: UsageLogEntry) -> tuple[tuple[Side, bytes | None], ...]:
+    return ("request", entry.request_body), ("response", entry.response_body)
+
+
+def _without_bodies(entry: UsageLogEntry) -> UsageLogEntry:
+    for side, body in _bodies(entry):
+        if body:
+            entry = drop_body(entry, side, "disk full")
+    return entry
 
 
 def _is_about_the_database(error: Exception) -> bool:

@@ -5,6 +5,7 @@ It is the maildir idea: create, append, rename when done. A proxy run owns a fol
 what it left unfinished is the recorder's to finish.
 
     data/spool/<run id>/lock
+    data/spool/<run id>/reserve                              room for when the disk is full
     data/spool/<run id>/<entry id>~<organization id>.open    being written
     data/spool/<run id>/<entry id>~<organization id>.done    complete, never touched again
 
@@ -18,6 +19,8 @@ length of the payload (4 bytes), payload. Kinds, in order:
 H and Q are one write, before the upstream connection is opened; each C is written before its chunk
 is passed on. A file without a whole Q was therefore never forwarded and is no entry. Only what this
 module names is ever written: no header goes in that is not a field here, so no credential can.
+
+When the disk is full, what must not be lost takes the room of the reserve: all but request bodies.
 
 Rejections of our own rate limit travel the same way, as ``<id>~rejections.done`` with one J frame.
 """
@@ -36,12 +39,15 @@ from typing import Any, Literal, NamedTuple
 import orjson
 
 from store import clock
+from store.reserve_file import STEP_BYTES, ReserveFile
 
 logger = logging.getLogger(__name__)
 
 FRAME = struct.Struct(">cdI")
 _skipped: set[Path] = set()
 OPEN, DONE, UNREADABLE = ".open", ".done", "unreadable"
+LOCK, RESERVE = "lock", "reserve"
+RESERVE_BYTES = 32 * 1024 * 1024  # some hundred responses; the recorder takes them away as they end
 REJECTIONS = "rejections"
 
 type TransportOutcome = Literal[
@@ -143,7 +149,7 @@ class SpoolRun:
         hidden = root / f".{run_id}"
         hidden.mkdir(parents=True, mode=0o700)
         try:
-            self._lock_fd = os.open(hidden / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            self._lock_fd = os.open(hidden / LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         except OSError:
             hidden.rmdir()
             raise
@@ -152,22 +158,29 @@ class SpoolRun:
             self.path = hidden.rename(root / run_id)
         except OSError:
             os.close(self._lock_fd)
-            (hidden / "lock").unlink()
+            (hidden / LOCK).unlink()
             hidden.rmdir()
             raise
+        self.reserve = ReserveFile(self.path / RESERVE, RESERVE_BYTES)
 
     def create(self, head: RequestHead, request_body: Buffer) -> "SpoolFile":
-        """Write head and request in one go. Raises OSError, and then leaves no file behind."""
-        return SpoolFile(
-            self.path / f"{head.entry_id}~{head.organization_id}{OPEN}", head, request_body
+        """Write head and request in one go. Raises OSError, and then leaves no file behind.
+
+        A request with a body gets nothing of the reserve: try again without."""
+        path = self.path / f"{head.entry_id}~{head.organization_id}{OPEN}"
+        if memoryview(request_body).nbytes:
+            return SpoolFile(path, head, request_body, self.reserve)
+        return self.reserve.retry(
+            STEP_BYTES, lambda: SpoolFile(path, head, request_body, self.reserve)
         )
 
     def write_rejections(self, rejections: Sequence[Rejection]) -> None:
         """Raises OSError; then nothing was written and the caller still owns the counts."""
         path = self.path / f"{clock.new_id()}~{REJECTIONS}{OPEN}"
         payload = orjson.dumps(list(rejections))
+        data = FRAME.pack(b"J", 0, len(payload)) + payload
         try:
-            path.write_bytes(FRAME.pack(b"J", 0, len(payload)) + payload)
+            self.reserve.retry(len(data), lambda: path.write_bytes(data))
         except OSError:
             path.unlink(missing_ok=True)
             raise
@@ -175,14 +188,18 @@ class SpoolRun:
 
     def close(self) -> None:
         """Give the folder up. Files still open in it are the recorder's from here on."""
+        self.reserve.remove()
         os.close(self._lock_fd)
 
 
 class SpoolFile:
     """One exchange being written. Every method but ``close`` may raise OSError."""
 
-    def __init__(self, path: Path, head: RequestHead, request_body: Buffer) -> None:
+    def __init__(
+        self, path: Path, head: RequestHead, request_body: Buffer, reserve: ReserveFile
+    ) -> None:
         self.path = path
+        self._reserve = reserve
         self._fd = os.open(
             path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o600
         )
@@ -206,7 +223,7 @@ class SpoolFile:
         self._write_json(b"R", head, elapsed_ms)
 
     def write_chunk(self, chunk: bytes, elapsed_ms: float) -> None:
-        _write_all(self._fd, (FRAME.pack(b"C", elapsed_ms, len(chunk)), chunk))
+        self._write((FRAME.pack(b"C", elapsed_ms, len(chunk)), chunk), len(chunk))
 
     def finish(self, ending: Ending, elapsed_ms: float) -> None:
         """Write the ending and hand the file to the recorder, even if the ending does not fit."""
@@ -228,7 +245,10 @@ class SpoolFile:
 
     def _write_json(self, kind: bytes, value: ResponseHead | Ending, elapsed_ms: float) -> None:
         payload = orjson.dumps(value)
-        _write_all(self._fd, (FRAME.pack(kind, elapsed_ms, len(payload)) + payload,))
+        self._write((FRAME.pack(kind, elapsed_ms, len(payload)) + payload,), len(payload))
+
+    def _write(self, parts: Sequence[Buffer], size: int) -> None:
+        self._reserve.retry(size + FRAME.size, lambda: _write_all(self._fd, parts))
 
 
 def _write_all(fd: int, parts: Sequence[Buffer]) -> None:
@@ -274,10 +294,15 @@ def find_waiting(root: Path) -> Iterator[Waiting]:
 
 
 def remove_empty_runs(root: Path) -> None:
-    """Remove the folders of runs that are gone and have nothing left in them."""
+    """Remove the folders of runs that are gone and have nothing left in them, and the reserves of
+    those that have."""
     for run in _folders(root):
-        if _names(run) == ["lock"] and _is_abandoned(run):
-            (run / "lock").unlink(missing_ok=True)
+        names = set(_names(run))
+        has_no_files = names <= {LOCK, RESERVE}
+        if (RESERVE in names or (names and has_no_files)) and _is_abandoned(run):
+            (run / RESERVE).unlink(missing_ok=True)
+            if has_no_files:
+                (run / LOCK).unlink(missing_ok=True)
         if not _names(run):
             try:
                 run.rmdir()
@@ -287,7 +312,7 @@ def remove_empty_runs(root: Path) -> None:
 
 def has_live_runs(root: Path) -> bool:
     """Does a proxy still hold the lock of its run?"""
-    return any((run / "lock").exists() and not _is_abandoned(run) for run in _folders(root))
+    return any((run / LOCK).exists() and not _is_abandoned(run) for run in _folders(root))
 
 
 def remove(waiting: Waiting) -> None:
@@ -469,11 +494,11 @@ def _is_abandoned(run: Path) -> bool:
     """Is the lock of this run free? A folder without a lock file belongs to nobody yet or any more;
     a proxy makes the lock before its first file, so one with files but no lock is abandoned."""
     try:
-        fd = os.open(run / "lock", os.O_RDWR | os.O_CLOEXEC)
+        fd = os.open(run / LOCK, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
-        return any(name != "lock" for name in _names(run))
+        return any(name != LOCK for name in _names(run))
     except OSError as error:  # nobody can tell, so it is left alone
-        _skip(run / "lock", error)
+        _skip(run / LOCK, error)
         return False
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -126,6 +126,86 @@ def test_below_the_disk_reserve_request_bodies_are_not_kept(tmp_path, caplog):
     spooler.close()
 
 
+class FullDisk:
+    """A disk of which all files in the spool together take no more than ``capacity`` bytes."""
+
+    def __init__(self, root, monkeypatch):
+        self._root = root
+        self._writev = os.writev
+        self.capacity = 0
+        monkeypatch.setattr("store.spool.os.writev", self._write)
+
+    @property
+    def used(self):
+        return sum(path.stat().st_size for path in self._root.rglob("*"))
+
+    def _write(self, fd, parts):
+        if self.used + sum(len(part) for part in parts) > self.capacity:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return self._writev(fd, parts)
+
+
+@pytest.fixture
+def full_disk(spooler, tmp_path, monkeypatch):
+    disk = FullDisk(tmp_path / "spool", monkeypatch)
+    disk.capacity = 10**12
+    spooler.check_disk()
+    return disk
+
+
+def test_on_a_full_disk_responses_in_flight_take_the_room_of_the_reserve(
+    spooler, tmp_path, full_disk
+):
+    captures = [open_capture(spooler) for _ in range(20)]
+    full_disk.capacity = full_disk.used
+    for capture in captures:
+        capture.response_head(200, (), 1.0)
+        for _ in range(10):
+            capture.chunk(b"x" * 10_000, 2.0)
+        capture.finish(Ending(outcome="complete", response_bytes=100_000), 3.0)
+    exchanges = read_all(tmp_path / "spool")
+    assert [len(exchange.response_body) for exchange in exchanges] == [100_000] * 20
+    assert {exchange.ending.response_lost for exchange in exchanges} == {False}
+    assert full_disk.used <= full_disk.capacity
+    assert spooler.troubles.responses_not_kept == 0
+
+
+def test_on_a_full_disk_new_calls_are_kept_without_their_request(spooler, tmp_path, full_disk):
+    full_disk.capacity = full_disk.used
+    for _ in range(2):
+        open_capture(spooler, body=b"x" * 10_000).finish(Ending(outcome="complete"), 1.0)
+    exchanges = read_all(tmp_path / "spool")
+    assert [exchange.request_body for exchange in exchanges] == [None, None]
+    assert [exchange.head.request_bytes for exchange in exchanges] == [10_000] * 2
+    assert spooler.troubles.request_bodies_not_kept == 2
+    assert "request bodies are not kept" in (spooler.troubles.current or "")
+
+
+def test_when_there_is_room_again_all_is_kept_again(spooler, tmp_path, full_disk):
+    full_disk.capacity = full_disk.used
+    open_capture(spooler, body=b"x" * 10_000).finish(Ending(outcome="complete"), 1.0)
+    full_disk.capacity = 10**12
+    spooler.check_disk()
+    assert spooler.troubles.current is None
+    open_capture(spooler, body=b"x").finish(Ending(outcome="complete"), 1.0)
+    assert read_all(tmp_path / "spool")[-1].request_body == b"x"
+    (reserve,) = (tmp_path / "spool").glob("*/reserve")
+    assert reserve.stat().st_size > 10_000_000
+
+
+def test_when_the_reserve_is_spent_too_the_entry_says_what_is_lost(spooler, tmp_path, full_disk):
+    capture = open_capture(spooler)
+    capture.response_head(200, (), 1.0)
+    full_disk.capacity = full_disk.used
+    for _ in range(100):
+        capture.chunk(b"x" * 1_000_000, 2.0)
+    capture.finish(Ending(outcome="complete", response_bytes=100_000_000), 3.0)
+    (exchange,) = read_all(tmp_path / "spool")
+    assert len(exchange.response_body) > 30_000_000
+    assert exchange.ending.response_lost
+    assert spooler.troubles.responses_not_kept == 1
+
+
 def test_a_spool_folder_that_was_removed_is_made_again(spooler, tmp_path):
     for path in (tmp_path / "spool").rglob("lock"):
         path.unlink()

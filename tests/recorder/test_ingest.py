@@ -386,6 +386,51 @@ def test_where_the_disk_has_no_room_for_bodies_usage_is_kept_and_says_so(
         assert list(database.verify()) == []
 
 
+def test_on_a_full_disk_usage_is_stored_without_bodies(
+    ingester, run, tmp_path, monkeypatch, entries
+):
+    """SQLite's own error, by a limit on the size of the database."""
+    ingester._disk.refill()
+    for number in range(3):
+        spool_call(run, f"{number}", body=b"%d" % number * 1_000_000)
+    insert = TraceDatabase.insert
+
+    def insert_where_little_fits(self, batch):
+        (pages,) = self.connection.execute("pragma page_count").fetchone()
+        self.connection.execute(f"pragma max_page_count = {pages + 20}")
+        return insert(self, batch)
+
+    monkeypatch.setattr(TraceDatabase, "insert", insert_where_little_fits)
+    ingester.run_round()
+    assert read_ids(tmp_path) == ["0", "1", "2"]
+    assert {entry.body_notes for entry in entries} == {
+        "request not kept: disk full; response not kept: disk full"
+    }
+    assert [entry.input_tokens for entry in entries] == [1000] * 3
+    with TraceDatabase(trace_path(tmp_path, "a")) as database:
+        assert list(database.verify()) == []
+
+
+def test_when_nothing_of_the_reserve_is_left_calls_wait(
+    ingester, run, tmp_path, monkeypatch, clock
+):
+    spool_call(run, "1")
+    with monkeypatch.context() as broken:
+
+        def refuse(_self, _batch):
+            error = sqlite3.OperationalError("database or disk is full")
+            error.sqlite_errorcode = sqlite3.SQLITE_FULL
+            raise error
+
+        broken.setattr(TraceDatabase, "insert", refuse)
+        ingester.run_round()
+    assert spooled(tmp_path) == ["1~a.done"]
+    assert ingester.stuck_organizations == 1
+    clock.now_s += 100
+    ingester.run_round()
+    assert read_ids(tmp_path) == ["1"]
+
+
 def test_rejections_are_counted_once_even_if_their_file_comes_again(ingester, run, tmp_path):
     run.write_rejections(
         [

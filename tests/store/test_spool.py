@@ -157,6 +157,21 @@ def test_a_folder_with_files_left_is_kept(root):
     assert len(list(spool.find_waiting(root))) == 1
 
 
+@pytest.mark.parametrize("has_files", [True, False])
+def test_the_reserve_of_a_run_that_was_killed_is_given_back(root, has_files):
+    run = SpoolRun(root)
+    run.reserve.fill()
+    if has_files:
+        write_exchange(run).close()
+    spool.remove_empty_runs(root)
+    assert (run.path / spool.RESERVE).exists(), "it lives"
+    os.close(run._lock_fd)  # as the kernel does it
+    spool.remove_empty_runs(root)
+    assert not (run.path / spool.RESERVE).exists()
+    assert run.path.exists() == has_files
+    assert len(list(spool.find_waiting(root))) == has_files
+
+
 def test_a_file_set_aside_waits_no_more_but_is_kept(root, run):
     write_exchange(run).finish(Ending(outcome="complete"), 1.0)
     (waiting,) = spool.find_waiting(root)

@@ -1,0 +1,82 @@
+"""Room on the disk that is held until it is needed.
+
+A file that holds nothing takes room while there is plenty. When a write finds the disk full, the file is
+shortened step by step and the write tried again: what must not be lost still fits, also when somebody
+else fills the disk at the same time and takes a part of each step.
+"""
+
+import errno
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+STEP_BYTES = 1024 * 1024
+SMALLEST_SHARE = 20  # of a small disk no more than a twentieth is held
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+class ReserveFile:
+    """``is_tapped``: some of it was given away and is not back yet."""
+
+    def __init__(self, path: Path, size_bytes: int) -> None:
+        self.is_tapped = False
+        self._path = path
+        self._size_bytes = size_bytes
+        self._held_bytes = 0
+
+    def fill(self) -> None:
+        """Take the room, if there is as much again. Raises OSError for another reason than no room."""
+        disk = os.statvfs(self._path.parent)
+        size = min(self._size_bytes, disk.f_blocks * disk.f_frsize // SMALLEST_SHARE)
+        needed = size - self._held_bytes
+        if needed <= 0 or disk.f_bavail * disk.f_frsize < needed + size:
+            return
+        fd = os.open(self._path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        try:
+            _allocate(fd, size)
+        except OSError as error:  # a quota, say, of which the file system does not tell
+            os.ftruncate(fd, self._held_bytes)
+            if error.errno not in NO_ROOM:
+                raise
+            return
+        finally:
+            os.close(fd)
+        self._held_bytes = size
+        self.is_tapped = False
+
+    def release(self, needed_bytes: int) -> bool:
+        """Give back enough for a write, or what is left. Returns False when there is nothing left."""
+        self.is_tapped = True
+        if not self._held_bytes:
+            return False
+        left = max(0, self._held_bytes - max(STEP_BYTES, needed_bytes))
+        self._held_bytes = 0  # whatever happens now, this loop comes to its end
+        try:
+            os.truncate(self._path, left)
+        except OSError:
+            return False
+        self._held_bytes = left
+        return True
+
+    def retry[T](self, needed_bytes: int, write: Callable[[], T]) -> T:
+        """Do what writes so many bytes, with room from here if need be. Raises what it raises."""
+        while True:
+            try:
+                return write()
+            except OSError as error:
+                if error.errno not in NO_ROOM or not self.release(needed_bytes):
+                    raise
+
+    def remove(self) -> None:
+        with suppress(OSError):
+            self._path.unlink(missing_ok=True)
+        self._held_bytes = 0
+
+
+def _allocate(fd: int, size: int) -> None:
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(fd, 0, size)
+        return
+    for start in range(0, size, STEP_BYTES):
+        os.pwrite(fd, bytes(min(STEP_BYTES, size - start)), start)

@@ -1,0 +1,122 @@
+"""A disk that is really full, down to its last byte: usage is kept all the same.
+
+It takes a small file system, which only root may mount. How each part behaves when there is no room is
+tested without one, beside the part.
+"""
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+
+import pytest
+
+from store.traces import TraceDatabase
+from tests.live.service import Endpoint, Service, body_bytes
+from tests.upstream import Gate, SeenRequest, Upstream, message_events, sse
+
+STREAMS, DURING = 30, 10
+FILLING = b"x" * 65_536
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 60 MB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=60m,mode=0700", "tmpfs", str(folder)]
+    try:
+        mounted = os.geteuid() == 0 and subprocess.run(mount, capture_output=True).returncode == 0  # noqa: S603
+    except FileNotFoundError:
+        mounted = False
+    if not mounted:
+        pytest.skip("only root may mount the small file system that this takes")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)  # noqa: S603, S607
+
+
+def fill(path: Path) -> None:
+    """Leave not one byte."""
+    with path.open("ab", buffering=0) as file:
+        size = len(FILLING)
+        while size:
+            try:
+                file.write(FILLING[:size])
+            except OSError:
+                size //= 2
+
+
+def events(number: int) -> list[bytes]:
+    return message_events([f"text of {number} ", "y" * 20_000], output_tokens=number + 1)
+
+
+def ask(endpoint: Endpoint, number: int) -> bytes:
+    body = {"model": "m", "n": number, "stream": True, "padding": "z" * 20_000}
+    return endpoint.message(json.dumps(body).encode(), path=f"/v1/messages?n={number}")
+
+
+def number_of(seen: SeenRequest) -> int:
+    return int(seen.target.partition("n=")[2])
+
+
+def test_the_usage_of_calls_in_flight_and_of_new_ones_is_kept(
+    upstream: Upstream, small_disk: Path
+) -> None:
+    gates = [Gate() for _ in range(STREAMS)]
+
+    def choose(seen: SeenRequest) -> object:
+        number = number_of(seen)
+        first, *rest = events(number)
+        return sse([first, gates[number], *rest] if number < STREAMS else [first, *rest])
+
+    upstream.choose = choose  # type: ignore[assignment]
+    filler = small_disk / "filler"
+    with Service(small_disk, upstream.url, DISK_RESERVE="100KB") as service:
+        endpoint = Endpoint(service, upstream, "default")
+        service.wait_until(
+            lambda: (
+                [*service.data_dir.glob("spool/*/reserve")]
+                and (service.data_dir / "recorder.reserve").exists()
+            ),
+            "the reserves",
+        )
+        clients = [endpoint.connect() for _ in range(STREAMS)]
+        for number, client in enumerate(clients):
+            client.send(ask(endpoint, number))
+            gates[number].wait_reached()
+        fill(filler)
+
+        for number, client in enumerate(clients):
+            gates[number].open()
+            assert client.read_response().body == b"".join(events(number))
+            client.close()
+        for number in range(STREAMS, STREAMS + DURING):
+            assert endpoint.send(ask(endpoint, number)).body == b"".join(events(number))
+        rows = endpoint.rows()
+        with suppress(OSError):  # and nothing is left to others but what these calls gave back
+            fill(filler)
+        filler.unlink()
+        service.wait_healthy()
+        last = STREAMS + DURING
+        service.wait_until(
+            lambda: service.health() == 200 and [*service.data_dir.glob("spool/*/reserve")],
+            "health without complaints",
+        )
+        assert endpoint.send(ask(endpoint, last)).status == 200
+        row = endpoint.rows()[-1]
+        assert (row["body_notes"], row["output_tokens"]) == (None, last + 1)
+        assert body_bytes(row["response_body"]) == b"".join(events(last))
+        [path] = service.data_dir.glob("traces/*/traces.db")
+        with closing(TraceDatabase(path)) as database:
+            assert list(database.verify()) == []
+
+    assert sorted(row["output_tokens"] for row in rows) == [n + 1 for n in range(STREAMS + DURING)]
+    assert {(row["outcome"], row["usage_source"]) for row in rows} == {("complete", "final")}
+    for row in rows:
+        kept = body_bytes(row["response_body"])
+        whole = b"".join(events(row["output_tokens"] - 1))
+        assert kept == whole or (kept is None and "response not kept" in row["body_notes"])
