@@ -15,6 +15,7 @@ from manage.console import (
     print_json,
     settings_options,
 )
+from manage.data_dir import prepare_data_dir
 from manage.endpoint_commands import endpoints
 from manage.entry_commands import export, tail
 from manage.key_commands import keys
@@ -77,7 +78,8 @@ def up(as_json: bool, **given: str | None) -> None:
         settings = Settings.from_env(environ)
         check_trust_store(environ.get("SSL_CERT_FILE"))
         environ["TAXIMETER_DATA_DIR"] = str(settings.data_dir.absolute())
-        settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if warning := prepare_data_dir(settings.data_dir):
+            click.echo(f"taximeter: {warning}", err=True)
         asyncio.run(_up(settings, environ, as_json=as_json))
 
 

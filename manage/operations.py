@@ -142,7 +142,9 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         answer=Endpoint,
         run=create_endpoint,
         status=HTTPStatus.CREATED,
-        refusals={HTTPStatus.CONFLICT: "The slug is taken, or reserved for another organisation."},
+        refusals={
+            HTTPStatus.CONFLICT: "The slug is taken, or reserved for another organisation; or there are as many endpoints as the service allows."
+        },
     ),
     Operation(
         method="GET",
