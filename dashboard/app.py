@@ -9,8 +9,8 @@ from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import BaseRoute, Mount
+from starlette.responses import FileResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from dashboard import pages
@@ -58,6 +58,7 @@ class Dashboard:
             *self._settings.routes(),
             *self._sign_in.routes(),
             *self._traces.routes(),
+            Route("/favicon.ico", _show_icon),
             Mount("/static", StaticFiles(directory=HERE / "static")),
         ]
 
@@ -87,6 +88,11 @@ class Dashboard:
         return pages.refuse(
             request, error.status_code, code, message, error.headers, visitor=visitor
         )
+
+
+async def _show_icon(_request: Request) -> Response:
+    """For browsers that ask for it without having been told of one: a page of JSON, for example."""
+    return FileResponse(HERE / "static" / "favicon.ico", media_type="image/x-icon")
 
 
 async def _ask_to_sign_in(request: Request, _error: NotSignedInError) -> Response:

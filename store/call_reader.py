@@ -24,8 +24,12 @@ _PIECES_AT_ONCE = 64
 _COLUMNS = (*SCALARS, "request_body_length", "response_body_length")
 # Named, because without this index each would read the whole table; a database that the recorder
 # has not opened since the index was invented has none, and its calls then have no neighbours.
-_PREVIOUS = "select max(id) from usage indexed by usage_session where session_id = ? and id < ?"
-_NEXT = "select min(id) from usage indexed by usage_session where session_id = ? and id > ?"
+_IN_SESSION = (
+    "select id from usage indexed by usage_session"
+    " where session_id = ? and agent_id is ? and (created_at, id)"
+)
+_PREVIOUS = f"{_IN_SESSION} < (?, ?) order by created_at desc, id desc limit 1"
+_NEXT = f"{_IN_SESSION} > (?, ?) order by created_at, id limit 1"
 
 type Side = Literal["request", "response"]
 
@@ -41,7 +45,7 @@ class BodySize:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
     """``entry`` has its line items and no bodies. A size is None for a body that was not kept.
-    The neighbours are those in the same session."""
+    The neighbours are those that arrived before and after it in the same session and agent."""
 
     id: int
     entry: UsageLogEntry
@@ -87,14 +91,14 @@ class CallReader:
                 return None
             row = dict(zip(self._columns, values, strict=True))
             items = costs.read_items(self._db, usage_id)
-            session_id = row["session_id"]
+            place = row["session_id"], row["agent_id"], row["created_at"], usage_id
             return Call(
                 id=usage_id,
                 entry=replace(make_entry(row), cost_items=items),
                 request=self._measure("request", usage_id, row["request_body_length"]),
                 response=self._measure("response", usage_id, row["response_body_length"]),
-                previous_id=self._find_neighbour(_PREVIOUS, session_id, usage_id),
-                next_id=self._find_neighbour(_NEXT, session_id, usage_id),
+                previous_id=self._find_neighbour(_PREVIOUS, *place),
+                next_id=self._find_neighbour(_NEXT, *place),
             )
 
     def find_id(self, entry_id: str) -> int | None:
@@ -127,16 +131,16 @@ class CallReader:
         row = self._db.execute(question, (usage_id,)).fetchone()
         return None if row is None else BodySize(length=length, is_text=bool(row[0]))
 
-    def _find_neighbour(self, question: str, session_id: str | None, usage_id: int) -> int | None:
+    def _find_neighbour(self, sql: str, session_id: str | None, *place: str | int) -> int | None:
         if session_id is None:
             return None
         try:
-            found: int | None = self._db.execute(question, (session_id, usage_id)).fetchone()[0]
+            found = self._db.execute(sql, (session_id, *place)).fetchone()
         except sqlite3.OperationalError as error:
             if "usage_session" in str(error):
                 return None
             raise
-        return found
+        return None if found is None else int(found[0])
 
     def _iter_request(self, usage_id: int) -> Iterator[bytes]:
         row = self._db.execute(

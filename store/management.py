@@ -73,12 +73,17 @@ class Management:
     # -- proxy endpoints --------------------------------------------------------------------------
 
     def list_endpoints(
-        self, caller: Caller, cursor: str | None = None, limit: int = DEFAULT_LIMIT
+        self,
+        caller: Caller,
+        cursor: str | None = None,
+        limit: int = DEFAULT_LIMIT,
+        *,
+        finds_previous: bool = False,
     ) -> Page[ProxyEndpoint]:
-        """Newest first. Raises InvalidInputError, InvalidCursorError."""
+        """Return a page, newest first. Raises InvalidInputError, InvalidCursorError."""
         with self._control.reading() as db:
             read = partial(endpoints.list_behind, db, caller.organization_id)
-            return read_page("proxy_endpoints", cursor, limit, read)
+            return read_page("proxy_endpoints", cursor, limit, read, finds_previous=finds_previous)
 
     def get_endpoint(self, caller: Caller, id_or_slug: str) -> ProxyEndpoint:
         """Raises NotFoundError."""
@@ -143,12 +148,17 @@ class Management:
     # -- service API keys -------------------------------------------------------------------------
 
     def list_keys(
-        self, caller: Caller, cursor: str | None = None, limit: int = DEFAULT_LIMIT
+        self,
+        caller: Caller,
+        cursor: str | None = None,
+        limit: int = DEFAULT_LIMIT,
+        *,
+        finds_previous: bool = False,
     ) -> Page[ApiKey]:
-        """The caller's own, newest first. Raises InvalidInputError, InvalidCursorError."""
+        """Return a page of the caller's own, newest first. Raises InvalidInputError, InvalidCursorError."""
         with self._control.reading() as db:
             read = partial(api_keys.list_behind, db, caller.organization_id, caller.user_id)
-            return read_page("api_keys", cursor, limit, read)
+            return read_page("api_keys", cursor, limit, read, finds_previous=finds_previous)
 
     def create_key(self, caller: Caller, name: str) -> tuple[ApiKey, str]:
         """The key and its raw form, which nobody can get again. Raises InvalidInputError."""

@@ -50,10 +50,13 @@ START = Position("~", "~")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page[T: Listed]:
-    """``next_cursor`` is None where nothing follows."""
+    """``next_cursor`` is None where nothing follows. ``previous_cursor`` is looked for only where it is
+    wanted, and None where the page before is the first one."""
 
     items: Sequence[T]
     next_cursor: str | None
+    previous_cursor: str | None = None
+    is_first: bool = True
 
     @property
     def has_more(self) -> bool:
@@ -65,8 +68,11 @@ def read_page[T: Listed](
     cursor: str | None,
     limit: int,
     read: Callable[[Position, int], Sequence[T]],
+    *,
+    finds_previous: bool = False,
 ) -> Page[T]:
-    """One page of the list ``kind``. ``read`` gives so many things that come behind a position.
+    """Return one page of the list ``kind``. ``read`` returns so many things that come behind a position,
+    or with -1 all of them.
 
     Raises InvalidInputError for a limit out of bounds, InvalidCursorError."""
     if not 1 <= limit <= MAX_LIMIT:
@@ -75,7 +81,23 @@ def read_page[T: Listed](
     found = read(position, limit + 1)
     items = found[:limit]
     has_more = len(found) > limit
-    return Page(items=items, next_cursor=format_cursor(kind, items[-1]) if has_more else None)
+    previous = _find_previous(position, limit, read) if finds_previous and cursor else None
+    return Page(
+        items=items,
+        next_cursor=format_cursor(kind, items[-1]) if has_more else None,
+        previous_cursor=None if previous is None else format_cursor(kind, previous),
+        is_first=cursor is None,
+    )
+
+
+def _find_previous[T: Listed](
+    position: Position, limit: int, read: Callable[[Position, int], Sequence[T]]
+) -> T | None:
+    """Return what the page before this position starts behind, or None for the first page. Nobody has so
+    many endpoints or keys that reading those before it takes long."""
+    place = (position.created_at, position.id)
+    before = [item for item in read(START, -1) if (item.created_at, item.id) >= place]
+    return before[-limit - 1] if len(before) > limit else None
 
 
 def format_cursor(kind: str, last: Listed) -> str:

@@ -140,8 +140,12 @@ class SettingsView:
         is_owner = visitor.role == "owner"
         with control.reading() as db:
             return Contents(
-                endpoints=management.list_endpoints(visitor, query.get("endpoints"), MAX_LIMIT),
-                keys=management.list_keys(visitor, query.get("keys"), MAX_LIMIT),
+                endpoints=management.list_endpoints(
+                    visitor, query.get("endpoints"), MAX_LIMIT, finds_previous=True
+                ),
+                keys=management.list_keys(
+                    visitor, query.get("keys"), MAX_LIMIT, finds_previous=True
+                ),
                 members=management.list_members(visitor),
                 invitations=management.list_invitations(visitor) if is_owner else (),
                 organizations=management.list_organizations(visitor),

@@ -17,6 +17,7 @@ from dashboard.tables.patched_datasette import (
     BadRequest,
     Database,
     Datasette,
+    QueryInterrupted,
     Request,
     Results,
     escape_sqlite,
@@ -116,6 +117,7 @@ class PagedFile:
         self.next: str | None = None
         self.previous: str | None = None
         self.query: dict[str, object] | None = None
+        self._conditions, self._values = "", dict[str, object]()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._file, name)
@@ -143,6 +145,7 @@ class PagedFile:
         conditions, values = [], dict(params or {})
         if condition := rest.strip().removeprefix("where "):
             conditions.append(f"({condition}\n)")
+            self._conditions, self._values = f"({condition}\n) and", values.copy()
         if place is not None:
             after, more = write_condition(self._order, place)
             conditions.append(after)
@@ -166,6 +169,19 @@ class PagedFile:
         if self._place is not None:
             self.previous = BACKWARDS + await self._name(rows[0])
         return rows
+
+    async def count_nulls(self, column: str, limit_ms: int) -> int | None:
+        """Return how many rows that fit the conditions have no value in a column, on all pages. None when
+        counting takes too long."""
+        sql = (
+            f"select count(*) from {escape_sqlite(self._table)}"  # noqa: S608 - its own names
+            f" where {self._conditions} {escape_sqlite(column)} is null"
+        )
+        try:
+            found = await self._file.execute(sql, self._values, custom_time_limit=limit_ms)
+        except QueryInterrupted:
+            return None
+        return int(found.rows[0][0])
 
     async def _name(self, row: Any) -> str:
         keys = [row[pk] for pk in self._pks]

@@ -67,7 +67,35 @@ class TracesView(TableView):  # type: ignore[misc]
         answer = await view.data(_without(request, "_next"), default_labels, None, _size)
         if isinstance(answer, tuple):
             answer[0]["query"] = file.query or answer[0]["query"]
+            await self._count_nulls(request, answer[0], file)
         return self._add_links(answer, request, file.next, file.previous, order)
+
+    async def _count_nulls(
+        self, request: Request, data: dict[str, Any], file: paging.PagedFile
+    ) -> None:
+        """Datasette's facets leave out the rows without a value, such as calls that failed and name no
+        model; so its counts would not add up to the list."""
+        limit_ms = self.ds.setting("facet_time_limit_ms")
+        for facet in data["facet_results"].values():
+            if facet["type"] != "column":
+                continue
+            column = facet["name"]
+            count = await file.count_nulls(column, limit_ms)
+            if count == 0:
+                continue
+            condition = f"{column}__isnull"
+            selected = condition in request.args
+            toggled = {condition: None if selected else "1", "_next": None}
+            path = self.ds.urls.path(path_with_replaced_args(request, toggled))
+            facet["results"].append(
+                {
+                    "value": None,
+                    "label": None,
+                    "count": count,
+                    "toggle_url": self.ds.absolute_url(request, path),
+                    "selected": selected,
+                }
+            )
 
     def _add_links(
         self,

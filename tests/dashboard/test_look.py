@@ -37,6 +37,13 @@ def ask(client, ann):
     return ask
 
 
+async def test_the_icon_is_where_browsers_look_for_it(client):
+    answer = await client.get("/favicon.ico")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "image/x-icon"
+    assert answer.content[:4] == b"\0\0\1\0"
+
+
 # -- every page --------------------------------------------------------------------------------------
 
 OURS = ["/", "/sign-in", "/settings", "/traces/usage/1", "/traces/usage/2/request/read"]

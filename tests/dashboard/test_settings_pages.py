@@ -215,6 +215,30 @@ def test_a_long_list_has_pages(ann, control):
     second = ann.get(html.unescape(more[1])).text
     assert second.count("<article") == 3
     assert "Older endpoints" not in second
+    assert 'rel="prev" href="/settings#endpoints"' in second
+    assert "Newer endpoints" not in first
+
+
+def test_keys_have_pages_in_both_directions(ann):
+    for number in range(205):
+        ann.make_key(f"key {number}")
+
+    def names(page):
+        return re.findall(r">(key \d+)\n", page)
+
+    def link(page, rel):
+        found = re.search(rf'rel="{rel}" href="(/settings[^"]*)#keys"', page)
+        return None if found is None else html.unescape(found[1])
+
+    pages = [ann.get("/settings").text]
+    while address := link(pages[-1], "next"):
+        pages.append(ann.get(address).text)
+    assert [len(names(page)) for page in pages] == [100, 100, 5]
+    page, back = pages[-1], [pages[-1]]
+    while address := link(page, "prev"):
+        page = ann.get(address).text
+        back.append(page)
+    assert [names(page) for page in back[::-1]] == [names(page) for page in pages]
 
 
 @pytest.mark.parametrize("query", ["endpoints=nonsense", "keys=%00", "endpoints=" + "x" * 5000])

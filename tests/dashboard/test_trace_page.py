@@ -184,15 +184,15 @@ async def test_headings_go_down_one_step_at_a_time(ask, ann):
         assert all(after - before <= 1 for before, after in pairwise(levels))
 
 
-async def test_neighbours_in_the_session_are_linked(ask, ann):
-    for session in ("a", "b", "a", "a"):
-        ann.record(session_id=session)
-    page = (await ask("/traces/usage/3")).text
-    assert 'rel="prev" href="/traces/usage/1"' in page
-    assert 'rel="next" href="/traces/usage/4"' in page
-    assert "rel=" not in re.sub(
-        r"<head>.*</head>", "", (await ask("/traces/usage/2")).text, flags=re.S
-    )
+async def test_neighbours_of_the_same_session_and_agent_are_linked(ask, ann):
+    for session, agent in (("a", None), ("b", None), ("a", "sub"), ("a", None), ("a", "sub")):
+        ann.record(session_id=session, agent_id=agent)
+    for number, around in ((1, {"next": 4}), (4, {"prev": 1}), (3, {"next": 5}), (2, {})):
+        page = re.sub(
+            r"<head>.*</head>", "", (await ask(f"/traces/usage/{number}")).text, flags=re.S
+        )
+        links = dict(re.findall(r'rel="(prev|next)" href="/traces/usage/(\d+)"', page))
+        assert links == {rel: str(id_) for rel, id_ in around.items()}, number
 
 
 async def test_the_page_of_an_empty_row_is_complete(ask, ann):

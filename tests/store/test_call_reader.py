@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 
 from store.bodies import MissingPieceError
-from store.call_reader import CHUNK_BYTES, BodySize, CallReader
+from store.call_reader import _NEXT, _PREVIOUS, CHUNK_BYTES, BodySize, CallReader
 from store.traces import TraceDatabase
 from tests.store.traffic import agent_requests, make_entry, make_item
 
@@ -64,15 +64,34 @@ def test_neighbours_are_those_of_the_same_session(traces, reader):
     ]
 
 
-@pytest.mark.parametrize("order", ["max(id)", "min(id)"])
-def test_neighbours_are_found_by_an_index_alone(traces, order):
-    sign = "<" if order == "max(id)" else ">"
+def test_neighbours_are_those_of_the_same_agent_by_arrival(traces, reader):
+    agents = [None, "x", None, "x", None]
+    traces.insert(
+        [
+            make_entry(
+                session_id="a", agent_id=agent, created_at=f"2026-01-02T03:04:0{9 - n // 2}.000Z"
+            )
+            for n, agent in enumerate(agents)
+        ]
+    )
+    found = [reader.find_call(n) for n in range(1, 6)]
+    # 1 arrived at :09, 2 at :09, 3 and 4 at :08, 5 at :07.
+    assert [(call.previous_id, call.next_id) for call in found] == [
+        (3, None),
+        (4, None),
+        (5, 1),
+        (None, 2),
+        (None, 3),
+    ]
+
+
+@pytest.mark.parametrize("question", [_PREVIOUS, _NEXT])
+def test_neighbours_are_found_by_an_index_alone(traces, question):
     plan = traces.connection.execute(
-        f"explain query plan select {order} from usage indexed by usage_session"  # noqa: S608
-        f" where session_id = ? and id {sign} ?",
-        ("a", 1),
+        f"explain query plan {question}", ("a", None, "2026", 1)
     ).fetchall()
-    assert f"USING COVERING INDEX usage_session (session_id=? AND rowid{sign}?)" in plan[0][3]
+    assert len(plan) == 1, "nothing is sorted"
+    assert "USING COVERING INDEX usage_session (session_id=? AND agent_id=?" in plan[0][3]
 
 
 def test_a_database_without_the_index_is_read_nonetheless(traces, reader):

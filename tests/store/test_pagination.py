@@ -36,7 +36,11 @@ def read(
     db: sqlite3.Connection, organization_id: str, cursor: str | None, limit: int
 ) -> Page[ProxyEndpoint]:
     return read_page(
-        "endpoints", cursor, limit, partial(endpoints.list_behind, db, organization_id)
+        "endpoints",
+        cursor,
+        limit,
+        partial(endpoints.list_behind, db, organization_id),
+        finds_previous=True,
     )
 
 
@@ -90,6 +94,20 @@ def test_the_last_page_says_that_it_is(count, limit, sizes):
             pages.append(read(db, organization_id, pages[-1].next_cursor, limit))
     assert [len(page.items) for page in pages] == sizes
     assert pages[-1].next_cursor is None
+
+
+@pytest.mark.parametrize("count", [1, 5, 6, 11, 15])
+def test_the_pages_before_one_are_those_that_led_to_it(count):
+    with organization() as (db, organization_id):
+        for _ in range(count):
+            endpoints.create(db, organization_id, "x")
+        pages = [read(db, organization_id, None, 5)]
+        while pages[-1].has_more:
+            pages.append(read(db, organization_id, pages[-1].next_cursor, 5))
+        back = [pages[-1]]
+        while not back[-1].is_first:
+            back.append(read(db, organization_id, back[-1].previous_cursor, 5))
+    assert [page.items for page in back[::-1]] == [page.items for page in pages]
 
 
 @given(

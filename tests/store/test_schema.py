@@ -100,7 +100,7 @@ def test_usage_has_the_five_indexes(connection):
         ("proxy_endpoint_id", "created_at"),
         ("model", "created_at"),
         ("status_code", "created_at"),
-        ("session_id",),
+        ("session_id", "agent_id", "created_at"),
     }
 
 

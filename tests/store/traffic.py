@@ -3,6 +3,7 @@
 import json
 import random
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from itertools import count
 from typing import Any
@@ -29,12 +30,14 @@ _WORDS = [
     "index",
 ]
 _numbers = count(1)
+_START = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
 
 
 def make_entry(**changes: Any) -> UsageLogEntry:
+    """Each arrives later than those made before it, within one hour."""
     fields: dict[str, Any] = {
         "entry_id": clock.new_id(),
-        "created_at": f"2026-01-02T03:04:{next(_numbers) % 60:02d}.000Z",
+        "created_at": clock.format_ms(_START + timedelta(milliseconds=next(_numbers))),
         "proxy_endpoint_id": "pe_1",
         "slug": "default",
         "outcome": "complete",
