@@ -292,6 +292,37 @@ def answer_and_close(handler: ProxyConnectionHandler, response: http.Response) -
     handler.close_connection(handler.client)
 
 
+def answer_and_half_close(handler: ProxyConnectionHandler, response: http.Response) -> bool:
+    """Answer a client that has had no response head yet and send it nothing more; what it still sends
+    is read and comes to nothing once its flow is killed. Return whether it could be answered."""
+    transport = handler.transports.get(handler.client)
+    if transport is None or not handler.client.state & ConnectionState.CAN_WRITE:
+        return False
+    if isinstance(transport.writer, asyncio.StreamWriter) and not transport.writer.is_closing():
+        transport.writer.write(assemble(response))
+    handler.close_connection(handler.client, half_close=True)
+    return True
+
+
+def is_upstream_behind(handler: ProxyConnectionHandler) -> bool:
+    """Return whether an upstream has not taken yet what was sent to it."""
+    return any(
+        isinstance(io.writer, asyncio.StreamWriter) and io.writer.transport.get_write_buffer_size()
+        for connection, io in handler.transports.items()
+        if connection is not handler.client
+    )
+
+
+def drop_unsent(handler: ProxyConnectionHandler) -> None:
+    """End the upstream connections that have not taken everything yet: closing them in order would
+    keep what they have not taken until they have."""
+    for connection, io in list(handler.transports.items()):
+        if connection is not handler.client and isinstance(io.writer, asyncio.StreamWriter):
+            transport = io.writer.transport
+            if transport.get_write_buffer_size():
+                transport.abort()
+
+
 def reset_client(handler: ProxyConnectionHandler) -> None:
     """End a client connection so that nobody can take what it has got for the whole."""
     transport = handler.transports.get(handler.client)

@@ -101,6 +101,25 @@ def too_large(limit_bytes: int) -> Refusal:
     )
 
 
+def request_stalled(idle_s: float) -> Refusal:
+    return Refusal(
+        408,
+        "invalid_request_error",
+        "request_stalled",
+        f"Nothing more of the request body came for {idle_s:g} s. It was ended.",
+    )
+
+
+def memory_full() -> Refusal:
+    return Refusal(
+        503,
+        "overloaded_error",
+        "memory_full",
+        "Too many large requests are coming in at once; try again. The request was not forwarded.",
+        ((b"retry-after", b"5"),),
+    )
+
+
 def directory_unavailable() -> Refusal:
     return Refusal(
         503,

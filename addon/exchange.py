@@ -36,6 +36,7 @@ class Exchange:
     capture: Capture | None = None
     phase: Phase = Phase.REQUEST
     waiting_since_s: float = field(default_factory=time.monotonic)
+    request_is_whole: bool = False
     request_done_s: float = field(default_factory=time.monotonic)
     last_byte_s: float | None = None
     own_s: float = 0.0
@@ -47,6 +48,11 @@ class Exchange:
     def enter(self, phase: Phase) -> None:
         self.phase = phase
         self.waiting_since_s = time.monotonic()
+
+    @property
+    def waits_for_client(self) -> bool:
+        """Whether the client has to send more of its request before anything else can happen."""
+        return not self.request_is_whole and self.phase in (Phase.REQUEST, Phase.FIRST_BYTE)
 
     def elapsed_ms(self, at_s: float) -> float:
         return (at_s - self.request_done_s) * 1000

@@ -120,6 +120,12 @@ def get_all(fields: Fields, name: bytes) -> list[bytes]:
     return [value for field, value in fields if len(field) == length and field.lower() == name]
 
 
+def declared_bytes(fields: Fields) -> int:
+    """Return how long a body the headers announce; 0 where they do not say. The core has checked that
+    it is a number."""
+    return int(get(fields, b"content-length") or 0)
+
+
 def by_name(fields: Fields) -> dict[bytes, str]:
     """The first value of each header, by its lowercase name."""
     return {name.lower(): value.decode("latin-1") for name, value in reversed(fields)}

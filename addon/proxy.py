@@ -19,6 +19,8 @@ from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 from mitmproxy.tls import TlsData
 
 from addon import clients, compat, errors, headers, reading
+from addon.answers import Answers
+from addon.body_memory import BodyMemory
 from addon.capture import Spooler
 from addon.credentials import find_service_keys
 from addon.errors import Refusal
@@ -56,6 +58,8 @@ class UsageProxy:
             Destination.OTHER: MovingWindow(600),
         }
         self._exchanges: dict[str, Exchange] = {}
+        self._answers = Answers()
+        self._memory = BodyMemory(settings.request_memory)
         self._draining = False
         self._directory_trouble: str | None = None
         self._ticker: asyncio.Task[None] | None = None
@@ -64,7 +68,7 @@ class UsageProxy:
 
     def load(self, _loader: addonmanager.Loader) -> None:
         compat.patch_core()
-        reading.patch_core(self._is_connecting)
+        reading.patch_core(self)
         upstream = self._settings.upstream_url
         ctx.options.update(
             mode=[f"reverse:{upstream.origin}"],
@@ -119,8 +123,10 @@ class UsageProxy:
             now_s = time.monotonic()
             try:
                 self._close_overdue(now_s)
+                self._answers.close_overdue(now_s)
                 if now_s - last_housekeeping_s >= HOUSEKEEPING_S:
                     last_housekeeping_s = now_s
+                    self._memory.give_back()
                     self._spooler.check_disk()
                     self._spooler.flush_rejections()
                     self._slugs.notice_replacement()
@@ -131,14 +137,21 @@ class UsageProxy:
                 logger.exception("Housekeeping failed")
 
     def _close_overdue(self, now_s: float) -> None:
+        connections = compat.proxyserver(ctx.master).connections
+        request_idle_s = self._settings.request_idle_seconds
         for client_id, exchange in list(self._exchanges.items()):
-            if exchange.phase is Phase.REQUEST or exchange.timed_out is not None:
+            handler = connections.get(client_id)
+            if handler is None or exchange.timed_out is not None:
                 continue
-            allowed_s: float = getattr(self._settings.upstream_timeout, exchange.phase.value)
-            if now_s - exchange.waiting_since_s > allowed_s:
-                exchange.timed_out = exchange.phase
-                handler = compat.proxyserver(ctx.master).connections.get(client_id)
-                if handler is not None:
+            silent_s = now_s - exchange.waiting_since_s
+            if exchange.waits_for_client and not compat.is_upstream_behind(handler):
+                if silent_s > request_idle_s:
+                    refusal = errors.request_stalled(request_idle_s)
+                    compat.answer_and_close(handler, compat.to_response(refusal))
+            elif exchange.phase is not Phase.REQUEST:
+                allowed_s: float = getattr(self._settings.upstream_timeout, exchange.phase.value)
+                if silent_s > allowed_s:
+                    exchange.timed_out = exchange.phase
                     compat.close_upstream(handler)
 
     # -- hooks of a flow --------------------------------------------------------------------------
@@ -149,7 +162,7 @@ class UsageProxy:
             return None
         fault = headers.find_fault(flow.request.headers.fields)
         if fault is not None:
-            self._cut(flow, compat.to_response(errors.bad_header(fault)))
+            self._answers.cut(flow, compat.to_response(errors.bad_header(fault)))
             return None
         try:
             refusal = self._direct(flow)
@@ -162,10 +175,24 @@ class UsageProxy:
             return None
         return refusal
 
+    def may_hold(self, flow: http.HTTPFlow, held_bytes: int) -> bool:
+        """See ``reading.Rules``."""
+        client_id = flow.client_conn.id
+        exchange = self._exchanges.get(client_id)
+        if exchange is None:
+            return True  # answered here, and small
+        exchange.waiting_since_s = time.monotonic()
+        if self._memory.hold(client_id, held_bytes):
+            return True
+        self._answers.cut(flow, compat.to_response(errors.memory_full()))
+        return False
+
     def request(self, flow: http.HTTPFlow) -> None:
         exchange = self._exchanges.get(flow.client_conn.id)
         if exchange is None:
+            self._answers.forget(flow.client_conn.id)
             return
+        exchange.request_is_whole = True
         exchange.request_done_s = time.monotonic()
         if not flow.request.stream:
             self._capture(flow, exchange)
@@ -183,6 +210,7 @@ class UsageProxy:
         if exchange.capture is None and flow.request.stream:
             self._capture(flow, exchange)  # an upload of unknown length that grew too large to keep
         flow.request.data.content = None  # it is sent and spooled; a stream may go on for minutes
+        self._memory.release(flow.client_conn.id)
         if exchange.capture is not None:
             exchange.capture.response_head(
                 response.status_code, response.headers.fields, exchange.elapsed_ms(arrived_s)
@@ -221,18 +249,22 @@ class UsageProxy:
         else:
             exchange.finish(failure.outcome, failure.error_type)
         handler = compat.find_handler(ctx.master, flow.client_conn)
-        if handler is None or client_left:
+        if handler is None:
+            return
+        compat.drop_unsent(handler)
+        if client_left:
             return
         if not exchange.response_started:
-            compat.answer_and_close(handler, compat.to_response(failure.refusal))
+            self._answers.end(handler, compat.to_response(failure.refusal))
         elif exchange.old_client:
             compat.reset_client(handler)
 
     def _forget(self, flow: http.HTTPFlow) -> Exchange | None:
+        # A flow sits in a reference cycle: what it holds would stay until a full collection.
+        flow.request.data.content = None
         exchange = self._exchanges.pop(flow.client_conn.id, None)
         if exchange is not None:
-            # A flow sits in a reference cycle: what it holds would stay until a full collection.
-            flow.request.data.content = None
+            self._memory.release(flow.client_conn.id)
             flow.request.stream = False
             if flow.response is not None:
                 flow.response.stream = False
@@ -266,7 +298,8 @@ class UsageProxy:
     def tls_established_server(self, data: TlsData) -> None:
         self._enter(data.context.client.id, Phase.FIRST_BYTE)
 
-    def _is_connecting(self, client_id: str) -> bool:
+    def is_connecting(self, client_id: str) -> bool:
+        """See ``reading.Rules``."""
         exchange = self._exchanges.get(client_id)
         return exchange is not None and exchange.phase is Phase.CONNECT
 
@@ -327,6 +360,8 @@ class UsageProxy:
             return errors.upgrade_refused()
         if logged and request.stream:  # declared larger than what is buffered
             return errors.too_large(LOGGED_REQUEST_LIMIT_BYTES)
+        if logged and not self._memory.has_room(headers.declared_bytes(request.headers.fields)):
+            return errors.memory_full()
         refusal = self._limit(route.destination, endpoint)
         if refusal is not None:
             return refusal
@@ -376,23 +411,9 @@ class UsageProxy:
         return errors.rate_limited(window.limit, math.ceil(wait_s))
 
     def _answer(self, flow: http.HTTPFlow, response: http.Response) -> None:
-        """Answer here. mitmproxy sends a response of ours only after the whole request has come, so
-        a body that is large or of unknown length is cut instead."""
-        request = flow.request
         if self._draining:
             response.headers["connection"] = "close"
-        if not request.stream and "transfer-encoding" not in request.headers:
-            flow.response = response
-            return
-        self._cut(flow, response)
-
-    def _cut(self, flow: http.HTTPFlow, response: http.Response) -> None:
-        """Answer at once and close the connection, whatever the client still wants to send."""
-        flow.request.stream = False  # together with a response it crashes the flow
-        handler = compat.find_handler(ctx.master, flow.client_conn)
-        if handler is not None:
-            compat.answer_and_close(handler, response)
-        flow.kill()
+        self._answers.give(flow, response)
 
 
 def _settle_connection(request: http.Request, exchange: Exchange, *, asked_to_close: bool) -> None:

@@ -6,14 +6,17 @@ Patches of mitmproxy's connection handler and of its HTTP/1 core, each held down
   and rests when what it sent was costly to read (``addon/chunked.py``);
 * while its upstream connection is being opened only little more is read from a client, for the core
   queues it;
-* what a client sends while its request is being answered (the core keeps it for later) is bounded.
+* what a client sends while its request is being answered (the core keeps it for later) is bounded;
+* what is held of a request body is told to the addon as it grows, so that there is a limit to it over
+  all connections, and given back when its client leaves.
 """
 
 import asyncio
-from collections.abc import Callable
+from typing import Protocol
 
+from mitmproxy import http
 from mitmproxy.proxy import commands, events, layer
-from mitmproxy.proxy.layers.http import _http1
+from mitmproxy.proxy.layers.http import HttpStream, _events, _http1
 from mitmproxy.proxy.layers.http._base import ReceiveHttp
 from mitmproxy.proxy.layers.http._events import ErrorCode
 from mitmproxy.proxy.server import ConnectionHandler
@@ -27,13 +30,22 @@ LOOK_AGAIN_S = 0.01
 
 _original_drain_writers = ConnectionHandler.drain_writers
 _original_wait = _http1.Http1Connection.wait
+_original_check_body_size = HttpStream.check_body_size
+_original_handle_protocol_error = HttpStream.handle_protocol_error
 
-type IsConnecting = Callable[[str], bool]
+
+class Rules(Protocol):
+    """What the addon knows and the core does not."""
+
+    def is_connecting(self, client_id: str) -> bool:
+        """Return whether this client connection waits for an upstream connection."""
+
+    def may_hold(self, flow: http.HTTPFlow, held_bytes: int) -> bool:
+        """Return whether so much of a request body may be held, or kill the flow and return False."""
 
 
-def patch_core(is_connecting: IsConnecting) -> None:
-    """Apply the patches; calling it again changes nothing but ``is_connecting``, which says whether the
-    client connection with this id waits for an upstream connection."""
+def patch_core(rules: Rules) -> None:
+    """Apply the patches; calling it again changes nothing but the rules."""
 
     async def drain_and_give_way(self: ConnectionHandler) -> None:
         rest_s = chunked.rest.take_s()  # right after what was read has been dealt with
@@ -42,11 +54,22 @@ def patch_core(is_connecting: IsConnecting) -> None:
             await asyncio.sleep(rest_s)
         elif _has_more(self):
             await asyncio.sleep(0)
-        if is_connecting(self.client.id):
-            await _hold(self, is_connecting)
+        if rules.is_connecting(self.client.id):
+            await _hold(self, rules)
         else:
             self.reads_while_connecting = 0  # type: ignore[attr-defined]
 
+    def check_body_size(self: HttpStream, request: bool) -> layer.CommandGenerator[bool]:
+        if (yield from _original_check_body_size(self, request)):
+            return True
+        held = self.request_body_buf
+        if not request or not held or rules.may_hold(self.flow, len(held)):
+            return False
+        held.clear()
+        return (yield from self.check_killed(True))
+
+    HttpStream.check_body_size = check_body_size  # type: ignore[method-assign]
+    HttpStream.handle_protocol_error = _give_back  # type: ignore[method-assign]
     ConnectionHandler.drain_writers = drain_and_give_way  # type: ignore[method-assign]
     _http1.Http1Connection.wait = _wait_bounded  # type: ignore[method-assign]
 
@@ -56,7 +79,7 @@ def _has_more(handler: ConnectionHandler) -> bool:
     return any(getattr(io.reader, "_buffer", None) for io in handler.transports.values())
 
 
-async def _hold(handler: ConnectionHandler, is_connecting: IsConnecting) -> None:
+async def _hold(handler: ConnectionHandler, rules: Rules) -> None:
     """Read no more from a client than a little while its upstream connection is being opened. (A
     little: so that a client is seen to leave.)"""
     client_io = handler.transports.get(handler.client)
@@ -64,7 +87,7 @@ async def _hold(handler: ConnectionHandler, is_connecting: IsConnecting) -> None
         return
     reads = getattr(handler, "reads_while_connecting", 0) + 1
     handler.reads_while_connecting = reads  # type: ignore[attr-defined]
-    while reads > READS_WHILE_CONNECTING and is_connecting(handler.client.id):
+    while reads > READS_WHILE_CONNECTING and rules.is_connecting(handler.client.id):
         await asyncio.sleep(LOOK_AGAIN_S)
 
 
@@ -81,3 +104,12 @@ def _wait_bounded(
                 self.stream_id, "Client disconnected.", code=ErrorCode.CLIENT_DISCONNECTED
             )
         )
+
+
+def _give_back(
+    self: HttpStream, event: _events.RequestProtocolError | _events.ResponseProtocolError
+) -> layer.CommandGenerator[None]:
+    """A stream sits in a reference cycle: what it holds would stay until a full collection."""
+    yield from _original_handle_protocol_error(self, event)
+    self.request_body_buf.clear()
+    self.response_body_buf.clear()

@@ -215,6 +215,14 @@ def parse_seconds(text: str) -> float:
     return seconds
 
 
+def parse_positive_seconds(text: str) -> float:
+    """Return seconds above 0. Raises ValueError."""
+    seconds = float(text)
+    if not 0 < seconds <= 3600:
+        raise ValueError("write seconds, above 0 and up to 3600")
+    return seconds
+
+
 def parse_size(text: str) -> int:
     """Bytes of ``500MB`` or ``1GB`` (powers of 1000)."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)B?", text.strip().upper())

@@ -140,6 +140,18 @@ SETTINGS = (
         "How long streams in flight may go on after a stop was asked for.",
     ),
     Setting(
+        "request_idle_seconds",
+        "60",
+        setting_values.parse_positive_seconds,
+        "A client that sends nothing of its request body for so long is disconnected.",
+    ),
+    Setting(
+        "request_memory",
+        "512MB",
+        setting_values.parse_size,
+        "While request bodies take this much memory, further large ones get 503.",
+    ),
+    Setting(
         "disk_reserve",
         "1GB",
         setting_values.parse_size,
@@ -263,6 +275,8 @@ class Settings:
     forward_headers: tuple[str, ...]
     trusted_proxies: tuple[Network, ...]
     drain_seconds: float
+    request_idle_seconds: float
+    request_memory: int
     disk_reserve: int
     prices: Path | None
     sign_up: SignUpRule

@@ -16,6 +16,7 @@ MAY_IMPORT = {
 }
 KNOWS_MITMPROXY = {
     "addon.__main__",
+    "addon.answers",
     "addon.compat",
     "addon.main",
     "addon.proxy",

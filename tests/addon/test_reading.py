@@ -4,11 +4,13 @@ import asyncio
 
 import pytest
 from mitmproxy import http, options
+from mitmproxy.addons import proxyserver
 from mitmproxy.connection import Client
 from mitmproxy.proxy import commands, context, events
-from mitmproxy.proxy.layers.http import _http1
+from mitmproxy.proxy.layers.http import HttpLayer, HTTPMode, HttpStream, _events, _http1
 from mitmproxy.proxy.layers.http._base import ReceiveHttp
 from mitmproxy.proxy.server import ConnectionHandler, ConnectionIO
+from mitmproxy.test import taddons, tflow
 
 from addon import chunked, reading
 
@@ -20,10 +22,26 @@ class Handler(ConnectionHandler):
         raise AssertionError(hook)
 
 
+class Rules:
+    def __init__(self, connecting):
+        self.is_connecting = connecting.__contains__
+        self.told = []
+        self.limit = 1 << 30
+
+    def may_hold(self, flow, held_bytes):
+        self.told.append(held_bytes)
+        if held_bytes > self.limit:
+            flow.kill()
+        return held_bytes <= self.limit
+
+
 @pytest.fixture
 def unpatched(monkeypatch):
     monkeypatch.setattr(ConnectionHandler, "drain_writers", reading._original_drain_writers)
     monkeypatch.setattr(_http1.Http1Connection, "wait", reading._original_wait)
+    check, give_up = reading._original_check_body_size, reading._original_handle_protocol_error
+    monkeypatch.setattr(HttpStream, "check_body_size", check)
+    monkeypatch.setattr(HttpStream, "handle_protocol_error", give_up)
 
 
 @pytest.fixture
@@ -32,14 +50,19 @@ def connecting():
 
 
 @pytest.fixture
-def patched(unpatched, connecting):
+def rules(connecting):
+    return Rules(connecting)
+
+
+@pytest.fixture
+def patched(unpatched, rules):
     chunked.rest.take_s()
-    reading.patch_core(connecting.__contains__)
+    reading.patch_core(rules)
 
 
-def make_context():
+def make_context(opts=None):
     client = Client(peername=("127.0.0.1", 1), sockname=("127.0.0.1", 2), timestamp_start=0)
-    return context.Context(client, options.Options())
+    return context.Context(client, opts or options.Options())
 
 
 @pytest.fixture
@@ -133,3 +156,51 @@ def test_what_comes_early_is_bounded(answering):
     assert taken <= reading.MAX_EARLY_BYTES
     assert isinstance(close, commands.CloseConnection)
     assert isinstance(error, ReceiveHttp)
+
+
+@pytest.fixture
+def uploading():
+    """A stream that holds the first bytes of a request body."""
+    with taddons.context(proxyserver.Proxyserver()) as tctx:
+        here = make_context(tctx.options)
+        layer = HttpLayer(here, HTTPMode.transparent)
+        stream = HttpStream(here, 1)
+        stream.flow = tflow.tflow()
+        stream.flow.live = True
+        stream.client_state = stream.state_consume_request_body
+        stream.server_state = stream.state_wait_for_response_headers
+        assert here.layers == [layer, stream]
+        grow(stream)
+        yield stream
+
+
+def grow(stream):
+    return list(stream.handle_event(_events.RequestData(1, bytes(1000))))
+
+
+def leave(stream):
+    error = _events.RequestProtocolError(1, "left", _events.ErrorCode.CLIENT_DISCONNECTED)
+    list(stream.handle_event(error))
+    hook = stream._paused.command  # the addon has heard of it
+    list(stream.handle_event(events.HookCompleted(hook)))
+
+
+@pytest.mark.usefixtures("unpatched")
+def test_the_core_still_keeps_the_body_of_a_client_that_left(uploading):
+    leave(uploading)
+    assert len(uploading.request_body_buf) == 1000
+
+
+@pytest.mark.usefixtures("patched")
+def test_the_body_of_a_client_that_left_is_given_back(uploading):
+    leave(uploading)
+    assert len(uploading.request_body_buf) == 0
+
+
+@pytest.mark.usefixtures("patched")
+def test_the_addon_hears_how_a_body_grows_and_may_end_it(uploading, rules):
+    rules.limit = 2000
+    assert grow(uploading) == []
+    assert [type(command).__name__ for command in grow(uploading)] == ["HttpErrorHook"]
+    assert rules.told == [1000, 2000, 3000]
+    assert len(uploading.request_body_buf) == 0

@@ -1,14 +1,31 @@
 """What hostile clients and upstreams do, and what others notice of it: nothing."""
 
+import json
 import random
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
 
+import psutil
 import pytest
 
-from tests.live.service import REQUEST_HEADERS, Endpoint, body_bytes
+from tests.live.conftest import ServiceFactory
+from tests.live.service import REQUEST_HEADERS, Endpoint, Service, body_bytes
 from tests.rawclient import Cut, request
-from tests.upstream import SSE_HEADERS, Script, head, last_chunk
+from tests.upstream import (
+    READ_BODY,
+    SSE_HEADERS,
+    STALL,
+    Gate,
+    Script,
+    Upstream,
+    head,
+    last_chunk,
+)
 
 MEBI = 1 << 20
+SOME_MB = random.Random(4).randbytes(MEBI)  # noqa: S311
 CHUNKED = [*REQUEST_HEADERS, ("transfer-encoding", "chunked")]
 TINY = random.Random(3).randbytes(100_000).hex().encode()  # noqa: S311
 """A body of 200,000 bytes, each of which will be a chunk."""
@@ -63,3 +80,204 @@ def test_a_response_that_is_mostly_framing_is_a_cut(endpoint: Endpoint) -> None:
     assert endpoint.send().cut
     row = endpoint.row()
     assert (row["outcome"], row["status_code"]) == ("upstream_interrupted", 200)
+
+
+# --- uploads ------------------------------------------------------------------------------------
+
+
+def upload_head(target: str, size: int, *more: tuple[str, str]) -> bytes:
+    return request("POST", target, [*REQUEST_HEADERS, ("content-length", str(size)), *more])
+
+
+def proxy_memory(service: Service) -> int:
+    rss: int = psutil.Process(service.pids()["proxy"]).memory_info().rss
+    return rss
+
+
+UNKNOWN = "/proxy/nobody/v1/messages"
+
+
+def test_a_refused_upload_is_answered_before_it_is_sent(live: Endpoint) -> None:
+    with live.connect() as client:
+        client.send(upload_head(UNKNOWN, 32 * MEBI))
+        response = client.read_response()
+        assert (response.status, response.header("connection")) == (404, "close")
+
+
+def test_a_client_that_sends_all_of_a_refused_upload_first_reads_the_answer_too(
+    live: Endpoint,
+) -> None:
+    with live.connect() as client:
+        client.send(upload_head(UNKNOWN, 32 * MEBI))
+        for _ in range(32):
+            client.send(SOME_MB)
+        assert client.read_response().status == 404
+        assert client.is_closed_by_peer()
+
+
+def test_a_refused_upload_in_chunks_is_answered_and_thrown_away(live: Endpoint) -> None:
+    with live.connect() as client:
+        client.send(request("POST", UNKNOWN, CHUNKED))
+        for _ in range(8):
+            client.send_chunk(SOME_MB)
+        client.send(last_chunk())
+        assert client.read_response().status == 404
+
+
+def test_a_refused_client_that_asks_before_it_sends_is_not_told_to_go_on(live: Endpoint) -> None:
+    with live.connect() as client:
+        client.send(upload_head(UNKNOWN, 10, ("Expect", "100-continue")))
+        response = client.read_response()
+        assert (response.status, response.interim) == (404, [])
+
+
+def test_a_small_refused_body_leaves_the_connection_for_the_next_request(live: Endpoint) -> None:
+    with live.connect() as client:
+        assert client.exchange(request("POST", UNKNOWN, REQUEST_HEADERS, bytes(2000))).status == 404
+        assert client.exchange(live.message()).status == 200
+
+
+def test_refused_uploads_take_no_memory(
+    upstream: Upstream, service_factory: ServiceFactory
+) -> None:
+    service = service_factory(upstream.url)
+    before = proxy_memory(service)
+    with ExitStack() as stack:
+        clients = [stack.enter_context(service.connect()) for _ in range(6)]
+        for client in clients:
+            client.send(upload_head(UNKNOWN, 32 * MEBI))
+            for _ in range(16):
+                client.send(SOME_MB)
+        assert service.get("/livez").status == 200  # the loop has dealt with what came before
+        assert proxy_memory(service) - before < 30 * MEBI
+
+
+def test_memory_of_abandoned_uploads_comes_back(
+    upstream: Upstream, service_factory: ServiceFactory
+) -> None:
+    service = service_factory(upstream.url)
+    before = proxy_memory(service)
+    clients = [service.connect() for _ in range(6)]
+    for client in clients:
+        client.send(upload_head("/proxy/default/v1/messages", 32 * MEBI))
+        for _ in range(16):
+            client.send(SOME_MB)
+    service.wait_until(lambda: proxy_memory(service) - before > 80 * MEBI, "the uploads")
+    for client in clients:
+        client.close()
+    service.wait_until(lambda: proxy_memory(service) - before < 40 * MEBI, "the memory")
+    assert upstream.requests == []
+
+
+@pytest.fixture(scope="module")
+def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, Upstream]]:
+    """A service with little patience and little memory for request bodies."""
+    settings = {"REQUEST_IDLE_SECONDS": "1", "REQUEST_MEMORY": "4MB"}
+    with (
+        Upstream() as upstream,
+        Service(tmp_path_factory.mktemp("strict"), upstream.url, **settings) as service,
+    ):
+        yield service, upstream
+
+
+@pytest.mark.parametrize("target", ["/proxy/default/v1/messages", "/proxy/default/v1/files"])
+def test_a_client_that_stops_within_its_body_is_ended(
+    strict: tuple[Service, Upstream], target: str
+) -> None:
+    service, upstream = strict
+    upstream.reset()
+    with service.connect() as client:
+        client.send(upload_head(target, 1000) + b"{")
+        response = client.read_response()
+        assert (response.status, response.header("x-taximeter-error")) == (408, "request_stalled")
+        assert client.is_closed_by_peer()
+    if target.endswith("files"):
+        assert upstream.requests[0].abandoned.wait(5)
+    assert service.settled_rows() == []
+
+
+def test_an_upload_that_its_upstream_does_not_take_is_not_the_clients_fault(
+    strict: tuple[Service, Upstream],
+) -> None:
+    service, upstream = strict
+    upstream.reset()
+    gate = Gate()
+    upstream.enqueue(Script((gate, READ_BODY, head(200, [("content-length", "0")])), early=True))
+    sent = threading.Event()
+    with service.connect() as client:
+        client.send(upload_head("/proxy/default/v1/files", 32 * MEBI))
+
+        def send() -> None:
+            for _ in range(32):
+                client.send(SOME_MB)
+            sent.set()
+
+        sender = threading.Thread(target=send)
+        sender.start()
+        gate.wait_reached()
+        assert not sent.wait(2.5), "the upstream took everything unread"
+        gate.open()
+        assert client.read_response().status == 200
+        sender.join()
+
+
+def test_large_uploads_above_the_memory_for_them_get_503(strict: tuple[Service, Upstream]) -> None:
+    service, upstream = strict
+    upstream.reset()
+    target = "/proxy/default/v1/messages"
+    large = request("POST", target, REQUEST_HEADERS, bytes(2 * MEBI))
+    with service.connect() as holder:
+        holder.send(upload_head(target, 8 * MEBI))
+        refused = None
+        while refused is None:  # however quickly the proxy reads what the first one holds
+            holder.send(SOME_MB[: MEBI // 4] if not holder.arrived() else b"")
+            if holder.arrived():
+                refused = holder.read_response()
+        assert (refused.status, refused.header("x-taximeter-error")) == (503, "memory_full")
+        assert int(refused.header("retry-after") or 0) > 0
+        assert json.loads(refused.body)["type"] == "error"
+        assert service.send(request("POST", target, REQUEST_HEADERS, b"{}")).status == 200
+    assert service.send(large).status == 200
+    assert len(service.settled_rows()) == 2
+
+
+def test_what_an_upstream_never_took_is_dropped_when_its_client_leaves(live: Endpoint) -> None:
+    live.upstream.enqueue(Script((STALL,), early=True))
+    proxy = psutil.Process(live.service.pids()["proxy"])
+
+    def is_connected() -> bool:
+        port = live.upstream.port
+        return any(c.raddr[1:] == (port,) for c in proxy.net_connections("tcp"))
+
+    with live.connect() as client:
+        client.send(live.message(SOME_MB * 20))
+        live.service.wait_until(lambda: live.upstream.requests, "the call at the upstream")
+        assert is_connected()
+    live.service.wait_until(lambda: not is_connected(), "the end of the upstream connection")
+    assert live.row()["outcome"] == "client_disconnected"
+
+
+def test_a_client_that_sends_on_without_end_before_its_answer_is_disconnected(
+    live: Endpoint,
+) -> None:
+    live.upstream.enqueue(Script((STALL,)))
+    with live.connect() as client:
+        client.send(live.message())
+        live.upstream.wait_for_requests(1)
+        with pytest.raises(ConnectionError):
+            client.send(SOME_MB * 64)
+    assert live.upstream.requests[0].abandoned.wait(5)
+    assert live.row()["outcome"] == "client_disconnected"
+
+
+def test_little_is_read_of_an_upload_whose_upstream_is_not_connected_yet(
+    service_factory: ServiceFactory,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        service = service_factory(f"https://127.0.0.1:{silent.getsockname()[1]}")
+        before = proxy_memory(service)
+        with service.connect(timeout_s=1) as client:
+            client.send(upload_head("/proxy/default/v1/files", 64 * MEBI))
+            with pytest.raises(TimeoutError):
+                client.send(SOME_MB * 64)
+            assert proxy_memory(service) - before < 30 * MEBI

@@ -1,0 +1,73 @@
+"""Answers of ours, and how they reach a client that may still be sending.
+
+mitmproxy sends a response of ours only after it has read and kept the whole request. That will do for
+requests without a body, and for small ones, so that their connection survives. Everything else is
+answered at once, and what the client still sends is thrown away: a socket that is closed with unread
+data is reset by the kernel, which may destroy the answer before the client has read it. So we close
+our side only, and the whole connection when the client does, or after a while (nginx's
+``lingering_close``).
+"""
+
+import time
+
+from mitmproxy import ctx, http
+from mitmproxy.proxy.mode_servers import ProxyConnectionHandler
+
+from addon import compat, headers
+
+KEPT_BODY_BYTES = 64 * 1024
+LINGER_S = 30.0
+
+
+class Answers:
+    def __init__(self) -> None:
+        self._deadlines_s: dict[str, float] = {}  # by client connection
+
+    def give(self, flow: http.HTTPFlow, response: http.Response) -> None:
+        """Answer a request whose head has just come; called within ``requestheaders``."""
+        body_bytes = _declared_bytes(flow.request)
+        if body_bytes is None or body_bytes > KEPT_BODY_BYTES:
+            self.cut(flow, response)
+            return
+        flow.response = response
+        if body_bytes:
+            self._expect_end(flow.client_conn.id)
+
+    def cut(self, flow: http.HTTPFlow, response: http.Response) -> None:
+        """Answer at once, whatever the client still wants to send."""
+        flow.request.stream = False  # together with a response it crashes the flow
+        handler = compat.find_handler(ctx.master, flow.client_conn)
+        if handler is not None:
+            self.end(handler, response)
+        flow.kill()
+
+    def end(self, handler: ProxyConnectionHandler, response: http.Response) -> None:
+        """Make this the last answer on a connection whose client has had no response head yet."""
+        if compat.answer_and_half_close(handler, response):
+            self._expect_end(handler.client.id)
+
+    def forget(self, client_id: str) -> None:
+        """The whole request has come."""
+        self._deadlines_s.pop(client_id, None)
+
+    def close_overdue(self, now_s: float) -> None:
+        """Close connections whose clients take too long to end."""
+        connections = compat.proxyserver(ctx.master).connections
+        for client_id, deadline_s in list(self._deadlines_s.items()):
+            handler = connections.get(client_id)
+            if handler is not None and now_s > deadline_s:
+                compat.close_client(handler)
+            if handler is None or now_s > deadline_s:
+                del self._deadlines_s[client_id]
+
+    def _expect_end(self, client_id: str) -> None:
+        self._deadlines_s[client_id] = time.monotonic() + LINGER_S
+
+
+def _declared_bytes(request: http.Request) -> int | None:
+    """Return how long a body the client announces, or None where it does not say, or waits to be told
+    whether to send it."""
+    fields = request.headers.fields
+    if headers.get(fields, b"transfer-encoding") or headers.get(fields, b"expect"):
+        return None
+    return headers.declared_bytes(fields)

@@ -1,0 +1,45 @@
+from addon.body_memory import SMALL_BYTES, WORTH_TRIMMING_BYTES, BodyMemory
+
+MEBI = 1 << 20
+
+
+def test_bodies_may_grow_up_to_the_limit_over_all_connections():
+    memory = BodyMemory(4 * MEBI)
+    assert memory.hold("a", 2 * MEBI)
+    assert memory.hold("b", 2 * MEBI)
+    assert not memory.hold("b", 2 * MEBI + 1)
+
+
+def test_growing_is_not_counted_twice():
+    memory = BodyMemory(4 * MEBI)
+    for held in range(MEBI, 4 * MEBI + 1, MEBI):
+        assert memory.hold("a", held)
+    assert memory.total_bytes == 4 * MEBI
+
+
+def test_what_is_released_makes_room():
+    memory = BodyMemory(4 * MEBI)
+    memory.hold("a", 4 * MEBI)
+    assert not memory.has_room(2 * MEBI)
+    memory.release("a")
+    memory.release("a")
+    assert memory.has_room(2 * MEBI)
+    assert memory.total_bytes == 0
+
+
+def test_small_bodies_find_room_in_a_full_memory():
+    memory = BodyMemory(4 * MEBI)
+    memory.hold("a", 5 * MEBI)
+    assert memory.has_room(SMALL_BYTES)
+    assert memory.hold("b", SMALL_BYTES)
+    assert not memory.has_room(SMALL_BYTES + 1)
+    assert not memory.hold("b", SMALL_BYTES + 1)
+
+
+def test_memory_is_given_back_once_after_much_was_released():
+    memory = BodyMemory(512 * MEBI)
+    memory.hold("a", WORTH_TRIMMING_BYTES)
+    assert not memory.give_back()
+    memory.release("a")
+    assert memory.give_back()
+    assert not memory.give_back()
