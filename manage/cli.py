@@ -7,8 +7,8 @@ import sys
 
 import click
 
+from manage.announcement import Announcement
 from manage.console import (
-    announce,
     explained,
     json_option,
     make_environ,
@@ -88,7 +88,7 @@ async def _up(settings: Settings, environ: dict[str, str], *, as_json: bool) -> 
     supervisor = Supervisor(settings, stdout_fd=sys.stderr.fileno() if as_json else None)
     environ["TAXIMETER_LISTEN"] = str(supervisor.address)
     settings = Settings.from_env(environ)
-    announce(settings)
+    Announcement.make(settings, environ).write(settings.data_dir)
     with ControlDatabase(settings.control_path) as control:
         is_first = control.set_up()
         slugs = [each.slug for each in control.list_endpoints(control.get_local_organization().id)]

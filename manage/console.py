@@ -4,12 +4,12 @@ import json
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import contextmanager
 from typing import Any
 
 import click
 
+from manage.announcement import Announcement, is_running
 from manage.backend import Backend, LocalBackend
 from manage.children import ChildError
 from manage.remote import (
@@ -24,8 +24,6 @@ from manage.supervisor import StartError
 from manage.terminal import can_print
 from store.control import ControlDatabase
 from store.errors import ControlError
-from store.locks import find_holder
-from store.private_file import replace_private
 from store.settings import SETTINGS, Settings, SettingsError
 
 BASE_URL_VARIABLE = "TAXIMETER_BASE_URL"
@@ -133,28 +131,12 @@ def read_settings(**given: str | None) -> Settings:
     environ = make_environ(**given)
     settings = Settings.from_env(environ)
     # A service that runs says itself where it is; one that does not is asked for last.
-    said_otherwise = {BASE_URL_VARIABLE} if _is_running(settings) else _ADDRESS_VARIABLES
+    said_otherwise = {BASE_URL_VARIABLE} if is_running(settings.data_dir) else _ADDRESS_VARIABLES
     if not said_otherwise & environ.keys():
-        with suppress(OSError, ValueError, KeyError):
-            announced = json.loads(_announcement(settings).read_text())
-            return Settings.from_env(environ | {BASE_URL_VARIABLE: announced["base_url"]})
+        announced = Announcement.read(settings.data_dir)
+        if announced is not None:
+            return Settings.from_env(environ | {BASE_URL_VARIABLE: announced.base_url})
     return settings
-
-
-def announce(settings: Settings) -> None:
-    """Write down where this service is, for the other commands."""
-    document = json.dumps({"base_url": settings.base_url})
-    replace_private(_announcement(settings), document.encode())
-
-
-def _is_running(settings: Settings) -> bool:
-    with suppress(OSError):
-        return find_holder(settings.data_dir / "up.lock") is not None
-    return False
-
-
-def _announcement(settings: Settings) -> Path:
-    return settings.data_dir / "service.json"
 
 
 def make_environ(**given: str | None) -> dict[str, str]:

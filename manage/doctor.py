@@ -6,6 +6,7 @@ the advice says how. Nothing is sent to the upstream: a connection is opened and
 
 import os
 import platform
+import re
 import shutil
 import socket
 import sqlite3
@@ -15,63 +16,64 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Literal
 
 import httpx
 from sqlite_utils import Migrations
 
-from manage.remote import is_loopback
+from manage.announcement import TRUST_VARIABLE, Announcement
+from manage.findings import Finding, advise_owner
+from manage.service_check import check_service
 from manage.terminal import format_size, show
 from store import clock, schema, spool
 from store.condition import read_condition, read_newest_arrival
 from store.heartbeat import Heartbeat
-from store.locks import find_holder
 from store.settings import Settings
 from store.traces import find_trace_files
 
 OLDEST_PYTHON = (3, 12)
 OLDEST_SQLITE = (3, 35)  # RETURNING
-HEALTH_TIMEOUT_S = 5.0
 CONNECT_TIMEOUT_S = 10.0
 # The clock of a machine without a battery starts at some instant of the past.
 EARLIEST = datetime(2025, 1, 1, tzinfo=UTC)
 CLOCK_SLACK = timedelta(minutes=1)
 
-type Verdict = Literal["ok", "note", "wrong"]
 
+def examine(settings: Settings, service: Announcement | None = None) -> Iterator[Finding]:
+    """Return findings as they come: looking for an upstream may take its time.
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """``advice`` says what to do, where there is something to do."""
-
-    check: str
-    verdict: Verdict
-    message: str
-    advice: str | None = None
-
-
-def examine(settings: Settings) -> Iterator[Finding]:
-    """Findings as they come: looking for an upstream may take its time."""
-    yield check_python()
+    Where a service runs, ``service`` is what it says of itself, and ``settings`` are its own; without
+    one, all is looked at as a service would find it that was started here."""
+    yield from check_service(settings, service)
+    yield check_python(*_versions(service))
     yield from check_data_dir(settings.data_dir)
     yield check_free_space(settings)
-    yield from check_service(settings)
     yield from check_databases(settings)
     yield from check_spool(settings)
-    yield check_upstream(settings)
+    trust = os.environ if service is None else service.variables
+    yield check_upstream(settings, trust.get(TRUST_VARIABLE))
     yield check_prices(settings)
     yield check_clock(settings)
 
 
-def check_python() -> Finding:
-    versions = f"{platform.python_version()} with SQLite {sqlite3.sqlite_version}"
-    if sys.version_info < OLDEST_PYTHON or sqlite3.sqlite_version_info < OLDEST_SQLITE:
+def _versions(service: Announcement | None) -> tuple[str, str]:
+    if service is None:
+        return platform.python_version(), sqlite3.sqlite_version
+    return service.python, service.sqlite
+
+
+def check_python(python: str, sqlite: str) -> Finding:
+    versions = f"{show(python)} with SQLite {show(sqlite)}"
+    if _numbers(python) < OLDEST_PYTHON or _numbers(sqlite) < OLDEST_SQLITE:
         needed = " and SQLite ".join(".".join(map(str, v)) for v in (OLDEST_PYTHON, OLDEST_SQLITE))
         return Finding("python", "wrong", f"{versions} is too old", f"install Python {needed}")
     return Finding("python", "ok", versions)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """The numbers that a version begins with: 3, 13 and 0 of ``3.13.0rc1``."""
+    return tuple(int(number) for number in re.findall(r"(?:^|(?<=\.))\d+", version))
 
 
 def check_data_dir(folder: Path) -> Iterator[Finding]:
@@ -82,13 +84,13 @@ def check_data_dir(folder: Path) -> Iterator[Finding]:
         yield Finding(name, "note", f"{folder} is not there yet", "`taximeter up` makes it")
         return
     except OSError as error:
-        yield Finding(name, "wrong", f"{folder}: {error.strerror}", _own(folder))
+        yield Finding(name, "wrong", f"{folder}: {error.strerror}", advise_owner(folder))
         return
     if not stat.S_ISDIR(status.st_mode):
         advice = "name a folder with --data-dir or TAXIMETER_DATA_DIR"
         yield Finding(name, "wrong", f"{folder} is no folder", advice)
     elif not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
-        yield Finding(name, "wrong", f"{folder} cannot be written by you", _own(folder))
+        yield Finding(name, "wrong", f"{folder} cannot be written by you", advise_owner(folder))
     elif open_to_others := _open_to_others(folder):
         names = ", ".join(str(path) for path in open_to_others)
         advice = f"run `chmod -R go= {folder}`"
@@ -98,10 +100,6 @@ def check_data_dir(folder: Path) -> Iterator[Finding]:
         yield Finding(name, "note", message, "run the service as that user")
     else:
         yield Finding(name, "ok", f"{folder}, yours alone")
-
-
-def _own(folder: Path) -> str:
-    return f"run as the user the service runs as, or give {folder} to this one with chown"
 
 
 def _open_to_others(folder: Path) -> list[Path]:
@@ -129,69 +127,6 @@ def check_free_space(settings: Settings) -> Finding:
         advice = "`taximeter prune --older-than 90d` gives some back"
         return Finding(name, "note", f"{message}, which is getting short", advice)
     return Finding(name, "ok", message)
-
-
-def check_service(settings: Settings) -> Iterator[Finding]:
-    name = "service"
-    try:
-        holder = find_holder(settings.data_dir / "up.lock")
-        recorder = find_holder(settings.data_dir / "recorder.lock")
-    except OSError as error:
-        message = f"{error.filename}: {error.strerror}"
-        yield Finding(name, "wrong", message, _own(settings.data_dir))
-        return
-    if holder is None:
-        yield _check_stopped(settings, recorder is not None)
-        return
-    who = f"running as process {holder.pid or 'unknown'}"
-    heartbeat = Heartbeat.read(settings.data_dir)
-    if heartbeat is None or not heartbeat.is_fresh:
-        advice = "look at what `taximeter up` prints; calls wait in the spool meanwhile"
-        yield Finding(name, "wrong", f"{who}, but its recorder gives no sign of life", advice)
-        return
-    yield _check_health(settings, who)
-
-
-def _check_stopped(settings: Settings, recorder_runs: bool) -> Finding:
-    name = "service"
-    if recorder_runs:
-        message = "not running, but a recorder is still at work on what it left"
-        return Finding(name, "note", message, "wait until it has ended, then `taximeter up`")
-    address = settings.listen.connectable
-    try:
-        socket.create_connection((address.host, address.port), timeout=1).close()
-    except OSError:
-        return Finding(name, "note", "not running", "`taximeter up` starts it")
-    return Finding(
-        name, "wrong", f"not running, and another program listens on {address}",
-        "stop that one, or choose another address with TAXIMETER_LISTEN or --listen",
-    )  # fmt: skip
-
-
-def _check_health(settings: Settings, who: str) -> Finding:
-    name = "service"
-    url = f"{settings.base_url}/healthz"
-    try:
-        answer = httpx.get(
-            url,
-            timeout=HEALTH_TIMEOUT_S,
-            verify=httpx.create_ssl_context(),
-            trust_env=not is_loopback(settings.base_url),
-        )
-        reasons = answer.json().get("reasons", [])
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
-        # From inside a network its public name may lead nowhere, and all is well.
-        message = f"{who}, but {url} does not answer: {show(str(error))}"
-        return Finding(name, "note", message, "check TAXIMETER_BASE_URL and what is in front of it")
-    except (ValueError, AttributeError):
-        message = f"{who}, but something else answers at {url}"
-        return Finding(
-            name, "wrong", message, "check TAXIMETER_BASE_URL and what is in front of it"
-        )
-    if answer.status_code != 200:
-        message = f"{who}, failing: {show('; '.join(map(str, reasons)))}"
-        return Finding(name, "wrong", message, "look at what `taximeter up` prints")
-    return Finding(name, "ok", f"{who} at {settings.base_url}")
 
 
 def check_databases(settings: Settings) -> Iterator[Finding]:
@@ -229,7 +164,7 @@ def check_spool(settings: Settings) -> Iterator[Finding]:
         unreadable = spool.count_unreadable(root)
     except OSError as error:
         message = f"{error.filename}: {error.strerror}"
-        yield Finding(name, "wrong", message, _own(settings.data_dir))
+        yield Finding(name, "wrong", message, advise_owner(settings.data_dir))
         return
     if unreadable:
         folder = root / spool.UNREADABLE
@@ -255,8 +190,9 @@ def _check_backlog(heartbeat: Heartbeat | None, waiting: int) -> Finding:
     return Finding(name, "ok", calls if waiting else "nothing waits")
 
 
-def check_upstream(settings: Settings) -> Finding:
-    """Opens a connection, and TLS on it, as the proxy would; sends no request."""
+def check_upstream(settings: Settings, trust_file: str | None) -> Finding:
+    """Opens a connection, and TLS on it, as the proxy would; sends no request. ``trust_file`` is the
+    SSL_CERT_FILE that the proxy has."""
     name = "upstream"
     upstream = settings.upstream_url
     try:
@@ -265,8 +201,11 @@ def check_upstream(settings: Settings) -> Finding:
             min(settings.upstream_timeout.connect, CONNECT_TIMEOUT_S),
         ) as connection:
             if upstream.scheme == "https":
-                # Certificates as the proxy has them: SSL_CERT_FILE, else those bundled with it.
-                context = httpx.create_ssl_context()
+                context = (
+                    ssl.create_default_context(cafile=trust_file)
+                    if trust_file
+                    else httpx.create_ssl_context(trust_env=False)  # those bundled with it
+                )
                 context.wrap_socket(connection, server_hostname=upstream.host).close()
     except ssl.SSLCertVerificationError as error:
         message = f"{upstream}: its certificate is not trusted: {error.verify_message}"

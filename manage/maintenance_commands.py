@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 
+from manage.announcement import Announcement, find_running
 from manage.console import (
     data_dir_option,
     explained,
@@ -20,13 +21,15 @@ from manage.console import (
     print_json,
     read_settings,
 )
-from manage.doctor import Finding, examine
+from manage.doctor import examine
+from manage.findings import Finding
 from manage.terminal import format_size, show
 from store import clock
 from store.errors import ControlError
 from store.settings import Settings, SettingsError, parse_size
 from store.traces import TraceDatabase, find_trace_files
 
+_DATA_DIR = "TAXIMETER_DATA_DIR"
 _VERDICT_WIDTH, _CHECK_WIDTH = 5, 11
 _AGE = re.compile(r"(\d+)\s*d(?:ays?)?")
 
@@ -45,8 +48,9 @@ def trace_files(settings: Settings) -> list[Path]:
 def doctor(data_dir: str | None, as_json: bool) -> None:
     """Look for what is wrong, and say what to do.
 
-    Looks at Python, the data directory, disk space, the running service, its databases, the spool,
-    whether the upstream can be reached (by a connection alone: no request is sent), the price file
+    Asks the service that runs on this data directory how it is set and whether it is well, and
+    looks at what it says; where none runs, it looks at this environment, and says so. Looks at
+    Python, the data directory, disk space, the databases, the spool, whether the upstream can be reached (by a connection alone: no request is sent), the price file
     and the clock. It changes nothing. Exit status 1 when anything is wrong.
 
     \b
@@ -69,12 +73,23 @@ def doctor(data_dir: str | None, as_json: bool) -> None:
 
 
 def _examine(data_dir: str | None) -> Iterator[Finding]:
+    environ = make_environ(data_dir=data_dir)
+    folder = Settings.from_env({_DATA_DIR: environ.get(_DATA_DIR, "")}).data_dir
+    service = _find_service(folder)
     try:
-        settings = read_settings(data_dir=data_dir)
+        settings = read_settings(data_dir=data_dir) if service is None else service.settings(folder)
     except SettingsError as error:
         yield Finding("settings", "wrong", str(error), "set this variable right, or unset it")
         return
-    yield from examine(settings)
+    yield from examine(settings, service)
+
+
+def _find_service(folder: Path) -> Announcement | None:
+    """Return what the running service says of itself, whatever else this environment is set to."""
+    try:
+        return find_running(folder)
+    except OSError:
+        return None  # the check of the service says why
 
 
 def _format_finding(finding: Finding) -> str:

@@ -279,15 +279,13 @@ def test_exported_bodies_are_what_was_sent(live: Endpoint, here: Run) -> None:
 
 
 def test_a_running_service_is_found_healthy(shared_service: Service, here: Run) -> None:
-    environ = environment(
-        shared_service, TAXIMETER_UPSTREAM_URL=shared_service.environment["TAXIMETER_UPSTREAM_URL"]
-    )
     shared_service.wait_spool_empty()
-    done = call(("doctor", "--json"), environ)
+    done = here("doctor", "--json")
     checks = {each["check"]: each for each in json.loads(done.stdout)["checks"]}
     assert checks["service"]["verdict"] == "ok", checks
     assert base_url(shared_service) in checks["service"]["message"]
     assert str(shared_service.pid) in checks["service"]["message"]
+    assert shared_service.environment["TAXIMETER_UPSTREAM_URL"] in checks["upstream"]["message"]
     assert done.returncode == 0, done.stdout
 
 

@@ -5,6 +5,7 @@ import ssl
 import threading
 import time
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from urllib.parse import urlsplit
 
@@ -12,9 +13,11 @@ import pytest
 import trustme
 from click.testing import CliRunner
 
+from manage.announcement import Announcement
 from manage.cli import cli
 from manage.doctor import examine
 from store import clock
+from store.child_troubles import ChildTrouble, write_troubles
 from store.heartbeat import Heartbeat
 from store.locks import ProcessLock
 from store.settings import Settings
@@ -96,7 +99,7 @@ def test_all_is_well_before_and_after_the_first_start(
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
     assert [line.split()[1] for line in lines] == [
-        "python", "data", "disk", "service", "databases", "spool", "upstream", "prices", "clock",
+        "service", "python", "data", "disk", "databases", "spool", "upstream", "prices", "clock",
     ]  # fmt: skip
     assert "`taximeter up` starts it" in result.stdout
     monkeypatch.setenv("TAXIMETER_DATA_DIR", str(tmp_path / "none"))
@@ -170,21 +173,141 @@ def test_another_program_on_our_address(look):
     assert "--listen" in found["wrong"]
 
 
-def test_a_service_that_runs(look, data_dir):
+@pytest.fixture
+def running(data_dir):
+    """A service that runs here, as far as files say so, at an address of the test's choice."""
     lock = ProcessLock(data_dir / "up.lock")
-    with Upstream() as front:
-        assert "no sign of life" in look("service", BASE_URL=front.url)["wrong"]
-        Heartbeat(pid=os.getpid(), beat_s=time.monotonic()).write(data_dir)
-        front.otherwise = answer(200, b'{"status":"ok","reasons":[]}')
-        assert f"process {os.getpid()}" in look("service", BASE_URL=front.url)["ok"]
-        front.otherwise = answer(503, b'{"status":"failing","reasons":["the web\\u001b[2J"]}')
-        assert "the web?[2J" in look("service", BASE_URL=front.url)["wrong"]
-        front.otherwise = answer(200, b"<html>")
-        assert "something else" in look("service", BASE_URL=front.url)["wrong"]
-    with refusing_address() as url:
-        assert "does not answer" in look("service", BASE_URL=url)["note"]
+    Heartbeat(pid=os.getpid(), beat_s=time.monotonic()).write(data_dir)
+
+    def announce(front_url, **variables):
+        listen = front_url.removeprefix("http://")
+        environ = {"TAXIMETER_DATA_DIR": str(data_dir), "TAXIMETER_LISTEN": listen} | {
+            f"TAXIMETER_{name}": text for name, text in variables.items()
+        }
+        Announcement.make(Settings.from_env(environ), environ).write(data_dir)
+
+    yield announce
     lock.release()
-    assert "not running" in look("service")["note"]
+
+
+WELL = answer(200, b'{"status":"ok","reasons":[]}')
+
+
+@pytest.fixture
+def front():
+    """What listens at the front door."""
+    with Upstream() as front:
+        front.otherwise = WELL
+        yield front
+
+
+def found(result):
+    """What is found of each check, by its name."""
+    return {each["check"]: each for each in json.loads(result.stdout)["checks"]}
+
+
+def test_a_service_that_runs_is_asked_how_it_is(run, running, front, data_dir, upstream_url):
+    running(front.url, UPSTREAM_URL=upstream_url)
+    service = found(run("doctor", "--json"))["service"]
+    assert service["verdict"] == "ok"
+    assert f"process {os.getpid()}" in service["message"]
+    assert front.url in service["message"]
+    front.otherwise = answer(503, b'{"status":"failing","reasons":["the web\\u001b[2J"]}')
+    service = found(run("doctor", "--json"))["service"]
+    assert service["verdict"] == "wrong"
+    assert "the web?[2J" in service["message"]
+    front.otherwise = answer(200, b"<html>")
+    assert "something else" in found(run("doctor", "--json"))["service"]["message"]
+
+
+def test_a_process_that_is_down_is_quoted(run, running, front, data_dir, upstream_url):
+    running(front.url, UPSTREAM_URL=upstream_url)
+    front.otherwise = answer(503, b'{"status":"failing","reasons":["the web process is down"]}')
+    trouble = ChildTrouble(
+        name="web", status=1, deaths=1, pause_s=0.2, last_lines=("first", "no\x1b more files")
+    )
+    write_troubles(data_dir, [trouble])
+    message = found(run("doctor", "--json"))["service"]["message"]
+    assert message.endswith("the web process said: no? more files")
+
+
+def test_a_service_whose_recorder_or_front_door_is_silent(run, running, data_dir, upstream_url):
+    with refusing_address() as url:
+        running(url, UPSTREAM_URL=upstream_url)
+        service = found(run("doctor", "--json"))["service"]
+        assert (service["verdict"], "does not answer" in service["message"]) == ("wrong", True)
+    Heartbeat.path(data_dir).unlink()
+    assert "no sign of life" in found(run("doctor", "--json"))["service"]["message"]
+
+
+def test_the_settings_of_the_service_are_looked_at_and_not_those_of_this_environment(
+    run, running, front, upstream_url, monkeypatch
+):
+    running(front.url, UPSTREAM_URL=upstream_url, DISK_RESERVE="0")
+    with refusing_address() as nobody:
+        monkeypatch.setenv("TAXIMETER_UPSTREAM_URL", nobody)
+        monkeypatch.setenv("TAXIMETER_DISK_RESERVE", "1000000TB")
+        monkeypatch.setenv("TAXIMETER_LISTEN", "no address at all")
+        checks = found(run("doctor", "--json"))
+    assert upstream_url in checks["upstream"]["message"]
+    assert checks["upstream"]["verdict"] == checks["disk"]["verdict"] == "ok"
+    assert checks["settings"]["verdict"] == "note"
+    assert "TAXIMETER_DISK_RESERVE, TAXIMETER_UPSTREAM_URL" in checks["settings"]["message"]
+
+
+def test_the_service_has_a_version_and_a_python_of_its_own(
+    run, running, front, data_dir, upstream_url
+):
+    running(front.url, UPSTREAM_URL=upstream_url)
+    announced = Announcement.read(data_dir)
+    assert announced is not None
+    replace(announced, version="9.9", python="3.11.7", sqlite="3.34.0").write(data_dir)
+    checks = found(run("doctor", "--json"))
+    assert checks["version"]["message"].startswith("the service is 9.9, this program ")
+    assert "3.11.7 with SQLite 3.34.0 is too old" in checks["python"]["message"]
+
+
+def test_a_service_that_says_nothing_of_itself(run, running, data_dir, upstream_url, monkeypatch):
+    monkeypatch.setenv("TAXIMETER_UPSTREAM_URL", upstream_url)
+    (data_dir / "service.json").write_text('{"base_url": "http://127.0.0.1:9999"}')
+    service = found(run("doctor", "--json"))["service"]
+    assert service["verdict"] == "note"
+    assert "this environment" in service["advice"]
+
+
+def test_where_nothing_runs_this_environment_is_looked_at_and_that_is_said(look):
+    assert "this environment" in look("service")["note"]
+
+
+@pytest.mark.parametrize(
+    ("response", "verdict"),
+    [(WELL, "ok"), (answer(200, b"<html>"), "wrong"), (answer(404, b"{}"), "wrong")],
+)
+def test_the_address_that_people_use_is_looked_at_too(
+    run, running, front, upstream_url, response, verdict
+):
+    with Upstream() as public:
+        public.otherwise = response
+        everywhere = front.url.replace("127.0.0.1", "0.0.0.0")  # noqa: S104 - announced, not bound
+        running(everywhere, UPSTREAM_URL=upstream_url, BASE_URL=public.url)
+        assert found(run("doctor", "--json"))["address"]["verdict"] == verdict
+
+
+def test_what_the_service_writes_down_is_private_and_has_no_secrets(data_dir):
+    environ = {
+        "TAXIMETER_DATA_DIR": str(data_dir),
+        "TAXIMETER_SMTP_URL": "smtp://user:geheim@localhost",
+        "TAXIMETER_MAIL_FROM": "a@example.org",
+        "TAXIMETER_GITHUB_CLIENT_ID": "id",
+        "TAXIMETER_GITHUB_CLIENT_SECRET": "geheim",
+        "TAXIMETER_CLIENT_MARK": "geheim",
+        "TAXIMETER_API_KEY": "geheim",
+        "PASSWORD": "geheim",
+    }
+    Announcement.make(Settings.from_env(environ), environ).write(data_dir)
+    path = data_dir / "service.json"
+    assert "geheim" not in path.read_text()
+    assert path.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_recorder_that_is_still_at_work(look, data_dir):

@@ -1,0 +1,22 @@
+"""What a check of the doctor finds."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+type Verdict = Literal["ok", "note", "wrong"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """``advice`` says what to do, where there is something to do."""
+
+    check: str
+    verdict: Verdict
+    message: str
+    advice: str | None = None
+
+
+def advise_owner(folder: Path) -> str:
+    """Return what to do about a folder that cannot be read or written."""
+    return f"run as the user the service runs as, or give {folder} to this one with chown"

@@ -1,0 +1,132 @@
+"""The doctor's look at the running service: it is asked, by the file it wrote and at its address."""
+
+import os
+import socket
+from collections.abc import Iterator
+from importlib.metadata import version
+
+import httpx
+
+from manage.announcement import Announcement, relevant_variables
+from manage.findings import Finding, advise_owner
+from manage.terminal import show
+from store.child_troubles import read_troubles
+from store.heartbeat import Heartbeat
+from store.locks import find_holder
+from store.settings import Settings
+
+HEALTH_TIMEOUT_S = 5.0
+_NAME = "service"
+# Where the data is was asked for; the addresses are those that the service has in the end.
+_MAY_DIFFER = frozenset({"TAXIMETER_DATA_DIR", "TAXIMETER_LISTEN", "TAXIMETER_BASE_URL"})
+
+
+def check_service(settings: Settings, service: Announcement | None) -> Iterator[Finding]:
+    """``settings`` are those of the service where it runs and has said so, else of this environment."""
+    try:
+        holder = find_holder(settings.data_dir / "up.lock")
+        recorder = find_holder(settings.data_dir / "recorder.lock")
+    except OSError as error:
+        message = f"{error.filename}: {error.strerror}"
+        yield Finding(_NAME, "wrong", message, advise_owner(settings.data_dir))
+        return
+    if holder is None:
+        yield _check_stopped(settings, recorder is not None)
+        return
+    if service is None:
+        message = f"running as process {holder.pid or 'unknown'}, but it does not say how it is set"
+        advice = "it is starting, or of another version; what follows is this environment's"
+        yield Finding(_NAME, "note", message, advice)
+        return
+    yield from _check_running(settings, service)
+    yield from _check_environment(service)
+
+
+def _check_stopped(settings: Settings, recorder_runs: bool) -> Finding:
+    if recorder_runs:
+        message = "not running, but a recorder is still at work on what it left"
+        return Finding(_NAME, "note", message, "wait until it has ended, then `taximeter up`")
+    address = settings.listen.connectable
+    try:
+        socket.create_connection((address.host, address.port), timeout=1).close()
+    except OSError:
+        message = "not running: what follows is this environment's"
+        return Finding(_NAME, "note", message, "`taximeter up` starts it")
+    return Finding(
+        _NAME, "wrong", f"not running, and another program listens on {address}",
+        "stop that one, or choose another address with TAXIMETER_LISTEN or --listen",
+    )  # fmt: skip
+
+
+def _check_running(settings: Settings, service: Announcement) -> Iterator[Finding]:
+    who = f"Taximeter {show(service.version)} running as process {service.pid} on {settings.listen}"
+    heartbeat = Heartbeat.read(settings.data_dir)
+    if heartbeat is None or not heartbeat.is_fresh:
+        advice = "look at what `taximeter up` prints; calls wait in the spool meanwhile"
+        message = f"{who}, but its recorder gives no sign of life{_last_lines(settings)}"
+        yield Finding(_NAME, "wrong", message, advice)
+        return
+    yield _check_health(settings, who)
+    if not settings.is_local:
+        yield _check_base_url(settings.base_url)
+
+
+def _check_health(settings: Settings, who: str) -> Finding:
+    """Ask where it listens: what is in front of it is another question."""
+    url = f"http://{settings.listen.connectable}/healthz"
+    try:
+        answer = httpx.get(url, timeout=HEALTH_TIMEOUT_S, trust_env=False)
+        reasons = answer.json().get("reasons", [])
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        message = f"{who}, but {url} does not answer: {show(str(error))}"
+        return Finding(_NAME, "wrong", message, "look at what `taximeter up` prints")
+    except (ValueError, AttributeError):
+        message = f"{who}, but something else answers at {url}"
+        return Finding(_NAME, "wrong", message, "stop that one, or choose another --listen address")
+    if answer.status_code != 200:
+        message = f"{who}, failing: {show('; '.join(map(str, reasons)))}{_last_lines(settings)}"
+        return Finding(_NAME, "wrong", message, "look at what `taximeter up` prints")
+    return Finding(_NAME, "ok", f"{who}, at {settings.base_url}")
+
+
+def _last_lines(settings: Settings) -> str:
+    """The last thing that each process that is down has said."""
+    said = [
+        f"the {trouble.name} process said: {show(trouble.last_lines[-1])}"
+        for trouble in read_troubles(settings.data_dir)
+        if trouble.last_lines
+    ]
+    return "".join(f"; {each}" for each in said)
+
+
+def _check_base_url(base_url: str) -> Finding:
+    """From inside a network its public name may lead nowhere, and all is well."""
+    name, url = "address", f"{base_url}/livez"
+    advice = "check TAXIMETER_BASE_URL and what is in front of the service"
+    try:
+        answer = httpx.get(url, timeout=HEALTH_TIMEOUT_S, verify=httpx.create_ssl_context())
+        is_ours = answer.status_code == 200 and answer.json().get("status") == "ok"
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        return Finding(name, "note", f"{url} does not answer here: {show(str(error))}", advice)
+    except (ValueError, AttributeError):
+        is_ours = False
+    if not is_ours:
+        return Finding(name, "wrong", f"something else answers at {url}", advice)
+    return Finding(name, "ok", f"{base_url} leads to the service")
+
+
+def _check_environment(service: Announcement) -> Iterator[Finding]:
+    """What this environment says otherwise is not what runs."""
+    ours = relevant_variables(os.environ)
+    differing = sorted(
+        name
+        for name in ours.keys() - _MAY_DIFFER
+        if ours[name].strip() != service.variables.get(name, "").strip()
+    )
+    if differing:
+        message = f"{', '.join(differing)} is set otherwise here than in the running service"
+        advice = "what follows is the service's; restart it where this environment is right"
+        yield Finding("settings", "note", message, advice)
+    if service.version != version("taximeter"):
+        message = f"the service is {show(service.version)}, this program {version('taximeter')}"
+        yield Finding("version", "note", message, "restart the service to run the same version")
