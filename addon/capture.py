@@ -7,14 +7,17 @@ counted, and shown on ``/healthz``.
 import logging
 import os
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from addon import headers
 from addon.redaction import redact_query
 from store import clock
 from store.control import ProxyEndpoint
+from store.request_facts import RequestFacts, parse_facts
 from store.reserve_file import NO_ROOM
 from store.spool import Ending, Rejection, RequestHead, ResponseHead, SpoolFile, SpoolRun
 
@@ -57,12 +60,12 @@ class Spooler:
     ) -> "Capture | None":
         """Write a request to the spool; None, loudly, when that fails. ``body`` is None where it
         was too large to be held. ``target`` is the path below the slug with its query."""
+        make_head = partial(self._make_head, endpoint, arrived_at, fields, body, target)
         is_kept = body is not None and not endpoint.metadata_only and not self._disk_is_low
-        head = self._make_head(endpoint, arrived_at, fields, body, target, is_kept=is_kept)
         if self._disk_is_low and body:
             self.troubles.request_bodies_not_kept += 1
         try:
-            spool_file = self._open(head, body if body is not None and is_kept else b"")
+            spool_file = self._write_request(make_head, body if is_kept else None)
         except OSError as error:
             self.troubles.calls_not_kept += 1
             self.report(f"cannot write to the spool: {error.strerror or error}")
@@ -81,8 +84,12 @@ class Spooler:
         *,
         is_kept: bool,
     ) -> RequestHead:
-        """What is kept of a request beside its body: named fields, never the headers as they are."""
+        """What is kept of a request beside its body: named fields, never the headers as they are.
+
+        Of a body that is not kept, names and numbers are read here."""
         named = headers.by_name(fields)
+        is_read = body is not None and not is_kept and b"content-encoding" not in named
+        facts = parse_facts(body) if is_read and body is not None else RequestFacts()
         return RequestHead(
             entry_id=clock.new_id(),
             created_at=clock.format_ms(arrived_at),
@@ -97,25 +104,32 @@ class Spooler:
             ),
             content_encoding=named.get(b"content-encoding"),
             user_agent=named.get(b"user-agent"),
-            session_id=named.get(b"x-claude-code-session-id"),
+            session_id=named.get(b"x-claude-code-session-id") or facts.session_id,
             agent_id=named.get(b"x-claude-code-agent-id"),
             retry_count=named.get(b"x-stainless-retry-count"),
             path_query=redact_query(target),
             api_version=named.get(self._version_header),
             betas=b",".join(headers.get_all(fields, self._beta_header)).decode("latin-1") or None,
+            request_model=facts.model,
+            max_tokens=facts.max_tokens,
+            message_count=facts.message_count,
+            tool_count=facts.tool_count,
         )
 
-    def _open(self, head: RequestHead, body: bytes) -> SpoolFile:
+    def _write_request(
+        self, make_head: Callable[..., RequestHead], body: bytes | None
+    ) -> SpoolFile:
         """Raises OSError."""
-        try:
-            return self._create(head, body)
-        except OSError as error:
-            if error.errno not in NO_ROOM or not body:
-                raise
-        # The reserve is for what the usage is in.
-        self._run_short(0)
-        self.troubles.request_bodies_not_kept += 1
-        return self._create(replace(head, request_body="omitted"), b"")
+        if body is not None:
+            try:
+                return self._create(make_head(is_kept=True), body)
+            except OSError as error:
+                if error.errno not in NO_ROOM or not body:
+                    raise
+            # The reserve is for what the usage is in.
+            self._run_short(0)
+            self.troubles.request_bodies_not_kept += 1
+        return self._create(make_head(is_kept=False), b"")
 
     def _create(self, head: RequestHead, body: bytes) -> SpoolFile:
         try:

@@ -15,7 +15,7 @@ Values that come from outside are bounded and cleaned, because they land in a na
 import math
 import re
 
-from recorder.decode import DecodedBody, decode_body, parse_json_object
+from recorder.decode import DecodedBody, decode_body
 from recorder.prices import PriceTable
 from recorder.pricing import price_usage
 from recorder.requests import RequestReader
@@ -23,6 +23,7 @@ from recorder.usage import Usage, clean_text, read_usage
 from store import clock
 from store.body_notes import Reason, Side, format_note, join_notes
 from store.entry import Outcome, UsageLogEntry
+from store.request_facts import RequestFacts, make_facts
 from store.spool import SpooledExchange
 
 MAX_RETRIES = 1_000_000
@@ -34,9 +35,6 @@ _UNDECODED: dict[str, Reason] = {
     "too_large": "too large to decode",
 }
 NO_BODY = DecodedBody(body=b"", text=b"")
-
-# Claude Code before it sent a header: user_<hash>_account_<uuid>_session_<uuid>
-_SESSION = re.compile(r"_session_([0-9A-Za-z-]+)$")
 _LANGUAGE = re.compile(r"/[^0-9/]+$")
 _VERSION = re.compile(r"v?[0-9][\w.+-]*", re.ASCII)
 
@@ -50,7 +48,7 @@ def make_entry(
     head, response, ending = exchange.head, exchange.response, exchange.ending
     created_at = clock.parse_instant(head.created_at)
     request = decode_body(exchange.request_body or b"", head.content_encoding)
-    asked = requests.read(request.text, head.session_id, head.agent_id)
+    facts = _read_facts(exchange, request.text, requests)
     answer = decode_body(exchange.response_body, response.content_encoding) if response else NO_BODY
     has_whole_answer = answer.is_readable_to_its_end and not ending.response_lost
     usage = read_usage(
@@ -86,9 +84,9 @@ def make_entry(
         status_code=response.status_code if response else None,
         request_body=request.body if keeps_bodies and has_request else None,
         response_body=answer.body if keeps_bodies and response else None,
-        request_model=clean_text(asked.get("model")),
+        request_model=clean_text(facts.model),
         upstream_request_id=clean_text(response.upstream_request_id) if response else None,
-        session_id=clean_text(head.session_id) or _find_session(asked),
+        session_id=clean_text(head.session_id) or clean_text(facts.session_id),
         agent_id=clean_text(head.agent_id),
         client=_parse_product(head.user_agent),
         service_tier=usage.service_tier,
@@ -103,7 +101,17 @@ def make_entry(
         path_query=clean_text(head.path_query, MAX_PATH_CHARS),
         api_version=clean_text(head.api_version),
         betas=clean_text(head.betas, MAX_BETAS_CHARS),
+        max_tokens=facts.max_tokens,
+        message_count=facts.message_count,
+        tool_count=facts.tool_count,
     )
+
+
+def _read_facts(exchange: SpooledExchange, text: bytes, requests: RequestReader) -> RequestFacts:
+    head = exchange.head
+    if exchange.request_body is not None:
+        return make_facts(requests.read(text, head.session_id, head.agent_id))
+    return head.facts
 
 
 def _note_request(exchange: SpooledExchange, decoded: DecodedBody) -> str | None:
@@ -146,19 +154,6 @@ def _refine_outcome(exchange: SpooledExchange, usage: Usage, *, has_whole_answer
     if usage.streamed and has_whole_answer and not has_end:
         return "upstream_interrupted"
     return "complete"
-
-
-def _find_session(request: dict[str, object]) -> str | None:
-    """The session in ``metadata.user_id``, which is a text with it at the end, or JSON with it."""
-    metadata = request.get("metadata")
-    user_id = metadata.get("user_id") if isinstance(metadata, dict) else None
-    if not isinstance(user_id, str):
-        return None
-    if user_id.lstrip().startswith("{"):
-        fields = parse_json_object(user_id.encode("utf-8", "replace")) or {}
-        return clean_text(fields.get("session_id"))
-    found = _SESSION.search(user_id)
-    return clean_text(found[1]) if found else None
 
 
 def _parse_product(user_agent: str | None) -> str | None:

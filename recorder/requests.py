@@ -1,10 +1,10 @@
-"""What the recorder reads in a request: its model, and its metadata, which may name the session.
+"""What the recorder reads in a request: the fields of ``store.request_facts``.
 
-Both are fields of the outermost object, and of a long request nearly all is its messages, which nobody
-here reads. So a request is taken in three parts, each made whole and parsed by itself:
+All are fields of the outermost object, and of a long request nearly all is its messages, which are
+merely counted here. So a request is taken in three parts, each made whole and parsed by itself:
 
     {"model":"m","messages":[    {"role":…},{"role":…},    {"role":…}],"metadata":{}}
-    head, closed by ]}           messages, between [ ]     tail, opened by {"":[
+    head, closed by ]}           messages, between [ ]     tail, opened by {"name":[
 
 If each of them is JSON, so is the whole, and its fields are those of the head and the tail: the head
 ends within an array of the outermost object and in nothing deeper, the messages never leave that
@@ -15,28 +15,31 @@ What cannot be taken apart like this is parsed as a whole.
 """
 
 import re
+import secrets
 from typing import NamedTuple
 
 import orjson
 
 from recorder.decode import LARGE_JSON_BYTES, parse_json_object
 from store.conversations import MIN_BODY_BYTES, Conversations, Kept, guess_key, shared_length
+from store.request_facts import Fields, find_fields
 
-WANTED = ("model", "metadata")
 LAST_STARTS, MAX_STARTS = 4, 64  # found in each request; remembered of a conversation
 _MESSAGE = re.compile(rb'\{"role": ?"')
 _SPACE = b" \t\r\n"
-
-type Fields = dict[str, object]
+_MESSAGES_END = re.compile(rb'"messages"[ \t\r\n]*:[ \t\r\n]*\[$')
+# What the last messages are called when they are parsed with the tail: nobody else can know it.
+_LAST = secrets.token_hex()
 
 
 class _Known(NamedTuple):
     """``head``: the wanted fields before the messages. At each of ``starts`` a message begins, with
-    ``mark``, and before it there are the head and whole messages."""
+    ``mark``, and before it there are the head and whole messages, of which ``counts`` says how many."""
 
     head: Fields
     mark: bytes
     starts: tuple[int, ...]
+    counts: tuple[int, ...]
 
 
 class RequestReader:
@@ -47,7 +50,7 @@ class RequestReader:
         self._conversations = Conversations[_Known | None]()
 
     def read(self, text: bytes, *labels: object) -> Fields:
-        """The wanted ones of the fields that ``parse_json_object`` finds; none for what is no object.
+        """What ``find_fields`` finds in what ``parse_json_object`` gives; nothing for what is no object.
         ``labels`` tell conversations apart as far as the caller can."""
         if not MIN_BODY_BYTES <= len(text) <= LARGE_JSON_BYTES:
             return _read_whole(text)
@@ -61,14 +64,14 @@ class RequestReader:
         tail = None if known is None else _read_tail(text, known)
         if known is not None and tail is not None:
             self._conversations.keep(key, text, known)
-            return known.head | tail
+            return tail
         if recalled is None:
             self._conversations.keep(key, b"", None)
         return _read_whole(text)
 
 
 def _read_whole(text: bytes) -> Fields:
-    return _find_wanted(parse_json_object(text)) or {}
+    return find_fields(parse_json_object(text)) or {}
 
 
 def _recall(text: bytes, kept: Kept[_Known | None] | None) -> _Known | None:
@@ -78,28 +81,31 @@ def _recall(text: bytes, kept: Kept[_Known | None] | None) -> _Known | None:
     known = kept.found
     last_start = shared_length(kept.body, text) - len(known.mark)
     starts = tuple(start for start in known.starts if start <= last_start)
-    return known._replace(starts=starts) if starts else None
+    return known._replace(starts=starts, counts=known.counts[: len(starts)]) if starts else None
 
 
 def _read_head(text: bytes) -> _Known | None:
     message = _MESSAGE.search(text)
-    if message is None or not text[: message.start()].rstrip(_SPACE).endswith(b"["):
+    if message is None or not _MESSAGES_END.search(text[: message.start()].rstrip(_SPACE)):
         return None
-    head = _find_wanted(_parse(text[: message.start()] + b"]}"))
-    if head is None or [] in head.values():  # it may be this array that is called so
-        return None
-    return _Known(head, message[0], (message.start(),))
+    head = find_fields(_parse(text[: message.start()] + b"]}"))
+    return None if head is None else _Known(head, message[0], (message.start(),), (0,))
 
 
 def _read_messages(text: bytes, known: _Known) -> _Known | None:
     """The same with all messages but the last."""
-    starts = [known.starts[-1]]
+    starts, counts = [known.starts[-1]], [known.counts[-1]]
     for start in _find_last_starts(text, known.mark, starts[0]):
         messages = text[starts[-1] : start].rstrip(_SPACE)
-        if not messages.endswith(b",") or _parse(b"[" + messages[:-1] + b"]") is None:
+        parsed = _parse(b"[" + messages[:-1] + b"]") if messages.endswith(b",") else None
+        if not isinstance(parsed, list):
             return None
         starts.append(start)
-    return known._replace(starts=(*known.starts[:-1], *starts)[-MAX_STARTS:])
+        counts.append(counts[-1] + len(parsed))
+    return known._replace(
+        starts=(*known.starts[:-1], *starts)[-MAX_STARTS:],
+        counts=(*known.counts[:-1], *counts)[-MAX_STARTS:],
+    )
 
 
 def _find_last_starts(text: bytes, mark: bytes, after: int) -> list[int]:
@@ -112,14 +118,12 @@ def _find_last_starts(text: bytes, mark: bytes, after: int) -> list[int]:
 
 
 def _read_tail(text: bytes, known: _Known) -> Fields | None:
-    return _find_wanted(_parse(b'{"":[' + text[known.starts[-1] :]))
-
-
-def _find_wanted(document: object) -> Fields | None:
-    """None for what is no object."""
-    if not isinstance(document, dict):
+    """The wanted fields of the whole, when the rest is what it should be."""
+    document = _parse(f'{{"{_LAST}":['.encode() + text[known.starts[-1] :])
+    tail = find_fields(document)
+    if tail is None or not isinstance(document, dict):
         return None
-    return {name: document[name] for name in WANTED if name in document}
+    return known.head | {"messages": known.counts[-1] + len(document[_LAST])} | tail
 
 
 def _parse(data: bytes) -> object:

@@ -39,6 +39,7 @@ from typing import Any, Literal, NamedTuple
 import orjson
 
 from store import clock
+from store.request_facts import RequestFacts
 from store.reserve_file import STEP_BYTES, ReserveFile
 
 logger = logging.getLogger(__name__)
@@ -90,6 +91,20 @@ class RequestHead:
     path_query: str | None = None
     api_version: str | None = None
     betas: str | None = None
+    request_model: str | None = None
+    max_tokens: int | None = None
+    message_count: int | None = None
+    tool_count: int | None = None
+
+    @property
+    def facts(self) -> RequestFacts:
+        """What the proxy has read in a request body that is not here."""
+        return RequestFacts(
+            model=self.request_model,
+            max_tokens=self.max_tokens,
+            message_count=self.message_count,
+            tool_count=self.tool_count,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

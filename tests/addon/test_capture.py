@@ -1,4 +1,5 @@
 import errno
+import json
 import os
 from dataclasses import replace
 
@@ -7,6 +8,7 @@ import pytest
 from addon.capture import Spooler
 from store import clock, spool
 from store.control import ProxyEndpoint
+from store.request_facts import RequestFacts
 from store.spool import Ending
 
 ENDPOINT = ProxyEndpoint(
@@ -172,10 +174,12 @@ def test_on_a_full_disk_responses_in_flight_take_the_room_of_the_reserve(
 
 def test_on_a_full_disk_new_calls_are_kept_without_their_request(spooler, tmp_path, full_disk):
     full_disk.capacity = full_disk.used
+    body = b'{"model":"m"}' + b" " * 9_987
     for _ in range(2):
-        open_capture(spooler, body=b"x" * 10_000).finish(Ending(outcome="complete"), 1.0)
+        open_capture(spooler, body=body).finish(Ending(outcome="complete"), 1.0)
     exchanges = read_all(tmp_path / "spool")
     assert [exchange.request_body for exchange in exchanges] == [None, None]
+    assert [exchange.head.request_model for exchange in exchanges] == ["m", "m"]
     assert [exchange.head.request_bytes for exchange in exchanges] == [10_000] * 2
     assert spooler.troubles.request_bodies_not_kept == 2
     assert "request bodies are not kept" in (spooler.troubles.current or "")
@@ -287,6 +291,54 @@ def test_an_endpoint_that_keeps_metadata_only_spools_no_request_body(spooler, tm
     (exchange,) = read_all(tmp_path / "spool")
     assert exchange.request_body is None
     assert exchange.head.request_bytes == 2
+
+
+TEXT_AND_NUMBERS = {
+    "model": "claude-x",
+    "max_tokens": 100,
+    "stream": True,
+    "system": "private text",
+    "metadata": {"user_id": "user_ab_account__session_5f3c"},
+    "tools": [{"name": "private_tool"}],
+    "messages": [{"role": "user", "content": "private text"}] * 3,
+}
+
+
+def test_where_bodies_are_not_kept_names_and_numbers_are(spooler, tmp_path):
+    endpoint = replace(ENDPOINT, metadata_only=True)
+    body = json.dumps(TEXT_AND_NUMBERS).encode()
+    open_capture(spooler, body, endpoint=endpoint).finish(Ending(outcome="complete"), 1.0)
+    (waiting,) = spool.find_waiting(tmp_path / "spool")
+    assert b"private" not in waiting.path.read_bytes()
+    assert b"account" not in waiting.path.read_bytes()
+    exchange = spool.read_exchange(waiting.path)
+    assert exchange is not None
+    assert (exchange.head.request_model, exchange.head.session_id) == ("claude-x", "5f3c")
+    assert exchange.head.facts == RequestFacts(
+        model="claude-x", max_tokens=100, message_count=3, tool_count=1
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "fields"),
+    [
+        (b"", ()),
+        (b"not JSON", ()),
+        (b'{"model":', ()),
+        (b"\x1f\x8b", ()),
+        (b'{"model":"m"}', ((b"content-encoding", b"gzip"),)),
+        (b"[" * 100_000, ()),
+        (b'{"model":"m","a":[' + b"{}," * 200_000 + b"{}]}", ()),
+    ],
+)
+def test_a_body_that_cannot_be_read_costs_the_fields_and_not_the_call(
+    spooler, tmp_path, body, fields
+):
+    endpoint = replace(ENDPOINT, metadata_only=True)
+    open_capture(spooler, body, fields, endpoint).finish(Ending(outcome="complete"), 1.0)
+    (exchange,) = read_all(tmp_path / "spool")
+    assert exchange.head.facts == RequestFacts()
+    assert exchange.head.request_bytes == len(body)
 
 
 def test_a_request_too_large_to_be_held_has_no_body_and_no_size(spooler, tmp_path):

@@ -1110,10 +1110,19 @@ def test_an_endpoint_that_keeps_metadata_only_stores_no_body(
     endpoint = make_endpoint("live", metadata_only=True)
     question, reply = "what-is-nobodys-business", "neither-is-this"
     endpoint.upstream.enqueue(sse(message_events([reply])))
-    endpoint.send(endpoint.message(json.dumps({"q": question}).encode()))
+    asked = {
+        "model": "claude-asked-for",
+        "max_tokens": 50,
+        "messages": [{"role": "user", "content": question}] * 3,
+        "metadata": {"user_id": "user_1_account__session_5f3c"},
+    }
+    endpoint.send(endpoint.message(json.dumps(asked).encode()))
     row = endpoint.row()
     assert (row["request_body"], row["response_body"]) == (None, None)
     assert (row["input_tokens"], row["output_tokens"]) == (11, 7)
+    assert (row["request_model"], row["session_id"]) == ("claude-asked-for", "5f3c")
+    assert (row["max_tokens"], row["message_count"], row["tool_count"]) == (50, 3, 0)
+    assert row["body_notes"] == "request not kept: metadata only; response not kept: metadata only"
     assert _files_with(endpoint.service, question.encode(), reply.encode()) == []
 
 

@@ -309,6 +309,19 @@ def test_the_entry_says_what_is_missing_of_its_bodies_and_why(
     assert (entry.request_body, entry.response_body) == (request_body, response_body)
 
 
+def test_the_numbers_of_a_request_are_those_of_its_body():
+    request = {"model": "m", "max_tokens": 9, "messages": [{"role": "user"}] * 4, "tools": [{}]}
+    entry = make(request=json.dumps(request).encode(), head={"max_tokens": 1, "request_model": "x"})
+    assert (entry.request_model, entry.max_tokens) == ("m", 9)
+    assert (entry.message_count, entry.tool_count) == (4, 1)
+
+
+def test_where_the_body_is_not_kept_they_are_those_that_the_proxy_read():
+    head = {"request_model": "m", "max_tokens": 9, "message_count": 4, "tool_count": 0}
+    entry = make(request=None, head={"metadata_only": True, **head})
+    assert {name: getattr(entry, name) for name in head} == head
+
+
 HOSTILE = "\ud800\0é" * 5000
 
 

@@ -7,13 +7,14 @@ from hypothesis import given, settings, strategies as st
 
 from recorder import requests
 from recorder.decode import parse_json_object
-from recorder.requests import WANTED, RequestReader
+from recorder.requests import RequestReader
+from store.request_facts import find_fields
 from tests.store.traffic import agent_requests
 
 # Every request is compared with the one before, however small it is.
 all_compared = mock.patch.multiple(requests, MIN_BODY_BYTES=0, guess_key=lambda *_: ())
 
-KEYS = ["model", "metadata", "messages", "role", "content", "tools", "", "mod\u00e9l"]
+KEYS = ["model", "metadata", "messages", "role", "content", "tools", "max_tokens", ""]
 TEXTS = ["m", "user", 'a {"role":"user"} b', '[{"role":', "]}", ",", "", "ü"]
 scalars: st.SearchStrategy[object] = st.sampled_from([*TEXTS, 0, 1.5, None, True, [], {}])
 
@@ -53,8 +54,7 @@ def write(value, space=""):
 
 
 def wanted(text):
-    document = parse_json_object(text) or {}
-    return {name: document[name] for name in WANTED if name in document}
+    return find_fields(parse_json_object(text)) or {}
 
 
 @all_compared
@@ -104,6 +104,14 @@ ROLE = '{"role":"user","content":"x"}'
         '{"a":{"role":1},"model":"m","b":{"role":2}}',
         f'{{"model":[{ROLE},{ROLE}]}}',
         f'{{"model":"m","model":[{ROLE}]}}',
+        f'{{"messages":[],"x":1,"messages":[{ROLE},{ROLE}]}}',
+        f'{{"messages":[{ROLE},{ROLE}],"messages":[1]}}',
+        f'{{"messages":[{ROLE},{ROLE}],"messages":7}}',
+        f'{{"messages":[{ROLE},{ROLE}],"":[1]}}',
+        f'{{"tools":[{ROLE},{ROLE}],"messages":[{ROLE}]}}',
+        f'{{"tools":[1],"messages":[{ROLE},{ROLE}],"tools":[1,2],"max_tokens":5}}',
+        f'{{"x":"\\"messages\":[","messages" : [ {ROLE} , {ROLE} ] }}',
+        f'{{"x":"messages","y":[{ROLE},{ROLE}]}}',
         f'{{"messages":[{{"role":"user","content":[{ROLE},{ROLE}]}}],"model":"m"}}',
         '{"messages":[{"role":"user","model":"x"},{"role":"user","model":"y"}],"model":"m"}',
         f'{{"messages":[{ROLE} {ROLE}],"model":"m"}}',
@@ -126,8 +134,9 @@ def test_odd_requests_are_read_as_by_parsing_the_whole(text):
 def test_a_message_that_holds_messages_ends_no_conversation():
     reader = RequestReader()
     plain = f'{{"model":"m","messages":[{ROLE},{ROLE}'
-    for text in (f"{plain}]}}", f'{plain},{{"role":"user","content":[{ROLE},{ROLE}]}}]}}'):
-        assert reader.read(text.encode()) == {"model": "m"}
+    nested = f'{plain},{{"role":"user","content":[{ROLE},{ROLE}]}}]}}'
+    for text, count in ((f"{plain}]}}", 2), (nested, 3)):
+        assert reader.read(text.encode()) == {"model": "m", "messages": count}
 
 
 def test_of_a_turn_only_what_is_new_is_parsed(monkeypatch):
@@ -143,8 +152,12 @@ def test_of_a_turn_only_what_is_new_is_parsed(monkeypatch):
 
     reader = RequestReader()
     monkeypatch.setattr(requests, "orjson", Counting)
-    for body in agent_requests(40):
+    for turn, body in enumerate(agent_requests(40)):
         parsed.clear()
-        assert reader.read(body, "session") == {"model": "claude-sonnet-4-5"}
+        assert reader.read(body, "session") == {
+            "model": "claude-sonnet-4-5",
+            "messages": 2 * turn + 1,
+            "tools": 16,
+        }
     assert len(body) > 100_000
     assert 0 < sum(parsed) < 15_000
