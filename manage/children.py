@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from store import readiness
+from store.callog import printable
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 30.0
 LONG_LIFE_S = 30.0
@@ -92,7 +93,8 @@ class Child:
             loop.add_reader(ready_read, self._read_ready, ready_read)
             stderr = self.process.stderr
             while stderr is not None and (line := await _read_line(stderr)):
-                text = line.decode(errors="replace").rstrip("\n")
+                # It may quote what came from elsewhere, and it goes to a terminal.
+                text = printable(line.decode(errors="replace").rstrip("\n"))
                 self.last_lines.append(text)
                 self.say(text)
             status = await self.process.wait()

@@ -21,7 +21,7 @@ from manage.remote import (
     read_api_key,
 )
 from manage.supervisor import StartError
-from manage.terminal import can_print
+from manage.terminal import can_print, show, show_lines
 from store.control import ControlDatabase
 from store.errors import ControlError
 from store.settings import SETTINGS, Settings, SettingsError
@@ -73,15 +73,15 @@ def explained() -> Iterator[None]:
     try:
         yield
     except (ControlError, SettingsError, StartError, ChildError, RemoteError) as error:
-        raise click.ClickException(str(error)) from error
+        raise click.ClickException(show_lines(str(error))) from error
     except sqlite3.Error as error:
-        raise click.ClickException(f"the database cannot be used: {error}") from error
+        raise click.ClickException(f"the database cannot be used: {show(error)}") from error
     except UnicodeEncodeError as error:
         raise click.ClickException("an argument is not valid UTF-8") from error
     except OSError as error:
         if error.filename is None:  # our own output, which CommandGroup speaks of
             raise
-        raise click.ClickException(f"{error.filename}: {error.strerror}") from error
+        raise click.ClickException(f"{show(error.filename)}: {error.strerror}") from error
 
 
 @contextmanager

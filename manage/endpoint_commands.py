@@ -25,7 +25,7 @@ def endpoints() -> None:
 @service_options
 @json_option
 def list_endpoints(base_url: str | None, data_dir: str | None, as_json: bool) -> None:
-    """List the proxy endpoints, newest first.
+    """List the proxy endpoints, newest first. Times are UTC.
 
     \b
     Examples:

@@ -22,6 +22,7 @@ from manage.console import (
 from manage.export import Format, make_item, open_private, write_entries
 from manage.follow import Followed, Follower
 from manage.periods import Instant, find_instants, period_options
+from manage.terminal import show
 from store.callog import format_entry
 from store.trace_reader import Wanted, make_entry
 from store.traces import find_trace_files
@@ -149,7 +150,7 @@ def export(
     if as_json:
         print_json({"entries": entries, "file": str(output)})
     else:
-        click.echo(f"Wrote {entries:,} entries to {output}.")
+        click.echo(f"Wrote {entries:,} entries to {show(output)}.")
 
 
 def _find_format(output: Path | None) -> Format:

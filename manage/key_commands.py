@@ -32,7 +32,7 @@ def keys() -> None:
 @service_options
 @json_option
 def list_keys(user: str | None, base_url: str | None, data_dir: str | None, as_json: bool) -> None:
-    """List your keys, newest first. Only their beginning is shown; the rest is not kept.
+    """List your keys, newest first, with times in UTC. Only their beginning is shown; the rest is not kept.
 
     \b
     Examples:

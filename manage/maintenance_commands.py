@@ -95,7 +95,8 @@ def _find_service(folder: Path) -> Announcement | None:
 def _format_finding(finding: Finding) -> str:
     verdict = finding.verdict.ljust(_VERDICT_WIDTH)
     advice = f". {finding.advice[:1].upper()}{finding.advice[1:]}." if finding.advice else ""
-    return f"{verdict}  {finding.check.ljust(_CHECK_WIDTH)}  {show(finding.message)}{advice}"
+    check = finding.check.ljust(_CHECK_WIDTH)
+    return show(f"{verdict}  {check}  {finding.message}{advice}")
 
 
 @click.command()

@@ -25,6 +25,11 @@ def show(value: object) -> str:
     return UNKNOWN if value is None else printable(str(value).translate(_JOINERS))
 
 
+def show_lines(text: str) -> str:
+    """Return a message of several lines with every line harmless."""
+    return "\n".join(map(show, text.split("\n")))
+
+
 def measure(text: str) -> int:
     """How many columns of a terminal a harmless text takes."""
     return max(wcswidth(text), 0)

@@ -39,7 +39,7 @@ def users() -> None:
 @data_dir_option
 @json_option
 def list_users(data_dir: str | None, as_json: bool) -> None:
-    """List everybody, newest first. The local user, whom this program acts for, has no address.
+    """List everybody, newest first, with times in UTC. The local user, whom this program acts for, has no address.
 
     \b
     Examples:

@@ -5,6 +5,8 @@ the log outlives users. No foreign keys for the same reason.
 """
 
 import json
+import os
+import pwd
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -33,7 +35,8 @@ type Details = Mapping[str, str | bool | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEntry:
-    """``user_id`` is None for the operator at the command line."""
+    """``user_id`` is None for the operator at the command line; ``details`` then has their account on
+    that machine as ``operator``."""
 
     at: str
     organization_id: str
@@ -52,6 +55,9 @@ def write(
     subject_id: str,
     details: Details,
 ) -> None:
+    """Write an entry for a user, or for the operator where ``user_id`` is None."""
+    if user_id is None:
+        details = {**details, "operator": _account_name()}
     db.execute(
         "insert into audit_log (at, organization_id, user_id, email, action, subject_id, details)"
         " values (?, ?, ?, (select email from users where id = ?), ?, ?, ?)",
@@ -65,6 +71,14 @@ def write(
             json.dumps(dict(details), ensure_ascii=False),
         ),
     )
+
+
+def _account_name() -> str:
+    """Return the account that this process runs as; by its number where it has no name."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
 
 
 def read(db: sqlite3.Connection, organization_id: str, limit: int = 100) -> Sequence[AuditEntry]:

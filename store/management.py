@@ -251,8 +251,14 @@ class Management:
                 raise NotFoundError("this invitation has been taken back or is too old")
             invitations.delete(db, invitation.organization_id, invitation_id)
             details = {"email": invitation.email}
+            user_id = people.find_user(db, email)
             audit.write(
-                db, invitation.organization_id, None, "invitation.decline", invitation_id, details
+                db,
+                invitation.organization_id,
+                user_id,
+                "invitation.decline",
+                invitation_id,
+                details,
             )
 
     # -- usage ------------------------------------------------------------------------------------

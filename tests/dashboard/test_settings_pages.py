@@ -2,6 +2,8 @@
 
 import html
 import logging
+import os
+import pwd
 import re
 
 import pytest
@@ -111,8 +113,9 @@ def test_owners_see_who_signed_in_and_what_the_operator_did(ann, management, con
     management.create_key(management.find_caller(ann.email, is_operator=True), "ci")
     page = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", ann.get("/settings").text))
     assert "signed in (github) from 192.0.2.7" in page
-    assert f"the operator made a sign-in link for {ann.email}" in page
-    assert f"the operator created the key ci for {ann.email}" in page
+    operator = f"the operator ({pwd.getpwuid(os.getuid()).pw_name})"
+    assert f"{operator} made a sign-in link for {ann.email}" in page
+    assert f"{operator} created the key ci for {ann.email}" in page
 
 
 # -- endpoints ------------------------------------------------------------------------------------

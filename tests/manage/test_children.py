@@ -45,6 +45,12 @@ async def test_a_line_too_long_to_show_stops_nobody():
     assert child.last_lines[-1] == "end"
 
 
+async def test_what_a_child_says_cannot_steer_the_terminal(capfd):
+    child = python("import sys; print('\\x1b[2Jfirst\\r\\u202e', file=sys.stderr)")
+    await child.run_once(os.environ | {"PYTHONIOENCODING": "utf-8"})
+    assert capfd.readouterr().err == "?[2Jfirst??\n"
+
+
 async def test_a_child_that_will_not_stop_is_killed_after_its_grace(capfd):
     code = "import signal, sys; signal.signal(15, signal.SIG_IGN); sys.stderr.write('up\\n'); sys.stderr.flush(); signal.pause()"
     child = python(code)

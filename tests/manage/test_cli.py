@@ -104,6 +104,23 @@ def test_what_cannot_be_done_is_one_line_on_standard_error(run, arguments, statu
     assert result.stdout == ""
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("users", "delete", "\x1b[2J@example.org"),
+        ("endpoints", "delete", "\x1b[2J"),
+        ("users", "create", "--email", "a@example.org", "--org", "\x1b[2J"),
+        ("endpoints", "create", "x", "--slug", "\x1b[2J"),
+        ("export", "-o", "/nowhere/\x1b[2J.csv"),
+    ],
+)
+def test_an_error_that_quotes_a_name_cannot_steer_the_terminal(run, arguments):
+    result = run(*arguments)
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Error: ")
+    assert result.stderr.rstrip("\n").isprintable()
+
+
 def test_a_mistyped_folder_is_not_made_into_an_empty_service(tmp_path):
     result = CliRunner().invoke(cli, ["endpoints", "list", "--data-dir", str(tmp_path / "nowhere")])
     assert result.exit_code == 1

@@ -186,11 +186,15 @@ def test_inviting_twice_renews(management, ann, now):
     assert management.list_invitations(ann) == [second]
 
 
-def test_who_is_invited_can_decline(sign_in, management, ann):
+def test_who_is_invited_can_decline(control, sign_in, management, ann):
     invitation = management.invite(ann, "bob@example.org")
     token = sign_in.make_invitation_link(invitation)
+    bob = sign_in.find_visitor(sign_in.sign_in("bob@example.org"))
     management.decline_invitation("bob@example.org", invitation.id)
     assert sign_in.use_link(token) is None
+    with control.reading() as db:
+        entry = audit.read(db, ann.organization_id)[0]
+    assert (entry.action, entry.user_id) == ("invitation.decline", bob.user_id)
 
 
 def test_only_owners_invite_and_remove(sign_in, management, ann):

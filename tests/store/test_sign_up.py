@@ -1,5 +1,8 @@
 """Who may make an account by signing in, and what the log says of who signed in."""
 
+import os
+import pwd
+
 import pytest
 
 from store import audit
@@ -159,7 +162,9 @@ def test_a_link_that_the_operator_makes_is_logged_as_the_operator_s(control, now
     organization_id = management.create_user(ANN).organization_id
     sign_in.use_link(sign_in.make_link(control.find_user(ANN)), "127.0.0.1")
     used, made, _created = log_of(control, organization_id)
-    assert (made.action, made.user_id, made.details) == ("user.link", None, {"email": ANN})
+    account = pwd.getpwuid(os.getuid()).pw_name
+    assert (made.action, made.user_id) == ("user.link", None)
+    assert made.details == {"email": ANN, "operator": account}
     assert (used.action, used.details["by"]) == ("user.sign_in", "link")
 
 
