@@ -59,6 +59,37 @@ def bad_header(fault: str) -> Refusal:
     return Refusal(400, "invalid_request_error", "bad_header", f"The request has {fault}.")
 
 
+def origin_refused(origin: bytes | None) -> Refusal:
+    page = "this page's" if origin is None else f"{origin[:200].decode('latin-1')!r}"
+    return Refusal(
+        403,
+        "permission_error",
+        "origin_refused",
+        f"Web pages may call this proxy only from the origins in TAXIMETER_ALLOWED_ORIGINS, and {page}"
+        " is not among them. The request was not forwarded.",
+    )
+
+
+def navigation_refused() -> Refusal:
+    return Refusal(
+        403,
+        "permission_error",
+        "navigation_refused",
+        "This is the address of an API and has no pages. A program must not ask for text/html: send"
+        " 'Accept: application/json'.",
+    )
+
+
+def host_refused() -> Refusal:
+    return Refusal(
+        403,
+        "permission_error",
+        "host_refused",
+        "A browser came by a name that is not this service's. If it is, put it into"
+        " TAXIMETER_BASE_URL. The request was not forwarded.",
+    )
+
+
 def upgrade_refused() -> Refusal:
     return Refusal(
         400, "invalid_request_error", "upgrade_refused", "Protocol upgrades are not proxied."

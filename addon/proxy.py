@@ -9,35 +9,30 @@ import asyncio
 import logging
 import math
 import os
-import sqlite3
 import time
 from collections.abc import Awaitable
+from urllib.parse import urlsplit
 
 from mitmproxy import addonmanager, ctx, http
 from mitmproxy.connection import ConnectionState
 from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 from mitmproxy.tls import TlsData
 
-from addon import clients, compat, errors, headers, reading
+from addon import compat, errors, headers, reading
 from addon.answers import Answers
 from addon.body_memory import BodyMemory
+from addon.browsers import BrowserRules
 from addon.capture import Spooler
-from addon.credentials import find_service_keys
+from addon.dispatch import LOGGED_REQUEST_LIMIT_BYTES, ORIGIN, Dispatcher
 from addon.errors import Refusal
 from addon.exchange import Exchange, Phase
-from addon.health import Health, is_loopback_name
 from addon.outcome import explain_failure
-from addon.routing import Destination, Route, find_route
 from addon.wiring import Wiring
 from store import readiness
-from store.control import ProxyEndpoint, SlugDirectory
-from store.moving_window import MovingWindow
 from store.settings import Settings
 
 logger = logging.getLogger(__name__)
 
-# Above the upstream's own limit of 32 MB, so that it is the upstream that refuses.
-LOGGED_REQUEST_LIMIT_BYTES = 33 * 1024 * 1024
 TICK_S = 0.25
 HOUSEKEEPING_S = 2.0
 
@@ -45,23 +40,19 @@ HOUSEKEEPING_S = 2.0
 class UsageProxy:
     def __init__(self, settings: Settings, wiring: Wiring) -> None:
         self._settings = settings
-        self._wiring = wiring
-        self._slugs = SlugDirectory(settings.control_path)
         self._spooler = Spooler(
             settings.spool_path, settings.disk_reserve, wiring.fingerprint_key, settings.vendor
         )
-        self._health = Health(settings.data_dir, wiring.web_port, self._spooler.troubles)
-        self._filter = headers.RequestFilter(settings.vendor, settings.forward_headers)
-        self._windows = {
-            Destination.MESSAGES: MovingWindow(300),
-            Destination.COUNT_TOKENS: MovingWindow(600),
-            Destination.OTHER: MovingWindow(600),
-        }
         self._exchanges: dict[str, Exchange] = {}
-        self._answers = Answers()
         self._memory = BodyMemory(settings.request_memory)
+        self._answers = Answers()
+        self._browsers = BrowserRules(
+            settings.allowed_origins, settings.vendor, urlsplit(settings.base_url).hostname
+        )
+        self._dispatcher = Dispatcher(
+            settings, wiring, self._exchanges, self._memory, self._spooler, self._browsers
+        )
         self._draining = False
-        self._directory_trouble: str | None = None
         self._ticker: asyncio.Task[None] | None = None
 
     # -- life of the process ----------------------------------------------------------------------
@@ -114,7 +105,7 @@ class UsageProxy:
             exchange.capture = None
         self._exchanges.clear()
         self._spooler.close()
-        self._slugs.close()
+        self._dispatcher.close()
 
     async def _tick(self) -> None:
         last_housekeeping_s = 0.0
@@ -129,9 +120,7 @@ class UsageProxy:
                     self._memory.give_back()
                     self._spooler.check_disk()
                     self._spooler.flush_rejections()
-                    self._slugs.notice_replacement()
-                    for window in self._windows.values():
-                        window.forget_idle(now_s)
+                    self._dispatcher.keep_house(now_s)
             except Exception:
                 # The next tick tries again; ending here would end every timeout.
                 logger.exception("Housekeeping failed")
@@ -157,7 +146,7 @@ class UsageProxy:
     # -- hooks of a flow --------------------------------------------------------------------------
 
     def requestheaders(self, flow: http.HTTPFlow) -> Awaitable[None] | None:
-        """Gives something to await only for ``/healthz``."""
+        """Return an awaitable for ``/healthz``, otherwise None."""
         if flow.error:  # the core has refused it: CONNECT, smuggling attempts, broken headers
             return None
         fault = headers.find_fault(flow.request.headers.fields)
@@ -165,15 +154,16 @@ class UsageProxy:
             self._answers.cut(flow, compat.to_response(errors.bad_header(fault)))
             return None
         try:
-            refusal = self._direct(flow)
+            answer = self._dispatcher.direct(flow)
         except Exception:
             # mitmproxy would log this and forward the request as it stands, unfiltered.
             logger.exception("A request failed before it was forwarded")
-            refusal = errors.internal_error()
-        if isinstance(refusal, Refusal):
-            self._answer(flow, compat.to_response(refusal))
-            return None
-        return refusal
+            answer = errors.internal_error()
+        if isinstance(answer, Refusal | http.Response):
+            self._answer(flow, answer)
+        elif answer is not None:
+            return self._answer_later(flow, answer)
+        return None
 
     def may_hold(self, flow: http.HTTPFlow, held_bytes: int) -> bool:
         """See ``reading.Rules``."""
@@ -184,7 +174,7 @@ class UsageProxy:
         exchange.waiting_since_s = time.monotonic()
         if self._memory.hold(client_id, held_bytes):
             return True
-        self._answers.cut(flow, compat.to_response(errors.memory_full()))
+        self._answers.cut(flow, self._prepare(flow, errors.memory_full()))
         return False
 
     def request(self, flow: http.HTTPFlow) -> None:
@@ -216,6 +206,7 @@ class UsageProxy:
                 response.status_code, response.headers.fields, exchange.elapsed_ms(arrived_s)
             )
         response.headers.fields = headers.returned(response.headers.fields)
+        self._strip_for_page(flow, response)
         if exchange.old_client:
             response.headers.pop("transfer-encoding", None)
         if exchange.close_after or self._draining:
@@ -255,7 +246,7 @@ class UsageProxy:
         if client_left:
             return
         if not exchange.response_started:
-            self._answers.end(handler, compat.to_response(failure.refusal))
+            self._answers.end(handler, self._prepare(flow, failure.refusal))
         elif exchange.old_client:
             compat.reset_client(handler)
 
@@ -308,130 +299,31 @@ class UsageProxy:
         if exchange is not None:
             exchange.enter(phase)
 
-    # -- the way to the upstream ------------------------------------------------------------------
+    # -- answers of ours --------------------------------------------------------------------------
 
-    def _direct(self, flow: http.HTTPFlow) -> Refusal | Awaitable[None] | None:
-        """Send a request on its way. Returns what to answer instead, if it goes nowhere, or what
-        is still to be awaited."""
-        request = flow.request
-        request.authority = ""  # an absolute-form target would be passed on as one
-        route = find_route(request.method, request.path)
-        if isinstance(route, Refusal):
-            return route
-        match route.destination:
-            case Destination.WEB:
-                return self._to_web(flow)
-            case Destination.LIVE:
-                self._answer(flow, _json_response(200, b'{"status":"ok"}'))
-                return None
-            case Destination.HEALTH:
-                return self._report_health(flow)
-        try:
-            if any(map(self._slugs.knows_key, find_service_keys(request.headers.fields))):
-                return errors.service_key()
-            endpoint = self._slugs.find(route.slug)
-        except sqlite3.Error as error:
-            self._report_directory(str(error))
-            return errors.directory_unavailable()
-        self._directory_trouble = None
-        if endpoint is None:
-            return errors.unknown_slug(route.slug)
-        if route.destination is Destination.PROBE:
-            self._answer(flow, http.Response.make(200))
-            return None
-        return self._to_upstream(flow, route, endpoint)
+    async def _answer_later(self, flow: http.HTTPFlow, response: Awaitable[http.Response]) -> None:
+        self._answer(flow, await response)
 
-    def _report_directory(self, trouble: str) -> None:
-        """Once, until it is another trouble or over."""
-        if trouble != self._directory_trouble:
-            logger.error("control.db cannot be read (%s): slugs not seen before get 503", trouble)
-        self._directory_trouble = trouble
-
-    async def _report_health(self, flow: http.HTTPFlow) -> None:
-        with_lines = self._settings.is_local and is_loopback_name(flow.request.host_header)
-        self._answer(flow, _json_response(*await self._health.report(with_lines=with_lines)))
-
-    def _to_upstream(
-        self, flow: http.HTTPFlow, route: Route, endpoint: ProxyEndpoint
-    ) -> Refusal | None:
-        request = flow.request
-        logged = route.destination is Destination.MESSAGES
-        if "upgrade" in request.headers:
-            return errors.upgrade_refused()
-        if logged and request.stream:  # declared larger than what is buffered
-            return errors.too_large(LOGGED_REQUEST_LIMIT_BYTES)
-        if logged and not self._memory.has_room(headers.declared_bytes(request.headers.fields)):
-            return errors.memory_full()
-        refusal = self._limit(route.destination, endpoint)
-        if refusal is not None:
-            return refusal
-        upstream = self._settings.upstream_url
-        asked_to_close = compat.asks_to_close(request)
-        compat.direct(request, upstream.scheme, upstream.host, upstream.port)
-        request.path = upstream.prefix + route.target
-        request.headers.fields = self._filter(request.headers.fields)
-        request.headers["host"] = upstream.authority
-        mode = endpoint.streaming or self._settings.streaming
-        exchange = self._exchanges[flow.client_conn.id] = Exchange(
-            endpoint=endpoint,
-            target=route.target,
-            logged=logged,
-            buffered=logged and mode == "buffered",
-        )
-        _settle_connection(request, exchange, asked_to_close=asked_to_close)
-        if not logged:
-            request.stream = exchange.pass_request_chunk
-        return None
-
-    def _to_web(self, flow: http.HTTPFlow) -> Refusal | None:
-        if self._wiring.web_port is None:
-            return errors.web_unavailable()
-        request = flow.request
-        peer = flow.client_conn.peername[0]
-        client = clients.client_address(
-            peer, request.headers.get_all("x-forwarded-for"), self._settings.trusted_proxies
-        )
-        asked_to_close = compat.asks_to_close(request)
-        token = f"{self._wiring.client_token} {client}".encode("latin-1")
-        request.headers.fields = headers.for_web(request.headers.fields, token)
-        compat.direct(request, "http", "127.0.0.1", self._wiring.web_port)
-        exchange = self._exchanges[flow.client_conn.id] = Exchange()
-        _settle_connection(request, exchange, asked_to_close=asked_to_close)
-        request.stream = exchange.pass_request_chunk
-        return None
-
-    def _limit(self, destination: Destination, endpoint: ProxyEndpoint) -> Refusal | None:
-        window = self._windows[destination]
-        wait_s = window.admit(endpoint.slug, time.monotonic())
-        if not wait_s:
-            return None
-        self._spooler.count_rejection(
-            endpoint.organization_id, endpoint.id, endpoint.slug, destination.value
-        )
-        return errors.rate_limited(window.limit, math.ceil(wait_s))
-
-    def _answer(self, flow: http.HTTPFlow, response: http.Response) -> None:
+    def _answer(self, flow: http.HTTPFlow, answer: Refusal | http.Response) -> None:
+        response = self._prepare(flow, answer)
         if self._draining:
             response.headers["connection"] = "close"
         self._answers.give(flow, response)
 
+    def _prepare(self, flow: http.HTTPFlow, answer: Refusal | http.Response) -> http.Response:
+        """Return the response that this client gets."""
+        response = compat.to_response(answer) if isinstance(answer, Refusal) else answer
+        self._strip_for_page(flow, response)
+        return response
 
-def _settle_connection(request: http.Request, exchange: Exchange, *, asked_to_close: bool) -> None:
-    """Speak HTTP/1.1 to the upstream whatever the client speaks, and remember what it expects."""
-    exchange.old_client = request.http_version == "HTTP/1.0"
-    exchange.close_after = asked_to_close or exchange.old_client
-    request.http_version = "HTTP/1.1"
-    # mitmproxy answers 100-continue itself, and takes the header away when it has.
-    if request.headers.get("expect", "").lower() != "100-continue":
-        request.headers.pop("expect", None)
+    def _strip_for_page(self, flow: http.HTTPFlow, response: http.Response) -> None:
+        origin = flow.metadata.get(ORIGIN)
+        if origin is not None:
+            fields = self._browsers.returned(response.headers.fields, origin)
+            response.headers.fields = fields
 
 
 def _longest_silence_s(settings: Settings) -> int:
     """mitmproxy's own timeout counts any silence of a client; ours must always come first."""
     timeouts = settings.upstream_timeout
     return math.ceil(max(timeouts.connect, timeouts.first_byte, timeouts.idle)) + 60
-
-
-def _json_response(status: int, body: bytes) -> http.Response:
-    fields = ((b"content-type", b"application/json"), (b"cache-control", b"no-store"))
-    return http.Response.make(status, body, http.Headers(fields))

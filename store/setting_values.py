@@ -200,6 +200,26 @@ def parse_header_prefixes(text: str) -> tuple[str, ...]:
     return names
 
 
+def parse_origins(text: str) -> tuple[str, ...]:
+    """Return origins as browsers write them. Raises ValueError."""
+    return tuple(_parse_origin(part.strip()) for part in text.split(",") if part.strip())
+
+
+def _parse_origin(text: str) -> str:
+    """Extensions and desktop applications have schemes of their own."""
+    match = re.fullmatch(
+        r"([a-z][a-z0-9+.-]*)://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?/?", text.lower()
+    )
+    if match is None:
+        raise ValueError(
+            f"{text!r} is not an origin: write scheme, host and port as in"
+            " https://app.example.org,http://localhost:5173; there is no wildcard"
+        )
+    scheme, host, port = match.groups()
+    is_default = (scheme, port) in (("http", ":80"), ("https", ":443"))
+    return f"{scheme}://{host}{'' if is_default else port or ''}"
+
+
 def parse_networks(
     text: str,
 ) -> tuple[Network, ...]:

@@ -128,6 +128,13 @@ SETTINGS = (
         "More request header prefixes to forward, separated by commas.",
     ),
     Setting(
+        "allowed_origins",
+        "",
+        setting_values.parse_origins,
+        "Origins of web pages that may call proxy endpoints, separated by commas, for example"
+        " https://app.example.org.",
+    ),
+    Setting(
         "trusted_proxies",
         "",
         setting_values.parse_networks,
@@ -273,6 +280,7 @@ class Settings:
     streaming: Streaming
     upstream_timeout: Timeouts
     forward_headers: tuple[str, ...]
+    allowed_origins: tuple[str, ...]
     trusted_proxies: tuple[Network, ...]
     drain_seconds: float
     request_idle_seconds: float

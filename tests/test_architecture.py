@@ -18,6 +18,7 @@ KNOWS_MITMPROXY = {
     "addon.__main__",
     "addon.answers",
     "addon.compat",
+    "addon.dispatch",
     "addon.main",
     "addon.proxy",
     "addon.reading",

@@ -1,6 +1,7 @@
 """One headless Chromium for the whole suite, driven over chromedriver.
 
-It never leaves this machine: every name but loopback's is unknown to it. Home and profile are a
+It never leaves this machine: every name but loopback's is unknown to it, and ``rebound.test``, which is
+loopback under a name of somebody else. Home and profile are a
 folder of its own, the kernel chooses the port, and every process it has started is gone at the end.
 """
 
@@ -39,7 +40,8 @@ _FLAGS = (
     "--disable-sync",
     "--force-color-profile=srgb",
     "--hide-scrollbars",
-    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
+    "--host-resolver-rules=MAP rebound.test 127.0.0.1, MAP * ~NOTFOUND,"
+    " EXCLUDE 127.0.0.1, EXCLUDE localhost",
     "--lang=en-GB",
     "--no-first-run",
     "--no-proxy-server",

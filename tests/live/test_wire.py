@@ -48,6 +48,7 @@ from tests.upstream import (
 )
 
 JSON: Headers = [("content-type", "application/json")]
+HTML: Headers = [("content-type", "text/html")]
 MEBI = 1 << 20
 BEARER = "sk-ant-oat01-dummy-abcdefghijklmnopqrstuvwxyz9876543210"
 EVENTS = message_events(["Hel", "lo", " wörld"])
@@ -386,7 +387,6 @@ def test_allowed_headers_pass_in_order_with_their_case_and_doubles(live: Endpoin
         ("Via", "1.1 somewhere"),
         ("x-foo", "1"),
         ("x-taximeter-client", "token 1.2.3.4"),
-        ("Origin", "https://evil.test"),
         ("Referer", "https://evil.test/"),
         ("sec-fetch-mode", "cors"),
         ("Keep-Alive", "timeout=5"),
@@ -592,15 +592,20 @@ def test_other_paths_are_forwarded_and_not_logged(live: Endpoint, method: str, p
     assert live.rows() == []
 
 
+PAGE = "https://app.example.org"
+
+
 @pytest.fixture(scope="module")
 def customised(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
-    """A service with a path prefix at its upstream and header prefixes of its operator."""
+    """A service with a path prefix at its upstream, header prefixes of its operator, and an origin
+    whose pages may call it."""
     with (
         Upstream() as upstream,
         Service(
             tmp_path_factory.mktemp("customised"),
             f"{upstream.url}/some/prefix",
             FORWARD_HEADERS="x-team-,x-trace-id",
+            ALLOWED_ORIGINS=PAGE,
         ) as service,
     ):
         yield Endpoint(service, upstream, "default")
@@ -623,6 +628,88 @@ def test_header_prefixes_of_the_operator_are_forwarded_too(customised: Endpoint)
     customised.send(customised.message(b"{}", [*REQUEST_HEADERS, *extra]))
     [seen] = customised.upstream.requests
     assert [pair for pair in seen.headers if pair in extra] == extra[:2]
+
+
+# --- browsers -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/messages/count_tokens", "/v1/files"])
+@pytest.mark.parametrize(
+    ("sign", "code"),
+    [
+        (("Origin", "https://evil.test"), "origin_refused"),
+        (("Origin", "null"), "origin_refused"),
+        (("Sec-Fetch-Site", "cross-site"), "origin_refused"),
+        (("Sec-Fetch-Site", "same-origin"), "origin_refused"),
+        (("Sec-Fetch-Mode", "navigate"), "navigation_refused"),
+        (("Upgrade-Insecure-Requests", "1"), "navigation_refused"),
+        (("Accept", "text/html,*/*;q=0.8"), "navigation_refused"),
+    ],
+)
+def test_a_browsers_request_is_not_forwarded(
+    live: Endpoint, path: str, sign: tuple[str, str], code: str
+) -> None:
+    response = live.send(live.message(b"{}", [*REQUEST_HEADERS, sign], path=path))
+    assert_own_error(response, 403, "permission_error")
+    assert response.header("x-taximeter-error") == code
+    assert response.header("access-control-allow-origin") is None
+    assert live.upstream.requests == []
+    assert live.rows() == []
+
+
+def test_a_preflight_of_an_origin_that_is_not_listed_is_refused(live: Endpoint) -> None:
+    asked = [("Origin", PAGE), ("Access-Control-Request-Method", "POST")]
+    response = live.send(request("OPTIONS", live.target(), [*REQUEST_HEADERS, *asked]))
+    assert_own_error(response, 403, "permission_error")
+    assert response.header("access-control-allow-origin") is None
+
+
+def test_a_preflight_of_a_listed_origin_is_answered_here(customised: Endpoint) -> None:
+    customised.upstream.reset()
+    asked = [
+        ("Origin", PAGE),
+        ("Access-Control-Request-Method", "POST"),
+        ("Access-Control-Request-Headers", "anthropic-version,content-type,x-api-key"),
+        ("Access-Control-Request-Private-Network", "true"),
+    ]
+    for slug in ("default", "nobody"):
+        target = f"/proxy/{slug}/v1/messages"
+        response = customised.service.send(request("OPTIONS", target, [("Host", "x"), *asked]))
+        assert (response.status, response.body) == (200, b"")
+        assert response.header("access-control-allow-origin") == PAGE
+        assert response.header("access-control-allow-private-network") == "true"
+        assert response.header("access-control-allow-headers") == asked[2][1]
+        assert "origin" in response.head.header_values("vary")
+    assert customised.upstream.requests == []
+
+
+@pytest.mark.parametrize(
+    ("script", "path", "status"),
+    [
+        (answer(200, message_json(), [*JSON, ("set-cookie", "a=1")]), "/v1/messages", 200),
+        (answer(529, error_json("overloaded_error", "busy"), JSON), "/v1/messages", 529),
+        (answer(200, b"{}", [*HTML, ("clear-site-data", "*")]), "/v1/models", 200),
+        (Script((CLOSE,)), "/v1/messages", 502),
+        (None, "/v1/../messages", 400),
+        (None, "/messages", 404),
+    ],
+)
+def test_whatever_a_listed_page_gets_it_may_read_and_nothing_acts_on_our_origin(
+    customised: Endpoint, script: Script | None, path: str, status: int
+) -> None:
+    customised.upstream.reset()
+    if script:
+        customised.upstream.enqueue(script)
+    headers = [*REQUEST_HEADERS, ("Origin", PAGE), ("Sec-Fetch-Site", "cross-site")]
+    response = customised.send(customised.message(b"{}", headers, path=path))
+    assert response.status == status
+    assert response.header("access-control-allow-origin") == PAGE
+    assert response.header("access-control-expose-headers") == "*"
+    assert response.header("vary") == "origin"
+    assert response.header("content-security-policy") == "sandbox"
+    assert response.header("x-content-type-options") == "nosniff"
+    assert response.header("set-cookie") is response.header("clear-site-data") is None
+    assert all(seen.header("origin") is None for seen in customised.upstream.requests)
 
 
 # --- limits -------------------------------------------------------------------------------------
@@ -785,9 +872,6 @@ def test_redirects_are_not_followed(live: Endpoint) -> None:
     response = live.send()
     assert (response.status, response.header("location")) == (307, headers[0][1])
     assert len(live.upstream.requests) == 1
-
-
-HTML = [("content-type", "text/html")]
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,18 @@ def test_sizes_and_lists_are_read():
     ]
 
 
+def test_origins_are_read_as_browsers_write_them():
+    text = "https://App.example.org:443/, http://localhost:5173,http://[::1]:80, app://notes"
+    assert read(allowed_origins=text).allowed_origins == (
+        "https://app.example.org",
+        "http://localhost:5173",
+        "http://[::1]",
+        "app://notes",
+    )
+    with pytest.raises(SettingsError, match="no wildcard"):
+        read(allowed_origins="*")
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [
@@ -85,6 +97,13 @@ def test_sizes_and_lists_are_read():
         ("upstream_timeout", "read=3"),
         ("forward_headers", "x team"),
         ("trusted_proxies", "my-proxy"),
+        ("allowed_origins", "app.example.org"),
+        ("allowed_origins", "https://app.example.org/path"),
+        ("allowed_origins", "https://"),
+        ("allowed_origins", "https://u@app.example.org"),
+        ("allowed_origins", "null"),
+        ("request_idle_seconds", "0"),
+        ("request_memory", "some"),
         ("drain_seconds", "-1"),
         ("drain_seconds", "soon"),
         ("disk_reserve", "much"),

@@ -1,0 +1,125 @@
+"""Which requests of browsers may use a proxy endpoint, and what they get.
+
+A slug is no secret and the proxy asks for no login, so any web page could send calls through a
+developer's proxy, by a plain ``fetch`` or through a name of its own that it has rebound to this
+machine. Browsers say so: by ``Origin`` with everything but same-origin GETs, by ``Sec-Fetch-Site`` with
+everything to https and loopback addresses. Only pages of listed origins get through.
+
+Nobody navigates here either: what the upstream sends would be a page of the dashboard's origin. And
+what pages of listed origins get is stripped of headers that act on an origin; the few that are kept are
+named, since browsers learn new ones. Responses to programs stay as they are.
+"""
+
+import ipaddress
+import re
+from collections.abc import Collection, Mapping
+
+from addon import errors, headers
+from addon.errors import Refusal
+from addon.headers import Fields
+from addon.routing import PROXIED_METHODS
+from store.authority import parse_host
+from store.setting_values import LOOPBACK_HOSTS
+
+_SIGNS = frozenset(
+    b"origin sec-fetch-site sec-fetch-mode upgrade-insecure-requests accept user-agent referer"
+    b" host".split()
+)
+_KEPT = frozenset(
+    b"connection content-disposition content-encoding content-language content-length content-type"
+    b" date request-id retry-after retry-after-ms transfer-encoding x-request-id x-should-retry"
+    b" x-taximeter-error".split()
+)
+_ADDED: Fields = (
+    (b"cache-control", b"no-store"),  # or a navigation could find it in the browser's cache
+    (b"content-security-policy", b"sandbox"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"access-control-expose-headers", b"*"),
+)
+_PREFLIGHT_MAX_AGE_S = 600
+_NAME_LIST = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z, -]*")
+
+
+class BrowserRules:
+    def __init__(self, allowed_origins: Collection[str], vendor: str, host: str | None) -> None:
+        """``allowed_origins`` as browsers write them; ``host`` is that of the base URL."""
+        self._allowed = {origin.encode() for origin in allowed_origins}
+        self._hosts = LOOPBACK_HOSTS | {host}
+        self._kept_prefix = f"{vendor}-".encode()
+
+    def judge(self, method: str, fields: Fields) -> Refusal | bytes | None:
+        """Return why a request is refused, the listed origin it comes from, or None for the request
+        of a program."""
+        signs = {name: value for field, value in fields if (name := field.lower()) in _SIGNS}
+        if _is_navigation(signs):
+            return errors.navigation_refused()
+        origin = signs.get(b"origin")
+        if origin is not None:
+            return origin if origin in self._allowed else errors.origin_refused(origin)
+        if signs.get(b"sec-fetch-site", b"none") != b"none":
+            return errors.origin_refused(None)
+        if method in ("GET", "HEAD") and _looks_like_browser(signs) and not self._is_ours(signs):
+            return errors.host_refused()
+        return None
+
+    def returned(self, fields: Fields, origin: bytes) -> Fields:
+        """Return the response headers that a page of a listed origin gets."""
+        kept = tuple(
+            field
+            for field in fields
+            if (name := field[0].lower()) in _KEPT or name.startswith(self._kept_prefix)
+        )
+        return (*kept, *_for_origin(origin))
+
+    def _is_ours(self, signs: Mapping[bytes, bytes]) -> bool:
+        """Whether the name used is one of ours, or an address: nobody can rebind those."""
+        host = parse_host(signs.get(b"host", b"").decode("latin-1")) or ""
+        return host in self._hosts or _is_address(host)
+
+
+def is_preflight(method: str, fields: Fields) -> bool:
+    """Return whether a browser asks what its page may send, instead of sending it."""
+    return method == "OPTIONS" and bool(headers.get(fields, b"access-control-request-method"))
+
+
+def answer_preflight(fields: Fields, origin: bytes) -> Fields:
+    """Return what a page of a listed origin is told that it may send: whatever the proxy takes. Headers
+    that are not forwarded do no harm."""
+    names = headers.get(fields, b"access-control-request-headers") or b""
+    answer = [
+        *_for_origin(origin),
+        (b"access-control-allow-methods", ", ".join(sorted(PROXIED_METHODS)).encode()),
+        (b"access-control-max-age", b"%d" % _PREFLIGHT_MAX_AGE_S),
+        (b"vary", b"access-control-request-headers"),
+    ]
+    if names and _NAME_LIST.fullmatch(names):
+        answer.append((b"access-control-allow-headers", names))
+    if headers.get(fields, b"access-control-request-private-network") == b"true":
+        answer.append((b"access-control-allow-private-network", b"true"))
+    return tuple(answer)
+
+
+def _for_origin(origin: bytes) -> Fields:
+    return (*_ADDED, (b"access-control-allow-origin", origin), (b"vary", b"origin"))
+
+
+def _is_navigation(signs: Mapping[bytes, bytes]) -> bool:
+    return (
+        signs.get(b"sec-fetch-mode") == b"navigate"
+        or b"upgrade-insecure-requests" in signs
+        or b"text/html" in signs.get(b"accept", b"").lower()
+    )
+
+
+def _looks_like_browser(signs: Mapping[bytes, bytes]) -> bool:
+    """With a GET to its own origin, by plain http and not to loopback, a browser sends neither
+    ``Origin`` nor ``Sec-Fetch-Site``."""
+    return b"referer" in signs or signs.get(b"user-agent", b"").startswith(b"Mozilla/")
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
