@@ -112,4 +112,4 @@ async def _say_unavailable(request: Request, error: sqlite3.Error) -> Response:
 
 async def _say_failed(request: Request, _error: Exception) -> Response:
     """Starlette raises the error again once this is sent, and it is logged."""
-    return pages.refuse(request, 500, "internal_error", "Something went wrong here.")
+    return pages.refuse(request, 500, "internal_error", "Internal error.")

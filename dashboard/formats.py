@@ -92,6 +92,11 @@ def format_wait(seconds: int) -> str:
     return "a minute" if minutes == 1 else f"{minutes} minutes"
 
 
+def format_time(instant: str) -> str:
+    """Return a stored time without its letters and milliseconds, in UTC as it is stored."""
+    return f"{instant[:19].replace('T', ' ')} UTC"
+
+
 def format_tokens(count: int | None) -> str:
     """All digits of small numbers, three of large ones."""
     if count is None:
@@ -117,7 +122,7 @@ def prompt_tokens(uncached: int | None, created: int | None, read: int | None) -
 
 
 def cache_share(uncached: int | None, created: int | None, read: int | None) -> str:
-    """How much of the prompt came from the cache. 100% is all of it, and 0% none of it."""
+    """How much of the prompt came from cache. 100% is all of it, and 0% none of it."""
     total = prompt_tokens(uncached, created, read)
     if not total:
         return UNKNOWN

@@ -22,7 +22,7 @@ async def read_form(request: Request, base_url: str) -> Mapping[str, str]:
         raise HTTPException(403, origin.REFUSAL)
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type not in ("", "application/x-www-form-urlencoded"):
-        raise HTTPException(415, "Forms come as application/x-www-form-urlencoded.")
+        raise HTTPException(415, "Forms must be sent as application/x-www-form-urlencoded.")
     body = bytearray()
     async for chunk in request.stream():
         body += chunk

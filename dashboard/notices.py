@@ -18,22 +18,24 @@ class Notice:
 
 
 _NOTICES = {
-    "endpoint-created": Notice("The endpoint is there and works already."),
-    "endpoint-changed": Notice("The endpoint was changed. New calls follow it at once."),
-    "endpoint-deleted": Notice("The endpoint was deleted and takes no more calls."),
-    "key-deleted": Notice("The key was deleted and is refused from now on."),
-    "invitation-sent": Notice("The invitation is on its way by mail."),
-    "invitation-printed": Notice("The link was printed where Taximeter runs."),
-    "invitation-waits": Notice("The invitation waits until they sign in with that address."),
+    "endpoint-created": Notice("The endpoint was created and is ready to use."),
+    "endpoint-changed": Notice("The endpoint was changed. New calls use the new settings."),
+    "endpoint-deleted": Notice("The endpoint was deleted. Calls to it are refused."),
+    "key-deleted": Notice("The key was deleted. Requests with it are refused."),
+    "invitation-sent": Notice("The invitation was sent by mail."),
+    "invitation-printed": Notice("The link was printed in the terminal where Taximeter runs."),
+    "invitation-waits": Notice(
+        "The invitation was created. It shows when they sign in with this address."
+    ),
     "invitation-not-sent": Notice(
-        "The invitation was made, but its mail could not be sent. Try “Send again” in a while.",
+        "The invitation was created, but its mail could not be sent. Try “Send again” later.",
         True,
     ),
-    "invitation-taken-back": Notice("The invitation was taken back. Its link is void."),
+    "invitation-taken-back": Notice("The invitation was withdrawn. Its link no longer works."),
     "invitation-declined": Notice("The invitation was declined."),
-    "joined": Notice("You are a member now, and see the calls of this organisation."),
-    "member-removed": Notice("The member was removed. Their sessions and keys have ended."),
-    "organization-switched": Notice("You are in another of your organisations now."),
+    "joined": Notice("You joined the organisation and see its calls."),
+    "member-removed": Notice("The member was removed. Their sessions and keys were revoked."),
+    "organization-switched": Notice("You switched to another organisation."),
 }
 
 

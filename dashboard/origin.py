@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-REFUSAL = "That came from another site and was not done. Try again from here."
+REFUSAL = "This request came from another site and was refused. Submit the form on this page again."
 
 
 def is_ours(headers: Mapping[str, str], base_url: str) -> bool:

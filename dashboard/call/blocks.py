@@ -91,7 +91,7 @@ def cache_note(item: Mapping[str, object]) -> tuple[str, ...]:
     if not isinstance(marker, dict):
         return ()
     ttl = short(marker.get("ttl"))
-    return (f"cache mark, {ttl}",) if ttl else ("cache mark",)
+    return (f"cache breakpoint, {ttl}",) if ttl else ("cache breakpoint",)
 
 
 def _make(
@@ -132,7 +132,7 @@ def _read_thinking(item: dict[str, object], allowance: Allowance, _depth: int) -
     if item.get("signature"):
         notes += ("signed",)
     if not text:
-        notes += ("its text was not sent",)
+        notes += ("text not included",)
     return _make("thinking", allowance.take(text), label="Thinking", notes=notes)
 
 
@@ -220,7 +220,7 @@ def _read_other(item: dict[str, object], allowance: Allowance, _depth: int) -> B
     return _make(
         "other",
         allowance.take_json(rest),
-        label=short(item.get("type")) or "Block of no type",
+        label=short(item.get("type")) or "Block without a type",
         notes=cache_note(item),
         is_code=True,
     )

@@ -114,7 +114,7 @@ def _make(
     size = _size_of(call, side)
     return Body(
         side=side,
-        title="Request" if side == "request" else "Answer",
+        title="Request" if side == "request" else "Response",
         address=f"/traces/usage/{call.id}/{side}",
         file_name=file_name(call, side),
         state=state,

@@ -15,15 +15,16 @@ from dashboard.formats import (
     format_bytes,
     format_count,
     format_duration,
+    format_time,
 )
 from store.call_reader import Call
 from store.entry import UsageLogEntry
 
 _TABLE = "/traces/usage"
 _SOURCES = {
-    "final": "final, as upstream counted at the end",
-    "partial": "partial: the answer was cut, and upstream may have counted more",
-    "none": "none: the answer told no counts",
+    "final": "final, as reported at the end of the response",
+    "partial": "partial: the response was cut, the upstream may bill more",
+    "none": "none: the response had no usage",
 }
 
 
@@ -48,9 +49,13 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Headline:
-    """What stands at the top. Every text is ready to be shown, ``—`` for what is not known."""
+    """What stands at the top. Every text is ready to be shown, ``—`` for what is not known. ``title`` is
+    empty where no words are known, and ``instant`` is the time as it is stored."""
 
+    title: str
     model: str
+    instant: str
+    time: str
     mark: Mark
     cost: str
     duration: str
@@ -60,11 +65,14 @@ class Headline:
     output: str
 
 
-def make_headline(entry: UsageLogEntry) -> Headline:
-    """The figures that a call is judged by, rounded."""
+def make_headline(entry: UsageLogEntry, title: str = "") -> Headline:
+    """Return what stands at the top of the page: title, model, time, and the main figures, rounded."""
     counts = _prompt_counts(entry)
     return Headline(
-        model=visible(entry.model or entry.request_model or "Model not known"),
+        title=title,
+        model=visible(entry.model or entry.request_model or "Unknown model"),
+        instant=visible(entry.created_at),
+        time=format_time(visible(entry.created_at)),
         mark=formats.outcome_mark(entry.outcome, entry.status_code),
         cost=formats.format_cents(None if entry.cost_cents is None else float(entry.cost_cents)),
         duration=format_duration(entry.duration_ms),
@@ -87,8 +95,10 @@ def list_facts(call: Call) -> tuple[Group, ...]:
                 _linked("Status", entry.status_code, "status_code"),
                 _linked("Error type", entry.error_type, "error_type"),
                 _linked("Model", entry.model, "model"),
-                _linked("Model asked for", entry.request_model, "request_model"),
-                Fact(label="Answered as", text="event stream" if entry.streamed else "one body"),
+                _linked("Requested model", entry.request_model, "request_model"),
+                Fact(
+                    label="Response type", text="event stream" if entry.streamed else "single body"
+                ),
                 _linked("Bodies", entry.body_notes, "body_notes"),
                 _name("Entry", entry.entry_id),
             ),
@@ -97,23 +107,25 @@ def list_facts(call: Call) -> tuple[Group, ...]:
             title="Tokens",
             facts=(
                 _count("Uncached input", entry.input_tokens),
-                _count("Written to the cache", entry.cache_creation_input_tokens),
-                _count("Read from the cache", entry.cache_read_input_tokens),
+                _count("Cache writes", entry.cache_creation_input_tokens),
+                _count("Cache reads", entry.cache_read_input_tokens),
                 Fact(
-                    label="Prompt in all",
+                    label="Prompt total",
                     text=format_count(formats.prompt_tokens(*counts)),
                     note=_share(counts),
                 ),
                 _count("Output", entry.output_tokens),
-                Fact(label="Counts", text=_SOURCES.get(entry.usage_source, entry.usage_source)),
+                Fact(
+                    label="Usage source", text=_SOURCES.get(entry.usage_source, entry.usage_source)
+                ),
             ),
         ),
         Group(
             title="Time",
             facts=(
-                _duration("Until the last byte", entry.duration_ms),
-                _duration("Until the first byte", entry.ttfb_ms),
-                _duration("Taken by the proxy", entry.proxy_overhead_ms),
+                _duration("Duration", entry.duration_ms),
+                _duration("Time to first byte", entry.ttfb_ms),
+                _duration("Proxy overhead", entry.proxy_overhead_ms),
             ),
         ),
         Group(
@@ -122,7 +134,7 @@ def list_facts(call: Call) -> tuple[Group, ...]:
                 _name("Request id", entry.upstream_request_id),
                 _linked("Service tier", entry.service_tier, "service_tier"),
                 _linked("Speed", entry.speed, "speed"),
-                _linked("Inference in", entry.inference_geo, "inference_geo"),
+                _linked("Inference region", entry.inference_geo, "inference_geo"),
                 _linked("Credential fingerprint", entry.credential_hmac, "credential_hmac"),
                 _linked("API version", entry.api_version, "api_version"),
                 _linked("Betas", entry.betas, "betas"),
@@ -146,10 +158,10 @@ def list_facts(call: Call) -> tuple[Group, ...]:
                 _count("Messages", entry.message_count),
                 _count("Tools", entry.tool_count),
                 _count("Output limit", entry.max_tokens),
-                _size("Request on the wire", entry.request_bytes),
+                _size("Request, on the wire", entry.request_bytes),
                 _size("Request, decoded", call.request.length if call.request else None),
-                _size("Answer on the wire", entry.response_bytes),
-                _size("Answer, decoded", call.response.length if call.response else None),
+                _size("Response, on the wire", entry.response_bytes),
+                _size("Response, decoded", call.response.length if call.response else None),
             ),
         ),
     )
@@ -166,7 +178,7 @@ def _prompt_counts(entry: UsageLogEntry) -> tuple[int | None, int | None, int | 
 
 def _share(counts: Sequence[int | None]) -> str:
     share = formats.cache_share(*counts)
-    return "" if share == UNKNOWN else f"{share} from the cache"
+    return "" if share == UNKNOWN else f"{share} from cache"
 
 
 def _linked(label: str, value: str | int | None, column: str) -> Fact:

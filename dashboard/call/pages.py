@@ -33,7 +33,7 @@ from dashboard.call import facts
 from dashboard.call.bill import make_bill
 from dashboard.call.bodies import View, file_name, open_body, outline_body
 from dashboard.call.curl import MAX_PASTED_BYTES, make_curl
-from dashboard.call.shown_text import visible
+from dashboard.call.title import MAX_BODY_BYTES, make_title
 from dashboard.pages import PRIVATE
 from dashboard.turns import BusyError, Turns
 from store.bodies import MissingPieceError
@@ -50,10 +50,10 @@ _ADDRESS = re.compile(
     r"(?:/(?P<side>request|response)(?:/(?P<view>read|raw)(?P<part>/part)?)?)?"
 )
 _ENTRY = re.compile(r"/traces/usage/([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
-_NO_CALL = "There is no such call, or it is no longer kept."
+_NO_CALL = "This call does not exist, or retention has removed it."
 _NO_BODY = "This body was not kept."
-_UNREADABLE = "This call cannot be read just now. Try again in a moment."
-_BUSY = "Your earlier requests are still being answered. Try again in a moment."
+_UNREADABLE = "This call cannot be read right now. Try again in a moment."
+_BUSY = "Earlier requests of your organisation are still running. Try again in a moment."
 
 logger = logging.getLogger(__name__)
 
@@ -170,8 +170,7 @@ class CallPages:
             "trace.html",
             asked,
             call=call,
-            created_at=visible(entry.created_at),
-            headline=facts.make_headline(entry),
+            headline=facts.make_headline(entry, self._make_title(call, reader)),
             groups=facts.list_facts(call),
             bill=make_bill(entry),
             request=request,
@@ -180,6 +179,11 @@ class CallPages:
             is_pasted=curl is not None and "--data-raw" in curl,
             session=entry.session_id and facts.calls_address("session_id", entry.session_id),
         )
+
+    def _make_title(self, call: Call, reader: CallReader) -> str:
+        if call.request is None or call.request.length > MAX_BODY_BYTES:
+            return ""
+        return make_title(reader.read_body(call.id, "request", MAX_BODY_BYTES))
 
     def _show_body(self, asked: _Asked, call: Call, reader: CallReader) -> Response:
         side, view = cast(Side, asked.address.side), cast(View, asked.address.view)

@@ -17,10 +17,10 @@ from store.usage_report import Group, Totals, read_usage
 
 DAYS = 14
 NEWEST = 10
-_BUSY = "The traces are busy just now. Load this page again in a moment."
+_BUSY = "The database is busy. Reload this page in a moment."
 _UNREADABLE = (
-    "The traces cannot be read. Calls still go through and wait to be stored;"
-    " whoever runs this service finds out more with `taximeter doctor`."
+    "The database cannot be read. Calls are still proxied and wait to be stored;"
+    " run `taximeter doctor` on the server for details."
 )
 _BUSY_CODES = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
@@ -63,8 +63,8 @@ class Overview:
         return self.days[-2].totals
 
     @property
-    def dearest_cents(self) -> float:
-        """The cost of the dearest day."""
+    def highest_cents(self) -> float:
+        """The cost of the most expensive day."""
         return max(day.totals.cost_cents for day in self.days)
 
 

@@ -40,7 +40,7 @@ class TooManyMailsError(Exception):
 
     def __init__(self, wait_s: int) -> None:
         super().__init__(
-            "Enough invitations were mailed for now; nothing was sent."
+            "Too many invitations were mailed; this one was not sent."
             f" Try again in {format_wait(wait_s)}."
         )
         self.wait_s = wait_s

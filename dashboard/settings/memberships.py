@@ -11,7 +11,7 @@ from dashboard.visitors import cookie_name
 from store.errors import NotFoundError
 from store.sign_in import SignIn
 
-_ANSWERED = "This invitation has been answered, taken back, or is too old."
+_ANSWERED = "This invitation was already answered or withdrawn, or it has expired."
 
 
 class MembershipPages:

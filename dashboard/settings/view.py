@@ -41,7 +41,7 @@ from store.sign_in import SignIn, Visitor
 
 PATH = "/settings"
 AUDIT_ENTRIES = 100
-_GONE = "That is not here, or not any more. Nothing was changed."
+_GONE = "It does not exist, or not any more. Nothing was changed."
 _STATUS: Mapping[type[ControlError], int] = {
     InvalidInputError: 400,
     ForbiddenError: 403,
@@ -109,7 +109,7 @@ class SettingsView:
         try:
             contents = await self.pool.run(lambda control: self._read(control, request, visitor))
         except InvalidCursorError as error:
-            raise HTTPException(400, "There is no such part of the list.") from error
+            raise HTTPException(400, "This page of the list does not exist.") from error
         return pages.show(
             "settings.html",
             visitor=visitor,

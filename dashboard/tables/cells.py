@@ -28,6 +28,7 @@ _PLAIN_NUMBERS = {"id", "line", "pass_index", "piece", "status_code", "year"}
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?Z", re.ASCII)
 _HOUR = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d)", re.ASCII)
 _IDENTIFIER = re.compile(r"[0-9a-f-]{24,}", re.ASCII)
+_KEY_LINK = "Link"  # to the page of a row whose key has several columns, which says no more
 _MAX_SHOWN = 60  # of a name that somebody chose
 
 
@@ -55,6 +56,7 @@ def table_cells(row: Iterable[Mapping[str, Any]], table: str) -> Markup:
             ),
         )
         for cell in row
+        if cell["column"] != _KEY_LINK
     )
 
 

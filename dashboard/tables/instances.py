@@ -246,7 +246,7 @@ class TraceBrowser(Datasette):
         given = parse_qsl(request.query_string, keep_blank_values=True)
         mistake = arguments.find_mistake(raw_path(request.scope), given)
         if mistake is not None:
-            raise DatasetteError(mistake, title="Not understood", status=400)
+            raise DatasetteError(mistake, title="Invalid request", status=400)
 
     async def explain(self, request: Request, exception: Exception) -> Response:
         """What is answered instead of what was asked for: a page for people, JSON for programs."""

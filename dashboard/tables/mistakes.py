@@ -14,8 +14,8 @@ from dashboard.tables.patched_datasette import Base400, DatasetteError, QueryInt
 
 _MAX_SHOWN = 200
 _TOO_SLOW = (
-    "The query took too long and was stopped. Ask for less: a condition on id or created_at,"
-    " fewer facets, or usage_hourly for sums over a long time."
+    "The query took too long and was stopped. Narrow it: add a condition on id or"
+    " created_at, use fewer facets, or query usage_hourly for totals over a long time."
 )
 
 logger = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ class Mistake:
 def describe(exception: Exception, request: Request) -> Mistake:
     """Whose fault it is, and what to say. What is ours is logged here."""
     if isinstance(exception, QueryInterrupted):
-        return Mistake(status=400, title="Took too long", message=_TOO_SLOW, sql=exception.sql)
+        return Mistake(status=400, title="Query timed out", message=_TOO_SLOW, sql=exception.sql)
     if isinstance(exception, DatasetteError):
         return _describe_told(exception)
     if isinstance(exception, Base400):
@@ -60,17 +60,19 @@ def describe(exception: Exception, request: Request) -> Mistake:
         return Mistake(status=400, title="Invalid SQL", message=str(exception))
     message = _find_bad_argument(exception, request)
     if message is not None:
-        return Mistake(status=400, title="Not understood", message=message)
+        return Mistake(status=400, title="Invalid request", message=message)
     logger.error("datasette could not answer a request", exc_info=exception)
-    return Mistake(status=500, title="Sorry", message="This could not be shown.")
+    return Mistake(status=500, title="Server error", message="This page could not be shown.")
 
 
 def _describe_told(error: DatasetteError) -> Mistake:
     cause = error.__context__
     if isinstance(cause, QueryInterrupted):  # told with a script in it, and where the setting is
-        return Mistake(status=400, title="Took too long", message=_TOO_SLOW, sql=cause.sql)
+        return Mistake(status=400, title="Query timed out", message=_TOO_SLOW, sql=cause.sql)
     status = 400 if error.status >= 500 else error.status
-    return Mistake(status=status, title=error.title or "Not understood", message=str(error.message))
+    return Mistake(
+        status=status, title=error.title or "Invalid request", message=str(error.message)
+    )
 
 
 def _describe_refusal(error: Base400) -> Mistake:
@@ -78,7 +80,7 @@ def _describe_refusal(error: Base400) -> Mistake:
         return Mistake(status=404, title="Not found", message="There is no such page or row.")
     if error.status == 403:
         return Mistake(status=403, title="Not allowed", message="This cannot be shown.")
-    return Mistake(status=400, title="Not understood", message=str(error))
+    return Mistake(status=400, title="Invalid request", message=str(error))
 
 
 def _find_bad_argument(exception: Exception, request: Request) -> str | None:

@@ -76,7 +76,7 @@ async def _answer(app: ASGIApp, scope: Scope, send: Send) -> None:
             raise
     if has_failed:
         logger.error("datasette could not answer a request")
-        sorry = pages.refuse(Request(scope), 500, "internal_error", "This could not be shown.")
+        sorry = pages.refuse(Request(scope), 500, "internal_error", "This page could not be shown.")
         await sorry(scope, _receive_nothing, send)
 
 

@@ -58,7 +58,7 @@ def test_all_of_it_works_without_scripts(browser, site):
     browser.follow("Settings", "link")
     browser.fill("Name", "Plain")
     browser.follow("Create endpoint", "button")
-    browser.see("The endpoint is there and works already.")
+    browser.see("The endpoint was created and is ready to use.")
     browser.click("Create a key", "menu")
     browser.fill("Name", "plain key")
     browser.follow("Create key", "button")
@@ -75,9 +75,9 @@ def test_all_of_it_works_without_scripts(browser, site):
         browser.run("return document.querySelector('table.calls td a')").click()
     browser.see("List price")
     browser.click("Conversation", "menu")
-    browser.follow("Show it on a page of its own", "link")
+    browser.follow("Open on a separate page", "link")
     browser.see("Far away.")
-    browser.follow("Exactly as it came", "link")
+    browser.follow("Raw", "link")
     browser.see('"role": "user"')
 
     browser.follow("Settings", "link")
@@ -104,7 +104,7 @@ def test_the_keyboard_is_enough_to_sign_in_and_make_an_endpoint(browser, site):
     browser.tab_to("Create endpoint")
     with browser.page_change():
         browser.press(Keys.ENTER)
-    browser.see("The endpoint is there and works already.")
+    browser.see("The endpoint was created and is ready to use.")
     browser.see("/proxy/made-by-keys")
 
 

@@ -68,7 +68,7 @@ def test_without_a_mail_server_the_link_is_printed_in_the_terminal(driver, lonel
         visitor.see("is printed in the terminal")
         visitor.fill("E-mail address", ANN)
         visitor.follow("Print me a link", "button")
-        visitor.see("Look at the terminal")
+        visitor.see("Check the terminal")
         visitor.open(find_printed_link(lonely, ANN))
         visitor.follow(SIGN_IN, "button")
         assert visitor.path == "/settings"

@@ -118,3 +118,17 @@ def test_a_call_that_failed_is_there_too(reader, traced):
     traced.count_calls()
     reader.open("/traces/usage?status_code=529")
     reader.see("529")
+
+
+def test_times_are_utc_wherever_the_reader_is(reader):
+    reader.live_in("Asia/Kolkata")
+    script = "return [...document.querySelectorAll('time')].map((t) => [t.dateTime, t.textContent, t.title])"
+    for path in ("/", "/traces/usage", "/traces/usage/1", "/settings"):
+        reader.open(path)
+        reader.see("UTC")
+        times = reader.run(script)
+        assert times or path == "/settings"
+        for instant, shown, title in times:
+            stored = instant[:19].replace("T", " ")
+            assert shown.removesuffix(" UTC") in (stored, stored[:10])
+            assert title.startswith("Your time: ")

@@ -298,7 +298,7 @@ async def test_a_file_that_cannot_be_read_is_our_fault_and_tells_nothing(
     ann.path.write_bytes(b"not a database" * 1000)
     answer = await client.get(f"/traces/usage{suffix}", headers=ann.cookie)
     assert answer.status_code == 500
-    assert "This could not be shown" in answer.text
+    assert "This page could not be shown" in answer.text
     assert ("<h1" in answer.text) == (not suffix)
     assert str(settings.data_dir) not in answer.text
     assert "could not answer" in caplog.text

@@ -139,10 +139,10 @@ def test_damaged_bodies_never_fail():
 
 def test_cache_marks_are_shown():
     assert block_of(type="text", text="x", cache_control={"type": "ephemeral"}).notes == (
-        "cache mark",
+        "cache breakpoint",
     )
     marked = block_of(type="text", text="x", cache_control={"type": "ephemeral", "ttl": "1h"})
-    assert marked.notes == ("cache mark, 1h",)
+    assert marked.notes == ("cache breakpoint, 1h",)
 
 
 def test_a_tool_call_and_its_result_are_shown():

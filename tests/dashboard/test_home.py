@@ -57,12 +57,12 @@ def test_the_first_thing_is_an_endpoint_and_then_the_line_that_connects_a_client
     answer = ann.post("/settings/endpoints", name="My team", **{"from": "home"})
     assert answer.status_code == 303
     page = ann.get(answer.headers["location"]).text
-    assert "works already" in page
+    assert "is ready to use" in page
     line = f"export ANTHROPIC_BASE_URL={BASE_URL}/proxy/my-team"
     assert f"<code>{line}</code>" in page
     assert f'data-copy="{line}"' in page
     assert f"curl {BASE_URL}/proxy/my-team/v1/messages" in page
-    assert page.index(line) < page.index("What runs")
+    assert page.index(line) < page.index("Server status")
 
 
 def test_many_endpoints_are_left_to_the_settings(ann, control, settings):
@@ -140,7 +140,7 @@ def test_sums_stay_where_the_calls_were_removed(ann, record, settings):
         db.execute("delete from usage")
     db.close()
     page = ann.get("/").text
-    assert "their sums stay" in page
+    assert "their totals are kept" in page
     assert "$0.0125" in page
 
 
@@ -164,10 +164,10 @@ def test_there_are_fourteen_days_with_today_last(tmp_path, record):
     assert [day.totals.cost_cents for day in seen.days] == [1, *[0] * 12, 2]
     assert seen.today.calls == 1
     assert seen.yesterday.calls == 0
-    assert seen.dearest_cents == 2
+    assert seen.highest_cents == 2
 
 
-def test_the_dearest_day_fills_the_chart_and_a_cheap_one_is_seen():
+def test_the_most_expensive_day_fills_the_chart_and_a_cheap_one_is_seen():
     costs = [0.0, 0.0001, 50.0, 100.0]
     bars = make_bars([Day(TODAY, Totals(cost_cents=cost)) for cost in costs])
     assert [bar.height for bar in bars] == [0, 2, 50, 100]
@@ -245,7 +245,7 @@ def test_an_invitation_waits_on_the_home_page_and_joining_goes_there(ann, cid, i
     answer = ann.post(f"/invitations/{invitation.id}/join")
     assert answer.headers["location"] == "/?done=joined"
     page = ann.get("/?done=joined").text
-    assert "You are a member now" in page
+    assert "You joined the organisation" in page
     assert "model-of-cid" in page
     assert "You are invited" not in page
     assert ann.post(f"/invitations/{invitation.id}/join").status_code == 404

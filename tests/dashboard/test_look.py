@@ -151,7 +151,7 @@ async def test_a_query_that_takes_too_long_is_told_so_without_a_script(client, a
     )
     assert answer.status_code == 400
     page = Page(answer.text)
-    assert page.find("h1")[0].text == "Took too long"
+    assert page.find("h1")[0].text == "Query timed out"
     assert all(script.attributes.get("src") for script in page.find("script"))
 
 
@@ -184,7 +184,7 @@ async def test_a_call_is_readable_at_a_glance(ann, ask):
     page = await ask("/traces/usage")
     (row,) = rows(page)
     assert {name: cell.text for name, cell in row.items()} == {
-        "time": "Call of 2026-01-02 03:04:05 UTC",
+        "time": "Call of 2026-01-02 03:04:05",
         "slug": "default",
         "model": "claude-sonnet-4-5",
         "input": "In 100k 90% cached",
@@ -201,7 +201,7 @@ async def test_a_call_is_readable_at_a_glance(ann, ask):
 @pytest.mark.parametrize(
     ("changes", "title"),
     [
-        ({"usage_source": "none"}, "Nothing to price"),
+        ({"usage_source": "none"}, "No cost"),
         ({"usage_source": "final"}, "The price of this model is not known yet."),
     ],
 )
@@ -349,9 +349,9 @@ async def test_questions_come_before_tables(ann, ask):
     ann.record()
     page = await ask("/traces")
     assert [each.text for each in page.find("h2")] == [
-        "Questions, answered",
+        "Queries",
         "Tables",
-        "Your own question",
+        "SQL query",
     ]
     text = page.find("main")[0].text
     for query in METADATA["queries"].values():

@@ -62,13 +62,13 @@ def links(page, cls):
 async def test_a_requested_model_leads_to_exactly_the_calls_that_name_no_other(ask):
     listed = links(await ask("/traces/usage"), "model")
     assert [text for text, _ in listed if "requested" in text] == [
-        "requested claude-a",
-        "requested claude-b",
-        "requested claude-a",
+        "claude-a requested",
+        "claude-b requested",
+        "claude-a requested",
     ]
     for text, address in listed:
         if "requested" in text:
-            wanted = 2 if text.endswith("claude-a") else 1
+            wanted = 2 if text.startswith("claude-a") else 1
             assert await count_calls(ask, address) == wanted
 
 

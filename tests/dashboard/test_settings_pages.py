@@ -128,7 +128,7 @@ def test_an_endpoint_is_created_changed_and_deleted(ann, control, management):
         "/settings?done=endpoint-created#endpoints",
     )
     page = ann.get("/settings?done=endpoint-created").text
-    assert "The endpoint is there" in page
+    assert "The endpoint was created" in page
     assert f'data-copy="{BASE_URL}/proxy/cafe-1"' in page
     assert "Streaming buffered" in page
     (endpoint,) = management.list_endpoints(caller(management, ann)).items
@@ -140,7 +140,7 @@ def test_an_endpoint_is_created_changed_and_deleted(ann, control, management):
     (changed,) = management.list_endpoints(caller(management, ann)).items
     assert (changed.name, changed.slug, changed.streaming) == ("Café", "cafe-1", None)
     assert changed.metadata_only
-    assert "figures only" in ann.get("/settings").text
+    assert "metadata only" in ann.get("/settings").text
     assert "checked" in ann.get(here).text
 
     assert "stays reserved" in ann.get(f"{here}/delete").text
@@ -264,7 +264,7 @@ def test_a_key_is_shown_once_and_is_nowhere_else(ann, settings, app, caplog, cap
     answer = ann.post("/settings/keys", name="laptop", form_id=form_id(ann))
     assert answer.status_code == 201
     assert answer.headers["cache-control"] == "no-store"
-    assert "you will not see it again" in answer.text
+    assert "it is not shown again" in answer.text
     (raw,) = set(RAW_KEY.findall(answer.text))
     assert "set-cookie" not in answer.headers
     assert raw not in str(answer.url)
@@ -462,7 +462,7 @@ def test_removing_a_member_ends_sessions_and_keys_at_once(ann, bob, app, control
     assert answer.headers["location"] == "/settings?done=member-removed#members"
     assert bob.get("/settings").headers["location"].startswith("/sign-in")
     assert script.get("/api/api-keys", headers=bearer).status_code == 401
-    assert "bob@example.org" not in ann.get("/settings").text.partition("What happened")[0]
+    assert "bob@example.org" not in ann.get("/settings").text.partition("Activity log")[0]
     assert actions(control, ann.organization_id)[0] == "member.remove"
 
 
@@ -547,7 +547,7 @@ def test_nobody_goes_where_they_are_no_member(ann, cid):
 
 
 def test_sessions_are_counted(ann, control):
-    assert "in this browser only" in ann.get("/settings").text
+    assert "only in this browser" in ann.get("/settings").text
     SignIn(control).use_link(SignIn(control).make_link(ann.user_id))
     page = ann.get("/settings").text
     assert "in 2 browsers" in page
@@ -556,7 +556,7 @@ def test_sessions_are_counted(ann, control):
 
 def test_owners_see_what_happened(ann, management):
     ann.post("/settings/endpoints", name="<b>team</b>", slug="team")
-    page = ann.get("/settings").text.partition("What happened")[2]
+    page = ann.get("/settings").text.partition("Activity log")[2]
     assert "created the endpoint team" in page
     assert "ann@example.org" in page
 

@@ -423,7 +423,7 @@ def test_for_people_at_this_machine_the_link_is_on_the_terminal(tmp_path, caplog
     base_url = "http://127.0.0.1:8080"
     with run_site(tmp_path, base_url=base_url) as site:
         assert "printed in the terminal" in site.client.get("/sign-in").text
-        assert "Look at the terminal" in ask(site).text
+        assert "Check the terminal" in ask(site).text
         link = next(line for line in "\n".join(site.printed).splitlines() if "/link?" in line)
         assert link not in caplog.text
         assert site.open_link(link).status_code == 303

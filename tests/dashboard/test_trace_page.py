@@ -27,6 +27,7 @@ from dashboard.turns import MAX_WAITING
 from store import clock
 from store.call_reader import CHUNK_BYTES
 from store.people import Caller
+from tests.dashboard.pages import Page
 from tests.store.traffic import agent_requests, make_entry, make_item
 
 BASE_URL = "http://meter.example:8080"
@@ -124,7 +125,7 @@ async def test_json_and_programs_get_datasettes_own(client, ann):
     for headers in (ann.bearer, ann.cookie | {"accept": "application/json"}):
         answer = await client.get("/traces/usage/1", headers=headers)
         assert "datasette" in answer.text.lower()
-        assert "Everything about this call" not in answer.text
+        assert "Details" not in answer.text
 
 
 # -- the page ----------------------------------------------------------------------------------------
@@ -146,12 +147,29 @@ async def test_the_page_shows_the_call(ask, ann):
     seen = words(page)
     for text in ("claude-sonnet-4-5", "complete", "1.2 s", "req_1", "claude-cli/2.1.0", "$0.0125"):
         assert text in seen
-    assert "50% from the cache" in seen
+    assert "50% from cache" in seen
     assert 'href="/traces/usage?session_id=s%201%2F%C3%A9"' in page.text
     assert 'href="/traces/usage/1.json"' in page.text
     assert "Agent —" in seen, "what is not known is a dash"
     for text in ("You are brief.", "read_file", "What is in it?", "forty-two", "It is 42."):
         assert text in seen
+
+
+async def test_a_call_is_named_by_what_was_asked_last(ask, ann):
+    ann.record(
+        {"request_body": REQUEST},
+        {"request_body": None, "created_at": "2026-01-02T03:04:05.678Z"},
+        {"request_body": b'{"messages": [{"role": "user", "content": "a\\u202eb"}]}'},
+    )
+    for number, heading, title in (
+        (1, "What is in it?", "What is in it? · claude-sonnet-4-5 · Taximeter"),
+        (2, "claude-sonnet-4-5", "claude-sonnet-4-5 · 2026-01-02 03:04:05 UTC · Taximeter"),
+        (3, "a⟨U+202E⟩b", "a⟨U+202E⟩b · claude-sonnet-4-5 · Taximeter"),
+    ):
+        page = Page((await ask(f"/traces/usage/{number}")).text)
+        assert page.find("h1")[0].text == heading
+        assert page.find("title")[0].text == title
+        assert "claude-sonnet-4-5" in page.find("main")[0].text
 
 
 async def test_every_link_of_a_value_leads_to_its_calls(ask, ann):
@@ -243,7 +261,7 @@ async def test_an_unpriced_call_says_what_to_do(ask, ann):
 
 async def test_a_call_that_was_free_says_why(ask, ann):
     ann.record(cost_items=(), cost_cents=Decimal(0))
-    assert "declined before it gave any output is free" in words(await ask("/traces/usage/1"))
+    assert "declined before it produces output is free" in words(await ask("/traces/usage/1"))
 
 
 # -- bodies ------------------------------------------------------------------------------------------
@@ -407,8 +425,8 @@ async def test_no_more_downloads_begin_when_all_are_asked_for_at_the_same_moment
 async def test_bodies_that_were_not_kept_are_said_to_be_so(ask, ann):
     ann.record()
     page = await ask("/traces/usage/1")
-    assert "No text was kept" in words(page)
-    assert "Send it again" not in page.text
+    assert "No body was kept" in words(page)
+    assert "Repeat with curl" not in page.text
     for path in ("request", "response", "request/read", "response/raw/part"):
         answer = await ask(f"/traces/usage/1/{path}")
         assert (answer.status_code, "not kept" in answer.text) == (404, True)
@@ -533,7 +551,7 @@ async def test_an_unknown_call_is_told_on_a_page(ask, ann, path):
     for number in ("2", "0", "9" * 18):
         answer = await ask(f"/traces/usage/{number}{path}")
         assert answer.status_code == 404
-        assert "There is no such call" in answer.text
+        assert "This call does not exist" in answer.text
 
 
 async def test_other_organisations_calls_are_out_of_reach(client, ann, cid):
@@ -597,10 +615,10 @@ async def test_one_organisation_asks_for_so_much_at_once(client, ann, cid, monke
     go_on = threading.Event()
     original = facts.make_headline
 
-    def wait(entry):
+    def wait(entry, title):
         if entry.slug == "slow":
             go_on.wait(30)
-        return original(entry)
+        return original(entry, title)
 
     monkeypatch.setattr(facts, "make_headline", wait)
     slow = [

@@ -1,0 +1,58 @@
+"""What a call is called on its page: the first words that a person said last.
+
+Clients put reminders of their own into the user's messages, and the last ones of an agent are mostly
+results of tools. So the title is that of the last message of a user with words of theirs in it.
+"""
+
+import re
+
+from dashboard.call.json_reading import as_list, as_text, parse_object
+from dashboard.call.shown_text import visible
+
+MAX_BODY_BYTES = 4 << 20  # a longer request is not parsed for its title
+MAX_CHARS = 80
+_REMINDER, _END = "<system-reminder>", "</system-reminder>"
+_SPACE = re.compile(r"[ \t\r\n]+")
+_READ_CHARS = 1_000  # as many of a text as may become its title
+
+
+def make_title(request_body: bytes) -> str:
+    """Return the title, fit to be shown, or an empty text when there are no such words. Never raises."""
+    document = parse_object(request_body) or {}
+    for message in reversed(as_list(document.get("messages"))):
+        if isinstance(message, dict) and message.get("role") == "user":
+            for text in _iter_texts(message.get("content")):
+                if title := _shorten(_skip_reminders(text)):
+                    return title
+    return ""
+
+
+def _iter_texts(content: object) -> list[str]:
+    if isinstance(content, str):
+        return [content]
+    blocks = [block for block in as_list(content) if isinstance(block, dict)]
+    return [as_text(block.get("text")) for block in blocks if block.get("type") == "text"]
+
+
+def _skip_reminders(text: str) -> str:
+    """Return the beginning of what stands outside of reminders."""
+    place = _skip_space(text, 0)
+    while text.startswith(_REMINDER, place):
+        end = text.find(_END, place)
+        if end < 0:
+            return ""
+        place = _skip_space(text, end + len(_END))
+    return text[place : place + _READ_CHARS].partition(_REMINDER)[0]
+
+
+def _skip_space(text: str, place: int) -> int:
+    found = _SPACE.match(text, place)
+    return found.end() if found else place
+
+
+def _shorten(text: str) -> str:
+    line = _SPACE.sub(" ", text).strip()
+    if len(line) > MAX_CHARS:
+        words = line[: MAX_CHARS + 1].rpartition(" ")[0]
+        line = f"{words or line[:MAX_CHARS]}…"
+    return visible(line)
