@@ -39,6 +39,18 @@ def test_no_page_of_somebody_new_stands_in_anybodys_way(browser, site):
     assert_fit(browser, {"home": "/", "settings": "/settings", "traces": "/traces"})
 
 
+def test_no_table_of_ours_is_cut_off_on_a_phone(rosa, example):
+    cut_off = (
+        "return [...document.querySelectorAll('.table-scroll')]"
+        ".filter((t) => t.offsetParent && t.scrollWidth > t.clientWidth).map((t) => t.ariaLabel)"
+    )
+    rosa.resize(390, 844)
+    for name in ("home", "calls", "call", "settings", "query", "cost-lines"):
+        rosa.open(example.pages()[name])
+        rosa.run("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+        assert rosa.run(cut_off) == [], name
+
+
 def test_text_stands_out_from_what_is_behind_it_in_the_dark_too(rosa):
     """The colours themselves are computed elsewhere; here, that they follow what a person prefers."""
     rosa.open("/")
