@@ -124,8 +124,8 @@ def _check_environment(service: Announcement) -> Iterator[Finding]:
         if ours[name].strip() != service.variables.get(name, "").strip()
     )
     if differing:
-        message = f"{', '.join(differing)} is set otherwise here than in the running service"
-        advice = "what follows is the service's; restart it where this environment is right"
+        message = f"set differently here than in the running service: {', '.join(differing)}"
+        advice = "what follows is the service's; restart it if this environment is right"
         yield Finding("settings", "note", message, advice)
     if service.version != version("taximeter"):
         message = f"the service is {show(service.version)}, this program {version('taximeter')}"

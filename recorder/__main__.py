@@ -89,6 +89,29 @@ class Recorder:
         whoever stops a whole process group reaches us before they are done."""
         self._stop.set()
 
+    def take_lock(self) -> ProcessLock | None:
+        """Take the data directory for this recorder alone. None when told to stop before.
+
+        Under a supervisor it waits for one that still finishes what a service before this one left.
+        Raises LockHeldError, OSError."""
+        path = self._settings.data_dir / "recorder.lock"
+        is_waiting = False
+        while not self._stop.is_set():
+            try:
+                return ProcessLock(path)
+            except LockHeldError as error:
+                if not self._is_supervised:
+                    raise
+                if not is_waiting:
+                    is_waiting = True
+                    logger.warning(
+                        "another recorder (process %s) is still at work here; this one waits",
+                        error.pid,
+                    )
+                    readiness.announce()  # that it has to wait is no failure of the start
+            self._stop.wait(ROUND_S)
+        return None
+
     def run(self) -> None:
         self._housekeep()
         self._ingester.update_databases()
@@ -159,13 +182,18 @@ def main() -> None:
     try:
         settings = Settings.from_env()
         recorder = Recorder(settings)
-        lock = ProcessLock(settings.data_dir / "recorder.lock")
     except SettingsError as error:
         sys.exit(f"taximeter: {error}")
-    except LockHeldError as error:
-        sys.exit(f"taximeter: another recorder (process {error.pid}) works on this data directory")
     signal.signal(signal.SIGTERM, recorder.stop)
     lifeline.watch(recorder.stop)
+    try:
+        lock = recorder.take_lock()
+    except LockHeldError as error:
+        sys.exit(f"taximeter: another recorder (process {error.pid}) works on this data directory")
+    except OSError as error:
+        sys.exit(f"taximeter: {error.filename}: {error.strerror}")
+    if lock is None:
+        return
     # Before the first round: an exchange that ends the process must not keep the service from starting.
     readiness.announce()
     recorder.run()

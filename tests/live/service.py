@@ -169,6 +169,12 @@ class Service:
             output.close()
         return code
 
+    def kill(self) -> None:
+        """kill -9 of `up` alone, without waiting for its children, which go by themselves."""
+        assert self._process
+        self._process.kill()
+        self._process.wait(STOP_S)
+
     def close(self) -> None:
         """End what is left of it at once; a test that cares how it ends calls `terminate`."""
         if self._process is None:

@@ -262,6 +262,33 @@ def test_kill_9_of_up_leaves_no_orphan_and_the_next_start_keeps_everything(
         assert_interrupted_by_restart(rows[stream.number], stream)
 
 
+def test_a_start_right_after_a_kill_waits_for_what_the_last_one_still_finishes(
+    upstream: Upstream,
+    service_factory: ServiceFactory,
+    open_streams: Callable[..., list[Stream]],
+) -> None:
+    service = service_factory(upstream.url)
+    endpoint = Endpoint(service, upstream, "default")
+    (stream,) = open_streams(endpoint, 1)
+    old = [psutil.Process(pid) for pid in service.pids().values()]
+    recorder = psutil.Process(service.pids()["recorder"])
+    service.kill()
+    try:
+        service.start()
+        service.wait_until(
+            lambda: f"another recorder (process {recorder.pid}) is still at work" in service.output,
+            "a recorder that waits",
+        )
+        stream.finish()
+        assert_complete(rows_by_number(endpoint.rows())[0], stream)
+    finally:
+        recorder.kill()  # it would go on for as long as streams may
+    wait_until(lambda: all(map(is_over, old)), "the end of the old children")
+    upstream.choose = lambda seen: sse(_events(number_of(seen)))
+    assert endpoint.send(numbered(endpoint, 1)).status == 200
+    assert set(rows_by_number(endpoint.rows())) == {0, 1}
+
+
 def test_a_second_up_on_the_same_data_is_refused_with_the_pid_of_the_first(
     crash_service: Service, crash_upstream: Upstream
 ) -> None:

@@ -1,27 +1,15 @@
 """What the service does about processes that die: the proxy goes on, and /healthz says why."""
 
 import json
-import time
 from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
 
-from store.locks import LockHeldError, ProcessLock
 from tests.live.conftest import ServiceFactory
 from tests.live.service import Child, Endpoint, Service
 from tests.upstream import Upstream
-
-
-def take_lock(path: Path) -> ProcessLock:
-    """Take a lock in the moment that its holder is gone."""
-    deadline_s = time.monotonic() + 20
-    while True:
-        try:
-            return ProcessLock(path)
-        except LockHeldError:
-            assert time.monotonic() < deadline_s
 
 
 def kill_as_often_as_it_comes(service: Service, name: Child, times: int) -> None:
@@ -45,15 +33,17 @@ def test_a_recorder_that_cannot_run_leaves_the_proxy_serving_and_healthz_says_wh
 ) -> None:
     service = service_factory(upstream.url)
     endpoint = Endpoint(service, upstream, "default")
+    lock = service.data_dir / "recorder.lock"
+    lock.unlink()
+    lock.mkdir()
     service.kill9("recorder")
-    lock = take_lock(service.data_dir / "recorder.lock")
 
     def complaint() -> str:
         report = json.loads(service.get("/healthz").body)
         return " ".join([*report["reasons"], *report.get("last_lines", {}).get("recorder", [])])
 
     service.wait_until(
-        lambda: "4 times in a row" in complaint() and "another recorder" in complaint(),
+        lambda: "4 times in a row" in complaint() and "recorder.lock" in complaint(),
         "a recorder that died four times",
     )
     assert service.health() == 503
@@ -61,8 +51,8 @@ def test_a_recorder_that_cannot_run_leaves_the_proxy_serving_and_healthz_says_wh
     elsewhere = service.send(b"GET /healthz HTTP/1.1\r\nHost: meter.example\r\n\r\n")
     assert elsewhere.status == 503
     assert b"4 times" in elsewhere.body or b"5 times" in elsewhere.body
-    assert b"another recorder" not in elsewhere.body
-    lock.release()
+    assert b"recorder.lock" not in elsewhere.body
+    lock.rmdir()
     service.wait_healthy()
     assert len(service.wait_for_rows(1)) == 1
     assert not (service.data_dir / "children.json").exists()
@@ -89,15 +79,15 @@ def test_a_proxy_that_cannot_live_ends_the_service(
 def test_a_first_start_that_fails_ends_the_service_with_the_reason(
     upstream: Upstream, tmp_path: Path
 ) -> None:
-    lock = ProcessLock(tmp_path / "data" / "recorder.lock")
+    (tmp_path / "data" / "recorder.lock").mkdir(parents=True)
+    (tmp_path / "data").chmod(0o700)
     service = Service(tmp_path, upstream.url)
     try:
         with pytest.raises(AssertionError, match=r"`up` ended"):
             service.start()
         assert service.wait() == 1
         assert "the recorder process could not start (exit status 1)" in service.output
-        assert "another recorder" in service.output
+        assert "recorder.lock: Is a directory" in service.output
         assert "Traceback" not in service.output
     finally:
         service.close()
-        lock.release()
