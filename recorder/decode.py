@@ -21,7 +21,9 @@ import brotli  # type: ignore[import-untyped]  # ships no types
 import orjson
 import zstandard
 
-MAX_DECODED_BYTES = 64 * 1024 * 1024
+from store.json_weight import is_light
+
+MAX_DECODED_BYTES = 40 * 1024 * 1024  # the upstream takes requests of 32 MB
 MAX_RATIO = 100
 ALWAYS_DECODED_BYTES = 4 * 1024 * 1024  # whatever the ratio: short bodies of many spaces do occur
 MAX_LAYERS = 3
@@ -30,8 +32,7 @@ ZSTD_SLICE_BYTES = 128
 OUTPUT_STEP_BYTES = 1024 * 1024
 ZSTD_WINDOW_BYTES = 8 * 1024 * 1024  # what RFC 9659 allows a sender of this content-encoding
 
-# A body of millions of tiny values takes thirty times its size in memory once parsed.
-LARGE_JSON_BYTES, MAX_JSON_COMMAS = 4 * 1024 * 1024, 2_000_000
+MAX_JSON_VALUES = 500_000
 
 type Problem = Literal[
     "truncated", "corrupt", "unknown_encoding", "too_many_encodings", "too_large"
@@ -76,7 +77,7 @@ def decode_body(raw: bytes, content_encoding: str | None) -> DecodedBody:
 def parse_json_object(data: bytes) -> dict[str, object] | None:
     """The object that ``data`` is, or None. Lenient where orjson is strict (NaN, lone surrogates,
     bytes that are not UTF-8), because one odd character must not cost the token counts."""
-    if len(data) > LARGE_JSON_BYTES and data.count(b",") > MAX_JSON_COMMAS:
+    if not is_light(data, MAX_JSON_VALUES):
         return None
     try:
         value = orjson.loads(data)

@@ -20,10 +20,12 @@ from typing import NamedTuple
 
 import orjson
 
-from recorder.decode import LARGE_JSON_BYTES, parse_json_object
+from recorder.decode import MAX_JSON_VALUES, parse_json_object
 from store.conversations import MIN_BODY_BYTES, Conversations, Kept, guess_key, shared_length
+from store.json_weight import is_light
 from store.request_facts import Fields, find_fields
 
+LARGE_JSON_BYTES = 4 * 1024 * 1024  # a larger one is not remembered
 LAST_STARTS, MAX_STARTS = 4, 64  # found in each request; remembered of a conversation
 _MESSAGE = re.compile(rb'\{"role": ?"')
 _SPACE = b" \t\r\n"
@@ -127,7 +129,9 @@ def _read_tail(text: bytes, known: _Known) -> Fields | None:
 
 
 def _parse(data: bytes) -> object:
-    """Strictly: what is lenient must see the whole. None for what is no JSON."""
+    """Strictly: what is lenient must see the whole. None for what is no JSON, or too much of it."""
+    if not is_light(data, MAX_JSON_VALUES):
+        return None
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError:

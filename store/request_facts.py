@@ -11,14 +11,12 @@ from dataclasses import dataclass
 
 import orjson
 
-MAX_STRUCTURE = 100_000  # objects, arrays and their members; parsing so many takes some 30 ms
-# Quotes and backslashes, and bytes: to leave the strings out of the count takes as long as that again.
-MAX_STRING_STEPS, MAX_STRING_BYTES = 1_000_000, 8 * 1024 * 1024
+from store.json_weight import is_light
+
+MAX_VALUES = 100_000  # parsing so many takes some 30 ms
 MAX_NAME_CHARS = 200
 MAX_USER_ID_CHARS = 1_000
 MAX_NUMBER = 10**12
-
-_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 
 VALUES = ("model", "metadata", "max_tokens")
 LISTS = ("messages", "tools")
@@ -42,26 +40,13 @@ class RequestFacts:
 
 def parse_facts(body: bytes) -> RequestFacts:
     """Return the facts of a request that is not encoded, none for what cannot be read quickly."""
-    if not _is_parsed_quickly(body):
+    if not is_light(body, MAX_VALUES):
         return RequestFacts()
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError:
         return RequestFacts()
     return make_facts(find_fields(document) or {})
-
-
-def _is_parsed_quickly(body: bytes) -> bool:
-    if _count(body, b"[{,") <= MAX_STRUCTURE:
-        return True
-    # Code and JSON in the text of messages have these characters too, and are merely copied.
-    if len(body) > MAX_STRING_BYTES or _count(body, b'"\\') > MAX_STRING_STEPS:
-        return False
-    return _count(_STRING.sub(b"", body), b"[{,") <= MAX_STRUCTURE
-
-
-def _count(body: bytes, characters: bytes) -> int:
-    return sum(map(body.count, characters))
 
 
 def find_fields(document: object) -> Fields | None:

@@ -296,6 +296,17 @@ def test_json_is_read_leniently(data, value):
     assert parse_json_object(data) == value
 
 
+@pytest.mark.parametrize("unit", [b"[" * 100 + b"]" * 100 + b",", b'{"a":{}},', b"[],"])
+def test_a_heap_of_arrays_and_objects_is_not_made(unit):
+    heap = b'{"model":"m","data":[' + unit * (20_000_000 // len(unit)) + b"0]}"
+    tracemalloc.start()
+    parsed = parse_json_object(heap)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert parsed is None
+    assert peak < 150_000_000
+
+
 def test_a_large_message_is_read_and_a_heap_of_tiny_values_is_not():
     message = b'{"model":"m","data":"' + b"A" * 9_000_000 + b'"}'
     heap = b'{"model":"m","data":[' + b"{}," * 3_000_000 + b"{}]}"

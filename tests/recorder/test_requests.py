@@ -161,3 +161,12 @@ def test_of_a_turn_only_what_is_new_is_parsed(monkeypatch):
         }
     assert len(body) > 100_000
     assert 0 < sum(parsed) < 15_000
+
+
+def test_the_new_part_of_a_turn_is_not_parsed_when_it_is_a_heap_of_values():
+    reader = RequestReader()
+    first = f'{{"model":"m","messages":[{ROLE},{ROLE}'.ljust(40_000) + "]}"
+    assert reader.read(first.encode())["messages"] == 2
+    heap = f',{{"role":"user","content":[{"[]," * 600_000}0]}}'
+    second = f'{{"model":"m","messages":[{ROLE},{ROLE}{heap}]}}'
+    assert reader.read(second.encode()) == {}

@@ -3,7 +3,7 @@ import json
 import pytest
 from hypothesis import given, strategies as st
 
-from store.request_facts import MAX_STRING_STEPS, MAX_STRUCTURE, RequestFacts, parse_facts
+from store.request_facts import MAX_VALUES, RequestFacts, parse_facts
 
 
 def facts(**document):
@@ -59,10 +59,7 @@ def test_names_are_bounded():
 
 def test_a_request_of_very_many_values_is_not_parsed(monkeypatch):
     monkeypatch.setattr("store.request_facts.orjson.loads", None)
-    for filling in (b"[", b"{", b",", b'"",', b'"\\\\",'):
-        assert parse_facts(b'{"model":"m"}' + filling * (MAX_STRUCTURE + 1)) == RequestFacts()
-    many_strings = b'{"model":"m","a":["' + b'","' * MAX_STRING_STEPS + b'"]}'
-    assert parse_facts(many_strings) == RequestFacts()
+    assert parse_facts(b'{"model":"m"}' + b"[" * (MAX_VALUES + 1)) == RequestFacts()
 
 
 def test_a_large_request_of_real_text_is_read():
