@@ -31,9 +31,7 @@ class TooManyBadKeysError(Exception):
     """So many keys that are not good came from this address that it has to wait."""
 
     def __init__(self, wait_s: int) -> None:
-        super().__init__(
-            f"Too many keys that are not good came from your address; wait {wait_s} s."
-        )
+        super().__init__(f"Too many invalid keys came from your address; wait {wait_s} s.")
         self.wait_s = wait_s
 
 

@@ -38,7 +38,7 @@ from store.sign_in import SESSION_LIFE, Origin, SignIn
 
 MAIL_WINDOW_S = 15 * 60.0
 
-_USED_LINK = "This link has been used or is too old. Ask for a new one here."
+_USED_LINK = "This link was already used or has expired. Request a new one here."
 _TOO_MANY_MAILS = "there were as many in 15 minutes as TAXIMETER_SIGN_IN_MAILS allows in total"
 _MAIL_IS_OFF = "This service sends no mail. Sign in another way."
 # The token is in the address of these pages. With no-referrer a browser would not say either whose
@@ -137,13 +137,13 @@ class SignInPages:
         except InvalidInputError:
             return self._page(
                 next_path,
-                problem="This is no e-mail address. Write it as in name@example.org.",
+                problem="This is not a valid e-mail address: use the form name@example.org.",
                 email=form.get("email", ""),
                 status=400,
             )
         wait_s = self._count_client(_client_of(request))
         if wait_s:
-            message = f"Too many links were asked for from your address. Try again in {format_wait(wait_s)}."
+            message = f"Too many sign-in links were requested from your address. Try again in {format_wait(wait_s)}."
             headers = {"retry-after": str(wait_s)}
             return pages.refuse(request, 429, "rate_limited", message, headers)
         answer = pages.show(
@@ -224,7 +224,7 @@ class SignInPages:
             raise ProviderError(as_sentence(str(error)), 403) from None
         except InvalidInputError:
             raise ProviderError(
-                f"The e-mail address that you have at {provider.title} cannot be used here."
+                f"The e-mail address of your {provider.title} account cannot be used here."
             ) from None
         return await self._begin_session(request, session, next_path)
 

@@ -96,12 +96,12 @@ class Provider(ABC):
             raise
         except MismatchingStateError:
             raise ProviderError(
-                f"This sign-in was not begun here, or too long ago. Sign in with {self.title} again."
+                f"This sign-in was not started in this browser, or it has expired. Sign in with {self.title} again."
             ) from None
         except (httpx2.HTTPError, TimeoutError) as error:
             logger.warning("%s cannot be asked: %s", self.title, _describe(error))
             raise ProviderError(
-                f"{self.title} does not answer. Try again, or sign in another way.", 502
+                f"{self.title} does not respond. Try again, or sign in another way.", 502
             ) from None
         except AuthlibBaseError as error:
             logger.warning("%s refused a sign-in: %s", self.title, _describe(error))
@@ -110,12 +110,12 @@ class Provider(ABC):
         except Exception as error:
             logger.warning("%s gave an answer of no use: %s", self.title, _describe(error))
             raise ProviderError(
-                f"{self.title} gave an answer that cannot be trusted. Sign in another way.", 502
+                f"{self.title} sent an invalid response. Sign in another way.", 502
             ) from None
 
     def _refused(self, code: str) -> ProviderError:
         if code == "access_denied":
-            return ProviderError(f"You did not let {self.title} tell who you are.")
+            return ProviderError(f"Access was denied at {self.title}.")
         logger.warning("%s refused a sign-in: %s", self.title, _clean(code))
         return ProviderError(f"{self.title} refused. Sign in with {self.title} again.")
 
@@ -151,7 +151,7 @@ class GitHub(Provider):
             headers={"accept": "application/vnd.github+json", "x-github-api-version": "2022-11-28"},
         )
         if answer.status_code in (403, 404):
-            raise ProviderError("GitHub did not say which e-mail addresses you have.")
+            raise ProviderError("GitHub sent no e-mail address of your account.")
         answer.raise_for_status()
         for each in answer.json():
             if each["primary"] is True and each["verified"] is True:
@@ -190,7 +190,7 @@ class Google(Provider):
         token = await self._app.authorize_access_token(request, claims_options=options)
         claims = token["userinfo"]
         if not claims.get("email"):
-            raise ProviderError("Google did not say which e-mail address you have.")
+            raise ProviderError("Google sent no e-mail address of your account.")
         if claims.get("email_verified") not in (True, "true"):
             raise ProviderError(
                 "Google has not verified your e-mail address. Verify it there, then sign in again."

@@ -60,5 +60,5 @@ def test_an_invitation_that_was_taken_back_opens_nothing(new_browser, site):
     owner.follow("Withdraw from late@example.org", "button")
     owner.see("The invitation was withdrawn. Its link no longer works.")
     late.open(link)
-    late.see("used or is too old")
+    late.see("already used or has expired")
     assert site.homes("late@example.org") == []

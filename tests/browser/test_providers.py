@@ -93,7 +93,7 @@ def test_an_address_that_the_provider_has_not_verified_is_nobodys(browser, site,
 def test_who_changes_their_mind_at_the_provider_is_told_so(browser, provider):
     go_to(browser, provider, "/settings")
     browser.follow("Cancel" if provider == "GitHub" else DENY, "button")
-    browser.see(f"You did not let {provider} tell who you are.")
+    browser.see(f"Access was denied at {provider}.")
     again = browser.find(f"Continue with {provider}").get_attribute("href")
     assert again is not None
     assert again.endswith("?next=/settings")
@@ -116,7 +116,9 @@ def test_a_sign_in_that_was_not_begun_here_is_refused(browser, new_browser, site
         go_to(browser, provider, "/sign-in")
         browser.open(asked)
     choose(browser, provider, "victim")
-    browser.see(f"This sign-in was not begun here, or too long ago. Sign in with {provider} again.")
+    browser.see(
+        f"This sign-in was not started in this browser, or it has expired. Sign in with {provider} again."
+    )
     assert site.homes("victim@example.org") == []
     assert_signed_out(browser)
 
@@ -128,4 +130,4 @@ def test_a_callback_works_once(browser, site, provider):
     choose(browser, provider, "once")
     browser.see("once@example.org")
     browser.open(f"/sign-in/{provider.lower()}/callback?code=x&state=y")
-    browser.see("was not begun here")
+    browser.see("was not started in this browser")

@@ -34,7 +34,7 @@ def test_a_link_signs_in_once(browser, new_browser, site):
     late = new_browser()
     late.open(link)
     assert SIGN_IN not in late.names("button")
-    late.see("used or is too old")
+    late.see("already used or has expired")
     late.open("/")
     assert late.path == "/sign-in"
 
@@ -83,14 +83,14 @@ def test_a_link_of_another_service_is_nobodys(driver, browser, lonely, site):
     link = find_printed_link(lonely, "carol@example.org")
     browser.open(link.replace(lonely.host, site.service.host))
     assert SIGN_IN not in browser.names("button")
-    browser.see("used or is too old")
+    browser.see("already used or has expired")
 
 
 def test_a_forged_link_is_nobodys(browser):
     for token in ("", "forged", "A" * 43, "'--", "%00", "x" * 3000):
         browser.open(f"/sign-in/link?token={token}")
         assert SIGN_IN not in browser.names("button"), token
-        browser.see("used or is too old")
+        browser.see("already used or has expired")
     browser.open("/")
     assert browser.path == "/sign-in"
 
@@ -101,9 +101,9 @@ def test_a_link_is_too_old_after_its_time(browser, site):
     browser.open(link)
     site.expire_links("dora@example.org")
     browser.follow(SIGN_IN, "button")
-    browser.see("used or is too old")
+    browser.see("already used or has expired")
     browser.open(link)
-    browser.see("used or is too old")
+    browser.see("already used or has expired")
     assert site.homes("dora@example.org") == []
 
 

@@ -251,7 +251,7 @@ def test_a_client_cannot_say_that_it_is_another(site):
 def test_an_address_that_is_none_is_said_on_the_page(site, mailbox, email):
     answer = ask(site, email, next="/traces")
     assert answer.status_code == 400
-    assert "This is no e-mail address" in answer.text
+    assert "This is not a valid e-mail address" in answer.text
     assert 'value="/traces"' in answer.text
     assert "<script>" not in answer.text
     assert not mailbox.deliveries
@@ -306,7 +306,7 @@ def test_the_page_of_a_link_tells_nobody_its_address(site, mailbox):
 
 def refused(site, answer):
     assert answer.status_code == 410
-    assert "used or is too old" in answer.text
+    assert "already used or has expired" in answer.text
     assert "set-cookie" not in answer.headers
     assert not site.is_signed_in()
 

@@ -1,0 +1,200 @@
+"""Pages use the words and the writing of figures that other dashboards use."""
+
+import json
+import re
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from dashboard.tables.conditions import describe
+from dashboard.tables.instances import METADATA_PATH
+from store import clock
+from tests.dashboard.pages import Page
+from tests.dashboard.people import Person
+
+ROOT = Path(__file__).parents[2]
+DASHBOARD = ROOT / "dashboard"
+METADATA = json.loads(METADATA_PATH.read_text())["databases"]["traces"]
+DIALECT = (
+    "dearest",
+    "unless days says",
+    "What runs",
+    "What happened",
+    "Its calls",
+    "Exactly as it came",
+    "What was answered",
+    "Tokens in cached",
+    "Who asks",
+    "Whoever",
+    "Questions, answered",
+    "Your own question",
+    "figures only",
+    "cache mark",
+    "Until the last byte",
+    "the answer",
+    "an answer",
+)
+SESSION = "7d1c2a40-5a0e-4c77-9d0f-2f6b54d1e0aa"
+_NOT_TEXT = {"script", "style", "pre", "textarea", "title"}
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning"),
+    pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning"),
+]
+
+
+class Visible(HTMLParser):
+    """What can be read on a page, without code and what is typed."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.texts = []
+        self._within = 0
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self._within += tag in _NOT_TEXT
+
+    def handle_endtag(self, tag):
+        self._within -= tag in _NOT_TEXT
+
+    def handle_data(self, data):
+        if not self._within:
+            self.texts.append(data)
+
+
+def read(page):
+    return " ".join(" ".join(Visible(page).texts).split())
+
+
+@pytest.fixture
+def ann(app, control, settings):
+    ann = Person(app, control, settings.data_dir, "ann@example.org")
+    control.create_endpoint(ann.organization_id, "team")
+    now = clock.format_ms(clock.now())
+    body = b'{"messages": [{"role": "user", "content": "Good evening"}]}'
+    ann.record(
+        *(
+            {
+                "request_body": body,
+                "response_body": b"{}",
+                "input_tokens": 1_234_567,
+                "ttfb_ms": 5.0,
+            }
+            for _ in range(3)
+        ),
+        {"model": None, "request_model": "claude-a", "outcome": "upstream_error"},
+        created_at=now,
+        session_id=SESSION,
+        retry_count=1,
+    )
+    return ann
+
+
+TABLES = [f"/traces/{name}" for name, about in METADATA["tables"].items() if "columns" in about]
+QUERIES = [f"/traces/{name}" for name in METADATA["queries"] if name != "read_body"]
+SQL = "select id, entry_id, session_id, created_at, input_tokens, cost_cents from usage"
+PAGES = [
+    "/",
+    "/settings",
+    "/traces",
+    "/traces/usage",
+    "/traces/usage?outcome__notin=complete,client_disconnected&_facet=model",
+    "/traces/usage/1",
+    *TABLES,
+    *QUERIES,
+    f"/traces?sql={quote(SQL)}",
+]
+
+
+def test_pages_say_it_in_common_words(ann):
+    sources = [*DASHBOARD.rglob("*.html"), *DASHBOARD.rglob("*.txt"), METADATA_PATH]
+    written = {str(path): path.read_text() for path in sources}
+    written |= {path: read(ann.get(path).text) for path in PAGES}
+    found = {
+        (path, words)
+        for path, text in written.items()
+        for words in DIALECT
+        if words in re.sub(r"\{#.*?#\}", "", text, flags=re.DOTALL)
+    }
+    assert found == set()
+
+
+def test_no_page_has_two_links_of_one_name_to_different_places(ann):
+    for path in ("/", "/traces", "/settings"):
+        links = {
+            (each.text, each.attributes["href"]) for each in Page(ann.get(path).text).find("a")
+        }
+        doubled = [name for name, count in Counter(text for text, _ in links).items() if count > 1]
+        # Calls that arrived in one second are told apart by what stands beside them.
+        assert [name for name in doubled if not name.startswith("Call of ")] == [], path
+
+
+def test_times_identifiers_and_numbers_are_written_for_people(ann):
+    for path in PAGES:
+        text = read(ann.get(path).text)
+        assert not re.search(r"\d{4}-\d\d-\d\dT\d\d", text), path
+        assert "1234567" not in text, path
+        if path.startswith("/traces") and path != "/traces/usage/1":
+            assert not re.search(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-", text), path
+        if re.search(r"\d\d:\d\d", text):
+            assert "UTC" in text, path
+
+
+def test_costs_are_in_dollars_on_every_page(ann):
+    for path in PAGES:
+        page = Page(ann.get(path).text)
+        for each in (*page.find("td"), *page.find("th"), *page.find("dd")):
+            is_description = each.is_within("details") and each.tag == "dd"
+            if not is_description:
+                assert "cents" not in each.text, (path, each.text)
+
+
+def test_rows_of_a_query_lead_to_their_calls(ann):
+    page = Page(ann.get(f"/traces?sql={quote(SQL)}").text)
+    links = [each.attributes["href"] for each in page.find("a") if each.is_within("td")]
+    ids = [link for link in links if re.fullmatch(r"/traces/usage/\d+", link)]
+    entries = [link for link in links if re.fullmatch(r"/traces/usage/[0-9a-f-]{36}", link)]
+    assert sorted(ids) == [f"/traces/usage/{number}" for number in range(1, 5)]
+    assert {ann.get(link).headers["location"] for link in entries} == set(ids)
+    page = Page(ann.get("/traces/cost_explained").text)
+    explained = [each.attributes["href"] for each in page.find("a") if each.is_within("td")]
+    assert {ann.get(link).status_code for link in explained} == {302}
+
+
+@pytest.mark.parametrize(
+    ("conditions", "words"),
+    [
+        ([], ""),
+        ([("outcome", "notin", '["complete"]')], "where outcome is not complete"),
+        (
+            [("outcome", "notin", "complete,client_disconnected")],
+            "where outcome is not complete or client disconnected",
+        ),
+        ([("outcome", "exact", "upstream_timeout")], "where outcome is timed out"),
+        ([("created_at", "gte", "2026-01-02")], "where time is from 2026-01-02"),
+        ([("cost_cents", "gt", "5")], "where cost cents is more than 5"),
+        (
+            [("model", "isnull", "1"), ("request_model", "exact", "claude-a")],
+            "where model is not set and request model is claude-a",
+        ),
+        ([("slug", "in", "a, b")], "where endpoint is a or b"),
+        ([("slug", "in", "[1, {")], "where endpoint is [1, {"),
+        ([("slug", "exact", "{value} {0}")], "where endpoint is {value} {0}"),
+        ([("slug", "nonsense", "x")], ""),
+    ],
+)
+def test_conditions_are_told_in_words(conditions, words):
+    assert describe(conditions) == words
+
+
+@pytest.mark.parametrize("comparison", ["exact", "not", "in", "notin", "isnull", "date", "glob"])
+def test_a_page_with_a_condition_says_it_in_words(ann, comparison):
+    page = Page(ann.get(f"/traces/usage?outcome__{comparison}=complete").text)
+    lead = page.find("p", "lead")[0].text
+    assert not re.search(r'[\["\]=]|null', lead), lead
+    assert "where outcome" in lead
