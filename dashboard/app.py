@@ -35,6 +35,7 @@ _CODES = {
     405: "method_not_allowed",
     413: "too_large",
     415: "unsupported_media_type",
+    429: "rate_limited",
 }
 
 type Handler = Callable[[Request, Any], Awaitable[Response]]

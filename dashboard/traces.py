@@ -1,4 +1,4 @@
-"""``/traces``: who asks decides whose Datasette answers.
+"""``/traces``: who asks decides whose Datasette answers, in another process.
 
 Datasette is served at its root, with its own addresses: a path prefix (``base_url``) is fragile in
 0.65. Only what starts with ``/traces`` reaches it, and its static files, which are the same for
@@ -6,9 +6,13 @@ everybody; so its pages about the server (``/-/settings``, ``/-/threads``, …) 
 It gets neither cookies nor credentials: it has no use for them.
 """
 
+import logging
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from starlette.exceptions import HTTPException
@@ -21,42 +25,46 @@ from starlette.types import Receive, Scope, Send
 from dashboard import pages
 from dashboard.addresses import raw_path
 from dashboard.call.pages import CallPages, find_address
-from dashboard.tables import relay
-from dashboard.tables.instances import MAX_OPEN, Instances
-from dashboard.tables.mistakes import Asked
-from dashboard.tables.patched_datasette import STATIC
+from dashboard.queries.processes import NoProcessError
+from dashboard.queries.protocol import Caller as QueryCaller
+from dashboard.queries.relay import Query, QueryRelay, RefusedError, StoppedError
 from dashboard.turns import BusyError
-from dashboard.visitors import Visitors
+from dashboard.visitors import NotSignedInError, Visitors
 from store.people import Caller
-from store.settings import Settings
+from store.settings import QUERY_SOCKETS_VARIABLE, Settings
 from store.sign_in import Visitor
+from store.traces import trace_path
 
 _OURS = re.compile(r"/traces(?:[/.].*)?", re.DOTALL)
-_DROPPED_REQUEST_HEADERS = {b"authorization", b"cookie"}
+_STOPPED = (
+    "The query was stopped: it took too long, or too much memory. Ask for less: a condition on id or"
+    " created_at, fewer or shorter values, or usage_hourly for sums over a long time."
+)
+
+logger = logging.getLogger(__name__)
 
 
 class Traces:
     """An ASGI application; ``running`` must be entered before it is asked."""
 
-    def __init__(self, settings: Settings, visitors: Visitors, *, max_open: int = MAX_OPEN) -> None:
+    def __init__(self, settings: Settings, visitors: Visitors) -> None:
+        self._settings = settings
         self._scheme = urlsplit(settings.base_url).scheme
         self._visitors = visitors
         self._calls = CallPages(settings)
-        self.instances = Instances(settings.data_dir, max_open)
+        sockets = os.environ.get(QUERY_SOCKETS_VARIABLE)
+        self._queries = QueryRelay(Path(sockets) if sockets else None, settings.query_processes)
 
     def routes(self) -> list[BaseRoute]:
         return [
             Route("/traces{rest:path}", self),
-            Mount("/-/static", StaticFiles(directory=STATIC)),
+            Mount("/-/static", StaticFiles(directory=_find_static())),
         ]
 
     @contextmanager
     def running(self) -> Iterator[None]:
         with self._calls.running():
-            try:
-                yield
-            finally:
-                self.instances.close()
+            yield
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
@@ -81,36 +89,61 @@ class Traces:
         return await self._calls.answer(address, caller, by_program=by_program)
 
     async def _browse(self, request: Request, caller: Caller, receive: Receive, send: Send) -> None:
+        if not trace_path(self._settings.data_dir, caller.organization_id).exists():
+            answer = _say_nothing_recorded(request, caller)
+            await answer(request.scope, receive, send)
+            return
+
+        async def check() -> None:
+            found = await self._visitors.require_caller(request)
+            if found.organization_id != caller.organization_id:
+                raise NotSignedInError
+
+        query = Query(scope=request.scope, caller=self._describe(request, caller), check=check)
         try:
-            with self.instances.use(caller.organization_id) as app:
-                if app is not None:
-                    await relay.ask(app, self._scope(request, caller), receive, send)
-                    return
-                answer = _say_nothing_recorded(request, caller)
+            await self._queries.answer(query, receive, send)
         except BusyError as error:
-            raise HTTPException(
-                503, "Earlier queries are still running.", {"retry-after": "3"}
+            raise _refuse(503, "Earlier queries are still running.", 3) from error
+        except NoProcessError as error:
+            logger.error("There is no query process: %s", error)  # noqa: TRY400 - it says all
+            raise _refuse(
+                503, "Queries cannot be answered just now; other pages can.", 3
             ) from error
-        await answer(request.scope, receive, send)
+        except RefusedError as error:
+            message = (
+                "Queries of your organisation had to be stopped repeatedly. Wait"
+                f" {error.wait_s} s, and ask for less."
+            )
+            raise _refuse(429, message, error.wait_s) from error
+        except StoppedError as error:
+            raise HTTPException(400, _STOPPED) from error
 
-    def _scope(self, request: Request, caller: Caller) -> Scope:
-        headers = request.scope["headers"]
-        return {
-            **request.scope,
-            "headers": [item for item in headers if item[0] not in _DROPPED_REQUEST_HEADERS],
-            "scheme": self._scheme,
-            "actor": _describe(caller),
-            "taximeter": Asked(is_for_program=pages.is_for_program(request)),
-        }
+    def _describe(self, request: Request, caller: Caller) -> QueryCaller:
+        """Return what the query process is told of who is signed in."""
+        if isinstance(caller, Visitor):
+            name, organization = caller.email or "local user", caller.organization_name
+        else:
+            name, organization = "service API key", ""
+        return QueryCaller(
+            organization_id=caller.organization_id,
+            user_id=caller.user_id,
+            display=name,
+            organization=organization,
+            scheme=self._scheme,
+            is_for_program=pages.is_for_program(request),
+        )
 
 
-def _describe(caller: Caller) -> dict[str, str]:
-    """What the top of a page tells of who is signed in."""
-    if isinstance(caller, Visitor):
-        name, organization = caller.email or "local user", caller.organization_name
-    else:
-        name, organization = "service API key", ""
-    return {"id": caller.user_id, "display": name, "organization": organization}
+def _refuse(status: int, message: str, retry_after_s: int) -> HTTPException:
+    return HTTPException(status, message, {"retry-after": str(retry_after_s)})
+
+
+def _find_static() -> Path:
+    """Return the folder of Datasette's static files, without loading Datasette into this process."""
+    spec = find_spec("datasette")
+    if spec is None or not spec.submodule_search_locations:
+        raise RuntimeError("Datasette is not installed: run ./run.sh, which installs it.")
+    return Path(spec.submodule_search_locations[0]) / "static"
 
 
 def _say_nothing_recorded(request: Request, caller: Caller) -> Response:

@@ -7,24 +7,35 @@ serve them, so that a client that comes in between waits instead of being refuse
 import asyncio
 import os
 import secrets
+import shutil
 import signal
 import socket
 import ssl
 import sys
+import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 
 from manage.children import DEATHS_WINDOW_S, MAX_DEATHS, Child, DeathWindow, RestartRule
 from store import lifeline
 from store.child_troubles import ChildTrouble, trim_lines, write_troubles
 from store.locks import LockHeldError, ProcessLock
 from store.outlet import Outlet
-from store.settings import CLIENT_MARK_VARIABLE, Address, Settings, without_web_settings
+from store.settings import (
+    CLIENT_MARK_VARIABLE,
+    QUERY_SOCKETS_VARIABLE,
+    Address,
+    Settings,
+    without_web_settings,
+)
+from store.traces import traces_folder
 
 # A proxy that is down fails calls: it either comes back soon or ends the service.
 PROXY_LONGEST_PAUSE_S = 1.0
-PROXY_GRACE_S, WEB_GRACE_S, RECORDER_GRACE_S = 1.0, 1.0, 3.0
+PROXY_GRACE_S, WEB_GRACE_S, QUERIES_GRACE_S, RECORDER_GRACE_S = 1.0, 1.0, 1.0, 3.0
+MAX_SOCKET_FOLDER = 80  # of the hundred or so bytes that the path of a Unix socket may have
 
 
 class StartError(Exception):
@@ -69,6 +80,19 @@ class Supervisor:
             [web_fd, shared],
             stdout_fd,
         )
+        self._sockets = _make_socket_folder()
+        self._queries = Child(
+            "queries",
+            [
+                *python,
+                "-m",
+                "dashboard.queries",
+                f"--traces={traces_folder(settings.data_dir.absolute())}",
+                f"--sockets={self._sockets}",
+                f"--count={settings.query_processes + 1}",
+            ],
+            [shared],
+        )
 
     @property
     def address(self) -> Address:
@@ -87,12 +111,15 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, self._on_interrupt)
         loop.add_signal_handler(signal.SIGTERM, self._ask_to_stop)
-        for child in (self._recorder, self._web_child, self._proxy):
+        for child in (self._recorder, self._web_child, self._proxy, self._queries):
             child.say = self._errors.say
         no_secrets = without_web_settings(environ)
         keepers = [
             asyncio.create_task(self._keep(self._recorder, no_secrets)),
-            asyncio.create_task(self._keep(self._web_child, environ)),
+            asyncio.create_task(
+                self._keep(self._web_child, environ | {QUERY_SOCKETS_VARIABLE: str(self._sockets)})
+            ),
+            asyncio.create_task(self._keep(self._queries, _query_environ(environ))),
             asyncio.create_task(self._keep(self._proxy, no_secrets)),
         ]
         stop = asyncio.create_task(self._stopping.wait())
@@ -163,6 +190,7 @@ class Supervisor:
         self._front.close()  # with the proxy's copy gone as well, nobody listens any more
         await self._proxy.stop(self._settings.drain_seconds + PROXY_GRACE_S)
         await self._web_child.stop(WEB_GRACE_S)
+        await self._queries.stop(QUERIES_GRACE_S)
         await self._recorder.stop(RECORDER_GRACE_S)
 
     def _on_interrupt(self) -> None:
@@ -170,7 +198,7 @@ class Supervisor:
             self._ask_to_stop()
             return
         self._warn("stopping at once; what was in flight is recorded at the next start")
-        for child in (self._proxy, self._web_child, self._recorder):
+        for child in (self._proxy, self._web_child, self._queries, self._recorder):
             child.kill()
 
     def _ask_to_stop(self) -> None:
@@ -189,7 +217,23 @@ class Supervisor:
         self._web.close()
         os.close(self._lifeline_read)
         os.close(self._lifeline_write)
+        shutil.rmtree(self._sockets, ignore_errors=True)
         self._lock.release()
+
+
+def _make_socket_folder() -> Path:
+    """Return a new folder that only this user can enter, with a path that is short enough."""
+    here = tempfile.gettempdir()
+    parent = here if len(os.fsencode(here)) < MAX_SOCKET_FOLDER - 20 else "/tmp"  # noqa: S108
+    return Path(tempfile.mkdtemp(prefix="taximeter-", dir=parent))
+
+
+def _query_environ(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return all that query processes are told: no setting, and so no secret."""
+    kept = (lifeline.VARIABLE, "PYTHONPATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
+    found = {name: environ[name] for name in kept if name in environ}
+    # One arena for all threads: each of its own would reserve 64 MB of the address space.
+    return found | {"MALLOC_ARENA_MAX": "1"}
 
 
 def check_trust_store(path: str | None) -> None:

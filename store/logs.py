@@ -23,9 +23,20 @@ def configure(process: str) -> None:
     outlet = Outlet(sys.stderr)
     atexit.register(outlet.close)
     handler = _OutletHandler(outlet)
+    handler.setFormatter(make_formatter(process))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+
+
+def configure_without_thread(process: str) -> None:
+    """The same for a process that forks: a fork would not have the thread that writes."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(make_formatter(process))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+
+
+def make_formatter(process: str) -> logging.Formatter:
     formatter = logging.Formatter(
         f"%(asctime)s {process:8} %(levelname)s %(message)s", "%Y-%m-%d %H:%M:%SZ"
     )
     formatter.converter = time.gmtime  # UTC, as everywhere
-    handler.setFormatter(formatter)
-    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    return formatter

@@ -243,6 +243,13 @@ def parse_positive_seconds(text: str) -> float:
     return seconds
 
 
+def parse_process_count(text: str) -> int:
+    """Return a number of processes. Raises ValueError."""
+    if not re.fullmatch(r"[1-9]\d?", text):
+        raise ValueError("write a number from 1 to 99")
+    return int(text)
+
+
 def parse_size(text: str) -> int:
     """Bytes of ``500MB`` or ``1GB`` (powers of 1000)."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)B?", text.strip().upper())

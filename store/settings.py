@@ -30,6 +30,7 @@ from store.sign_up import SignUpRule, parse_sign_up
 __all__ = [
     "CLIENT_MARK_VARIABLE",
     "LOOPBACK_HOSTS",
+    "QUERY_SOCKETS_VARIABLE",
     "SETTINGS",
     "Address",
     "MailLimits",
@@ -49,6 +50,8 @@ __all__ = [
 PREFIX = "TAXIMETER_"
 # Not a setting: how the supervisor hands its children the mark of x-taximeter-client headers.
 CLIENT_MARK_VARIABLE = "TAXIMETER_CLIENT_MARK"
+# Nor this: how the web process is told where query processes listen.
+QUERY_SOCKETS_VARIABLE = "TAXIMETER_QUERY_SOCKETS"
 
 
 class SettingsError(Exception):
@@ -163,6 +166,12 @@ SETTINGS = (
         "1GB",
         setting_values.parse_size,
         "Below this much free disk, request bodies and large responses are no longer kept.",
+    ),
+    Setting(
+        "query_processes",
+        "2",
+        setting_values.parse_process_count,
+        "How many queries are computed at once; one more process waits to take over.",
     ),
     Setting(
         "prices",
@@ -286,6 +295,7 @@ class Settings:
     request_idle_seconds: float
     request_memory: int
     disk_reserve: int
+    query_processes: int
     prices: Path | None
     sign_up: SignUpRule
     max_endpoints: int

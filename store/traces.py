@@ -45,10 +45,19 @@ _COST_INDEX = SCALARS.index("cost_cents")
 
 @lru_cache(maxsize=1024)
 def trace_path(data_dir: Path, organization_id: str) -> Path:
-    """Where an organisation's traces are. Raises ValueError for an id that is no plain name."""
+    """Return where an organisation's traces are. Raises ValueError for an id that is no plain name."""
+    return trace_path_in(traces_folder(data_dir), organization_id)
+
+
+def traces_folder(data_dir: Path) -> Path:
+    return data_dir / "traces"
+
+
+def trace_path_in(folder: Path, organization_id: str) -> Path:
+    """Return the same for whoever knows the folder of the traces alone. Raises ValueError."""
     if not _ORGANIZATION_ID.fullmatch(organization_id):
         raise ValueError(f"not an organization id: {organization_id!r}")
-    return data_dir / "traces" / organization_id / "traces.db"
+    return folder / organization_id / "traces.db"
 
 
 def find_trace_files(data_dir: Path) -> list[Path]:

@@ -11,6 +11,7 @@ does, so no connection is closed under a query.
 
 import asyncio
 import json
+import os
 import sqlite3
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator
@@ -26,7 +27,8 @@ from starlette.types import ASGIApp
 
 from dashboard import formats
 from dashboard.addresses import raw_path
-from dashboard.tables import arguments, cells, conditions, guards, mistakes
+from dashboard.queries.protocol import MAX_OPEN
+from dashboard.tables import arguments, cells, conditions, mistakes, query_limits
 from dashboard.tables.mistakes import Asked
 from dashboard.tables.patched_datasette import (
     BadRequest,
@@ -41,11 +43,10 @@ from dashboard.tables.patched_datasette import (
 )
 from dashboard.tables.views import TracesView
 from dashboard.turns import MAX_WAITING, BusyError
-from store.traces import trace_path
+from store.traces import trace_path_in
 
 HERE = Path(__file__).parent
 METADATA_PATH = HERE.parents[1] / "datasette-metadata.json"
-MAX_OPEN = 16
 SETTINGS = {
     "allow_download": False,
     "default_page_size": 50,
@@ -72,9 +73,6 @@ _TROUBLE = {
 type FileId = tuple[int, int]
 
 
-_TOO_HUNGRY = "The query needs more memory than there is. Ask for fewer or shorter values."
-
-
 class UnreadableError(Exception):
     """The file cannot be read, and the query is not to blame."""
 
@@ -86,7 +84,6 @@ class TraceFile(Database):
         super().__init__(datasette, str(path), is_mutable=True)
         self._uri = f"{path.absolute().as_uri()}?mode=ro"
         self._connection: sqlite3.Connection | None = None
-        self._guard: guards.Guard | None = None
 
     def connect(self, write: bool = False) -> sqlite3.Connection:
         if write:
@@ -123,16 +120,14 @@ class TraceFile(Database):
             cursor = connection.cursor()
             values = {} if params is None else params
             try:
-                if self._guard is None:
-                    raise RuntimeError("not a connection of ours")
-                with guards.limits(connection, self._guard, sql, values, limit_ms):
+                with query_limits.limits(connection, limit_ms):
                     cursor.execute(sql, values)
-                    rows = guards.fetch(cursor, None if max_rows is None else max_rows + 1)
+                    rows = query_limits.fetch(cursor, None if max_rows is None else max_rows + 1)
                     description = cursor.description
-            except guards.TooLargeError as error:
+            except query_limits.TooLargeError as error:
                 raise DatasetteError(str(error), title="Too large", status=400) from None
             except MemoryError:
-                raise DatasetteError(_TOO_HUNGRY, title="Too large", status=400) from None
+                raise DatasetteError(mistakes.TOO_HUNGRY, title="Too large", status=400) from None
             except sqlite3.Error as error:
                 raise _translate(error, sql, params) from error
             finally:
@@ -169,15 +164,12 @@ class TraceFile(Database):
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-        if self._guard is not None:
-            self._guard.close()
-            self._guard = None
 
     def _open(self) -> sqlite3.Connection:
         connection = self.connect()
         try:
             self.ds._prepare_connection(connection, self.name)
-            self._guard = guards.prepare(connection)
+            query_limits.prepare(connection)
         except BaseException:
             connection.close()
             raise
@@ -229,6 +221,13 @@ class TraceBrowser(Datasette):
         self.file = self.add_database(TraceFile(self, path), name="traces")
         render, can_render = self.renderers["blob"]
         self.renderers["blob"] = (_only_bodies(render), can_render)
+
+    @classmethod
+    def load_templates(cls) -> None:
+        """Compile all templates, which every instance of this process then shares."""
+        environment = cls(Path(os.devnull)).jinja_env
+        for name in environment.list_templates(["html"]):
+            environment.get_template(name)
 
     def _routes(self) -> list[tuple[Any, Any]]:
         return [
@@ -291,7 +290,7 @@ class Instance:
 class Instances:
     """Those used last stay open. All methods are for the event loop's thread."""
 
-    data_dir: Path
+    traces: Path
     max_open: int = MAX_OPEN
     _open: OrderedDict[str, Instance] = field(default_factory=OrderedDict)
 
@@ -322,7 +321,7 @@ class Instances:
         return len(self._open)
 
     def _find(self, organization_id: str) -> Instance | None:
-        path = trace_path(self.data_dir, organization_id)
+        path = trace_path_in(self.traces, organization_id)
         file_id = _identify(path)
         instance = self._open.get(organization_id)
         if instance is not None and instance.file_id != file_id:

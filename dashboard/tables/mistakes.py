@@ -13,6 +13,7 @@ from dashboard.tables import arguments
 from dashboard.tables.patched_datasette import Base400, DatasetteError, QueryInterrupted, Request
 
 _MAX_SHOWN = 200
+TOO_HUNGRY = "The query needs more memory than there is. Ask for fewer or shorter values."
 _TOO_SLOW = (
     "The query took too long and was stopped. Narrow it: add a condition on id or"
     " created_at, use fewer facets, or query usage_hourly for totals over a long time."
@@ -56,6 +57,8 @@ def describe(exception: Exception, request: Request) -> Mistake:
         return _describe_told(exception)
     if isinstance(exception, Base400):
         return _describe_refusal(exception)
+    if isinstance(exception, MemoryError):
+        return Mistake(status=400, title="Too large", message=TOO_HUNGRY)
     if isinstance(exception, sqlite3.OperationalError):
         return Mistake(status=400, title="Invalid SQL", message=str(exception))
     message = _find_bad_argument(exception, request)

@@ -4,7 +4,6 @@ import gc
 import sqlite3
 import sys
 import warnings
-from pathlib import Path
 from typing import Any, NoReturn
 
 from dashboard.tables.csv_pages import neutralize_page
@@ -33,7 +32,6 @@ with warnings.catch_warnings():
     gc.collect()  # some hang in cycles
 
 __all__ = [
-    "STATIC",
     "BadRequest",
     "Base400",
     "Database",
@@ -50,8 +48,6 @@ __all__ = [
     "tilde_encode",
     "to_css_class",
 ]
-
-STATIC = Path(datasette.app.__file__).parent / "static"
 
 # With rich installed, it prints every local variable at each mistake in a query: bodies too.
 datasette.handle_exception.rich = None
@@ -120,7 +116,3 @@ async def _as_csv_or_mistake(view: DataView, request: Request, database: str) ->
 
 
 DataView.as_csv = _as_csv_or_mistake
-
-
-# It has whatever goes wrong within a function of ours printed, besides raising it.
-sqlite3.enable_callback_tracebacks(False)

@@ -10,7 +10,9 @@ from starlette.testclient import TestClient
 from manage.server import make_app
 from store.control import ControlDatabase
 from store.settings import Settings
+from store.traces import traces_folder
 from tests.dashboard.people import BASE_URL, Someone
+from tests.dashboard.query_server import QueryServer
 
 
 @pytest.fixture(scope="session")
@@ -29,6 +31,20 @@ def settings(tmp_path):
     )
 
 
+@pytest.fixture(scope="session")
+def query_server():
+    server = QueryServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def queries(settings, query_server, monkeypatch):
+    """Query processes, without the processes; the relay's half of them is real."""
+    with query_server.serving(traces_folder(settings.data_dir), monkeypatch):
+        yield query_server.app
+
+
 @pytest.fixture
 def control(settings, new_control_file):
     settings.data_dir.mkdir(mode=0o700)
@@ -38,7 +54,7 @@ def control(settings, new_control_file):
 
 
 @pytest.fixture
-def app(settings, control):
+def app(settings, control, queries):
     """The web process, running: for browsers (``Person``) and ``TestClient``."""
     app = make_app(settings)
     with TestClient(app, base_url=BASE_URL):
@@ -57,7 +73,7 @@ async def _serve(app):
 
 
 @pytest.fixture
-async def client(settings, control):
+async def client(settings, control, queries):
     """The same in the loop of the test, for many requests at once."""
     async with _serve(make_app(settings)) as client:
         yield client

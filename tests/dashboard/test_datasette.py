@@ -13,13 +13,12 @@ from urllib.parse import quote
 
 import pytest
 
-from dashboard.tables import guards
-from dashboard.tables.instances import METADATA_PATH, SETTINGS, Instances
+from dashboard.tables.instances import METADATA_PATH, SETTINGS, Instances, TraceFile
 from dashboard.tables.patched_datasette import Datasette
 from dashboard.turns import MAX_WAITING
 from store import api_keys
 from store.sign_in import SignIn
-from store.traces import trace_path
+from store.traces import trace_path, traces_folder
 from tests.dashboard.browsing import (
     ENDLESS,
     OURS,
@@ -337,14 +336,14 @@ async def test_an_error_of_datasette_tells_no_path(client, ann, settings):
 @pytest.fixture
 def endless_begun(monkeypatch):
     """Set once ``ENDLESS`` runs. It ends sooner than it would elsewhere."""
-    begun, limits = threading.Event(), guards.limits
+    begun, execute = threading.Event(), TraceFile.execute
 
-    def notice(connection, guard, query, *others):
+    async def notice(file, query, *others, **options):
         if query == ENDLESS:
             begun.set()
-        return limits(connection, guard, query, *others)
+        return await execute(file, query, *others, **options)
 
-    monkeypatch.setattr(guards, "limits", notice)
+    monkeypatch.setattr(TraceFile, "execute", notice)
     monkeypatch.setitem(SETTINGS, "sql_time_limit_ms", 500)
     return begun
 
@@ -471,7 +470,7 @@ async def test_head_is_answered_without_a_body(client, ann):
 async def test_forty_organisations_through_four_places_leave_nothing_behind(tmp_path):
     for n in range(40):
         record(trace_path(tmp_path, f"org_{n}"), f"marker-{n}", 1)
-    instances = Instances(tmp_path, max_open=4)
+    instances = Instances(traces_folder(tmp_path), max_open=4)
     threads = threading.active_count()
     for n in range(40):
         answer = await ask_for(instances, f"org_{n}")
@@ -487,7 +486,7 @@ async def test_forty_organisations_through_four_places_leave_nothing_behind(tmp_
 async def test_an_instance_that_runs_a_query_is_not_closed(endless_begun, tmp_path):
     for n in range(3):
         record(trace_path(tmp_path, f"org_{n}"), f"marker-{n}", 1)
-    instances = Instances(tmp_path, max_open=1)
+    instances = Instances(traces_folder(tmp_path), max_open=1)
     running = asyncio.create_task(ask_for(instances, "org_0", sql(ENDLESS)))
     await settle(endless_begun.is_set)
     for n in (1, 2):
@@ -501,7 +500,7 @@ async def test_an_instance_that_runs_a_query_is_not_closed(endless_begun, tmp_pa
 async def test_a_replaced_file_is_opened_again_and_a_deleted_one_let_go(tmp_path):
     path = trace_path(tmp_path, "org")
     record(path, "before")
-    instances = Instances(tmp_path)
+    instances = Instances(traces_folder(tmp_path))
     assert "before" in (await ask_for(instances, "org")).text
     record(tmp_path / "new" / "traces.db", "after")
     for suffix in ("", "-wal", "-shm"):

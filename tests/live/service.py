@@ -29,7 +29,7 @@ from tests.rawclient import TIMEOUT_S, Cut, Headers, RawClient, Response, reques
 from tests.upstream import Upstream, wait_until
 
 type Row = dict[str, Any]
-type Child = Literal["proxy", "recorder", "web"]
+type Child = Literal["proxy", "recorder", "web", "queries"]
 
 START_S = 40.0
 STOP_S = 40.0
@@ -44,7 +44,12 @@ REQUEST_HEADERS: Headers = (
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
 _ADDRESS = re.compile(r"^\s*export ANTHROPIC_BASE_URL=(http://\S+)/proxy/default\s*$", re.MULTILINE)
-_MODULES: Mapping[Child, str] = {"proxy": "addon", "recorder": "recorder", "web": "manage.server"}
+_MODULES: Mapping[Child, str] = {
+    "proxy": "addon",
+    "recorder": "recorder",
+    "web": "manage.server",
+    "queries": "dashboard.queries",
+}
 
 
 class Output:
@@ -203,7 +208,7 @@ class Service:
     def pids(self) -> dict[Child, int]:
         """The children that are there now, by what they do."""
         found: dict[Child, int] = {}
-        for process in self._children():
+        for process in self._children(recursive=False):
             with suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
                 command = process.cmdline()
                 found |= {
@@ -229,10 +234,17 @@ class Service:
         )
         self.wait_healthy()
 
-    def _children(self) -> list[psutil.Process]:
+    def query_pids(self) -> list[int]:
+        """The query processes that are there now, those of the pool."""
+        with suppress(psutil.NoSuchProcess):
+            pool = psutil.Process(self.pids()["queries"])
+            return [process.pid for process in pool.children()]
+        return []
+
+    def _children(self, *, recursive: bool = True) -> list[psutil.Process]:
         assert self._process
         with suppress(psutil.NoSuchProcess):
-            return psutil.Process(self._process.pid).children(recursive=True)
+            return psutil.Process(self._process.pid).children(recursive=recursive)
         return []
 
     # --- talking to it ---

@@ -1,15 +1,12 @@
-"""What stands between a Datasette and whoever asked it.
-
-Our headers instead of its own; nothing of an error that ours did not put in words (an exception may
-tell paths); and an end as soon as the client has left, which Datasette would not notice: it would go
-on to read a table of a million rows for nobody.
+"""Our headers instead of Datasette's own, and nothing of an error that was not put in words: the text of
+an exception may tell paths.
 """
 
 import asyncio
 import logging
 
 from starlette.requests import Request
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Scope, Send
 
 from dashboard import pages
 
@@ -29,29 +26,11 @@ logger = logging.getLogger(__name__)
 
 
 class BrokenOffError(Exception):
-    """An answer cannot be finished. It must not end like a whole one, so its connection is cut."""
+    """A response cannot be finished. It must not end like a whole one, so its connection is cut."""
 
 
-async def ask(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-    """Raises BrokenOffError."""
-    answering = asyncio.create_task(_answer(app, scope, send))
-    leaving = asyncio.create_task(_wait_for_end(receive))
-    try:
-        await asyncio.wait({answering, leaving}, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        answering.cancel()  # what a thread still does for it ends by its time limit
-        leaving.cancel()
-        await asyncio.wait({answering, leaving})
-    if not answering.cancelled():
-        answering.result()
-
-
-async def _wait_for_end(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
-async def _answer(app: ASGIApp, scope: Scope, send: Send) -> None:
+async def answer(app: ASGIApp, scope: Scope, send: Send) -> None:
+    """Send what the application answers, with our headers. Raises BrokenOffError."""
     has_begun = has_failed = is_over = False
 
     async def send_guarded(message: Message) -> None:

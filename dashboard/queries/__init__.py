@@ -1,0 +1,1 @@
+"""Query processes: Datasette outside of the web process, and the relay to it."""

@@ -1,0 +1,151 @@
+"""``python -m dashboard.queries``: keep query processes ready, each forked from this one.
+
+This process has loaded everything and holds nothing: no thread, no database, no secret. So a fork of
+it is ready within milliseconds and shares nearly all memory with the others, which is what makes it
+cheap to kill one. It knows the folder of the traces and the folder of the sockets, and nothing else.
+
+Some are always ready. One that still sends an answer after a while tells so on its pipe, and another
+takes its place; of such there are only so many. The end of a pipe is the end of its process.
+"""
+
+import argparse
+import gc
+import os
+import selectors
+import shutil
+import signal
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from dashboard.queries import isolation, process
+from dashboard.queries.protocol import SOCKET_SUFFIX
+from dashboard.tables.instances import TraceBrowser
+from store import lifeline, logs, readiness
+
+MAX_READING = 4
+PAUSE_S = 0.5  # after one that could not even start
+
+
+@dataclass(slots=True, kw_only=True)
+class _Query:
+    pid: int
+    is_ready: bool = False
+    is_reading: bool = False
+
+
+class QueryPool:
+    """Keeps ``count`` query processes ready."""
+
+    def __init__(self, traces: Path, sockets: Path, count: int) -> None:
+        self._traces = traces
+        self._sockets = sockets
+        self._count = count
+        self._selector = selectors.DefaultSelector()
+        self._alive_read, self._alive_write = os.pipe()
+        self._lifeline = lifeline.inherited_fd()
+        self._has_begun = False
+
+    def run(self) -> None:
+        """Until the supervisor is gone, or SIGTERM."""
+        for path in self._sockets.iterdir():  # of a pool that was killed
+            path.unlink(missing_ok=True)
+        if self._lifeline is not None:
+            self._selector.register(self._lifeline, selectors.EVENT_READ)
+        try:
+            while True:
+                self._fill()
+                for key, _ in self._selector.select():
+                    if key.data is None:
+                        return
+                    self._hear(key.fd, key.data)
+        finally:
+            for query in self._queries():
+                with suppress(ProcessLookupError):
+                    os.kill(query.pid, signal.SIGKILL)
+            if self._lifeline is not None:
+                shutil.rmtree(self._sockets, ignore_errors=True)
+
+    def _queries(self) -> list[_Query]:
+        return [key.data for key in self._selector.get_map().values() if key.data is not None]
+
+    def _fill(self) -> None:
+        queries = self._queries()
+        reading = sum(query.is_reading for query in queries)
+        missing = self._count - (len(queries) - reading)
+        room = self._count + MAX_READING - len(queries)
+        for _ in range(min(missing, room)):
+            self._start()
+
+    def _start(self) -> None:
+        read_fd, write_fd = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            self._become_query(write_fd)
+        os.close(write_fd)
+        self._selector.register(read_fd, selectors.EVENT_READ, _Query(pid=pid))
+
+    def _become_query(self, pool_fd: int) -> None:
+        """Never returns: what the pool is in the middle of is not this process's."""
+        status = 1
+        try:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            for key in list(self._selector.get_map().values()):
+                os.close(key.fd)
+            self._selector.close()
+            os.close(self._alive_write)
+            isolation.limit_resources()
+            process.run(self._traces, self._sockets, pool_fd, self._alive_read)
+            status = 0
+        except Exception as error:
+            print(f"a query process failed: {error!r}", file=sys.stderr, flush=True)
+        finally:
+            os._exit(status)
+
+    def _hear(self, fd: int, query: _Query) -> None:
+        said = os.read(fd, 16)
+        if process.READY in said:
+            query.is_ready = True
+            if not self._has_begun:
+                self._has_begun = True
+                readiness.announce()
+        if process.READING in said:
+            query.is_reading = True
+            self._forget_socket(query)
+        if not said:
+            self._selector.unregister(fd)
+            os.close(fd)
+            self._forget_socket(query)  # before the pid can be another's: see Processes.discard
+            os.waitpid(query.pid, 0)
+            if not query.is_ready:
+                time.sleep(PAUSE_S)
+
+    def _forget_socket(self, query: _Query) -> None:
+        for suffix in (SOCKET_SUFFIX, ".new"):
+            (self._sockets / f"{query.pid}{suffix}").unlink(missing_ok=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m dashboard.queries", description=__doc__)
+    parser.add_argument("--traces", type=Path, required=True, help="the folder of the traces")
+    parser.add_argument("--sockets", type=Path, required=True, help="a private folder")
+    parser.add_argument("--count", type=int, required=True, help="how many are always ready")
+    arguments = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, _exit)
+    logs.configure_without_thread("queries")
+    TraceBrowser.load_templates()
+    gc.collect()
+    gc.freeze()  # so that collecting in one process does not copy the pages of all
+    QueryPool(arguments.traces, arguments.sockets, arguments.count).run()
+
+
+def _exit(_signal: int, _frame: FrameType | None) -> None:
+    sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""What a query process can do to the machine: little, whatever happens inside it.
+
+Limits of the kernel bound memory and files. An audit hook refuses what Python code has no business
+with here: other files, other programs, other processes, the network. SQLite opens its files by itself,
+past the hook; there the read-only opening and the authorizer hold (see tables/query_limits).
+"""
+
+import os
+import resource
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+MAX_MEMORY_BYTES = 640 << 20  # address space, of which an idle process has 80
+# Sorting and recursion stay in memory. Only the index of a write-ahead log (-shm) is ever made larger,
+# by 32 KB for every 4,096 pages of the log.
+MAX_FILE_BYTES = 16 << 20
+NICENESS = 2
+_REFUSED = {
+    "ctypes.dlopen",
+    "os.chmod",
+    "os.chown",
+    "os.exec",
+    "os.fork",
+    "os.forkpty",
+    "os.kill",
+    "os.killpg",
+    "os.link",
+    "os.mkdir",
+    "os.posix_spawn",
+    "os.remove",
+    "os.rename",
+    "os.rmdir",
+    "os.spawn",
+    "os.symlink",
+    "os.system",
+    "os.truncate",
+    "pty.spawn",
+    "socket.bind",
+    "socket.connect",
+    "socket.sendto",
+    "subprocess.Popen",
+}
+_CODE = Path(__file__).resolve().parents[2]
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+
+
+def limit_resources() -> None:
+    """Bound memory and files, and give way to the processes that must answer quickly."""
+    os.nice(NICENESS)
+    for kind, limit in (
+        (resource.RLIMIT_AS, MAX_MEMORY_BYTES),
+        (resource.RLIMIT_FSIZE, MAX_FILE_BYTES),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        _, hard = resource.getrlimit(kind)
+        allowed = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+        resource.setrlimit(kind, (allowed, allowed))
+
+
+def refuse_other_files(traces: Path) -> None:
+    """From now on Python opens only traces and code, for reading. It cannot be undone."""
+    sys.addaudithook(make_audit_hook(traces))
+
+
+def make_audit_hook(traces: Path) -> Callable[[str, tuple[object, ...]], None]:
+    """Return a hook that raises PermissionError for what a query process may not do."""
+    prefixes = {traces, _CODE, Path(sys.prefix), Path(sys.base_prefix), Path("/usr/share/zoneinfo")}
+    roots = tuple(f"{os.path.realpath(path)}{os.sep}" for path in prefixes)
+    single = {os.devnull, "/etc/localtime", "/etc/mime.types"}
+    trace_root = f"{os.path.realpath(traces)}{os.sep}"
+
+    def check(event: str, arguments: tuple[object, ...]) -> None:
+        if event == "open":
+            path, _, flags = (*arguments, None, None, None)[:3]
+            if isinstance(path, int):  # a descriptor that is open already
+                return
+            name = os.path.realpath(os.fsdecode(path))  # type: ignore[arg-type]
+            is_writing = isinstance(flags, int) and flags & _WRITING
+            if is_writing or not (name.startswith(roots) or name in single):
+                raise PermissionError(f"a query process may not open {name}")
+        elif event == "sqlite3.connect":
+            if not os.path.realpath(_path_of(arguments[0])).startswith(trace_root):
+                raise PermissionError("a query process may open no database but traces")
+        elif event in _REFUSED:
+            raise PermissionError(f"a query process may not use {event}")
+
+    return check
+
+
+def _path_of(database: object) -> str:
+    text = os.fsdecode(database)  # type: ignore[arg-type]
+    return unquote(urlsplit(text).path) if text.startswith("file:") else text

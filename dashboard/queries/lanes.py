@@ -1,0 +1,136 @@
+"""Which request is computed next: quick ones never wait for slow ones.
+
+There is no telling from a query how long it takes. So each begins in the quick lane, unless its
+organisation had one lately that was slow; what has no response after a tenth of a second goes on in
+the slow lane, if there is room, or begins anew there when there is. In each lane the organisation that
+used least lately comes first.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+QUICK_S = 0.1
+SLOW_FOR_S = 60.0
+HALF_LIFE_S = 30.0
+_MAX_REMEMBERED = 1_000
+
+
+@dataclass(slots=True, eq=False)
+class Place:
+    """The right to be computed. A request has one until it gives it back."""
+
+    organization_id: str
+    is_slow: bool
+    since_s: float
+    is_held: bool = True
+
+
+@dataclass(slots=True, eq=False)
+class _Waiter:
+    organization_id: str
+    got: asyncio.Future[Place]
+
+
+@dataclass(slots=True)
+class _Account:
+    """Seconds of computing, of which half are forgotten in ``HALF_LIFE_S``."""
+
+    used_s: float = 0.0
+    at_s: float = 0.0
+    slow_until_s: float = 0.0
+
+    def used(self, now_s: float) -> float:
+        left: float = 0.5 ** ((now_s - self.at_s) / HALF_LIFE_S)
+        return self.used_s * left
+
+    def charge(self, seconds: float, now_s: float) -> None:
+        self.used_s = self.used(now_s) + seconds
+        self.at_s = now_s
+
+
+@dataclass(slots=True)
+class _Lane:
+    free: int
+    waiters: list[_Waiter] = field(default_factory=list)
+
+
+class Lanes:
+    """``count`` requests are computed at once, and one more in the quick lane. The clock is monotonic
+    seconds. For the event loop's thread."""
+
+    def __init__(self, count: int, clock_s: Callable[[], float]) -> None:
+        self._clock_s = clock_s
+        slow = max(1, count - 1)
+        self._lanes = {True: _Lane(slow), False: _Lane(count + 1 - slow)}
+        self._accounts: dict[str, _Account] = {}
+
+    async def take(self, organization_id: str) -> Place:
+        """Wait for a place in the lane of this organisation."""
+        is_slow = self.is_slow(organization_id)
+        lane = self._lanes[is_slow]
+        if lane.free and not lane.waiters:
+            return self._give(organization_id, is_slow)
+        waiter = _Waiter(organization_id, asyncio.get_running_loop().create_future())
+        lane.waiters.append(waiter)
+        try:
+            return await waiter.got
+        except asyncio.CancelledError:
+            if waiter in lane.waiters:
+                lane.waiters.remove(waiter)
+            elif not waiter.got.cancelled():
+                self.release(waiter.got.result())
+            raise
+
+    def release(self, place: Place) -> None:
+        """Give a place back; more than once does nothing."""
+        if not place.is_held:
+            return
+        place.is_held = False
+        now_s = self._clock_s()
+        self._account(place.organization_id).charge(now_s - place.since_s, now_s)
+        self._lanes[place.is_slow].free += 1
+        self._serve(place.is_slow)
+
+    def note_slow(self, place: Place) -> bool:
+        """Note that a request in the quick lane is slow. Returns whether it may go on, which it then
+        does in the slow lane."""
+        self._account(place.organization_id).slow_until_s = self._clock_s() + SLOW_FOR_S
+        slow = self._lanes[True]
+        if not slow.free or slow.waiters:
+            return False
+        slow.free -= 1
+        place.is_slow = True
+        self._lanes[False].free += 1
+        self._serve(is_slow=False)
+        return True
+
+    def is_slow(self, organization_id: str) -> bool:
+        """Return whether an organisation had a slow request lately."""
+        account = self._accounts.get(organization_id)
+        return account is not None and self._clock_s() < account.slow_until_s
+
+    def _serve(self, is_slow: bool) -> None:
+        lane, now_s = self._lanes[is_slow], self._clock_s()
+        while lane.free and lane.waiters:
+            waiter = min(
+                lane.waiters, key=lambda each: self._account(each.organization_id).used(now_s)
+            )
+            lane.waiters.remove(waiter)
+            if not waiter.got.done():
+                waiter.got.set_result(self._give(waiter.organization_id, is_slow))
+
+    def _give(self, organization_id: str, is_slow: bool) -> Place:
+        self._lanes[is_slow].free -= 1
+        return Place(organization_id, is_slow, self._clock_s())
+
+    def _account(self, organization_id: str) -> _Account:
+        if len(self._accounts) >= _MAX_REMEMBERED:
+            self._forget()
+        return self._accounts.setdefault(organization_id, _Account())
+
+    def _forget(self) -> None:
+        now_s = self._clock_s()
+        for organization_id, account in list(self._accounts.items()):
+            if account.used(now_s) < QUICK_S and account.slow_until_s < now_s:
+                del self._accounts[organization_id]

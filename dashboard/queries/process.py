@@ -1,0 +1,158 @@
+"""One query process: Datasette for one request at a time, on a Unix socket.
+
+It is forked from the pool, so that a new one is there within milliseconds, and is killed without
+mercy: nothing is in it that would be lost. What it does for a request is bounded by the kernel: by
+memory and file sizes (see isolation), and by an alarm that ends it when it has not finished in time
+although nobody was there to kill it.
+"""
+
+import asyncio
+import contextlib
+import os
+import resource
+import signal
+import socket
+import sys
+import threading
+from pathlib import Path
+
+import uvicorn
+from starlette.responses import JSONResponse
+from starlette.types import Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
+
+from dashboard.queries import isolation
+from dashboard.queries.protocol import SOCKET_SUFFIX, Caller
+from dashboard.tables import response_guard
+from dashboard.tables.instances import Instances
+from dashboard.tables.mistakes import Asked
+from dashboard.turns import BusyError
+
+# The relay kills after 4 s; these hold where it is gone, or stands still itself.
+ALARM_S, ALARM_BETWEEN_MESSAGES_S = 12, 90
+READING_AFTER_S = 1.0  # after its head: the rest is read slowly, or is long
+MAX_GROWN_BYTES = 160 << 20  # an idle one has some 55
+MAX_HEADER_BYTES = 192 << 10
+READY, READING = b"r", b"s"
+
+
+class QueryApp:
+    """The ASGI application of a query process. ``should_end`` is set when it has done its last."""
+
+    def __init__(self, traces: Path) -> None:
+        self.instances = Instances(traces)
+        self.should_end = asyncio.Event()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        caller = Caller.decode(dict(scope["headers"]))
+        try:
+            with self.instances.use(caller.organization_id) as app:
+                if app is not None:
+                    await response_guard.answer(app, _describe(scope, caller), send)
+                    return
+                refusal = JSONResponse({"ok": False, "error": "Nothing has been recorded."}, 404)
+        except BusyError:
+            refusal = JSONResponse({"ok": False, "error": "An earlier query still runs."}, 503)
+        await refusal(scope, receive, send)
+
+
+def _describe(scope: Scope, caller: Caller) -> Scope:
+    return {
+        **scope,
+        "scheme": caller.scheme,
+        "actor": {
+            "id": caller.user_id,
+            "display": caller.display,
+            "organization": caller.organization,
+        },
+        "taximeter": Asked(is_for_program=caller.is_for_program),
+    }
+
+
+class Supervised:
+    """Around the application: the alarm, and what the pool is told on a pipe."""
+
+    def __init__(self, app: QueryApp, pool_fd: int) -> None:
+        self._app = app
+        self._pool_fd = pool_fd
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        loop = asyncio.get_running_loop()
+        reading: asyncio.TimerHandle | None = None
+
+        async def send_watched(message: Message) -> None:
+            nonlocal reading
+            signal.alarm(ALARM_BETWEEN_MESSAGES_S)
+            if message["type"] == "http.response.start":
+                reading = loop.call_later(READING_AFTER_S, self._leave_pool)
+            await send(message)
+
+        signal.alarm(ALARM_S)
+        try:
+            await self._app(scope, receive, send_watched)
+        finally:
+            signal.alarm(0)
+            if reading is not None:
+                reading.cancel()
+            if peak_bytes() > MAX_GROWN_BYTES:
+                self._leave_pool()
+
+    def _leave_pool(self) -> None:
+        """Another takes its place; it ends with its answer."""
+        if not self._app.should_end.is_set():
+            self._app.should_end.set()
+            os.write(self._pool_fd, READING)
+
+
+def peak_bytes() -> int:
+    """Return the most memory that this process has ever held."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak << 10
+
+
+def run(traces: Path, sockets: Path, pool_fd: int, alive_fd: int) -> None:
+    """Serve until the pool is gone (the end of ``alive_fd``), or this process has to go."""
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    threading.Thread(target=_end_with_pool, args=(alive_fd,), daemon=True).start()
+    asyncio.run(_serve(traces, sockets, pool_fd))
+
+
+async def _serve(traces: Path, sockets: Path, pool_fd: int) -> None:
+    app = QueryApp(traces)
+    # Sooner visible than listening, it would refuse whoever comes first.
+    path = sockets / f"{os.getpid()}.new"
+    with contextlib.closing(socket.socket(socket.AF_UNIX)) as listener:
+        listener.bind(str(path))
+        server = await listen(Supervised(app, pool_fd), listener)
+        path.rename(path.with_suffix(SOCKET_SUFFIX))
+        isolation.refuse_other_files(traces)
+        os.write(pool_fd, READY)
+        await app.should_end.wait()
+        server.close()
+        await server.wait_closed()
+
+
+async def listen(app: object, listener: socket.socket) -> asyncio.Server:
+    """Serve an ASGI application over HTTP/1.1, without the rest of uvicorn: its server looks at the
+    clock ten times a second, and there is nothing to reload or to count here."""
+    config = uvicorn.Config(
+        app,  # type: ignore[arg-type]
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        lifespan="off",
+        h11_max_incomplete_event_size=MAX_HEADER_BYTES,
+    )
+    config.load()
+    loop = asyncio.get_running_loop()
+    return await loop.create_unix_server(
+        lambda: H11Protocol(config=config, server_state=ServerState(), app_state={}), sock=listener
+    )
+
+
+def _end_with_pool(alive_fd: int) -> None:
+    while os.read(alive_fd, 1):
+        pass
+    os._exit(0)

@@ -1,0 +1,147 @@
+"""The query processes that are there, as the web process sees them: sockets in a folder.
+
+A process that computed something slow stays with the slow lane: it has less of the processor from then
+on, and may hold much memory. One that is killed is replaced by the pool.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from dashboard.queries.client import ProcessGoneError
+from dashboard.queries.protocol import MAX_OPEN, SOCKET_SUFFIX
+
+WAIT_S, LOOK_EVERY_S = 3.0, 0.004
+SLOW_NICENESS = 15
+_NO_POOL = "this web process was started without a pool of them"
+
+
+class NoProcessError(Exception):
+    """There is no query process, and none came in time."""
+
+
+class Processes:
+    """For the event loop's thread. Without a folder there are none."""
+
+    def __init__(self, folder: Path | None, slow_count: int) -> None:
+        self._folder = folder
+        self._slow_count = slow_count
+        self._lent: set[int] = set()
+        self._slow: set[int] = set()
+        self._served: dict[int, OrderedDict[str, None]] = {}
+
+    def path(self, pid: int) -> Path:
+        """Return where a process listens."""
+        if self._folder is None:
+            raise NoProcessError(_NO_POOL)
+        return self._folder / f"{pid}{SOCKET_SUFFIX}"
+
+    @contextmanager
+    def lend(self, pid: int) -> Iterator[None]:
+        """For the time of one request. It is killed when that does not end well."""
+        try:
+            yield
+        except ProcessGoneError:
+            self.discard(pid)
+            raise
+        except BaseException:
+            self.kill(pid)
+            raise
+        finally:
+            self._lent.discard(pid)
+
+    async def take(self, organization_id: str, *, is_slow: bool) -> int:
+        """Wait for a process that does nothing; ``lend`` must follow at once.
+
+        Raises NoProcessError."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(WAIT_S):
+                while (pid := self._find_idle(organization_id, is_slow=is_slow)) is None:
+                    await asyncio.sleep(LOOK_EVERY_S)
+                return self._lend(pid, organization_id, is_slow=is_slow)
+        raise NoProcessError(f"none became free within {WAIT_S:g} s")
+
+    def note_slow(self, pid: int) -> None:
+        """Keep a process for the slow lane from now on."""
+        if pid in self._slow:
+            return
+        self._slow.add(pid)
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, pid, SLOW_NICENESS)
+        surplus = len(self._slow) - self._slow_count
+        for idle in list(self._slow - self._lent)[: max(surplus, 0)]:
+            self.discard(idle)
+
+    def kill(self, pid: int) -> None:
+        """End at once one that is there for certain; the pool starts another."""
+        self.path(pid).unlink(missing_ok=True)  # so that it is not found again meanwhile
+        kill_process(pid)
+
+    def discard(self, pid: int) -> None:
+        """End one that may have ended. The pool takes its socket away before its pid can become
+        another's."""
+        try:
+            self.path(pid).unlink()
+        except FileNotFoundError:
+            return
+        kill_process(pid)
+
+    def _lend(self, pid: int, organization_id: str, *, is_slow: bool) -> int:
+        self._lent.add(pid)
+        served = self._served.setdefault(pid, OrderedDict())
+        served[organization_id] = None
+        served.move_to_end(organization_id)
+        if len(served) > MAX_OPEN:
+            served.popitem(last=False)
+        if is_slow:
+            self.note_slow(pid)
+        return pid
+
+    def _find_idle(self, organization_id: str, *, is_slow: bool) -> int | None:
+        """One that has the organisation's file open, if there is one."""
+        present = self._list()
+        idle = present - self._lent
+        for_lane = idle & self._slow if is_slow else idle - self._slow
+        if is_slow and not for_lane:
+            for_lane = idle
+        return min(
+            for_lane,
+            key=lambda pid: (
+                organization_id not in self._served.get(pid, ()),
+                len(self._served.get(pid, ())),
+            ),
+            default=None,
+        )
+
+    def _list(self) -> set[int]:
+        if self._folder is None:
+            raise NoProcessError(_NO_POOL)
+        try:
+            present = {int(path.stem) for path in self._folder.glob(f"*{SOCKET_SUFFIX}")}
+        except OSError:
+            return set()
+        for gone in self._served.keys() - present - self._lent:
+            del self._served[gone]
+        self._slow &= present | self._lent
+        return present
+
+
+def cpu_s(pid: int) -> float | None:
+    """Return the processor time of another process; None where the kernel does not tell."""
+    if sys.platform != "linux":
+        return None
+    try:
+        return time.clock_gettime((~pid << 3) | 2)  # what clock_getcpuclockid(3) makes of a pid
+    except OSError:
+        return None
+
+
+def kill_process(pid: int) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)

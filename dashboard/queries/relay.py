@@ -1,0 +1,296 @@
+"""From the web process to a query process and back.
+
+One organisation's requests are relayed one at a time, each to a process that it has alone for that
+long: so it is never in doubt whose query holds a process, nobody else's fails with it, and killing it
+harms nobody. What takes too long, is too long, or is not read ends with its process.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from starlette.types import Receive, Scope, Send
+
+from dashboard.addresses import requested
+from dashboard.queries.client import Connection, Head, NotThereError, ProcessGoneError
+from dashboard.queries.lanes import QUICK_S, Lanes, Place
+from dashboard.queries.processes import Processes, cpu_s
+from dashboard.queries.protocol import HEADER, Caller, forwarded_headers
+from dashboard.queries.refusals import Refusals
+from dashboard.turns import BusyError, Turns
+
+MAX_QUICK_S = 1.0  # in the quick lane, however little of the processor there was
+DEADLINE_S = 4.0  # to the response's head; a query itself is stopped after 3
+MAX_WAIT_S = 30.0  # for one's turn
+READING_AFTER_S = 1.0  # after the head: others are computed while the rest is read
+MAX_READING = 4
+PAGE_S = 6.0  # from one part of a body to the next, by the process
+NO_PROGRESS_S = 15.0  # the same by the client
+RECHECK_S = 0.25
+MAX_RESPONSE_BYTES, MAX_STREAM_BYTES = 256 << 20, 1100 << 20
+MAX_DEATHS = 2  # of processes for one request
+
+logger = logging.getLogger(__name__)
+
+
+class StoppedError(Exception):
+    """A query took a process with it: by time, by memory or by its length."""
+
+
+class RefusedError(Exception):
+    """The organisation has to wait: its queries had to be stopped repeatedly."""
+
+    def __init__(self, wait_s: int) -> None:
+        super().__init__(f"wait {wait_s} s")
+        self.wait_s = wait_s
+
+
+class _SlowError(Exception):
+    """It has to begin anew, in the slow lane."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """A request for Datasette. ``check`` raises when its caller may no longer read."""
+
+    scope: Scope
+    caller: Caller
+    check: Callable[[], Awaitable[object]]
+
+    @property
+    def organization_id(self) -> str:
+        return self.caller.organization_id
+
+    @property
+    def is_stream(self) -> bool:
+        return b"_stream" in self.scope["query_string"]
+
+    @property
+    def turn(self) -> str:
+        """Downloads take turns among themselves: pages must not wait for them."""
+        return f"{self.organization_id}/stream" if self.is_stream else self.organization_id
+
+    @property
+    def max_bytes(self) -> int:
+        return MAX_STREAM_BYTES if self.is_stream else MAX_RESPONSE_BYTES
+
+
+class QueryRelay:
+    """``folder`` is where the pool has its sockets; None without a pool."""
+
+    def __init__(
+        self, folder: Path | None, count: int, clock_s: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._clock_s = clock_s
+        self._turns = Turns()
+        self._lanes = Lanes(count, clock_s)
+        self._processes = Processes(folder, max(1, count - 1))
+        self._refusals = Refusals(clock_s)
+        self._readers = _Readers()
+
+    async def answer(self, query: Query, receive: Receive, send: Send) -> None:
+        """Relay the request and its response, until the client leaves.
+
+        Raises BusyError, RefusedError, NoProcessError, StoppedError or what ``check`` raises, all
+        before anything was sent. A response that cannot be finished is left unfinished: its connection
+        is then cut, so that nobody takes it for a whole one."""
+        answering = asyncio.create_task(self._answer(query, send))
+        leaving = asyncio.create_task(_wait_for_end(receive))
+        try:
+            await asyncio.wait({answering, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            answering.cancel()
+            leaving.cancel()
+            await asyncio.wait({answering, leaving})
+        if not answering.cancelled():
+            answering.result()
+
+    async def _answer(self, query: Query, send: Send) -> None:
+        begun_s = self._clock_s()
+        self._check_refused(query)
+        async with self._turns.take(query.turn):
+            deaths = 0
+            while deaths < MAX_DEATHS:  # somebody else may have ended the first; it only reads
+                self._check_refused(query)
+                place = await self._take_place(query, begun_s)
+                try:
+                    await self._try(query, place, send)
+                except (_SlowError, NotThereError):
+                    continue
+                except ProcessGoneError:
+                    deaths += 1
+                    continue
+                finally:
+                    self._lanes.release(place)
+                return
+            self._refusals.note_kill(query.organization_id)
+            raise StoppedError("it ended its processes")
+
+    def _check_refused(self, query: Query) -> None:
+        wait_s = self._refusals.find_wait(query.organization_id)
+        if wait_s:
+            raise RefusedError(wait_s)
+
+    async def _take_place(self, query: Query, begun_s: float) -> Place:
+        try:
+            async with asyncio.timeout(max(MAX_WAIT_S - (self._clock_s() - begun_s), 0)):
+                return await self._lanes.take(query.organization_id)
+        except TimeoutError as error:
+            raise BusyError from error
+
+    async def _try(self, query: Query, place: Place, send: Send) -> None:
+        pid = await self._processes.take(query.organization_id, is_slow=place.is_slow)
+        with (
+            self._processes.lend(pid),
+            closing(await Connection.open(self._processes.path(pid))) as connection,
+        ):
+            head = await self._fetch_head(query, place, pid, connection)
+            await query.check()
+            body = _Body(query, connection, send, self._clock_s)
+
+            def become_reader() -> None:
+                self._lanes.release(place)
+                self._processes.note_slow(pid)
+                self._readers.add(body)
+
+            becoming = asyncio.get_running_loop().call_later(READING_AFTER_S, become_reader)
+            try:
+                await body.relay(head)
+            except _CutError as error:
+                if error.is_by_process:
+                    self._refusals.note_kill(query.organization_id)
+                self._processes.kill(pid)
+                logger.warning("A response to %s was cut: %s", query.organization_id, error)
+            finally:
+                becoming.cancel()
+                if body in self._readers:
+                    self._readers.remove(body)
+                    self._processes.discard(pid)  # the pool has another in its place
+
+    async def _fetch_head(
+        self, query: Query, place: Place, pid: int, connection: Connection
+    ) -> Head:
+        scope = query.scope
+        headers = [*forwarded_headers(scope["headers"]), (HEADER, query.caller.encode())]
+        target = requested(scope).encode("latin-1")
+        fetching = asyncio.ensure_future(connection.request(scope["method"], target, headers))
+        try:
+            if not place.is_slow and not await _is_quick(fetching, pid):
+                if not self._lanes.note_slow(place):
+                    raise _SlowError
+                self._processes.note_slow(pid)
+            if not await _is_done(fetching, DEADLINE_S):
+                self._refusals.note_kill(query.organization_id)
+                raise StoppedError(f"no response within {DEADLINE_S:g} s")
+            return fetching.result()
+        finally:
+            fetching.cancel()
+            await asyncio.wait({fetching})
+
+
+class _CutError(Exception):
+    """A response cannot be finished."""
+
+    def __init__(self, reason: str, *, is_by_process: bool = False) -> None:
+        super().__init__(reason)
+        self.is_by_process = is_by_process
+
+
+class _Body:
+    """The response on its way, a part at a time: the next is read when the last has been taken."""
+
+    def __init__(
+        self, query: Query, connection: Connection, send: Send, clock_s: Callable[[], float]
+    ) -> None:
+        self._query = query
+        self._connection = connection
+        self._send = send
+        self._clock_s = clock_s
+        self._sent_bytes = 0
+        self._begun_s = self._checked_s = clock_s()
+        self._limit = asyncio.timeout(NO_PROGRESS_S)
+
+    @property
+    def bytes_per_s(self) -> float:
+        return self._sent_bytes / (self._clock_s() - self._begun_s + 0.001)
+
+    def cut(self) -> None:
+        """End it now."""
+        self._limit.reschedule(asyncio.get_running_loop().time())
+
+    async def relay(self, head: Head) -> None:
+        """Raises _CutError."""
+        try:
+            async with self._limit:
+                await self._send(
+                    {"type": "http.response.start", "status": head.status, "headers": head.headers}
+                )
+                while (part := await self._read()) is not None:
+                    await self._pass_on(part)
+                await self._send({"type": "http.response.body", "body": b""})
+        except TimeoutError as error:
+            raise _CutError("its client did not read on, or others had to") from error
+
+    async def _read(self) -> bytes | None:
+        try:
+            async with asyncio.timeout(PAGE_S):
+                return await self._connection.read()
+        except TimeoutError as error:
+            reason = f"its process sent nothing for {PAGE_S:g} s"
+            raise _CutError(reason, is_by_process=True) from error
+        except ProcessGoneError as error:
+            raise _CutError(f"its process ended: {error}", is_by_process=True) from error
+
+    async def _pass_on(self, part: bytes) -> None:
+        self._sent_bytes += len(part)
+        if self._sent_bytes > self._query.max_bytes:
+            raise _CutError(f"more than {self._query.max_bytes >> 20} MB", is_by_process=True)
+        if self._clock_s() - self._checked_s > RECHECK_S:
+            try:
+                await self._query.check()
+            except Exception as error:
+                # Whatever the reason, also one that passes: what may not be read is not sent.
+                raise _CutError(f"its caller may no longer read ({error!r})") from error
+            self._checked_s = self._clock_s()
+        await self._send({"type": "http.response.body", "body": part, "more_body": True})
+        self._limit.reschedule(asyncio.get_running_loop().time() + NO_PROGRESS_S)
+
+
+class _Readers(set[_Body]):
+    """Responses that are read slowly, or are long. Of too many the slowest is cut."""
+
+    def add(self, body: _Body) -> None:
+        super().add(body)
+        if len(self) > MAX_READING:
+            slowest = min(self, key=lambda each: each.bytes_per_s)
+            slowest.cut()
+
+
+async def _is_done(task: asyncio.Future[Head], within_s: float) -> bool:
+    done, _ = await asyncio.wait({task}, timeout=within_s)
+    return bool(done)
+
+
+async def _is_quick(task: asyncio.Future[Head], pid: int) -> bool:
+    """Wait until it is done or has used its time. That is counted in time of the processor: on a busy
+    machine every request takes long."""
+    begun_cpu_s, loop = cpu_s(pid), asyncio.get_running_loop()
+    until_s, wait_s = loop.time() + MAX_QUICK_S, QUICK_S
+    while not await _is_done(task, wait_s):
+        now_cpu_s = cpu_s(pid)
+        if begun_cpu_s is None or now_cpu_s is None or loop.time() > until_s:
+            return False
+        wait_s = QUICK_S - (now_cpu_s - begun_cpu_s)
+        if wait_s <= 0:
+            return False
+        wait_s = max(wait_s, 0.01)
+    return True
+
+
+async def _wait_for_end(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

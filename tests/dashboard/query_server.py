@@ -1,0 +1,83 @@
+"""Query processes that are none: the real application on real sockets, served by a thread of the tests.
+
+So whatever asks the web process for tables goes through the real relay, without the seconds that real
+processes would take for every test. Those have tests of their own (tests/queries, tests/live).
+"""
+
+import asyncio
+import itertools
+import socket
+import tempfile
+import threading
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.types import Receive, Scope, Send
+
+from dashboard.queries import processes, protocol
+from dashboard.queries.process import QueryApp, listen
+from store.settings import QUERY_SOCKETS_VARIABLE
+
+COUNT = 3
+_no_pids = itertools.count(100_000_000)  # no kernel gives such a pid
+
+
+class QueryServer:
+    """One for the whole session; each test has its own folders (``serving``)."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._app: QueryApp | None = None
+        self._servers: list[asyncio.Server] = []
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        assert self._app is not None
+        await self._app(scope, receive, send)
+
+    @property
+    def app(self) -> QueryApp:
+        assert self._app is not None
+        return self._app
+
+    @contextmanager
+    def serving(self, traces: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+        """The web process that is made meanwhile finds its query processes here."""
+        with tempfile.TemporaryDirectory(prefix="taximeter-") as folder:
+            monkeypatch.setenv(QUERY_SOCKETS_VARIABLE, folder)
+            monkeypatch.setattr(processes, "kill_process", lambda _pid: self._start(Path(folder)))
+            self._app = QueryApp(traces)
+            for _ in range(COUNT):
+                self._start(Path(folder))
+            try:
+                yield
+            finally:
+                self._run(self._end())
+
+    def _start(self, folder: Path) -> None:
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(f"{folder}/{next(_no_pids)}{protocol.SOCKET_SUFFIX}")
+        self._servers.append(self._run(listen(self, listener)))
+
+    def _run[T](self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
+
+    async def _end(self) -> None:
+        for server in self._servers:
+            server.close()
+        self._servers.clear()
+        self.app.instances.close()
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:  # of clients that have left
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        self._app = None

@@ -1,0 +1,145 @@
+"""A pool of real query processes, and requests to it through the relay of the web process."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+from starlette.types import Message
+
+from dashboard.queries.protocol import SOCKET_SUFFIX, Caller
+from dashboard.queries.relay import Query, QueryRelay
+from store import lifeline
+from tests.upstream import wait_until
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+COUNT = 3
+START_S = 60.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Pool:
+    folder: Path
+    traces: Path
+    process: psutil.Process
+    lifeline_fd: int
+
+    def pids(self) -> list[int]:
+        """Those that can be asked now."""
+        return sorted(int(path.stem) for path in self.folder.glob(f"*{SOCKET_SUFFIX}"))
+
+    def children(self) -> list[psutil.Process]:
+        return self.process.children()
+
+    def cut_lifeline(self) -> None:
+        if self.lifeline_fd >= 0:
+            os.close(self.lifeline_fd)
+            self.lifeline_fd = -1
+
+    def wait_ready(self) -> None:
+        wait_until(
+            lambda: len(self.pids()) >= COUNT,
+            f"{COUNT} query processes of {self.process}, {self.children()}",
+            patience_s=START_S,
+        )
+
+
+@contextmanager
+def running_pool(traces: Path) -> Iterator[Pool]:
+    traces.mkdir(parents=True, exist_ok=True)
+    read_fd, write_fd = os.pipe()
+    with tempfile.TemporaryDirectory(prefix="taximeter-", ignore_cleanup_errors=True) as folder:
+        options = [f"--traces={traces}", f"--sockets={folder}", f"--count={COUNT}"]
+        process = subprocess.Popen(  # noqa: S603 - our own
+            [sys.executable, "-P", "-m", "dashboard.queries", *options],
+            env={
+                "PYTHONPATH": str(REPOSITORY),
+                "MALLOC_ARENA_MAX": "1",
+                lifeline.VARIABLE: str(read_fd),
+            },
+            pass_fds=[read_fd],
+        )
+        os.close(read_fd)
+        pool = Pool(
+            folder=Path(folder),
+            traces=traces,
+            process=psutil.Process(process.pid),
+            lifeline_fd=write_fd,
+        )
+        try:
+            pool.wait_ready()
+            yield pool
+        finally:
+            process.kill()
+            process.wait()
+            pool.cut_lifeline()
+
+
+@dataclass(slots=True)
+class Client:
+    """Who asks the relay. It reads on only while it may, and can leave."""
+
+    status: int = 0
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytearray = field(default_factory=bytearray)
+    is_whole: bool = False
+    reads: asyncio.Event = field(default_factory=asyncio.Event)
+    has_left: asyncio.Event = field(default_factory=asyncio.Event)
+    on_part: Callable[[bytes], None] = lambda _part: None
+
+    async def receive(self) -> Message:
+        await self.has_left.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            self.headers = {name.decode(): value.decode() for name, value in message["headers"]}
+            return
+        await self.reads.wait()
+        self.body += message["body"]
+        self.on_part(message["body"])
+        self.is_whole = not message.get("more_body", False)
+
+
+async def may_read() -> None:
+    """For callers who may."""
+
+
+def make_query(
+    organization_id: str, target: str, check=may_read, *, method: str = "GET", **caller
+) -> Query:
+    path, _, arguments = target.partition("?")
+    scope = {
+        "type": "http",
+        "method": method,
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": arguments.encode(),
+        "headers": [(b"host", b"meter.example")],
+    }
+    told: dict[str, Any] = {
+        "user_id": "user_1",
+        "display": "ann@example.org",
+        "organization": "Ann Ltd",
+        "scheme": "http",
+        "is_for_program": True,
+    }
+    return Query(
+        scope=scope, caller=Caller(organization_id=organization_id, **(told | caller)), check=check
+    )
+
+
+async def ask(relay: QueryRelay, organization_id: str, target: str, **more) -> Client:
+    """Send a request, and read all of the response."""
+    client = Client()
+    client.reads.set()
+    await relay.answer(make_query(organization_id, target, **more), client.receive, client.send)
+    return client

@@ -1,0 +1,131 @@
+"""Who is computed next. The clock stands still unless it is moved."""
+
+import asyncio
+
+import pytest
+
+from dashboard.queries.lanes import SLOW_FOR_S, Lanes
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def lanes(clock):
+    """One slow place, two quick ones."""
+    return Lanes(2, clock)
+
+
+def begin(lanes, organization_id):
+    return asyncio.create_task(lanes.take(organization_id))
+
+
+async def settle():
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_quick_requests_do_not_wait_for_slow_ones(lanes):
+    slow = await lanes.take("slow")
+    assert lanes.note_slow(slow)
+    places = [await lanes.take(name) for name in ("a", "b")]
+    assert not any(place.is_slow for place in places)
+    waiting = begin(lanes, "c")
+    await settle()
+    assert not waiting.done(), "both quick places are taken"
+    lanes.release(places[0])
+    assert not (await waiting).is_slow
+
+
+async def test_a_slow_request_begins_anew_when_another_has_the_slow_place(lanes):
+    first, second = await lanes.take("a"), await lanes.take("b")
+    assert lanes.note_slow(first)
+    assert not lanes.note_slow(second)
+    lanes.release(second)
+    again = begin(lanes, "b")
+    await settle()
+    assert not again.done()
+    lanes.release(first)
+    assert (await again).is_slow
+
+
+async def test_an_organisation_is_slow_for_a_while_after_a_slow_request(lanes, clock):
+    lanes.release(await lanes.take("a"))
+    assert not lanes.is_slow("a")
+    place = await lanes.take("a")
+    lanes.note_slow(place)
+    lanes.release(place)
+    assert (await lanes.take("a")).is_slow
+    clock.now_s += SLOW_FOR_S
+    assert not (await lanes.take("a")).is_slow
+
+
+async def test_who_used_least_lately_comes_first(lanes, clock):
+    for name, seconds in (("busy", 3.0), ("quiet", 0.05)):
+        place = await lanes.take(name)
+        clock.now_s += seconds
+        lanes.release(place)
+    held = [await lanes.take("x"), await lanes.take("y")]
+    order = []
+
+    async def wait(name):
+        place = await lanes.take(name)
+        order.append(name)
+        lanes.release(place)
+
+    tasks = [asyncio.create_task(wait(name)) for name in ("busy", "busy", "quiet")]
+    await settle()
+    lanes.release(held[0])
+    await asyncio.gather(*tasks)
+    assert order == ["quiet", "busy", "busy"]
+
+
+async def test_whoever_stops_waiting_takes_no_place(lanes):
+    held = [await lanes.take("x"), await lanes.take("y")]
+    left, stays = begin(lanes, "left"), begin(lanes, "stays")
+    await settle()
+    left.cancel()
+    await settle()
+    lanes.release(held[0])
+    await stays
+    lanes.release(held[1])
+    assert (await lanes.take("z")).is_held
+
+
+async def test_a_place_that_was_given_to_somebody_who_left_is_given_on(lanes):
+    held = [await lanes.take("x"), await lanes.take("y")]
+    left = begin(lanes, "left")
+    await settle()
+    lanes.release(held[0])  # it has the place now, and does not know it
+    left.cancel()
+    await asyncio.gather(left, return_exceptions=True)
+    assert (await asyncio.wait_for(lanes.take("z"), 5)).is_held
+
+
+async def test_giving_back_twice_makes_no_second_place(lanes):
+    place = await lanes.take("a")
+    lanes.release(place)
+    lanes.release(place)
+    await lanes.take("b")
+    await lanes.take("c")
+    waiting = begin(lanes, "d")
+    await settle()
+    assert not waiting.done()
+    waiting.cancel()
+
+
+async def test_what_is_known_of_organisations_is_bounded(lanes, clock):
+    for number in range(3_000):
+        lanes.release(await lanes.take(f"org_{number}"))
+        clock.now_s += 0.01
+    assert len(lanes._accounts) <= 1_001

@@ -1,0 +1,426 @@
+"""Real query processes, asked through the relay: what is done to them, and who notices."""
+
+import asyncio
+import json
+import os
+import resource
+import signal
+import time
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from dashboard.queries import isolation, processes as processes_module, relay as relay_module
+from dashboard.queries.processes import NoProcessError
+from dashboard.queries.refusals import MAX_KILLS, REFUSED_S
+from dashboard.queries.relay import QueryRelay, RefusedError, StoppedError
+from store.traces import TraceDatabase, trace_path_in
+from tests.dashboard.browsing import ENDLESS, OURS, THEIRS, record
+from tests.live.service import is_over
+from tests.queries.hostile import ENDLESS_STEPS, HUNGRY, LONG_TEXTS, SORT, UNION
+from tests.queries.pool import COUNT, Client, ask, make_query, running_pool
+from tests.store.traffic import make_entry
+from tests.upstream import wait_until
+
+PAGE = "/traces/usage.json"
+
+
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory):
+    traces = tmp_path_factory.mktemp("data") / "traces"
+    record(trace_path_in(traces, "ours"), OURS)
+    record(trace_path_in(traces, "theirs"), THEIRS)
+    (traces.parent / "control.db").write_bytes(b"secret")
+    with running_pool(traces) as pool:
+        yield pool
+
+
+@pytest.fixture
+def now_s():
+    """Added to the clock of the relay."""
+    return [0.0]
+
+
+@pytest.fixture
+def relay(pool, now_s):
+    pool.wait_ready()
+    return QueryRelay(pool.folder, COUNT - 1, lambda: time.monotonic() + now_s[0])
+
+
+def sql(query, suffix=".json"):
+    return f"/traces{suffix}?sql={quote(query)}"
+
+
+async def assert_served(relay, organization_id="theirs", marker=THEIRS):
+    client = await ask(relay, organization_id, PAGE)
+    assert client.status == 200
+    assert marker.encode() in client.body
+    assert client.is_whole
+
+
+# -- time --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ENDLESS_STEPS)
+async def test_what_nothing_interrupts_ends_with_its_process_and_nobody_waits(
+    relay, pool, monkeypatch, name
+):
+    monkeypatch.setattr(relay_module, "DEADLINE_S", 1.0)
+    before = pool.pids()
+    attack = asyncio.create_task(ask(relay, "ours", sql(ENDLESS_STEPS[name])))
+    served = 0
+    while not attack.done():
+        await assert_served(relay)
+        served += 1
+    try:
+        client = await attack
+    except StoppedError:
+        assert served
+        wait_until(lambda: len(pool.pids()) == COUNT, "another in its place")
+        assert set(pool.pids()) != set(before)
+    else:  # where SQLite has a limit of its own
+        assert client.status == 400
+    await assert_served(relay, "ours", OURS)
+
+
+@pytest.mark.parametrize("name", LONG_TEXTS)
+async def test_long_texts_are_answered_by_sqlite_itself(relay, name):
+    client = await ask(relay, "ours", sql(LONG_TEXTS[name]))
+    assert client.status == 400
+    assert b"error" in client.body
+
+
+async def test_an_endless_query_is_told_what_to_do_and_kills_nothing(relay, pool):
+    before = pool.pids()
+    client = await ask(relay, "ours", sql(ENDLESS))
+    assert client.status == 400
+    assert b"took too long" in client.body
+    assert pool.pids() == before
+
+
+async def test_six_slow_organisations_leave_the_others_alone(relay, pool):
+    for number in range(6):
+        record(trace_path_in(pool.traces, f"slow_{number}"), "slow")
+    attacks = [
+        asyncio.create_task(ask(relay, f"slow_{number}", sql(ENDLESS + " -- " + "x" * number)))
+        for number in range(6)
+    ]
+    served = 0
+    while not any(task.done() for task in attacks):
+        await assert_served(relay)
+        served += 1
+    assert served
+    for task in attacks:
+        task.cancel()
+    await asyncio.gather(*attacks, return_exceptions=True)
+    await assert_served(relay)
+
+
+async def test_repeated_kills_are_refused_for_a_while(relay, monkeypatch, now_s):
+    monkeypatch.setattr(relay_module, "DEADLINE_S", 0.1)
+    for _ in range(MAX_KILLS):
+        with pytest.raises(StoppedError):
+            await ask(relay, "ours", sql(ENDLESS))
+    with pytest.raises(RefusedError) as refused:
+        await ask(relay, "ours", PAGE)
+    assert 0 < refused.value.wait_s <= REFUSED_S
+    monkeypatch.undo()
+    await assert_served(relay)
+    now_s[0] += REFUSED_S
+    await assert_served(relay, "ours", OURS)
+
+
+# -- processes that end ------------------------------------------------------------------------------
+
+
+async def find_busy(relay):
+    """The process that computes something."""
+    for _ in range(500):
+        if relay._processes._lent:
+            return next(iter(relay._processes._lent))
+        await asyncio.sleep(0.01)
+    raise AssertionError("none became busy")
+
+
+async def test_a_request_whose_process_is_killed_is_repeated(relay):
+    slow = (
+        "with recursive n(i) as (select 1 union all select i + 1 from n where i < 1500000)"
+        " select count(*) as c from n"
+    )
+    asking = asyncio.create_task(ask(relay, "theirs", sql(slow)))
+    victim = await find_busy(relay)
+    os.kill(victim, signal.SIGKILL)
+    client = await asking
+    assert client.status == 200
+    assert b"1500000" in client.body
+    assert relay._refusals.find_wait("theirs") == 0
+
+
+async def test_a_query_that_ends_every_process_it_gets_is_stopped(relay, monkeypatch):
+    asking = asyncio.create_task(ask(relay, "ours", sql(ENDLESS)))
+    killed: set[int] = set()
+    while not asking.done():
+        for pid in relay._processes._lent - killed:
+            killed.add(pid)
+            os.kill(pid, signal.SIGKILL)
+        await asyncio.sleep(0.005)
+    with pytest.raises(StoppedError):
+        await asking
+    assert len(killed) == 2, "it was repeated once"
+
+
+async def test_without_processes_the_relay_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(processes_module, "WAIT_S", 0.05)
+    for folder in (None, tmp_path, tmp_path / "gone"):
+        with pytest.raises(NoProcessError):
+            await ask(QueryRelay(folder, 2), "ours", PAGE)
+
+
+async def test_a_killed_pool_takes_its_processes_with_it(pool, tmp_path):
+    with running_pool(tmp_path / "traces") as other:
+        children = other.children()
+        other.process.kill()
+        wait_until(lambda: all(map(is_over, children)), "the end of its processes")
+
+
+async def test_the_pool_ends_with_its_lifeline_and_leaves_no_folder(tmp_path):
+    with running_pool(tmp_path / "traces") as other:
+        children = [other.process, *other.children()]
+        os.close(other.lifeline_fd)
+        other.lifeline_fd = os.open(os.devnull, os.O_RDONLY)
+        wait_until(
+            lambda: all(not child.is_running() or child.status() == "zombie" for child in children),
+            "the end of the pool",
+        )
+        assert not other.folder.exists()
+
+
+# -- memory and disk ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", HUNGRY)
+async def test_a_hungry_query_fails_alone(relay, pool, monkeypatch, name):
+    monkeypatch.setattr(relay_module, "DEADLINE_S", 10.0)
+    attack = asyncio.create_task(ask(relay, "ours", sql(HUNGRY[name])))
+    while not attack.done():
+        await assert_served(relay)
+    try:
+        client = await attack
+    except StoppedError:
+        pass
+    else:
+        assert client.status == 400, bytes(client.body[:500])
+    for child in pool.children():
+        assert child.memory_info().rss < isolation.MAX_MEMORY_BYTES
+    await assert_served(relay)
+
+
+LARGEST = (  # 15.6 MB that need escaping
+    "with recursive n(i) as (select 1 union all select i + 1 from n where i < 13)"
+    " select i, replace(printf('%0400000d', i), '0', char(233) || char(60)) as body from n"
+)
+
+
+@pytest.mark.parametrize("suffix", ["", ".json", ".csv"])
+async def test_the_largest_result_that_may_be_has_the_memory_it_needs(relay, suffix):
+    client = await ask(relay, "ours", sql(LARGEST, suffix), is_for_program=bool(suffix))
+    assert client.status == 200, bytes(client.body[:300])
+    assert client.is_whole
+
+
+async def test_a_process_that_has_grown_ends_after_its_answer(relay, pool):
+    asking = asyncio.create_task(ask(relay, "ours", sql(LARGEST)))
+    grown = await find_busy(relay)
+    assert (await asking).is_whole
+    wait_until(lambda: grown not in pool.pids(), "the end of the one that grew")
+    pool.wait_ready()
+    before = pool.pids()
+    await assert_served(relay)
+    assert pool.pids() == before, "others go on"
+
+
+def temporary_files(pid):
+    """Files that a process has open and nobody can find, as SQLite's temporary ones."""
+    standard = {"0", "1", "2"}  # the test's own
+    found = []
+    for fd in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(OSError):
+            target = os.readlink(fd)  # noqa: PTH115 - may be no path
+            is_file = target.startswith("/") and fd.name not in standard
+            if is_file and target.endswith("(deleted)"):
+                found.append(target)
+    return found
+
+
+@pytest.mark.parametrize("query", [UNION, SORT], ids=["union", "sort"])
+async def test_recursion_and_sorting_leave_the_disk_alone(relay, query):
+    asking = asyncio.create_task(ask(relay, "ours", sql(query)))
+    victim = await find_busy(relay)
+    looks, found = 0, []
+    while not asking.done():
+        looks += 1
+        for pid in relay._processes._lent | {victim}:
+            if Path(f"/proc/{pid}").exists():
+                found += temporary_files(pid)
+        await asyncio.sleep(0.02)
+    client = await asking
+    assert client.status == 400
+    assert looks > 3
+    assert not found
+
+
+# -- what a process has ------------------------------------------------------------------------------
+
+
+async def test_a_process_knows_no_secret_and_has_only_traces_open(relay, pool, monkeypatch):
+    for _ in range(5):
+        await asyncio.gather(assert_served(relay, "ours", OURS), assert_served(relay))
+    opened = set()
+    for child in pool.children():
+        assert set(child.environ()) <= {
+            "PYTHONPATH",
+            "MALLOC_ARENA_MAX",
+            "LC_CTYPE",
+            "TAXIMETER_LIFELINE_FD",
+        }
+        for file in child.open_files():
+            opened.add(Path(file.path))
+            if file.path.endswith(".db"):
+                assert file.mode == "r"
+    assert {path.name for path in opened} <= {"traces.db", "traces.db-wal", "traces.db-shm"}
+    assert {path.parent.parent for path in opened} == {pool.traces}
+    assert child.nice() >= isolation.NICENESS
+    assert child.rlimit(resource.RLIMIT_AS)[1] == isolation.MAX_MEMORY_BYTES
+
+
+async def test_a_log_that_grows_is_still_read(relay, pool):
+    """The index of a write-ahead log is shared memory, which readers write to."""
+    path = trace_path_in(pool.traces, "growing")
+    with TraceDatabase(path) as traces:
+        traces.connection.execute("pragma wal_autocheckpoint = 0")
+        for number in range(3):
+            traces.insert([make_entry(request_body=os.urandom(4_000_000)) for _ in range(6)])
+            client = await ask(relay, "growing", f"{PAGE}?_size=max&_col=slug")
+            assert client.status == 200
+            assert len(json.loads(client.body)["rows"]) == 6 * (number + 1)
+    assert (await ask(relay, "growing", PAGE)).status == 200
+
+
+# -- long responses ----------------------------------------------------------------------------------
+
+STREAM = "/traces/usage_log.csv?_stream=1"
+
+
+@pytest.fixture(scope="module")
+def long_traces(pool):
+    """Whose export is some megabytes in many pages."""
+    body = b'{"text": "' + b"x" * 20_000 + b'"}'
+    with TraceDatabase(trace_path_in(pool.traces, "long")) as traces:
+        traces.insert([make_entry(request_body=body) for _ in range(600)])
+    return "long"
+
+
+async def test_an_export_is_whole(relay, long_traces):
+    client = await ask(relay, long_traces, STREAM)
+    assert client.is_whole
+    assert client.body.count(b"x" * 20_000) == 600
+
+
+async def test_an_export_ends_when_its_caller_may_no_longer_read(
+    relay, long_traces, monkeypatch, caplog
+):
+    monkeypatch.setattr(relay_module, "RECHECK_S", 0.0)
+    is_removed = False
+    client = Client()
+    client.reads.set()
+
+    async def check():
+        if is_removed:
+            raise PermissionError("removed")
+
+    def remove(_part):
+        nonlocal is_removed
+        is_removed = len(client.body) > 500_000
+
+    client.on_part = remove
+    query = make_query(long_traces, STREAM, check)
+    await relay.answer(query, client.receive, client.send)
+    assert client.status == 200
+    assert not client.is_whole
+    assert len(client.body) < 700_000
+    assert "may no longer read" in caplog.text
+    assert relay._refusals.find_wait(long_traces) == 0
+
+
+async def test_nothing_is_sent_to_a_caller_who_was_removed_while_waiting(relay):
+    async def check():
+        raise PermissionError("removed")
+
+    client = Client()
+    with pytest.raises(PermissionError):
+        await relay.answer(make_query("ours", PAGE, check), client.receive, client.send)
+    assert client.status == 0
+
+
+async def test_an_export_ends_when_its_reader_leaves(relay, long_traces, pool):
+    client = Client()
+    client.reads.set()
+    client.on_part = lambda _part: client.has_left.set()
+    before = pool.pids()
+    await relay.answer(make_query(long_traces, STREAM), client.receive, client.send)
+    assert not client.is_whole
+    assert len(client.body) < 1_000_000
+    wait_until(lambda: len(pool.pids()) == COUNT and pool.pids() != before, "another process")
+
+
+async def test_who_does_not_read_is_cut_and_meanwhile_holds_nobody_up(
+    relay, long_traces, pool, monkeypatch, caplog
+):
+    monkeypatch.setattr(relay_module, "READING_AFTER_S", 0.2)
+    monkeypatch.setattr(relay_module, "NO_PROGRESS_S", 2.0)
+    client = Client()
+    asking = asyncio.create_task(
+        relay.answer(make_query(long_traces, STREAM), client.receive, client.send)
+    )
+    while not asking.done():
+        await assert_served(relay)
+        await assert_served(relay, long_traces, "query_ms")
+    assert not client.is_whole
+    assert "did not read" in caplog.text
+    wait_until(lambda: len(pool.pids()) == COUNT, "all of them")
+
+
+async def test_of_too_many_long_responses_the_slowest_is_cut(relay, pool, long_traces, monkeypatch):
+    monkeypatch.setattr(relay_module, "READING_AFTER_S", 0.1)
+    monkeypatch.setattr(relay_module, "MAX_READING", 1)
+    content = trace_path_in(pool.traces, long_traces).read_bytes()
+    path = trace_path_in(pool.traces, "long_2")
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(content)
+    unread, read = Client(), Client()
+    read.reads.set()
+    first = asyncio.create_task(
+        relay.answer(make_query(long_traces, STREAM), unread.receive, unread.send)
+    )
+    second = asyncio.create_task(
+        relay.answer(make_query("long_2", STREAM), read.receive, read.send)
+    )
+    await asyncio.wait_for(first, 20)
+    await second
+    assert not unread.is_whole
+    assert read.is_whole
+
+
+async def test_a_response_that_is_too_long_is_cut(relay, long_traces, monkeypatch, caplog):
+    monkeypatch.setattr(relay_module, "MAX_STREAM_BYTES", 1_000_000)
+    client = await ask(relay, long_traces, STREAM)
+    assert not client.is_whole
+    assert len(client.body) <= 1_000_000
+    assert "more than" in caplog.text
+
+
+async def test_head_of_an_export_has_no_body(relay, long_traces):
+    client = await ask(relay, long_traces, STREAM, method="HEAD")
+    assert (client.status, bytes(client.body), client.is_whole) == (200, b"", True)
