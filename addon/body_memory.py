@@ -7,7 +7,7 @@ that grow. None of them has been forwarded yet, so their clients can send them a
 
 import ctypes
 
-# Bodies up to this size always find room.
+# Bodies up to this size find room up to twice the limit.
 SMALL_BYTES = 256 * 1024
 # So much given back is worth the pause of up to 0.15 ms a MB in which the C library looks for it.
 WORTH_TRIMMING_BYTES = 32 * 1024 * 1024
@@ -27,18 +27,21 @@ class BodyMemory:
 
     def has_room(self, declared_bytes: int) -> bool:
         """Return whether a body of this size may begin to come."""
-        return declared_bytes <= SMALL_BYTES or self.total_bytes < self._limit_bytes
+        return self.total_bytes < self._limit_for(declared_bytes)
 
     def hold(self, client_id: str, held_bytes: int) -> bool:
         """Note how much of a body is held now; return whether it may go on."""
         self.total_bytes += held_bytes - self._held_bytes.get(client_id, 0)
         self._held_bytes[client_id] = held_bytes
         self._most_bytes = max(self._most_bytes, self.total_bytes)
-        return held_bytes <= SMALL_BYTES or self.total_bytes <= self._limit_bytes
+        return self.total_bytes <= self._limit_for(held_bytes)
 
     def release(self, client_id: str) -> None:
         """The body is gone, if there was one."""
         self.total_bytes -= self._held_bytes.pop(client_id, 0)
+
+    def _limit_for(self, body_bytes: int) -> int:
+        return self._limit_bytes * (2 if body_bytes <= SMALL_BYTES else 1)
 
     def give_back(self) -> bool:
         """Return memory to the system if much is free; return whether that was worth it."""

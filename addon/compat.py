@@ -252,12 +252,6 @@ def direct(request: http.Request, scheme: str, host: str, port: int) -> None:
     request.data.scheme, request.data.host, request.data.port = scheme.encode(), host, port
 
 
-def asks_to_close(request: http.Request) -> bool:
-    """Did the client say that this is its last request on the connection?"""
-    asks: bool = http1.connection_close(request.http_version, request.headers)
-    return asks
-
-
 def proxyserver(owner: master.Master) -> Proxyserver:
     addon = owner.addons.get("proxyserver")
     if not isinstance(addon, Proxyserver):

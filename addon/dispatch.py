@@ -52,6 +52,7 @@ class Dispatcher:
         self._browsers = browser_rules
         self._slugs = SlugDirectory(settings.control_path)
         self._health = Health(settings.data_dir, wiring.web_port, spooler.troubles)
+        self._upstream_host = settings.upstream_url.authority.encode()
         self._filter = headers.RequestFilter(settings.vendor, settings.forward_headers)
         self._windows = {
             Destination.MESSAGES: MovingWindow(300),
@@ -129,21 +130,20 @@ class Dispatcher:
     ) -> Refusal | None:
         request = flow.request
         logged = route.destination is Destination.MESSAGES
-        if "upgrade" in request.headers:
+        fields = request.headers.fields
+        if headers.get(fields, b"upgrade") is not None:
             return errors.upgrade_refused()
         if logged and request.stream:  # declared larger than what is buffered
             return errors.too_large(LOGGED_REQUEST_LIMIT_BYTES)
-        if logged and not self._memory.has_room(headers.declared_bytes(request.headers.fields)):
+        if logged and not self._memory.has_room(headers.declared_bytes(fields)):
             return errors.memory_full()
         refusal = self._limit(route.destination, endpoint)
         if refusal is not None:
             return refusal
         upstream = self._settings.upstream_url
-        asked_to_close = compat.asks_to_close(request)
         compat.direct(request, upstream.scheme, upstream.host, upstream.port)
         request.path = upstream.prefix + route.target
-        request.headers.fields = self._filter(request.headers.fields)
-        request.headers["host"] = upstream.authority
+        request.headers.fields = headers.with_host(self._filter(fields), self._upstream_host)
         mode = endpoint.streaming or self._settings.streaming
         exchange = self._exchanges[flow.client_conn.id] = Exchange(
             endpoint=endpoint,
@@ -151,7 +151,7 @@ class Dispatcher:
             logged=logged,
             buffered=logged and mode == "buffered",
         )
-        _settle_connection(request, exchange, asked_to_close=asked_to_close)
+        _settle_connection(request, exchange, fields)
         if not logged:
             request.stream = exchange.pass_request_chunk
         return None
@@ -164,12 +164,12 @@ class Dispatcher:
         client = clients.client_address(
             peer, request.headers.get_all("x-forwarded-for"), self._settings.trusted_proxies
         )
-        asked_to_close = compat.asks_to_close(request)
         token = f"{self._wiring.client_token} {client}".encode("latin-1")
-        request.headers.fields = headers.for_web(request.headers.fields, token)
+        fields = request.headers.fields
+        request.headers.fields = headers.for_web(fields, token)
         compat.direct(request, "http", "127.0.0.1", self._wiring.web_port)
         exchange = self._exchanges[flow.client_conn.id] = Exchange()
-        _settle_connection(request, exchange, asked_to_close=asked_to_close)
+        _settle_connection(request, exchange, fields)
         request.stream = exchange.pass_request_chunk
         return None
 
@@ -184,13 +184,16 @@ class Dispatcher:
         return errors.rate_limited(window.limit, math.ceil(wait_s))
 
 
-def _settle_connection(request: http.Request, exchange: Exchange, *, asked_to_close: bool) -> None:
-    """Speak HTTP/1.1 to the upstream whatever the client speaks, and remember what it expects."""
-    exchange.old_client = request.http_version == "HTTP/1.0"
-    exchange.close_after = asked_to_close or exchange.old_client
+def _settle_connection(request: http.Request, exchange: Exchange, fields: headers.Fields) -> None:
+    """Speak HTTP/1.1 to the upstream whatever the client speaks, and remember what it expects, which
+    its headers as they came say."""
+    version = request.http_version
+    exchange.old_client = version == "HTTP/1.0"
+    exchange.close_after = exchange.old_client or headers.asks_to_close(fields, version)
     request.http_version = "HTTP/1.1"
     # mitmproxy answers 100-continue itself, and takes the header away when it has.
-    if request.headers.get("expect", "").lower() != "100-continue":
+    expectation = headers.get(fields, b"expect")
+    if expectation is not None and expectation.lower() != b"100-continue":
         request.headers.pop("expect", None)
 
 

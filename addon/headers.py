@@ -120,6 +120,27 @@ def get_all(fields: Fields, name: bytes) -> list[bytes]:
     return [value for field, value in fields if len(field) == length and field.lower() == name]
 
 
+def with_host(fields: Fields, host: bytes) -> Fields:
+    """Return the headers with another host, at the place of the one that is there."""
+    if not any(len(name) == 4 and name.lower() == b"host" for name, _ in fields):
+        return ((b"host", host), *fields)
+    return tuple(
+        (name, host) if name.lower() == b"host" else (name, value) for name, value in fields
+    )
+
+
+def asks_to_close(fields: Fields, http_version: str) -> bool:
+    """Return whether a client says that this is its last request on the connection."""
+    tokens = [
+        token.strip().lower()
+        for value in get_all(fields, b"connection")
+        for token in value.split(b",")
+    ]
+    if b"close" in tokens:
+        return True
+    return http_version != "HTTP/1.1" and b"keep-alive" not in tokens
+
+
 def declared_bytes(fields: Fields) -> int:
     """Return how long a body the headers announce; 0 where they do not say. The core has checked that
     it is a number."""

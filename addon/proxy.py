@@ -38,6 +38,8 @@ HOUSEKEEPING_S = 2.0
 
 
 class UsageProxy:
+    largest_held_bytes = LOGGED_REQUEST_LIMIT_BYTES
+
     def __init__(self, settings: Settings, wiring: Wiring) -> None:
         self._settings = settings
         self._spooler = Spooler(
@@ -176,6 +178,13 @@ class UsageProxy:
             return True
         self._answers.cut(flow, self._prepare(flow, errors.memory_full()))
         return False
+
+    def lets_go(self, flow: http.HTTPFlow) -> None:
+        """See ``reading.Rules``."""
+        exchange = self._exchanges.get(flow.client_conn.id)
+        if exchange is not None:  # else its head has only just come
+            self._memory.release(flow.client_conn.id)
+            flow.request.stream = exchange.pass_request_chunk
 
     def request(self, flow: http.HTTPFlow) -> None:
         exchange = self._exchanges.get(flow.client_conn.id)

@@ -40,13 +40,24 @@ class Rules(Protocol):
     def is_connecting(self, client_id: str) -> bool:
         """Return whether this client connection waits for an upstream connection."""
 
+    largest_held_bytes: int
+    """A body that grows beyond it is no longer held, but streamed."""
+
     def may_hold(self, flow: http.HTTPFlow, held_bytes: int) -> bool:
         """Return whether so much of a request body may be held, or kill the flow and return False."""
+
+    def lets_go(self, flow: http.HTTPFlow) -> None:
+        """Hear that a request body is streamed because of its size."""
 
 
 def patch_core(rules: Rules) -> None:
     """Apply the patches; calling it again changes nothing but the rules."""
+    _patch_handler(rules)
+    _patch_stream(rules)
+    _http1.Http1Connection.wait = _wait_bounded  # type: ignore[method-assign]
 
+
+def _patch_handler(rules: Rules) -> None:
     async def drain_and_give_way(self: ConnectionHandler) -> None:
         rest_s = chunked.rest.take_s()  # right after what was read has been dealt with
         await _original_drain_writers(self)
@@ -59,19 +70,27 @@ def patch_core(rules: Rules) -> None:
         else:
             self.reads_while_connecting = 0  # type: ignore[attr-defined]
 
+    ConnectionHandler.drain_writers = drain_and_give_way  # type: ignore[method-assign]
+
+
+def _patch_stream(rules: Rules) -> None:
     def check_body_size(self: HttpStream, request: bool) -> layer.CommandGenerator[bool]:
-        if (yield from _original_check_body_size(self, request)):
-            return True
+        if not request:
+            return False  # every response is streamed, whatever its size
         held = self.request_body_buf
-        if not request or not held or rules.may_hold(self.flow, len(held)):
+        if not held or len(held) > rules.largest_held_bytes:
+            if (yield from _original_check_body_size(self, request)):
+                return True
+            if self.flow.request.stream is True:
+                rules.lets_go(self.flow)
+            return False
+        if rules.may_hold(self.flow, len(held)):
             return False
         held.clear()
         return (yield from self.check_killed(True))
 
     HttpStream.check_body_size = check_body_size  # type: ignore[method-assign]
     HttpStream.handle_protocol_error = _give_back  # type: ignore[method-assign]
-    ConnectionHandler.drain_writers = drain_and_give_way  # type: ignore[method-assign]
-    _http1.Http1Connection.wait = _wait_bounded  # type: ignore[method-assign]
 
 
 def _has_more(handler: ConnectionHandler) -> bool:

@@ -36,6 +36,13 @@ def test_small_bodies_find_room_in_a_full_memory():
     assert not memory.hold("b", SMALL_BYTES + 1)
 
 
+def test_very_many_small_bodies_find_an_end_too():
+    memory = BodyMemory(4 * MEBI)
+    memory.hold("a", 8 * MEBI)
+    assert not memory.has_room(0)
+    assert not memory.hold("b", 1)
+
+
 def test_memory_is_given_back_once_after_much_was_released():
     memory = BodyMemory(512 * MEBI)
     memory.hold("a", WORTH_TRIMMING_BYTES)

@@ -144,3 +144,25 @@ def test_no_headers_at_all_are_no_fault():
 )
 def test_unusual_but_clear_headers_are_no_fault(field):
     assert headers.find_fault((field,)) is None
+
+
+def test_another_host_takes_the_place_of_the_first():
+    fields = ((b"accept", b"*/*"), (b"HOST", b"a"), (b"x-app", b"cli"))
+    assert headers.with_host(fields, b"b") == (fields[0], (b"HOST", b"b"), fields[2])
+    assert headers.with_host((), b"b") == ((b"host", b"b"),)
+
+
+@pytest.mark.parametrize(
+    ("version", "connection", "closes"),
+    [
+        ("HTTP/1.1", None, False),
+        ("HTTP/1.1", b"keep-alive", False),
+        ("HTTP/1.1", b"Close", True),
+        ("HTTP/1.1", b"x-a, close", True),
+        ("HTTP/1.0", None, True),
+        ("HTTP/1.0", b"keep-alive", False),
+    ],
+)
+def test_a_client_says_whether_it_goes_on(version, connection, closes):
+    fields = () if connection is None else ((b"Connection", connection),)
+    assert headers.asks_to_close(fields, version) is closes

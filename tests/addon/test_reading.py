@@ -27,6 +27,10 @@ class Rules:
         self.is_connecting = connecting.__contains__
         self.told = []
         self.limit = 1 << 30
+        self.largest_held_bytes = 1 << 30
+
+    def lets_go(self, flow):
+        self.told.append("streamed")
 
     def may_hold(self, flow, held_bytes):
         self.told.append(held_bytes)
@@ -204,3 +208,17 @@ def test_the_addon_hears_how_a_body_grows_and_may_end_it(uploading, rules):
     assert [type(command).__name__ for command in grow(uploading)] == ["HttpErrorHook"]
     assert rules.told == [1000, 2000, 3000]
     assert len(uploading.request_body_buf) == 0
+
+
+@pytest.mark.usefixtures("patched")
+def test_the_addon_hears_that_a_body_is_streamed_because_of_its_size(uploading, rules, monkeypatch):
+    def stream_it(self, _request):
+        self.flow.request.stream = True
+        self.request_body_buf.clear()
+        yield from ()
+        return False
+
+    monkeypatch.setattr(reading, "_original_check_body_size", stream_it)
+    rules.largest_held_bytes = 1500
+    assert grow(uploading) == []
+    assert rules.told == [1000, "streamed"]
