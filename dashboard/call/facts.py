@@ -99,7 +99,7 @@ def list_facts(call: Call) -> tuple[Group, ...]:
                 Fact(
                     label="Response type", text="event stream" if entry.streamed else "single body"
                 ),
-                _linked("Bodies", entry.body_notes, "body_notes"),
+                _linked("Body notes", entry.body_notes, "body_notes"),
                 _name("Entry", entry.entry_id),
             ),
         ),
