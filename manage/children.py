@@ -18,6 +18,9 @@ from store.callog import printable
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 30.0
 LONG_LIFE_S = 30.0
+MAX_LINE_BYTES = 64 * 1024
+LAST_LINES_S = 0.5  # how long the last lines of a process may take to come
+NOT_STARTED_STATUS = 127  # what a shell says of a command that it cannot run
 MAX_DEATHS, DEATHS_WINDOW_S = 3, 10.0
 
 
@@ -56,6 +59,41 @@ class DeathWindow:
         return len(self._deaths_s) == MAX_DEATHS and now_s - self._deaths_s[0] < DEATHS_WINDOW_S
 
 
+class _Watch(asyncio.SubprocessProtocol):
+    """The lines of a process's standard error, and its end.
+
+    The end is that of the process itself: what it has forked may keep its standard error open."""
+
+    def __init__(self, take_line: Callable[[str], None]) -> None:
+        loop = asyncio.get_running_loop()
+        self.exited: asyncio.Future[None] = loop.create_future()
+        self.closed: asyncio.Future[None] = loop.create_future()
+        self._take_line = take_line
+        self._rest = b""
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        *lines, rest = (self._rest + data).split(b"\n")
+        self._rest = rest[: MAX_LINE_BYTES + 1]  # longer is too long already
+        for line in lines:
+            self._take(line)
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        if self._rest:
+            self._take(self._rest)
+        if not self.closed.done():
+            self.closed.set_result(None)
+
+    def process_exited(self) -> None:
+        if not self.exited.done():  # who waited may have been cancelled
+            self.exited.set_result(None)
+
+    def _take(self, line: bytes) -> None:
+        is_short = len(line) <= MAX_LINE_BYTES
+        # It may quote what came from elsewhere, and it goes to a terminal.
+        text = printable(line.decode(errors="replace")) if is_short else "(a line too long to show)"
+        self._take_line(text)
+
+
 @dataclass(slots=True)
 class Child:
     """One process of the service. ``was_ready`` is whether it has ever become ready."""
@@ -67,42 +105,54 @@ class Child:
     say: Callable[[str], None] = lambda text: _print_error(text)
     on_ready: Callable[[], None] = lambda: None
     was_ready: bool = False
-    process: asyncio.subprocess.Process | None = None
     last_lines: deque[str] = field(default_factory=lambda: deque(maxlen=20))
+    _process: asyncio.SubprocessTransport | None = None
+    _watch: _Watch | None = None
 
     @property
     def is_running(self) -> bool:
-        return self.process is not None and self.process.returncode is None
+        return self._process is not None and self._process.get_returncode() is None
 
     async def run_once(self, environ: Mapping[str, str]) -> int:
-        """Start it and wait for its end. Returns the exit status (negative: the signal)."""
+        """Start it and wait for its end. Returns the exit status (negative: the signal).
+
+        A machine that has no memory or descriptors left for it is like an end of the child."""
+        try:
+            return await self._run(environ)
+        except OSError as error:
+            self.last_lines.append(f"it could not be started: {error.strerror}")
+            return NOT_STARTED_STATUS
+
+    async def _run(self, environ: Mapping[str, str]) -> int:
+        loop = asyncio.get_running_loop()
         ready_read, ready_write = os.pipe()
         os.set_blocking(ready_read, False)
-        loop = asyncio.get_running_loop()
         try:
             try:
-                self.process = await asyncio.create_subprocess_exec(
+                process, watch = await loop.subprocess_exec(
+                    lambda: _Watch(self._take_line),
                     *self.command,
                     env={**environ, readiness.VARIABLE: str(ready_write)},
                     pass_fds=(*self.inherits, ready_write),
+                    stdin=None,
                     stdout=self.stdout_fd,
-                    stderr=asyncio.subprocess.PIPE,
                 )
             finally:
                 os.close(ready_write)
+            self._process, self._watch = process, watch
             loop.add_reader(ready_read, self._read_ready, ready_read)
-            stderr = self.process.stderr
-            while stderr is not None and (line := await _read_line(stderr)):
-                # It may quote what came from elsewhere, and it goes to a terminal.
-                text = printable(line.decode(errors="replace").rstrip("\n"))
-                self.last_lines.append(text)
-                self.say(text)
-            status = await self.process.wait()
+            await watch.exited
+            await asyncio.wait([watch.closed], timeout=LAST_LINES_S)
             self._read_ready(ready_read)  # it may have said so and died in the same instant
-            return status
+            process.close()
+            return process.get_returncode() or 0
         finally:
             loop.remove_reader(ready_read)
             os.close(ready_read)
+
+    def _take_line(self, text: str) -> None:
+        self.last_lines.append(text)
+        self.say(text)
 
     def _read_ready(self, fd: int) -> None:
         with suppress(BlockingIOError):
@@ -119,33 +169,24 @@ class Child:
 
     async def stop(self, grace_s: float) -> None:
         """SIGTERM, and SIGKILL when it has not gone within the grace."""
-        process = self.process
-        if process is None or process.returncode is not None:
+        process, watch = self._process, self._watch
+        if process is None or watch is None or not self.is_running:
             return
         with suppress(ProcessLookupError):
             process.terminate()
-        try:
-            async with asyncio.timeout(grace_s):
-                await process.wait()
-        except TimeoutError:
+        await asyncio.wait([watch.exited], timeout=grace_s)
+        if not watch.exited.done():
             self.say(
                 f"taximeter: the {self.name} process did not stop within {grace_s:g} s and is killed"
             )
             self.kill()
-            await process.wait()
+            await asyncio.wait([watch.exited])
 
     def kill(self) -> None:
         """SIGKILL, if it runs."""
-        with suppress(ProcessLookupError):
-            if self.process is not None:
-                self.process.kill()
-
-
-async def _read_line(stream: asyncio.StreamReader) -> bytes:
-    try:
-        return await stream.readline()
-    except ValueError:  # longer than the reader's limit: what it held is dropped
-        return b"(a line too long to show)\n"
+        if self._process is not None and self.is_running:
+            with suppress(ProcessLookupError):
+                self._process.kill()
 
 
 def _print_error(text: str) -> None:

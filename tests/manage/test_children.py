@@ -1,13 +1,16 @@
 import asyncio
+import errno
 import os
 import signal
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 from manage.children import (
     FIRST_PAUSE_S,
     LONG_LIFE_S,
     LONGEST_PAUSE_S,
+    NOT_STARTED_STATUS,
     Child,
     DeathWindow,
     RestartRule,
@@ -59,6 +62,32 @@ async def test_a_child_that_will_not_stop_is_killed_after_its_grace(capfd):
     await child.stop(0.1)
     assert await running == -signal.SIGKILL
     assert "is killed" in capfd.readouterr().err
+
+
+async def test_the_end_of_a_child_is_its_own_and_not_that_of_what_it_forked():
+    code = (
+        "import os, signal, sys\n"
+        "forked = os.fork() or signal.pause()\n"
+        "print(forked, file=sys.stderr, flush=True)\n"
+        "os.abort()"
+    )
+    child = python(code)
+    async with asyncio.timeout(20):
+        assert await child.run_once(os.environ) == -signal.SIGABRT
+    (forked,) = child.last_lines
+    os.kill(int(forked), signal.SIGKILL)
+
+
+async def test_a_machine_that_has_no_room_for_a_child_is_like_its_end(monkeypatch):
+    async def refuse(*_arguments, **_options):
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "subprocess_exec", refuse)
+    child = python("")
+    descriptors = len(list(Path("/dev/fd").iterdir()))
+    assert await child.run_once(os.environ) == NOT_STARTED_STATUS
+    assert child.last_lines[-1] == "it could not be started: Resource temporarily unavailable"
+    assert len(list(Path("/dev/fd").iterdir())) == descriptors
 
 
 async def test_a_child_that_says_so_is_ready_even_when_it_dies_in_the_same_instant():
