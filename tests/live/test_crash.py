@@ -246,7 +246,7 @@ def test_kill_9_of_up_leaves_no_orphan_and_the_next_start_keeps_everything(
     for stream in streams[:5]:
         stream.finish()
     children = [psutil.Process(pid) for pid in service.pids().values()]
-    assert len(children) == 3
+    assert len(children) == 4
     service.signal(signal.SIGKILL)
     service.wait()
     wait_until(lambda: all(map(is_over, children)), "the end of the children")
