@@ -35,14 +35,12 @@ class Rest:
         self._chunks = 0
 
     def note(self, chunks: int) -> None:
-        self._chunks = chunks
+        self._chunks += chunks
 
     def take_s(self) -> float:
         """Return the seconds to rest, 0 after a usual read."""
-        if self._chunks <= USUAL_CHUNKS:
-            return 0.0
         chunks, self._chunks = self._chunks, 0
-        return chunks * REST_S
+        return chunks * REST_S if chunks > USUAL_CHUNKS else 0.0
 
 
 rest = Rest()

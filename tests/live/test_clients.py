@@ -13,7 +13,7 @@ import signal
 import subprocess
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -442,6 +442,19 @@ def test_an_error_is_raised_as_what_it_is(
     assert (row["request_model"], row["cost_cents"]) == (MODEL, None)
 
 
+def test_a_large_request_that_is_refused_is_raised_as_what_it_is(
+    live: Endpoint, make_sdk: MakeSdk
+) -> None:
+    """It is answered while the client is still sending."""
+    nowhere = replace(live, slug="nobody")
+    sdk = make_sdk(nowhere)
+    large = QUESTION | {"messages": [{"role": "user", "content": "x" * 20_000_000}]}
+    for _ in range(2):
+        with pytest.raises(anthropic.NotFoundError) as raised:
+            sdk.create(**large)
+        assert "nobody" in str(raised.value)
+
+
 def test_an_unknown_slug_is_raised_as_not_found(live: Endpoint, make_sdk: MakeSdk) -> None:
     nowhere = Endpoint(live.service, live.upstream, f"{live.slug}-nowhere")
     with pytest.raises(anthropic.NotFoundError) as raised:
@@ -663,6 +676,15 @@ def test_typescript_an_answer_is_what_the_upstream_said(
     row = endpoint.row()
     assert_entry(row, REPLY, streamed=streamed, client=JS_PRODUCT)
     assert_bodies([row], endpoint.upstream.requests)
+
+
+@needs_typescript_sdk
+def test_typescript_a_large_request_that_is_refused_is_thrown_as_what_it_is(
+    live: Endpoint, tmp_path: Path
+) -> None:
+    with typescript(replace(live, slug="nobody"), tmp_path, "createLarge") as program:
+        error = report_of(program)["error"]
+    assert (error["class"], error["status"]) == ("NotFoundError", 404)
 
 
 @needs_typescript_sdk

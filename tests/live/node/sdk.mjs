@@ -54,6 +54,7 @@ async function abortWhenTold() {
 
 const scenarios = {
   create: () => create(question),
+  createLarge: () => create({ ...question, messages: [{ role: 'user', content: 'x'.repeat(20_000_000) }] }),
   stream: () => stream(question),
   streamTexts: async () => {
     const texts = [];
