@@ -17,7 +17,7 @@ from addon import headers
 from addon.redaction import redact_query
 from store import clock
 from store.control import ProxyEndpoint
-from store.request_facts import RequestFacts, parse_facts
+from store.request_facts import NO_FACTS, parse_facts
 from store.reserve_file import NO_ROOM
 from store.spool import Ending, Rejection, RequestHead, ResponseHead, SpoolFile, SpoolRun
 
@@ -89,7 +89,7 @@ class Spooler:
         Of a body that is not kept, names and numbers are read here."""
         named = headers.by_name(fields)
         is_read = body is not None and not is_kept and b"content-encoding" not in named
-        facts = parse_facts(body) if is_read and body is not None else RequestFacts()
+        facts = parse_facts(body) if is_read and body is not None else NO_FACTS
         return RequestHead(
             entry_id=clock.new_id(),
             created_at=clock.format_ms(arrived_at),
@@ -109,12 +109,15 @@ class Spooler:
             retry_count=named.get(b"x-stainless-retry-count"),
             path_query=redact_query(target),
             api_version=named.get(self._version_header),
-            betas=b",".join(headers.get_all(fields, self._beta_header)).decode("latin-1") or None,
+            betas=self._join_betas(fields) if self._beta_header in named else None,
             request_model=facts.model,
             max_tokens=facts.max_tokens,
             message_count=facts.message_count,
             tool_count=facts.tool_count,
         )
+
+    def _join_betas(self, fields: headers.Fields) -> str | None:
+        return b",".join(headers.get_all(fields, self._beta_header)).decode("latin-1") or None
 
     def _write_request(
         self, make_head: Callable[..., RequestHead], body: bytes | None

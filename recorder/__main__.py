@@ -68,7 +68,7 @@ class Recorder:
         self._settings = settings
         self._prices = Prices(settings.prices)
         self._lines = Outlet(sys.stdout)
-        self._disk = DiskRoom(settings.data_dir, settings.disk_reserve, time.monotonic)
+        self._disk = DiskRoom(settings.data_dir, settings.disk_reserve)
         self._ingester = Ingester(
             settings.data_dir,
             settings.spool_path,

@@ -16,7 +16,6 @@ from store.reserve_file import NO_ROOM, STEP_BYTES, ReserveFile
 
 TINY_SHARE = 1 << 14  # of 1 GB that is 64 KB
 WRITTEN_TIMES = 2  # into the write-ahead log, and from there into the database
-MEASURED_EVERY_S = 0.1
 RESERVE_BYTES = 32 * 1024 * 1024  # rows without bodies: some ten thousand calls
 FULL_BELOW_BYTES = 1024 * 1024
 # What SQLite says when the files beside a database cannot grow, and also for other reasons.
@@ -24,22 +23,21 @@ _AMBIGUOUS_ERRORS = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
 
 
 class DiskRoom:
-    """The room on the disk of ``folder``, asked for now and then and counted in between."""
+    """The room on the disk of ``folder``: measured for each batch, and counted in between."""
 
-    def __init__(self, folder: Path, reserve_bytes: int, clock_s: Callable[[], float]) -> None:
+    def __init__(self, folder: Path, reserve_bytes: int) -> None:
         self._folder = folder
         self._reserve_bytes = reserve_bytes
-        self._clock_s = clock_s
         self._free_bytes = 0
-        self._measure_at_s = clock_s()
         self._reserve = ReserveFile(folder / "recorder.reserve", RESERVE_BYTES)
 
+    def measure(self) -> None:
+        """Ask how much is free. Raises OSError."""
+        disk = os.statvfs(self._folder)
+        self._free_bytes = disk.f_bavail * disk.f_frsize
+
     def admit(self, size: int) -> bool:
-        """May a body of that many bytes be stored? It is counted if so."""
-        now_s = self._clock_s()
-        if now_s >= self._measure_at_s:
-            self._free_bytes = self._measure()
-            self._measure_at_s = now_s + MEASURED_EVERY_S
+        """Return whether a body of that many bytes may be stored. It is counted if so."""
         needed = WRITTEN_TIMES * size
         is_admitted = (
             self._free_bytes - needed >= self._reserve_bytes
@@ -50,12 +48,13 @@ class DiskRoom:
         return is_admitted
 
     def is_full(self, error: Exception) -> bool:
-        """Is this error for want of room?"""
+        """Return whether this error is for want of room. Raises OSError."""
         if isinstance(error, sqlite3.OperationalError):
             code = getattr(error, "sqlite_errorcode", 0) & 0xFF
             if code == sqlite3.SQLITE_FULL:
                 return True
-            return code in _AMBIGUOUS_ERRORS and self._measure() < FULL_BELOW_BYTES
+            self.measure()
+            return code in _AMBIGUOUS_ERRORS and self._free_bytes < FULL_BELOW_BYTES
         return isinstance(error, OSError) and error.errno in NO_ROOM
 
     def retry(self, write: Callable[[], None]) -> None:
@@ -63,7 +62,7 @@ class DiskRoom:
         self._reserve.retry(STEP_BYTES, write)
 
     def make_room(self) -> bool:
-        """Give a part of the reserve file to what is to be written. False when nothing is left."""
+        """Give a part of the reserve file to what is to be written. Returns False when nothing is left."""
         return self._reserve.release(STEP_BYTES)
 
     def refill(self) -> None:
@@ -72,7 +71,3 @@ class DiskRoom:
 
     def close(self) -> None:
         self._reserve.remove()
-
-    def _measure(self) -> int:
-        disk = os.statvfs(self._folder)
-        return disk.f_bavail * disk.f_frsize

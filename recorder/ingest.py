@@ -199,6 +199,7 @@ class Ingester:
 
     def _insert_all(self, organization_id: str, batch: Sequence[Recorded]) -> None:
         """Insert a batch. When the disk is full, what is left of it is for usage."""
+        self._disk.measure()
         batch = [(waiting, self._fit(entry)) for waiting, entry in batch]
         while True:
             try:

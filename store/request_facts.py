@@ -38,6 +38,9 @@ class RequestFacts:
     tool_count: int | None = None
 
 
+NO_FACTS = RequestFacts()
+
+
 def parse_facts(body: bytes) -> RequestFacts:
     """Return the facts of a request that is not encoded, none for what cannot be read quickly."""
     if not is_light(body, MAX_VALUES):

@@ -40,7 +40,7 @@ import orjson
 
 from store import clock
 from store.request_facts import RequestFacts
-from store.reserve_file import STEP_BYTES, ReserveFile
+from store.reserve_file import NO_ROOM, STEP_BYTES, ReserveFile
 
 logger = logging.getLogger(__name__)
 
@@ -224,11 +224,10 @@ class SpoolFile:
             _write_all(
                 self._fd,
                 (
-                    FRAME.pack(b"H", 0, len(payload)),
-                    payload,
-                    FRAME.pack(b"Q", 0, body.nbytes),
+                    FRAME.pack(b"H", 0, len(payload)) + payload + FRAME.pack(b"Q", 0, body.nbytes),
                     body,
                 ),
+                2 * FRAME.size + len(payload) + body.nbytes,
             )
         except BaseException:
             self.discard()
@@ -238,7 +237,8 @@ class SpoolFile:
         self._write_json(b"R", head, elapsed_ms)
 
     def write_chunk(self, chunk: bytes, elapsed_ms: float) -> None:
-        self._write((FRAME.pack(b"C", elapsed_ms, len(chunk)), chunk), len(chunk))
+        size = len(chunk)
+        self._write((FRAME.pack(b"C", elapsed_ms, size), chunk), FRAME.size + size)
 
     def finish(self, ending: Ending, elapsed_ms: float) -> None:
         """Write the ending and hand the file to the recorder, even if the ending does not fit."""
@@ -260,16 +260,21 @@ class SpoolFile:
 
     def _write_json(self, kind: bytes, value: ResponseHead | Ending, elapsed_ms: float) -> None:
         payload = orjson.dumps(value)
-        self._write((FRAME.pack(kind, elapsed_ms, len(payload)) + payload,), len(payload))
+        frame = FRAME.pack(kind, elapsed_ms, len(payload)) + payload
+        self._write((frame,), len(frame))
 
     def _write(self, parts: Sequence[Buffer], size: int) -> None:
-        self._reserve.retry(size + FRAME.size, lambda: _write_all(self._fd, parts))
+        try:
+            _write_all(self._fd, parts, size)
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
+            self._reserve.retry(size, lambda: _write_all(self._fd, parts, size))
 
 
-def _write_all(fd: int, parts: Sequence[Buffer]) -> None:
-    """One writev. A short write means that the disk is full: the torn frame is cut off again, so
-    that a later write starts at a frame border. Raises OSError."""
-    wanted = sum(memoryview(part).nbytes for part in parts)
+def _write_all(fd: int, parts: Sequence[Buffer], wanted: int) -> None:
+    """One writev of so many bytes. A short write means that the disk is full: the torn frame is cut
+    off again, so that a later write starts at a frame border. Raises OSError."""
     written = os.writev(fd, parts)
     if written != wanted:
         os.ftruncate(fd, os.fstat(fd).st_size - written)

@@ -55,7 +55,7 @@ def ingester(tmp_path, clock, entries):
         tmp_path,
         tmp_path / "spool",
         lambda: prices,
-        DiskRoom(tmp_path, 0, clock),
+        DiskRoom(tmp_path, 0),
         clock,
         entries.extend,
     )
@@ -373,7 +373,7 @@ def test_a_small_file_waits_when_there_is_no_memory_for_anything(
 def test_where_the_disk_has_no_room_for_bodies_usage_is_kept_and_says_so(
     ingester, run, tmp_path, entries, clock
 ):
-    ingester._disk = DiskRoom(tmp_path, 10**18, clock)
+    ingester._disk = DiskRoom(tmp_path, 10**18)
     spool_call(run, "1", body=b"x" * 30_000_000)
     ingester.run_round()
     (entry,) = entries
