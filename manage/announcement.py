@@ -1,7 +1,7 @@
-"""``service.json``: what a running service says of itself to commands on the same machine.
+"""``service.json``: what a running service tells commands on the same machine about itself.
 
-Readable by its owner only. It has no secrets all the same: of the settings, those of the web process
-alone (the mail server, the providers) are left out.
+It is readable by its owner only, and still has no secrets: settings for the web process alone (mail
+server, providers) are left out.
 """
 
 import platform

@@ -1,8 +1,8 @@
-"""The data directory at a start: it must be its owner's alone, because what is in it is what people
-wrote, and because who can write into it can put files in the place of ours.
+"""The data directory when the service starts.
 
-One that is open to others is closed, if it is a folder of ours and nobody else's: who names a home
-directory or /tmp by mistake must not find it closed to all other programs.
+It must be accessible to its owner only: it contains the text of calls, and whoever can write to it can
+replace our files. A directory that is accessible to others is repaired, but only if it is ours: when
+somebody names a home directory or /tmp by mistake, its mode must not change.
 """
 
 import stat
@@ -11,24 +11,24 @@ from pathlib import Path
 
 from manage.supervisor import StartError
 
-_OWN_FOLDER = "name a folder of its own with --data-dir or TAXIMETER_DATA_DIR"
+_OWN_FOLDER = "use a separate directory (--data-dir or TAXIMETER_DATA_DIR)"
 
 
 def prepare_data_dir(folder: Path) -> str | None:
-    """Make the folder, or close it to others. Returns a warning when it had to be closed.
+    """Create the data directory, or repair its mode. Returns a warning if the mode was repaired.
 
-    Raises StartError for one that cannot be used safely, and OSError."""
+    Raises StartError for a directory that cannot be used safely, and OSError."""
     if not folder.is_symlink():
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     elif folder.lstat().st_uid not in (geteuid(), 0):
-        raise StartError(f"the link {folder} belongs to another user: {_OWN_FOLDER}")
+        raise StartError(f"the symbolic link {folder} belongs to another user: {_OWN_FOLDER}")
     status = folder.stat()
     if not stat.S_ISDIR(status.st_mode):
-        raise StartError(f"{folder} is no folder: {_OWN_FOLDER}")
+        raise StartError(f"{folder} is not a directory: {_OWN_FOLDER}")
     if status.st_uid != geteuid():
         raise StartError(
-            f"{folder} belongs to another user (id {status.st_uid}), who can change what is in it:"
-            f" run as that user, give it to this one with chown, or {_OWN_FOLDER}"
+            f"{folder} belongs to another user (id {status.st_uid}), who can change its contents:"
+            f" run as that user, change the owner with chown, or {_OWN_FOLDER}"
         )
     if not _is_open(status.st_mode):
         return None
@@ -36,18 +36,19 @@ def prepare_data_dir(folder: Path) -> str | None:
 
 
 def _close(folder: Path, mode: int) -> str:
+    """Set the mode to 700. Returns a warning. Raises StartError, OSError."""
     if mode & stat.S_ISVTX or not _is_ours(folder):
         raise StartError(
-            f"others can use {folder} (mode {mode:o}), and it holds what is not Taximeter's:"
-            f" {_OWN_FOLDER}"
+            f"{folder} is accessible to other users (mode {mode:o}) and is not a data directory of"
+            f" Taximeter: {_OWN_FOLDER}"
         )
     folder.chmod(0o700)
     if _is_open(folder.stat().st_mode):
         raise StartError(
-            f"others can use {folder} (mode {mode:o}), and its file system does not let that be"
-            " changed: put the data on another one with --data-dir or TAXIMETER_DATA_DIR"
+            f"{folder} is accessible to other users (mode {mode:o}), and its file system does not"
+            " support changing it: use a directory on another one (--data-dir or TAXIMETER_DATA_DIR)"
         )
-    return f"others could use {folder} (mode {mode:o}); now it is yours alone (mode 700)"
+    return f"{folder} was accessible to other users (mode {mode:o}); its mode is now 700"
 
 
 def _is_open(mode: int) -> bool:
@@ -55,5 +56,5 @@ def _is_open(mode: int) -> bool:
 
 
 def _is_ours(folder: Path) -> bool:
-    """Is it one of Taximeter's, or empty?"""
+    """Return whether a directory is one of Taximeter's, or empty."""
     return (folder / "control.db").exists() or not any(folder.iterdir())

@@ -72,7 +72,7 @@ def check_python(python: str, sqlite: str) -> Finding:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """The numbers that a version begins with: 3, 13 and 0 of ``3.13.0rc1``."""
+    """Return the numbers that a version begins with: 3, 13 and 0 of ``3.13.0rc1``."""
     return tuple(int(number) for number in re.findall(r"(?:^|(?<=\.))\d+", version))
 
 

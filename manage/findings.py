@@ -1,4 +1,4 @@
-"""What a check of the doctor finds."""
+"""The result of one check of `taximeter doctor`."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a command does when its own output cannot be written: one line, and exit status 1."""
+"""Errors of a command's own output: one line on standard error, and exit status 1."""
 
 import errno
 import os
@@ -10,7 +10,7 @@ import click
 
 
 class CommandGroup(click.Group):
-    """A group whose commands end quietly when nobody reads on, and say so when a disk is full."""
+    """A group whose commands end quietly on a broken pipe, and with one line on a full disk."""
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run a command to the end of its output. Raises SystemExit."""

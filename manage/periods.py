@@ -22,7 +22,7 @@ type Command = Callable[..., Any]
 
 
 class Instant(click.ParamType[datetime]):
-    """``2026-01-31``, ``2026-01-31T18:00``, ``2026-01-31T18:00+02:00``, or ``7d`` (that long ago)."""
+    """A point in time: ``2026-01-31``, ``2026-01-31T18:00``, ``2026-01-31T18:00+02:00``, or ``7d`` (that long ago)."""
 
     name = "time"
 
@@ -41,7 +41,7 @@ class Instant(click.ParamType[datetime]):
 
 
 class Day(click.ParamType[date]):
-    """``2026-01-31``, or ``7d`` (the day that many days before today)."""
+    """A day: ``2026-01-31``, or ``7d`` (the day that many days before today)."""
 
     name = "day"
 

@@ -34,8 +34,8 @@ def check_service(settings: Settings, service: Announcement | None) -> Iterator[
         yield _check_stopped(settings, recorder is not None)
         return
     if service is None:
-        message = f"running as process {holder.pid or 'unknown'}, but it does not say how it is set"
-        advice = "it is starting, or of another version; what follows is this environment's"
+        message = f"running as process {holder.pid or 'unknown'}, with settings that are not known"
+        advice = "it is starting, or of another version; the other checks are for this environment"
         yield Finding(_NAME, "note", message, advice)
         return
     yield from _check_running(settings, service)
@@ -50,7 +50,7 @@ def _check_stopped(settings: Settings, recorder_runs: bool) -> Finding:
     try:
         socket.create_connection((address.host, address.port), timeout=1).close()
     except OSError:
-        message = "not running: what follows is this environment's"
+        message = "not running; the other checks are for this environment"
         return Finding(_NAME, "note", message, "`taximeter up` starts it")
     return Finding(
         _NAME, "wrong", f"not running, and another program listens on {address}",
@@ -72,7 +72,7 @@ def _check_running(settings: Settings, service: Announcement) -> Iterator[Findin
 
 
 def _check_health(settings: Settings, who: str) -> Finding:
-    """Ask where it listens: what is in front of it is another question."""
+    """Ask ``/healthz`` at the listen address, not at what may be in front of it."""
     url = f"http://{settings.listen.connectable}/healthz"
     try:
         answer = httpx.get(url, timeout=HEALTH_TIMEOUT_S, trust_env=False)
@@ -90,7 +90,7 @@ def _check_health(settings: Settings, who: str) -> Finding:
 
 
 def _last_lines(settings: Settings) -> str:
-    """The last thing that each process that is down has said."""
+    """Return the last line of each process that is down, to append to a message."""
     said = [
         f"the {trouble.name} process said: {show(trouble.last_lines[-1])}"
         for trouble in read_troubles(settings.data_dir)
@@ -100,7 +100,8 @@ def _last_lines(settings: Settings) -> str:
 
 
 def _check_base_url(base_url: str) -> Finding:
-    """From inside a network its public name may lead nowhere, and all is well."""
+    """Check that the base URL leads here. Inside a network a public name may lead nowhere, so an
+    address that does not answer is only a note."""
     name, url = "address", f"{base_url}/livez"
     advice = "check TAXIMETER_BASE_URL and what is in front of the service"
     try:
@@ -116,7 +117,7 @@ def _check_base_url(base_url: str) -> Finding:
 
 
 def _check_environment(service: Announcement) -> Iterator[Finding]:
-    """What this environment says otherwise is not what runs."""
+    """Compare the settings and the version of this environment with those of the service."""
     ours = relevant_variables(os.environ)
     differing = sorted(
         name
@@ -125,7 +126,7 @@ def _check_environment(service: Announcement) -> Iterator[Finding]:
     )
     if differing:
         message = f"set differently here than in the running service: {', '.join(differing)}"
-        advice = "what follows is the service's; restart it if this environment is right"
+        advice = "the other checks are for the service; restart it to use the settings set here"
         yield Finding("settings", "note", message, advice)
     if service.version != version("taximeter"):
         message = f"the service is {show(service.version)}, this program {version('taximeter')}"

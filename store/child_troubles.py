@@ -1,4 +1,6 @@
-"""What the supervisor says about processes that are down, in a file that `/healthz` and `doctor` read.
+"""``children.json``: the processes that are down, for ``/healthz`` and ``taximeter doctor``.
+
+The supervisor writes it; while all processes run there is no such file.
 
 The last lines are the process's own standard error. They name paths of this machine, so the file is
 readable by its owner only, and `/healthz` shows them only to people at this machine.
@@ -29,9 +31,9 @@ class ChildTrouble:
     last_lines: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        how = f"was ended by signal {-self.status}" if self.status < 0 else f"exited with status {self.status}"  # fmt: skip
+        how = f"was killed by signal {-self.status}" if self.status < 0 else f"exited with status {self.status}"  # fmt: skip
         times = f" ({self.deaths} times in a row)" if self.deaths > 1 else ""
-        return f"the {self.name} process {how}{times} and is started again after {self.pause_s:g} s"
+        return f"the {self.name} process {how}{times} and is restarted in {self.pause_s:g} s"
 
 
 def write_troubles(data_dir: Path, troubles: Iterable[ChildTrouble]) -> None:

@@ -61,12 +61,12 @@ class ForbiddenError(ControlError):
 
 
 class SignUpRefusedError(ForbiddenError):
-    """Somebody who has no account may not make one by signing in."""
+    """Somebody without an account may not create one by signing in."""
 
     def __init__(self) -> None:
         super().__init__(
-            "this service makes no account for that address; ask its operator, or an owner of an"
-            " organisation here for an invitation"
+            "no account can be created for that address: ask the operator of this service, or an"
+            " owner of an organisation here for an invitation"
         )
 
 

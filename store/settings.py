@@ -183,7 +183,7 @@ SETTINGS = (
         "sign_up",
         "open",
         parse_sign_up,
-        "Who may make an account by signing in: open (everybody), invited, or e-mail domains,"
+        "Who may create an account by signing in: open (everybody), invited, or e-mail domains,"
         " separated by commas.",
     ),
     Setting(
@@ -336,7 +336,7 @@ class Settings:
 
     @property
     def prints_links(self) -> bool:
-        """Do links that sign in go to the terminal, for want of a mail server?"""
+        """Whether sign-in links are printed on the terminal, because there is no mail server."""
         return self.smtp_url is None and self.is_local
 
     def endpoint_url(self, slug: str) -> str:

@@ -68,7 +68,7 @@ LINK = Origin(method="link")
 
 
 class SignIn:
-    """``now`` gives the present as an aware datetime, ``rule`` says who may make an account by signing
+    """``now`` gives the present as an aware datetime, ``rule`` says who may create an account by signing
     in. Every method may raise sqlite3.Error."""
 
     def __init__(

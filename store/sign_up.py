@@ -1,6 +1,6 @@
-"""Accounts that are made by signing in, and who may have one.
+"""Accounts that are created by signing in, and the rule that says who may create one.
 
-The operator's ``users create`` and invitations always work; the rule is about everybody else.
+The operator's ``users create`` and invitations always work.
 """
 
 import sqlite3
@@ -15,7 +15,7 @@ from store.invitations import Invitation
 
 @dataclass(frozen=True, slots=True)
 class SignUpRule:
-    """Whose addresses may sign up: everybody's, or those of some e-mail domains, which may be none."""
+    """The e-mail domains whose addresses may sign up; None means every address."""
 
     domains: Collection[str] | None = None
 
@@ -72,7 +72,7 @@ def find_or_create(db: sqlite3.Connection, email: str, rule: SignUpRule, now: da
 
 
 def create_invited(db: sqlite3.Connection, invitation: Invitation) -> str:
-    """Make the user whom an invitation is for, who needs no organisation of their own."""
+    """Create the invited user, who needs no organisation of their own. Returns the id."""
     user_id = people.create_user(db, invitation.email)
     details = {"email": invitation.email, "role": "member"}
     audit.write(db, invitation.organization_id, user_id, "user.create", user_id, details)

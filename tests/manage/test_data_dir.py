@@ -102,7 +102,7 @@ def test_a_file_system_that_keeps_no_modes_is_refused(folder, monkeypatch):
 def test_a_file_is_no_folder(tmp_path):
     (tmp_path / "file").touch()
     (tmp_path / "link").symlink_to(tmp_path / "file")
-    with pytest.raises(StartError, match="is no folder"):
+    with pytest.raises(StartError, match="is not a directory"):
         prepare_data_dir(tmp_path / "link")
 
 
@@ -111,5 +111,5 @@ def test_up_does_not_start_on_a_folder_that_others_can_change(tmp_path):
     tmp_path.chmod(0o777)
     result = CliRunner().invoke(cli, ["up", "--data-dir", str(tmp_path), "--listen", "127.0.0.1:0"])
     assert result.exit_code == 1
-    assert "others can use" in result.stderr
+    assert "accessible to other users" in result.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["letters.txt"]

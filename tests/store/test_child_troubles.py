@@ -33,11 +33,10 @@ def test_a_file_that_is_something_else_says_nothing(tmp_path):
 
 def test_a_trouble_is_a_sentence_for_the_log_and_for_healthz():
     assert str(TROUBLE) == (
-        "the recorder process exited with status 1 (3 times in a row)"
-        " and is started again after 0.8 s"
+        "the recorder process exited with status 1 (3 times in a row) and is restarted in 0.8 s"
     )
     killed = ChildTrouble(name="web", status=-9, deaths=1, pause_s=0.2)
-    assert str(killed) == "the web process was ended by signal 9 and is started again after 0.2 s"
+    assert str(killed) == "the web process was killed by signal 9 and is restarted in 0.2 s"
 
 
 def test_last_lines_are_few_and_short():
