@@ -183,11 +183,11 @@ class Ingester:
         """Store one file, or set it aside when it does not fit into memory."""
         try:
             self._store_batch(organization_id, [waiting], [])
-        except MemoryError as error:
+        except MemoryError:
             with suppress(FileNotFoundError):
                 if waiting.path.stat().st_size < LARGE_FILE_BYTES:
                     raise
-                self._set_aside(waiting, error)
+                self._set_aside(waiting, MemoryError("it does not fit into memory"))
 
     def _forget_conversations(self) -> None:
         """Give back the memory that only makes things faster."""

@@ -1,4 +1,4 @@
-"""What the recorder reads in a request: the fields of ``store.request_facts``.
+"""Read the fields of a request that ``store.request_facts`` names, and parse only what is new in it.
 
 All are fields of the outermost object, and of a long request nearly all is its messages, which are
 merely counted here. So a request is taken in three parts, each made whole and parsed by itself:
@@ -52,7 +52,7 @@ class RequestReader:
         self._conversations = Conversations[_Known | None]()
 
     def read(self, text: bytes, *labels: object) -> Fields:
-        """What ``find_fields`` finds in what ``parse_json_object`` gives; nothing for what is no object.
+        """Return what ``find_fields`` finds in the whole request, nothing where that is no object.
         ``labels`` tell conversations apart as far as the caller can."""
         if not MIN_BODY_BYTES <= len(text) <= LARGE_JSON_BYTES:
             return _read_whole(text)
@@ -120,7 +120,7 @@ def _find_last_starts(text: bytes, mark: bytes, after: int) -> list[int]:
 
 
 def _read_tail(text: bytes, known: _Known) -> Fields | None:
-    """The wanted fields of the whole, when the rest is what it should be."""
+    """Return the wanted fields of the whole, None where the rest is not what it should be."""
     document = _parse(f'{{"{_LAST}":['.encode() + text[known.starts[-1] :])
     tail = find_fields(document)
     if tail is None or not isinstance(document, dict):

@@ -1,4 +1,4 @@
-"""What is missing of the bodies of an entry, and why: the column ``body_notes``.
+"""Describe what is missing of the bodies of an entry, and why: the column ``body_notes``.
 
 One short text for both sides, from a fixed vocabulary, so that calls can be filtered and counted by it:
 
@@ -32,6 +32,7 @@ type Reason = Literal[
 
 
 def format_note(side: Side, lack: Lack, reason: Reason) -> str:
+    """Return the note of one side."""
     return f"{side} {lack}: {reason}"
 
 

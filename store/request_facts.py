@@ -1,4 +1,4 @@
-"""The names and numbers of a message request: its metadata, which are kept also where no text is.
+"""Read the names and numbers of a message request: metadata, which are kept also where no text is.
 
 The recorder reads them in the body that is to be stored. Where bodies are not kept, the request must
 not enter the spool, so the proxy reads them while it has it. That is on everybody's time there, hence
@@ -29,7 +29,7 @@ type Fields = dict[str, object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestFacts:
-    """What is not there, or is not what it should be, is None."""
+    """Facts of one request; None for what is missing or has another type than it should."""
 
     model: str | None = None
     session_id: str | None = None
@@ -67,6 +67,7 @@ def find_fields(document: object) -> Fields | None:
 
 
 def make_facts(fields: Mapping[str, object]) -> RequestFacts:
+    """Return the facts that are in what ``find_fields`` found."""
     message_count = _as_number(fields.get("messages"))
     tool_count = _as_number(fields.get("tools"))
     has_no_tools = message_count is not None and "tools" not in fields
@@ -80,7 +81,7 @@ def make_facts(fields: Mapping[str, object]) -> RequestFacts:
 
 
 def _find_session(metadata: object) -> str | None:
-    """The session in ``metadata.user_id``, which is a text with it at the end, or JSON with it."""
+    """Return the session in ``metadata.user_id``, which ends with it, or is JSON that has it."""
     user_id = metadata.get("user_id") if isinstance(metadata, dict) else None
     if not isinstance(user_id, str) or len(user_id) > MAX_USER_ID_CHARS:
         return None

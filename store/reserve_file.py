@@ -1,4 +1,4 @@
-"""Room on the disk that is held until it is needed.
+"""Hold room on the disk until it is needed.
 
 A file that holds nothing takes room while there is plenty. When a write finds the disk full, the file is
 shortened step by step and the write tried again: what must not be lost still fits, also when somebody

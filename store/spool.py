@@ -98,7 +98,7 @@ class RequestHead:
 
     @property
     def facts(self) -> RequestFacts:
-        """What the proxy has read in a request body that is not here."""
+        """Return what the proxy read in a request body that is not kept."""
         return RequestFacts(
             model=self.request_model,
             max_tokens=self.max_tokens,
