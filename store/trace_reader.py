@@ -91,6 +91,10 @@ class TraceReader:
         """The last so many that were inserted up to this one, oldest first."""
         return self._read(wanted, ["id <= ?"], [up_to_id], "id desc", count)[::-1]
 
+    def read_latest(self, count: int) -> list[Row]:
+        """Return the entries that arrived last, newest first."""
+        return self._read(Wanted(), [], [], "created_at desc, id desc", count)
+
     def iter_inserted(self, after_id: int, up_to_id: int, wanted: Wanted) -> Iterator[Row]:
         """What was inserted after one and up to another, in that order."""
         while rows := self._read(wanted, ["id > ?", "id <= ?"], [after_id, up_to_id], "id", _PAGE):

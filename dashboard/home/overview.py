@@ -1,7 +1,7 @@
 """What the home page tells of an organisation's traces: sums by day and model, and the newest calls.
 
 Sums come from the hourly ones, so a page costs the same however many calls there are, and its days
-are UTC like theirs. The newest calls are read by id, without their bodies. It waits for the disk, so
+are UTC like theirs. The newest calls are read in order of arrival, without their bodies. It waits for the disk, so
 it wants a thread.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
 
-from store.trace_reader import Row, TraceReader, Wanted
+from store.trace_reader import Row, TraceReader
 from store.usage_report import Group, Totals, read_usage
 
 DAYS = 14
@@ -94,7 +94,7 @@ def _read_newest(path: Path) -> Sequence[Row]:
     with TraceReader(path) as traces:
         if not traces.is_ready:
             return ()
-        return traces.read_newest(NEWEST, traces.find_last_id(), Wanted())[::-1]
+        return traces.read_latest(NEWEST)
 
 
 def _measure(path: Path) -> int:

@@ -95,6 +95,17 @@ def test_today_is_summed_and_the_newest_calls_lead_to_their_traces(ann, record):
     assert f"export ANTHROPIC_BASE_URL={BASE_URL}/proxy/" not in page, "ann has no endpoint"
 
 
+def test_the_newest_calls_are_those_that_arrived_last(ann, record):
+    now = clock.now()
+    record(
+        ann.organization_id,
+        {"created_at": clock.format_ms(now), "slug": "arrived-last"},
+        {"created_at": clock.format_ms(now - timedelta(seconds=30)), "slug": "stored-last"},
+    )
+    page = ann.get("/").text
+    assert page.index("arrived-last") < page.index("stored-last")
+
+
 def test_each_organisation_sees_its_own_figures(ann, cid, record):
     record(cid.organization_id, {"model": "secret-model", "cost_cents": Decimal("12300")})
     assert "secret-model" in cid.get("/").text
