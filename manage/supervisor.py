@@ -150,7 +150,8 @@ class Supervisor:
             if self._stopping.is_set():
                 return
             now_s = time.monotonic()
-            if not child.was_ready:
+            # One that was killed, by a person or for want of memory, had no fault of its own.
+            if not child.was_ready and status != -signal.SIGKILL:
                 raise child.explain_end(f"could not start (exit status {status})")
             if is_proxy and window.is_too_often(now_s):
                 raise child.explain_end(
