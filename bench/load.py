@@ -25,14 +25,19 @@ from bench.client import CallsJob, CallsResult, StreamsJob, StreamsResult
 from store.control import ControlDatabase
 from store.traces import trace_path
 
-type Part = Literal["proxy", "recorder", "web", "supervisor"]
+type Part = Literal["proxy", "recorder", "web", "queries", "supervisor"]
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
 HOST = "127.0.0.1"
 START_S, STOP_S, DRAIN_S = 30.0, 40.0, 60.0
 CALLS_PER_SLUG = 280  # of the 300 that one may take in any minute
-MODULES: Mapping[str, Part] = {"addon": "proxy", "recorder": "recorder", "manage.server": "web"}
+MODULES: Mapping[str, Part] = {
+    "addon": "proxy",
+    "recorder": "recorder",
+    "manage.server": "web",
+    "dashboard.queries": "queries",
+}
 
 
 class BenchError(Exception):
@@ -256,7 +261,7 @@ def _make_endpoints(data_dir: Path, count: int) -> tuple[str, list[str]]:
 def _find_parts(pid: int) -> dict[Part, int]:
     """The processes of a service, by the module each of them runs."""
     parts: dict[Part, int] = {"supervisor": pid}
-    for child in psutil.Process(pid).children(recursive=True):
+    for child in psutil.Process(pid).children():  # query processes are children of a child
         part = next((MODULES[word] for word in child.cmdline() if word in MODULES), None)
         if part is None or part in parts:
             raise BenchError(f"what is this process of the service? {child.cmdline()}")

@@ -22,52 +22,18 @@ from urllib.parse import quote
 
 import psutil
 
+from bench import hostile
 from bench.filling import fill
 from bench.load import HOST, REPOSITORY, BenchError, Neighbours, Proxy, percentile, taximeter
-from store import people
+from bench.visitor import Visitor
 from store.control import ControlDatabase
-from store.sign_in import SignIn
-from store.traces import TraceDatabase, trace_path
+from store.traces import TraceDatabase
 
 MANY, FEW, ORGANIZATIONS = 1_000_000, 1_000, 300
 ROUNDS, TARGET_MS = 30, 100.0
 ENDLESS = "with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n"
 ENDLESS_AT_ONCE = 12
 TARGETED = ("home", "newest traces", "one trace")
-
-
-class Visitor:
-    """A person of an organisation of their own, on one connection that stays open."""
-
-    def __init__(self, control: ControlDatabase, data_dir: Path, name: str) -> None:
-        with control.transaction() as db:
-            organization = people.create_organization(db, name)
-            user_id = people.create_user(db, f"{name}@example.org")
-            people.join(db, organization.id, user_id, "owner")
-        session = SignIn(control).sign_in(f"{name}@example.org")
-        self.headers = {"cookie": f"taximeter={session}", "accept": "text/html"}
-        self._connection: HTTPConnection | None = None
-        self.path = trace_path(data_dir, organization.id)
-
-    def connect(self, port: int) -> None:
-        self._connection = HTTPConnection(HOST, port, timeout=120)
-
-    def close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-
-    def time_page(self, path: str, wanted: int = 200) -> float:
-        """Milliseconds."""
-        if self._connection is None:
-            raise BenchError("not connected")
-        started_s = time.perf_counter()
-        self._connection.request("GET", path, headers=self.headers)
-        response = self._connection.getresponse()
-        response.read()
-        took_ms = (time.perf_counter() - started_s) * 1000
-        if response.status != wanted:
-            raise BenchError(f"{path} was answered with {response.status}")
-        return took_ms
 
 
 def pages(count: int) -> dict[str, str]:
@@ -86,9 +52,9 @@ def pages(count: int) -> dict[str, str]:
     } | {name: f"/traces/{name}" for name in queries}
 
 
-def measure_pages(large: Visitor, small: Visitor, rounds: int) -> None:
-    print(f"  {'':34} {FEW:9,} calls {MANY:9,} calls")
-    for name, path in pages(MANY).items():
+def measure_pages(large: Visitor, small: Visitor, rounds: int, many: int) -> None:
+    print(f"  {'':34} {FEW:9,} calls {many:9,} calls")
+    for name, path in pages(many).items():
         other = pages(FEW)[name]
         small.time_page(other)
         try:
@@ -149,31 +115,36 @@ def _endless(visitor: Visitor, port: int) -> Iterator[None]:
 def measure_many(visitors: Sequence[Visitor], service: Proxy) -> None:
     """What the web process holds after so many visits, each to another organisation."""
     web = psutil.Process(service.pids["web"])
-    _print_held(web, 0)
+    pool = psutil.Process(service.pids["queries"])
+    _print_held(web, pool, 0)
     for number in range(1, 2 * len(visitors) + 1):
         visitor = visitors[(number - 1) % len(visitors)]
         visitor.connect(service.port)
         with closing(visitor):
             visitor.time_page("/traces/usage")
         if number in (100, 200, 300, 600):
-            _print_held(web, number)
+            _print_held(web, pool, number)
 
 
-def _print_held(web: psutil.Process, visits: int) -> None:
+def _print_held(web: psutil.Process, pool: psutil.Process, visits: int) -> None:
     rss_mb = web.memory_info().rss / 1e6
-    print(f"  after {visits:3} visits: RSS {rss_mb:6.1f} MB, ", end="")
-    print(f"{web.num_threads():3} threads, {web.num_fds():3} descriptors")
+    print(f"  after {visits:3} visits: web RSS {rss_mb:6.1f} MB, ", end="")
+    print(f"{web.num_threads():3} threads, {web.num_fds():3} descriptors; query processes", end="")
+    for process in pool.children():
+        memory = process.memory_full_info()
+        print(f" {memory.rss / 1e6:.0f} MB ({memory.uss / 1e6:.0f} of its own)", end="")
+    print()
 
 
-def prepare(folder: Path) -> tuple[Visitor, Visitor, list[Visitor]]:
+def prepare(folder: Path, many: int) -> tuple[Visitor, Visitor, list[Visitor]]:
     """What an earlier run left of the large one is used again."""
     data_dir = folder / "data"
-    filled = folder / "million.db"
+    filled = folder / f"calls-{many}.db"
     if not filled.exists():
         started_s = time.monotonic()
-        fill(folder / "filling.db", MANY)
+        fill(folder / "filling.db", many)
         (folder / "filling.db").rename(filled)
-        print(f"  {MANY:,} calls made in {time.monotonic() - started_s:.0f} s")
+        print(f"  {many:,} calls made in {time.monotonic() - started_s:.0f} s")
     with ControlDatabase(data_dir / "control.db") as control:
         control.set_up()
         large, small, first, *others = (
@@ -190,7 +161,7 @@ def prepare(folder: Path) -> tuple[Visitor, Visitor, list[Visitor]]:
     return large, small, [first, *others]
 
 
-def run(parent: Path | None, rounds: int) -> None:
+def run(parent: Path | None, rounds: int, many: int) -> None:
     with ExitStack() as stack:
         if parent is None:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="taximeter-")))
@@ -198,17 +169,17 @@ def run(parent: Path | None, rounds: int) -> None:
             parent.mkdir(parents=True, exist_ok=True)
             folder = parent
             stack.callback(shutil.rmtree, folder / "data", ignore_errors=True)
-        large, small, others = prepare(folder)
+        large, small, others = prepare(folder, many)
         service, _ = stack.enter_context(taximeter(folder, 9, 1))
         for visitor in (large, small):
             visitor.connect(service.port)
             stack.callback(visitor.close)
         neighbours = Neighbours(list(service.pids.values()))
-        measure_pages(large, small, rounds)
+        measure_pages(large, small, rounds, many)
         print("  and while calls are being stored:")
         with _storing(large.path):
             for name in ("newest traces", "one trace"):
-                times_ms = [large.time_page(pages(MANY)[name]) for _ in range(rounds)]
+                times_ms = [large.time_page(pages(many)[name]) for _ in range(rounds)]
                 print(f"  {name:34} {'':16}{median(times_ms):9.1f} ms")
         measure_endless(large, small, service.port, rounds)
         measure_many(others, service)
@@ -244,9 +215,19 @@ def main() -> None:
         help="where the data goes; the million calls stay there for the next run",
     )
     parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--calls", type=int, default=MANY, help="of the large organisation")
+    parser.add_argument(
+        "--attacks",
+        action="store_true",
+        help="instead: how long others wait while six organisations send hostile queries",
+    )
+    parser.add_argument("--seconds", type=float, default=15.0, help="of each attack")
     arguments = parser.parse_args()
     try:
-        run(arguments.dir, arguments.rounds)
+        if arguments.attacks:
+            hostile.run(arguments.dir, arguments.seconds)
+        else:
+            run(arguments.dir, arguments.rounds, arguments.calls)
     except BenchError as error:
         sys.exit(f"bench: {error}")
 

@@ -1,7 +1,7 @@
 """Which request is computed next: quick ones never wait for slow ones.
 
 There is no telling from a query how long it takes. So each begins in the quick lane, unless its
-organisation had one lately that was slow; what has no response after a tenth of a second goes on in
+organisation had one lately that was slow; what has no response after 50 ms goes on in
 the slow lane, if there is room, or begins anew there when there is. In each lane the organisation that
 used least lately comes first.
 """
@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-QUICK_S = 0.1
+QUICK_S = 0.05
 SLOW_FOR_S = 60.0
 HALF_LIFE_S = 30.0
 _MAX_REMEMBERED = 1_000

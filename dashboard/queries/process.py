@@ -18,7 +18,7 @@ from pathlib import Path
 
 import uvicorn
 from starlette.responses import JSONResponse
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
@@ -73,8 +73,9 @@ def _describe(scope: Scope, caller: Caller) -> Scope:
 class Supervised:
     """Around the application: the alarm, and what the pool is told on a pipe."""
 
-    def __init__(self, app: QueryApp, pool_fd: int) -> None:
+    def __init__(self, app: ASGIApp, should_end: asyncio.Event, pool_fd: int) -> None:
         self._app = app
+        self._should_end = should_end
         self._pool_fd = pool_fd
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -100,8 +101,8 @@ class Supervised:
 
     def _leave_pool(self) -> None:
         """Another takes its place; it ends with its answer."""
-        if not self._app.should_end.is_set():
-            self._app.should_end.set()
+        if not self._should_end.is_set():
+            self._should_end.set()
             os.write(self._pool_fd, READING)
 
 
@@ -124,7 +125,7 @@ async def _serve(traces: Path, sockets: Path, pool_fd: int) -> None:
     path = sockets / f"{os.getpid()}.new"
     with contextlib.closing(socket.socket(socket.AF_UNIX)) as listener:
         listener.bind(str(path))
-        server = await listen(Supervised(app, pool_fd), listener)
+        server = await listen(Supervised(app, app.should_end, pool_fd), listener)
         path.rename(path.with_suffix(SOCKET_SUFFIX))
         isolation.refuse_other_files(traces)
         os.write(pool_fd, READY)
@@ -133,11 +134,11 @@ async def _serve(traces: Path, sockets: Path, pool_fd: int) -> None:
         await server.wait_closed()
 
 
-async def listen(app: object, listener: socket.socket) -> asyncio.Server:
+async def listen(app: ASGIApp, listener: socket.socket) -> asyncio.Server:
     """Serve an ASGI application over HTTP/1.1, without the rest of uvicorn: its server looks at the
     clock ten times a second, and there is nothing to reload or to count here."""
     config = uvicorn.Config(
-        app,  # type: ignore[arg-type]
+        app,
         log_config=None,
         access_log=False,
         server_header=False,

@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from starlette.types import Receive, Scope, Send
@@ -55,11 +55,13 @@ class _SlowError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """A request for Datasette. ``check`` raises when its caller may no longer read."""
+    """A request for Datasette. ``check`` raises when its caller may no longer read; the response's
+    head has to be there within ``deadline_s`` of its turn."""
 
     scope: Scope
     caller: Caller
     check: Callable[[], Awaitable[object]]
+    deadline_s: float = field(default_factory=lambda: DEADLINE_S)
 
     @property
     def organization_id(self) -> str:
@@ -183,9 +185,9 @@ class QueryRelay:
                 if not self._lanes.note_slow(place):
                     raise _SlowError
                 self._processes.note_slow(pid)
-            if not await _is_done(fetching, DEADLINE_S):
+            if not await _is_done(fetching, query.deadline_s):
                 self._refusals.note_kill(query.organization_id)
-                raise StoppedError(f"no response within {DEADLINE_S:g} s")
+                raise StoppedError(f"no response within {query.deadline_s:g} s")
             return fetching.result()
         finally:
             fetching.cancel()

@@ -22,6 +22,7 @@ from tests.upstream import wait_until
 REPOSITORY = Path(__file__).resolve().parents[2]
 COUNT = 3
 START_S = 60.0
+PATIENT_S = 60.0  # of those who are to be answered, however busy the machine is
 
 
 @dataclass(slots=True, kw_only=True)
@@ -114,7 +115,13 @@ async def may_read() -> None:
 
 
 def make_query(
-    organization_id: str, target: str, check=may_read, *, method: str = "GET", **caller
+    organization_id: str,
+    target: str,
+    check=may_read,
+    *,
+    method: str = "GET",
+    deadline_s: float = PATIENT_S,
+    **caller,
 ) -> Query:
     path, _, arguments = target.partition("?")
     scope = {
@@ -133,7 +140,10 @@ def make_query(
         "is_for_program": True,
     }
     return Query(
-        scope=scope, caller=Caller(organization_id=organization_id, **(told | caller)), check=check
+        scope=scope,
+        caller=Caller(organization_id=organization_id, **(told | caller)),
+        check=check,
+        deadline_s=deadline_s,
     )
 
 

@@ -64,12 +64,9 @@ async def assert_served(relay, organization_id="theirs", marker=THEIRS):
 
 
 @pytest.mark.parametrize("name", ENDLESS_STEPS)
-async def test_what_nothing_interrupts_ends_with_its_process_and_nobody_waits(
-    relay, pool, monkeypatch, name
-):
-    monkeypatch.setattr(relay_module, "DEADLINE_S", 1.0)
+async def test_what_nothing_interrupts_ends_with_its_process_and_nobody_waits(relay, pool, name):
     before = pool.pids()
-    attack = asyncio.create_task(ask(relay, "ours", sql(ENDLESS_STEPS[name])))
+    attack = asyncio.create_task(ask(relay, "ours", sql(ENDLESS_STEPS[name]), deadline_s=0.7))
     served = 0
     while not attack.done():
         await assert_served(relay)
@@ -118,15 +115,13 @@ async def test_six_slow_organisations_leave_the_others_alone(relay, pool):
     await assert_served(relay)
 
 
-async def test_repeated_kills_are_refused_for_a_while(relay, monkeypatch, now_s):
-    monkeypatch.setattr(relay_module, "DEADLINE_S", 0.1)
+async def test_repeated_kills_are_refused_for_a_while(relay, now_s):
     for _ in range(MAX_KILLS):
         with pytest.raises(StoppedError):
-            await ask(relay, "ours", sql(ENDLESS))
+            await ask(relay, "ours", sql(ENDLESS), deadline_s=0.1)
     with pytest.raises(RefusedError) as refused:
         await ask(relay, "ours", PAGE)
     assert 0 < refused.value.wait_s <= REFUSED_S
-    monkeypatch.undo()
     await assert_served(relay)
     now_s[0] += REFUSED_S
     await assert_served(relay, "ours", OURS)
@@ -201,8 +196,7 @@ async def test_the_pool_ends_with_its_lifeline_and_leaves_no_folder(tmp_path):
 
 
 @pytest.mark.parametrize("name", HUNGRY)
-async def test_a_hungry_query_fails_alone(relay, pool, monkeypatch, name):
-    monkeypatch.setattr(relay_module, "DEADLINE_S", 10.0)
+async def test_a_hungry_query_fails_alone(relay, pool, name):
     attack = asyncio.create_task(ask(relay, "ours", sql(HUNGRY[name])))
     while not attack.done():
         await assert_served(relay)

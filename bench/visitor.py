@@ -1,0 +1,45 @@
+"""A person who signed in, on one connection to the front door."""
+
+import time
+from http.client import HTTPConnection
+from pathlib import Path
+
+from bench.load import HOST, BenchError
+from store import people
+from store.control import ControlDatabase
+from store.sign_in import SignIn
+from store.traces import trace_path
+
+
+class Visitor:
+    """A person of an organisation of their own, on one connection that stays open."""
+
+    def __init__(self, control: ControlDatabase, data_dir: Path, name: str) -> None:
+        with control.transaction() as db:
+            organization = people.create_organization(db, name)
+            user_id = people.create_user(db, f"{name}@example.org")
+            people.join(db, organization.id, user_id, "owner")
+        session = SignIn(control).sign_in(f"{name}@example.org")
+        self.headers = {"cookie": f"taximeter={session}", "accept": "text/html"}
+        self._connection: HTTPConnection | None = None
+        self.path = trace_path(data_dir, organization.id)
+
+    def connect(self, port: int) -> None:
+        self._connection = HTTPConnection(HOST, port, timeout=120)
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+
+    def time_page(self, path: str, wanted: int = 200) -> float:
+        """Milliseconds."""
+        if self._connection is None:
+            raise BenchError("not connected")
+        started_s = time.perf_counter()
+        self._connection.request("GET", path, headers=self.headers)
+        response = self._connection.getresponse()
+        response.read()
+        took_ms = (time.perf_counter() - started_s) * 1000
+        if response.status != wanted:
+            raise BenchError(f"{path} was answered with {response.status}")
+        return took_ms

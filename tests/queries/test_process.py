@@ -1,0 +1,86 @@
+"""What goes with every request in a query process."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+
+import pytest
+
+from dashboard.queries import process
+from dashboard.queries.process import READING, Supervised
+from tests.queries.pool import REPOSITORY
+
+
+class App:
+    """Answers, and looks at the alarm meanwhile."""
+
+    def __init__(self, error=None):
+        self.should_end = asyncio.Event()
+        self.alarms: list[float] = []
+        self._error = error
+
+    async def __call__(self, scope, receive, send):
+        self._look()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        self._look()
+        await asyncio.sleep(scope["takes_s"])
+        if self._error:
+            raise self._error
+        await send({"type": "http.response.body", "body": b""})
+
+    def _look(self):
+        self.alarms.append(signal.getitimer(signal.ITIMER_REAL)[0])
+
+
+@pytest.fixture
+def pipe():
+    read_fd, write_fd = os.pipe()
+    os.set_blocking(read_fd, False)
+    yield read_fd, write_fd
+    os.close(read_fd)
+    os.close(write_fd)
+
+
+async def receive():
+    return {"type": "http.request", "body": b"", "more_body": False}
+
+
+async def send(_message):
+    """Take everything."""
+
+
+@pytest.mark.parametrize("error", [None, ValueError("broken off")])
+async def test_an_alarm_of_the_kernel_runs_for_as_long_as_the_request(pipe, monkeypatch, error):
+    monkeypatch.setattr(process, "MAX_GROWN_BYTES", 1 << 40)  # so has the process of the tests
+    app = App(error)
+    with suppress(ValueError):
+        await Supervised(app, app.should_end, pipe[1])({"takes_s": 0}, receive, send)
+    assert all(0 < left_s <= process.ALARM_BETWEEN_MESSAGES_S for left_s in app.alarms)
+    assert app.alarms[0] <= process.ALARM_S
+    assert signal.getitimer(signal.ITIMER_REAL)[0] == 0
+    assert not app.should_end.is_set()
+
+
+async def test_a_process_whose_response_takes_long_leaves_the_pool_once(pipe, monkeypatch):
+    monkeypatch.setattr(process, "READING_AFTER_S", 0.01)
+    monkeypatch.setattr(process, "MAX_GROWN_BYTES", 0)  # it has grown, too
+    app = App()
+    await Supervised(app, app.should_end, pipe[1])({"takes_s": 0.1}, receive, send)
+    assert app.should_end.is_set()
+    assert os.read(pipe[0], 16) == READING
+
+
+def test_the_web_process_does_not_load_datasette():
+    code = "import sys, manage.server; print('datasette' in sys.modules)"
+    done = subprocess.run(  # noqa: S603 - our own
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout.strip() == "False"
