@@ -57,6 +57,7 @@ async def test_a_number_that_is_none_is_refused(client, ann, query, name):
     page = await client.get(f"/traces/{query}?{name}=abc", headers=ann.cookie)
     assert page.status_code == 400
     assert f"{name} has to be a whole number" in html.unescape(page.text)
+    assert f'<a href="/traces/{query}">Back to the page' in page.text
     csv = await client.get(f"/traces/{query}.csv?{name}=abc", headers=ann.cookie)
     assert csv.status_code == 400
 
