@@ -4,6 +4,7 @@ Exit status 0, 1 (refused or not found), 2 (usage)."""
 
 import asyncio
 import sys
+from contextlib import closing
 
 import click
 
@@ -85,7 +86,16 @@ def up(as_json: bool, **given: str | None) -> None:
 
 async def _up(settings: Settings, environ: dict[str, str], *, as_json: bool) -> None:
     # Standard output is for the document then; the recorder's lines go where warnings go.
-    supervisor = Supervisor(settings, stdout_fd=sys.stderr.fileno() if as_json else None)
+    stdout_fd = sys.stderr.fileno() if as_json else None
+    with closing(Supervisor(settings, stdout_fd=stdout_fd)) as supervisor:
+        _introduce(supervisor, settings, environ, as_json=as_json)
+        await supervisor.run(environ)
+
+
+def _introduce(
+    supervisor: Supervisor, settings: Settings, environ: dict[str, str], *, as_json: bool
+) -> None:
+    """Set up what a first start needs, and print how the service is reached."""
     environ["TAXIMETER_LISTEN"] = str(supervisor.address)
     settings = Settings.from_env(environ)
     Announcement.make(settings, environ).write(settings.data_dir)
@@ -114,7 +124,6 @@ async def _up(settings: Settings, environ: dict[str, str], *, as_json: bool) -> 
             err=True,
         )
     sys.stdout.flush()
-    await supervisor.run(environ)
 
 
 def _greet(settings: Settings, endpoint_url: str | None, link: str | None) -> None:

@@ -131,7 +131,6 @@ class Supervisor:
             results = await asyncio.gather(*keepers, return_exceptions=True)
             stop.cancel()
             self._errors.say("Stopped.")
-            self._release()
         for result in results:
             if isinstance(result, BaseException):
                 raise result
@@ -213,8 +212,10 @@ class Supervisor:
     def _warn(self, text: str) -> None:
         self._errors.say(f"taximeter: {text}")
 
-    def _release(self) -> None:
+    def close(self) -> None:
+        """Release the lock, the sockets and the folder of sockets. No child runs any more."""
         self._errors.close()
+        self._front.close()
         self._web.close()
         os.close(self._lifeline_read)
         os.close(self._lifeline_write)

@@ -51,8 +51,7 @@ async def keep(tmp_path, capfd):
         child.kill()
         with suppress(ChildError):
             await keeping
-    supervisor._front.close()
-    supervisor._release()
+    supervisor.close()
 
 
 async def test_a_first_start_that_fails_is_an_error_with_the_last_lines(keep):
