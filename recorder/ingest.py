@@ -177,7 +177,7 @@ class Ingester:
             if size >= BATCH_BYTES or self._clock_s() >= ends_at_s:
                 break
         if batch:
-            self._insert_all(organization_id, batch)
+            self._insert_all(organization_id, batch, size)
 
     def _store_alone(self, organization_id: str, waiting: Waiting) -> None:
         """Store one file, or set it aside when it does not fit into memory."""
@@ -197,10 +197,12 @@ class Ingester:
             database.close()
         self._databases.clear()
 
-    def _insert_all(self, organization_id: str, batch: Sequence[Recorded]) -> None:
-        """Insert a batch. When the disk is full, what is left of it is for usage."""
+    def _insert_all(self, organization_id: str, batch: Sequence[Recorded], size: int) -> None:
+        """Insert a batch with so many bytes of bodies. When the disk is full, what is left of it is
+        for usage."""
         self._disk.measure()
-        batch = [(waiting, self._fit(entry)) for waiting, entry in batch]
+        if not self._disk.admit(size):
+            batch = [(waiting, self._fit(entry)) for waiting, entry in batch]
         while True:
             try:
                 return self._insert(self._open(organization_id), batch)

@@ -59,8 +59,11 @@ def make_entry(
     )
     items, cost_cents = price_usage(usage, created_at, prices)
     keeps_bodies = not head.metadata_only
-    body_notes = join_notes(_note_request(exchange, request), _note_response(exchange, answer))
     has_request = exchange.request_body is not None
+    is_whole = keeps_bodies and has_request and has_whole_answer and request.problem is None
+    body_notes = None
+    if not is_whole:
+        body_notes = join_notes(_note_request(exchange, request), _note_response(exchange, answer))
     return UsageLogEntry(
         entry_id=head.entry_id,
         created_at=head.created_at,
