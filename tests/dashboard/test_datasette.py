@@ -1,12 +1,14 @@
 """The trace browser as the web process serves it: two organisations, and what one may try."""
 
 import asyncio
+import gc
 import html
 import json
 import re
 import sqlite3
 import threading
 import time
+import weakref
 from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
@@ -481,6 +483,25 @@ async def test_forty_organisations_through_four_places_leave_nothing_behind(tmp_
     instances.close()
     await settle(lambda: threading.active_count() <= threads)
     await settle(lambda: not find_open(tmp_path))
+
+
+async def test_the_thread_of_a_closed_instance_is_let_go_without_a_collection(tmp_path):
+    """Its stack takes eight megabytes of addresses, of which a query process has few."""
+    for n in range(2):
+        record(trace_path(tmp_path, f"org_{n}"), f"marker-{n}", 1)
+    instances = Instances(traces_folder(tmp_path), max_open=1)
+    gc.disable()
+    try:
+        others = set(threading.enumerate())
+        await ask_for(instances, "org_0")
+        (thread,) = set(threading.enumerate()) - others
+        let_go = weakref.ref(thread)
+        del thread
+        await ask_for(instances, "org_1")
+        await settle(lambda: let_go() is None)
+    finally:
+        gc.enable()
+        instances.close()
 
 
 async def test_an_instance_that_runs_a_query_is_not_closed(endless_begun, tmp_path):
