@@ -92,7 +92,7 @@ class Dashboard:
 
 
 async def _show_icon(_request: Request) -> Response:
-    """For browsers that ask for it without having been told of one: a page of JSON, for example."""
+    """Serve the icon to browsers that look for it unasked, on a page of JSON for example."""
     return FileResponse(HERE / "static" / "favicon.ico", media_type="image/x-icon")
 
 

@@ -21,13 +21,13 @@ def make_title(request_body: bytes) -> str:
     document = parse_object(request_body) or {}
     for message in reversed(as_list(document.get("messages"))):
         if isinstance(message, dict) and message.get("role") == "user":
-            for text in _iter_texts(message.get("content")):
+            for text in _list_texts(message.get("content")):
                 if title := _shorten(_skip_reminders(text)):
                     return title
     return ""
 
 
-def _iter_texts(content: object) -> list[str]:
+def _list_texts(content: object) -> list[str]:
     if isinstance(content, str):
         return [content]
     blocks = [block for block in as_list(content) if isinstance(block, dict)]

@@ -135,7 +135,7 @@ def _titled(text: str, title: str) -> Markup:
 
 
 def _shorten(value: str) -> str:
-    """Both ends: identifiers that sort by time begin alike."""
+    """Return both ends of an identifier, because those that sort by time begin alike."""
     if _IDENTIFIER.fullmatch(value):
         return f"{value[:8]}…{value[-4:]}"
     return value if len(value) <= _MAX_SHOWN else f"{value[:_MAX_SHOWN]}…"
@@ -146,7 +146,7 @@ def _plain(text: str) -> Markup:
 
 
 def _trusted(markup: str) -> Markup:
-    """Every value in it is escaped, or digits."""
+    """Return it as markup: every value in it is escaped, or digits."""
     return Markup(markup)  # noqa: S704
 
 

@@ -52,7 +52,7 @@ def describe(conditions: Iterable[Condition]) -> str:
 
 
 def reads_bodies(conditions: Iterable[Condition], extra_sql: Iterable[str] = ()) -> bool:
-    """Whether a condition looks into the raw text of bodies."""
+    """Return whether a condition looks into the raw text of bodies."""
     return any(column in BODIES for column, _, _ in conditions) or any(
         body in sql for sql in extra_sql for body in BODIES
     )
@@ -69,7 +69,7 @@ def _describe_one(column: str, comparison: str, value: str) -> str:
 
 
 def _split(value: str) -> list[str]:
-    """As Datasette splits it."""
+    """Split a list of values as Datasette does."""
     if value.startswith("["):
         try:
             return [str(each) for each in json.loads(value)]

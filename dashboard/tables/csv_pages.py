@@ -26,7 +26,7 @@ def neutralize_page(columns: Sequence[str], rows: Sequence[Any]) -> dict[str, An
 
 
 def _neutralize_row(columns: Sequence[str], row: Any) -> Any:
-    """The row itself where it is harmless, as nearly every one is."""
+    """Return the row itself where it is harmless, as nearly every one is."""
     values = list(row)
     harmless = [_neutralize_value(value) for value in values]
     return row if harmless == values else Row(columns, harmless)

@@ -59,7 +59,7 @@ class Place:
 
 
 def parse_place(text: str, order: Order, pks: Sequence[str]) -> Place:
-    """Raises BadRequest."""
+    """Return the place that the value of ``_next`` names. Raises BadRequest."""
     backwards = text.startswith(BACKWARDS)
     parts = text.removeprefix(BACKWARDS).split(",")
     if len(parts) != len(pks) + order.is_sorted:

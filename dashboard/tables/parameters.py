@@ -13,7 +13,7 @@ _MAX_SHOWN = 100
 
 
 class InvalidParameterError(ValueError):
-    """What a parameter has to be."""
+    """A parameter is not what the metadata declare; the message says what it has to be."""
 
 
 def complete(
@@ -36,7 +36,7 @@ def complete(
 
 
 def check(name: str, about: Mapping[str, Any], value: str) -> None:
-    """Raises InvalidParameterError."""
+    """Compare a value with its declaration. Raises InvalidParameterError."""
     if about["type"] == "integer" and not _is_integer(value, about):
         least, most = about["minimum"], about["maximum"]
         wanted = f"a whole number from {least:,} to {most:,}"

@@ -27,7 +27,7 @@ class TracesView(TableView):  # type: ignore[misc]
     """Serves ``/traces/<table>`` and ``/traces/<query>`` of a TraceBrowser."""
 
     async def data(self, request: Request, *args: Any, **options: Any) -> Any:
-        """As Datasette's own: the data of a page, for every format."""
+        """Return the data of a page, for every format, as Datasette does."""
         try:
             return await self._find(request, *args, **options)
         except Exception as error:
@@ -73,8 +73,8 @@ class TracesView(TableView):  # type: ignore[misc]
     async def _count_nulls(
         self, request: Request, data: dict[str, Any], file: paging.PagedFile
     ) -> None:
-        """Datasette's facets leave out the rows without a value, such as calls that failed and name no
-        model; so its counts would not add up to the list."""
+        """Add to each facet how many rows have no value, such as calls that failed and name no model.
+        Datasette leaves them out, so its counts would not add up to the list."""
         limit_ms = self.ds.setting("facet_time_limit_ms")
         for facet in data["facet_results"].values():
             if facet["type"] != "column":
@@ -105,7 +105,7 @@ class TracesView(TableView):  # type: ignore[misc]
         previous: str | None,
         order: paging.Order | None = None,
     ) -> Any:
-        """Say where the next, the previous and the first page are. ``answer`` may be a redirect."""
+        """Add where the next, the previous and the first page are. ``answer`` may be a redirect."""
         if not isinstance(answer, tuple):
             return answer
         data = answer[0]
@@ -117,7 +117,7 @@ class TracesView(TableView):  # type: ignore[misc]
         return answer
 
     def _link(self, request: Request, place: str | None, order: paging.Order | None) -> str | None:
-        """The address of the page at a place; the empty one is the first."""
+        """Return the address of the page at a place; the empty place is the first page."""
         if place is None:
             return None
         changed: dict[str, str | None] = {"_next": place or None}
@@ -127,7 +127,7 @@ class TracesView(TableView):  # type: ignore[misc]
         return str(self.ds.absolute_url(request, path))
 
     def _find_previous_offset(self, request: Request, table: str) -> str | None:
-        """For views without a key, whose ``_next`` is a number of rows."""
+        """Return the ``_next`` of the page before, in a view without a key, where it counts rows."""
         named = request.args.get("_next")
         if not named:
             return None
@@ -139,8 +139,8 @@ class TracesView(TableView):  # type: ignore[misc]
 
 
 def _let_go(error: Exception) -> None:
-    """Datasette leaves the rows it has read and questions it never asked in frames that hold each other
-    until some later collection, which then warns of the questions."""
+    """Close the coroutines and drop the rows that Datasette leaves behind when a page fails: the frames
+    that have them hold each other until some later collection, which then warns of the coroutines."""
     for frame, _ in traceback.walk_tb(error.__traceback__):
         for value in list(frame.f_locals.values()):
             for each in value if isinstance(value, list | tuple) else (value,):
