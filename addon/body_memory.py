@@ -1,4 +1,4 @@
-"""How much memory request bodies take, over all connections.
+"""The memory that request bodies take is limited over all connections.
 
 Message requests are read whole before they are forwarded. Each may have 33 MB, so many at once could
 take all the memory there is. Above the limit, large bodies are refused: those that come, and those
@@ -37,7 +37,7 @@ class BodyMemory:
         return self.total_bytes <= self._limit_for(held_bytes)
 
     def release(self, client_id: str) -> None:
-        """The body is gone, if there was one."""
+        """Note that the body is gone, if there was one."""
         self.total_bytes -= self._held_bytes.pop(client_id, 0)
 
     def _limit_for(self, body_bytes: int) -> int:

@@ -1,4 +1,4 @@
-"""Which requests of browsers may use a proxy endpoint, and what they get.
+"""Web pages may use a proxy endpoint only if their origin is listed.
 
 A slug is no secret and the proxy asks for no login, so any web page could send calls through a
 developer's proxy, by a plain ``fetch`` or through a name of its own that it has rebound to this
@@ -42,7 +42,7 @@ _NAME_LIST = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z, -]*")
 
 class BrowserRules:
     def __init__(self, allowed_origins: Collection[str], vendor: str, host: str | None) -> None:
-        """``allowed_origins`` as browsers write them; ``host`` is that of the base URL."""
+        """Take ``allowed_origins`` as browsers write them, and the ``host`` of the base URL."""
         self._allowed = {origin.encode() for origin in allowed_origins}
         self._hosts = LOOPBACK_HOSTS | {host}
         self._kept_prefix = f"{vendor}-".encode()
@@ -72,31 +72,31 @@ class BrowserRules:
         return (*kept, *_for_origin(origin))
 
     def _is_ours(self, signs: Mapping[bytes, bytes]) -> bool:
-        """Whether the name used is one of ours, or an address: nobody can rebind those."""
+        """Return whether the name used is one of ours, or an address: nobody can rebind those."""
         host = parse_host(signs.get(b"host", b"").decode("latin-1")) or ""
         return host in self._hosts or _is_address(host)
 
 
 def is_preflight(method: str, fields: Fields) -> bool:
-    """Return whether a browser asks what its page may send, instead of sending it."""
+    """Return whether this is a preflight request, which comes before what a page wants to send."""
     return method == "OPTIONS" and bool(headers.get(fields, b"access-control-request-method"))
 
 
-def answer_preflight(fields: Fields, origin: bytes) -> Fields:
-    """Return what a page of a listed origin is told that it may send: whatever the proxy takes. Headers
-    that are not forwarded do no harm."""
+def make_preflight_fields(fields: Fields, origin: bytes) -> Fields:
+    """Return the response headers that tell a page of a listed origin what it may send: whatever the
+    proxy takes. Headers that are not forwarded do no harm."""
     names = headers.get(fields, b"access-control-request-headers") or b""
-    answer = [
+    allowed = [
         *_for_origin(origin),
         (b"access-control-allow-methods", ", ".join(sorted(PROXIED_METHODS)).encode()),
         (b"access-control-max-age", b"%d" % _PREFLIGHT_MAX_AGE_S),
         (b"vary", b"access-control-request-headers"),
     ]
     if names and _NAME_LIST.fullmatch(names):
-        answer.append((b"access-control-allow-headers", names))
+        allowed.append((b"access-control-allow-headers", names))
     if headers.get(fields, b"access-control-request-private-network") == b"true":
-        answer.append((b"access-control-allow-private-network", b"true"))
-    return tuple(answer)
+        allowed.append((b"access-control-allow-private-network", b"true"))
+    return tuple(allowed)
 
 
 def _for_origin(origin: bytes) -> Fields:
@@ -112,7 +112,7 @@ def _is_navigation(signs: Mapping[bytes, bytes]) -> bool:
 
 
 def _looks_like_browser(signs: Mapping[bytes, bytes]) -> bool:
-    """With a GET to its own origin, by plain http and not to loopback, a browser sends neither
+    """Return whether a GET may be a browser's. With one to its own origin, by plain http and not to loopback, a browser sends neither
     ``Origin`` nor ``Sec-Fetch-Site``."""
     return b"referer" in signs or signs.get(b"user-agent", b"").startswith(b"Mozilla/")
 

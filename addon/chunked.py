@@ -1,4 +1,4 @@
-"""Bodies in chunks, read so that their number costs little (RFC 9112, section 7.1).
+"""Bodies in chunks are read so that their number costs little (RFC 9112, section 7.1).
 
 What one read of a socket delivered is one piece of body, however many chunks it came in: each piece is
 spooled once and forwarded once. Trailers are checked and dropped. Framing that no client sends ends
@@ -27,7 +27,7 @@ _TRAILER = re.compile(headers.FIELD)
 
 
 class Rest:
-    """How long the connection that is being read from has to rest.
+    """Counts the chunks of a read, after which its connection may have to rest.
 
     The reader sets it, and whoever feeds the reader takes it before anything else can run."""
 
@@ -126,7 +126,7 @@ class ChunkedReader:
         return position
 
     def _judge_partial_header(self, received: bytearray, position: int) -> None:
-        """More may come of a line that has no end yet, but not without end."""
+        """Set a fault unless more may come of a line that has no end yet."""
         line_end = received.find(b"\n", position)
         if line_end >= 0:
             self._fault = "a chunk header is not valid"

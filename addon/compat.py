@@ -86,7 +86,7 @@ def _read_headers_after_interim(
 
 
 def _read_valid_response_head(lines: list[bytes]) -> http.Response:
-    """Raises ValueError, which the core makes a protocol error of."""
+    """Return the response, or raise ValueError, which the core makes a protocol error of."""
     fault = response_heads.find_fault(lines)
     if fault is not None:
         raise ValueError(fault)
@@ -286,9 +286,9 @@ def answer_and_close(handler: ProxyConnectionHandler, response: http.Response) -
     handler.close_connection(handler.client)
 
 
-def answer_and_half_close(handler: ProxyConnectionHandler, response: http.Response) -> bool:
-    """Answer a client that has had no response head yet and send it nothing more; what it still sends
-    is read and comes to nothing once its flow is killed. Return whether it could be answered."""
+def respond_and_half_close(handler: ProxyConnectionHandler, response: http.Response) -> bool:
+    """Respond to a client that has had no response head yet and send it nothing more; what it still
+    sends is read and comes to nothing once its flow is killed. Return whether that was possible."""
     transport = handler.transports.get(handler.client)
     if transport is None or not handler.client.state & ConnectionState.CAN_WRITE:
         return False

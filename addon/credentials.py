@@ -1,4 +1,4 @@
-"""Service API keys of ours that were sent to a proxy endpoint by mistake.
+"""Service API keys of ours are found that were sent to a proxy endpoint by mistake.
 
 They open the management API, so they must not go to an upstream. Whether a value is one of ours is
 asked of ``control.db`` only when it has the format of one; upstream credentials (``sk-ant-…``) never do.

@@ -1,4 +1,4 @@
-"""Where a request goes, once its head is there: answered here, to the web process, or upstream."""
+"""A request is directed once its head is there: responded to here, to the web process, or upstream."""
 
 import logging
 import math
@@ -29,7 +29,7 @@ LOGGED_REQUEST_LIMIT_BYTES = 33 * 1024 * 1024
 # In the metadata of a flow: the listed origin of the page that made the request.
 ORIGIN = "taximeter_origin"
 
-type Answer = Refusal | http.Response
+type LocalResponse = Refusal | http.Response
 
 
 class Dispatcher:
@@ -61,14 +61,14 @@ class Dispatcher:
         }
         self._directory_trouble: str | None = None
 
-    def direct(self, flow: http.HTTPFlow) -> Answer | Awaitable[http.Response] | None:
-        """Send a request on its way and return None, or return what to answer instead."""
+    def direct(self, flow: http.HTTPFlow) -> LocalResponse | Awaitable[http.Response] | None:
+        """Send a request on its way and return None, or return the response to send instead."""
         request = flow.request
         request.authority = ""  # an absolute-form target would be passed on as one
         if request.path.startswith("/proxy/"):
-            answer = self._judge_browser(flow)
-            if answer is not None:
-                return answer
+            response = self._judge_browser(flow)
+            if response is not None:
+                return response
         route = find_route(request.method, request.path)
         if isinstance(route, Refusal):
             return route
@@ -89,18 +89,18 @@ class Dispatcher:
     def close(self) -> None:
         self._slugs.close()
 
-    def _judge_browser(self, flow: http.HTTPFlow) -> Answer | None:
+    def _judge_browser(self, flow: http.HTTPFlow) -> LocalResponse | None:
         request = flow.request
         verdict = self._browsers.judge(request.method, request.headers.fields)
         if not isinstance(verdict, bytes):
             return verdict
         if browsers.is_preflight(request.method, request.headers.fields):
-            allowed = browsers.answer_preflight(request.headers.fields, verdict)
+            allowed = browsers.make_preflight_fields(request.headers.fields, verdict)
             return http.Response.make(200, b"", http.Headers(allowed))
         flow.metadata[ORIGIN] = verdict
         return None
 
-    def _to_endpoint(self, flow: http.HTTPFlow, route: Route) -> Answer | None:
+    def _to_endpoint(self, flow: http.HTTPFlow, route: Route) -> LocalResponse | None:
         try:
             if any(map(self._slugs.knows_key, find_service_keys(flow.request.headers.fields))):
                 return errors.service_key()

@@ -51,7 +51,7 @@ class Exchange:
 
     @property
     def waits_for_client(self) -> bool:
-        """Whether the client has to send more of its request before anything else can happen."""
+        """Return whether the client has to send more of its request before anything else can happen."""
         return not self.request_is_whole and self.phase in (Phase.REQUEST, Phase.FIRST_BYTE)
 
     def elapsed_ms(self, at_s: float) -> float:

@@ -19,7 +19,6 @@ from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 from mitmproxy.tls import TlsData
 
 from addon import compat, errors, headers, reading
-from addon.answers import Answers
 from addon.body_memory import BodyMemory
 from addon.browsers import BrowserRules
 from addon.capture import Spooler
@@ -27,6 +26,7 @@ from addon.dispatch import LOGGED_REQUEST_LIMIT_BYTES, ORIGIN, Dispatcher
 from addon.errors import Refusal
 from addon.exchange import Exchange, Phase
 from addon.outcome import explain_failure
+from addon.responder import Responder
 from addon.wiring import Wiring
 from store import readiness
 from store.settings import Settings
@@ -47,7 +47,7 @@ class UsageProxy:
         )
         self._exchanges: dict[str, Exchange] = {}
         self._memory = BodyMemory(settings.request_memory)
-        self._answers = Answers()
+        self._responder = Responder()
         self._browsers = BrowserRules(
             settings.allowed_origins, settings.vendor, urlsplit(settings.base_url).hostname
         )
@@ -116,7 +116,7 @@ class UsageProxy:
             now_s = time.monotonic()
             try:
                 self._close_overdue(now_s)
-                self._answers.close_overdue(now_s)
+                self._responder.close_overdue(now_s)
                 if now_s - last_housekeeping_s >= HOUSEKEEPING_S:
                     last_housekeeping_s = now_s
                     self._memory.give_back()
@@ -153,18 +153,18 @@ class UsageProxy:
             return None
         fault = headers.find_fault(flow.request.headers.fields)
         if fault is not None:
-            self._answers.cut(flow, compat.to_response(errors.bad_header(fault)))
+            self._responder.respond_at_once(flow, compat.to_response(errors.bad_header(fault)))
             return None
         try:
-            answer = self._dispatcher.direct(flow)
+            response = self._dispatcher.direct(flow)
         except Exception:
             # mitmproxy would log this and forward the request as it stands, unfiltered.
             logger.exception("A request failed before it was forwarded")
-            answer = errors.internal_error()
-        if isinstance(answer, Refusal | http.Response):
-            self._answer(flow, answer)
-        elif answer is not None:
-            return self._answer_later(flow, answer)
+            response = errors.internal_error()
+        if isinstance(response, Refusal | http.Response):
+            self._respond(flow, response)
+        elif response is not None:
+            return self._respond_later(flow, response)
         return None
 
     def may_hold(self, flow: http.HTTPFlow, held_bytes: int) -> bool:
@@ -176,7 +176,7 @@ class UsageProxy:
         exchange.waiting_since_s = time.monotonic()
         if self._memory.hold(client_id, held_bytes):
             return True
-        self._answers.cut(flow, self._prepare(flow, errors.memory_full()))
+        self._responder.respond_at_once(flow, self._prepare(flow, errors.memory_full()))
         return False
 
     def lets_go(self, flow: http.HTTPFlow) -> None:
@@ -189,7 +189,7 @@ class UsageProxy:
     def request(self, flow: http.HTTPFlow) -> None:
         exchange = self._exchanges.get(flow.client_conn.id)
         if exchange is None:
-            self._answers.forget(flow.client_conn.id)
+            self._responder.forget(flow.client_conn.id)
             return
         exchange.request_is_whole = True
         exchange.request_done_s = time.monotonic()
@@ -255,7 +255,7 @@ class UsageProxy:
         if client_left:
             return
         if not exchange.response_started:
-            self._answers.end(handler, self._prepare(flow, failure.refusal))
+            self._responder.send_last(handler, self._prepare(flow, failure.refusal))
         elif exchange.old_client:
             compat.reset_client(handler)
 
@@ -308,20 +308,20 @@ class UsageProxy:
         if exchange is not None:
             exchange.enter(phase)
 
-    # -- answers of ours --------------------------------------------------------------------------
+    # -- responses of our own ----------------------------------------------------------------------
 
-    async def _answer_later(self, flow: http.HTTPFlow, response: Awaitable[http.Response]) -> None:
-        self._answer(flow, await response)
+    async def _respond_later(self, flow: http.HTTPFlow, response: Awaitable[http.Response]) -> None:
+        self._respond(flow, await response)
 
-    def _answer(self, flow: http.HTTPFlow, answer: Refusal | http.Response) -> None:
-        response = self._prepare(flow, answer)
+    def _respond(self, flow: http.HTTPFlow, own: Refusal | http.Response) -> None:
+        response = self._prepare(flow, own)
         if self._draining:
             response.headers["connection"] = "close"
-        self._answers.give(flow, response)
+        self._responder.respond(flow, response)
 
-    def _prepare(self, flow: http.HTTPFlow, answer: Refusal | http.Response) -> http.Response:
+    def _prepare(self, flow: http.HTTPFlow, own: Refusal | http.Response) -> http.Response:
         """Return the response that this client gets."""
-        response = compat.to_response(answer) if isinstance(answer, Refusal) else answer
+        response = compat.to_response(own) if isinstance(own, Refusal) else own
         self._strip_for_page(flow, response)
         return response
 

@@ -1,4 +1,4 @@
-"""How a connection is read: so that no peer takes the event loop for itself, or memory without end.
+"""Connections are read so that no peer takes the event loop for itself, or memory without end.
 
 Patches of mitmproxy's connection handler and of its HTTP/1 core, each held down by a contract test:
 
@@ -23,7 +23,7 @@ from mitmproxy.proxy.server import ConnectionHandler
 
 from addon import chunked
 
-# Requests that a client sends before the answer to the first: SDKs send none, test programs a few.
+# Requests that a client sends before the response to the first: SDKs send none, test programs a few.
 MAX_EARLY_BYTES = 256 * 1024
 READS_WHILE_CONNECTING = 16
 LOOK_AGAIN_S = 0.01
@@ -35,7 +35,7 @@ _original_handle_protocol_error = HttpStream.handle_protocol_error
 
 
 class Rules(Protocol):
-    """What the addon knows and the core does not."""
+    """Tells the patches what the addon knows and the core does not."""
 
     def is_connecting(self, client_id: str) -> bool:
         """Return whether this client connection waits for an upstream connection."""
@@ -94,7 +94,7 @@ def _patch_stream(rules: Rules) -> None:
 
 
 def _has_more(handler: ConnectionHandler) -> bool:
-    """Whether a read of this handler would return without waiting."""
+    """Return whether a read of this handler would return without waiting."""
     return any(getattr(io.reader, "_buffer", None) for io in handler.transports.values())
 
 
@@ -128,7 +128,7 @@ def _wait_bounded(
 def _give_back(
     self: HttpStream, event: _events.RequestProtocolError | _events.ResponseProtocolError
 ) -> layer.CommandGenerator[None]:
-    """A stream sits in a reference cycle: what it holds would stay until a full collection."""
+    """Clear what is held. A stream sits in a reference cycle: what it holds would stay until a full collection."""
     yield from _original_handle_protocol_error(self, event)
     self.request_body_buf.clear()
     self.response_body_buf.clear()

@@ -1,4 +1,4 @@
-"""What a Host header may hold: a name or an address, with or without a port."""
+"""A Host header holds a name or an address, with or without a port."""
 
 import re
 

@@ -16,12 +16,12 @@ MAY_IMPORT = {
 }
 KNOWS_MITMPROXY = {
     "addon.__main__",
-    "addon.answers",
     "addon.compat",
     "addon.dispatch",
     "addon.main",
     "addon.proxy",
     "addon.reading",
+    "addon.responder",
     "addon.upstream_tls",
 }
 

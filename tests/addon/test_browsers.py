@@ -130,7 +130,7 @@ def test_a_preflight_is_told_what_a_page_may_send():
         (b"Access-Control-Request-Headers", names),
     )
     assert browsers.is_preflight("OPTIONS", asked)
-    answer = dict(browsers.answer_preflight(asked, APP))
+    answer = dict(browsers.make_preflight_fields(asked, APP))
     assert answer[b"access-control-allow-origin"] == APP
     assert answer[b"access-control-allow-headers"] == names
     assert b"POST" in answer[b"access-control-allow-methods"]
@@ -140,7 +140,7 @@ def test_a_preflight_is_told_what_a_page_may_send():
 
 def test_a_preflight_may_ask_for_a_private_network():
     asked = ((b"Access-Control-Request-Private-Network", b"true"),)
-    answer = dict(browsers.answer_preflight(asked, APP))
+    answer = dict(browsers.make_preflight_fields(asked, APP))
     assert answer[b"access-control-allow-private-network"] == b"true"
     assert b"access-control-allow-headers" not in answer
 

@@ -1,9 +1,9 @@
-"""Answers of ours, and how they reach a client that may still be sending.
+"""Responses of our own reach a client that may still be sending.
 
 mitmproxy sends a response of ours only after it has read and kept the whole request. That will do for
 requests without a body, and for small ones, so that their connection survives. Everything else is
-answered at once, and what the client still sends is thrown away: a socket that is closed with unread
-data is reset by the kernel, which may destroy the answer before the client has read it. So we close
+responded to at once, and what the client still sends is thrown away: a socket that is closed with unread
+data is reset by the kernel, which may destroy the response before the client has read it. So we close
 our side only, and the whole connection when the client does, or after a while (nginx's
 ``lingering_close``).
 """
@@ -19,35 +19,35 @@ KEPT_BODY_BYTES = 64 * 1024
 LINGER_S = 30.0
 
 
-class Answers:
+class Responder:
     def __init__(self) -> None:
         self._deadlines_s: dict[str, float] = {}  # by client connection
 
-    def give(self, flow: http.HTTPFlow, response: http.Response) -> None:
-        """Answer a request whose head has just come; called within ``requestheaders``."""
+    def respond(self, flow: http.HTTPFlow, response: http.Response) -> None:
+        """Respond to a request whose head has just come; called within ``requestheaders``."""
         body_bytes = _declared_bytes(flow.request)
         if body_bytes is None or body_bytes > KEPT_BODY_BYTES:
-            self.cut(flow, response)
+            self.respond_at_once(flow, response)
             return
         flow.response = response
         if body_bytes:
             self._expect_end(flow.client_conn.id)
 
-    def cut(self, flow: http.HTTPFlow, response: http.Response) -> None:
-        """Answer at once, whatever the client still wants to send."""
+    def respond_at_once(self, flow: http.HTTPFlow, response: http.Response) -> None:
+        """Respond at once, whatever the client still wants to send."""
         flow.request.stream = False  # together with a response it crashes the flow
         handler = compat.find_handler(ctx.master, flow.client_conn)
         if handler is not None:
-            self.end(handler, response)
+            self.send_last(handler, response)
         flow.kill()
 
-    def end(self, handler: ProxyConnectionHandler, response: http.Response) -> None:
-        """Make this the last answer on a connection whose client has had no response head yet."""
-        if compat.answer_and_half_close(handler, response):
+    def send_last(self, handler: ProxyConnectionHandler, response: http.Response) -> None:
+        """Send the last response on a connection whose client has had no response head yet."""
+        if compat.respond_and_half_close(handler, response):
             self._expect_end(handler.client.id)
 
     def forget(self, client_id: str) -> None:
-        """The whole request has come."""
+        """Note that the whole request has come."""
         self._deadlines_s.pop(client_id, None)
 
     def close_overdue(self, now_s: float) -> None:
