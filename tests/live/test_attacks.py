@@ -27,8 +27,8 @@ from tests.upstream import (
 MEBI = 1 << 20
 SOME_MB = random.Random(4).randbytes(MEBI)  # noqa: S311
 CHUNKED = [*REQUEST_HEADERS, ("transfer-encoding", "chunked")]
-TINY = random.Random(3).randbytes(100_000).hex().encode()  # noqa: S311
-"""A body of 200,000 bytes, each of which will be a chunk."""
+TINY = random.Random(3).randbytes(20_000).hex().encode()  # noqa: S311
+"""A body of 40,000 bytes, each of which will be a chunk."""
 TINY_CHUNKS = b"".join(b"1\r\n%c\r\n" % byte for byte in TINY)
 
 
