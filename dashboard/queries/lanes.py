@@ -1,17 +1,17 @@
 """Which request is computed next: quick ones never wait for slow ones.
 
 There is no telling from a query how long it takes. So each begins in the quick lane, unless its
-organisation had one lately that was slow; what has no response after 50 ms goes on in
-the slow lane, if there is room, or begins anew there when there is. In each lane the organisation that
-used least lately comes first.
+organisation had slow ones lately; what has no response after a tenth of a second goes on in the slow lane,
+if there is room, or begins anew there when there is. In each lane the organisation that used least
+lately comes first.
 """
 
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-QUICK_S = 0.05
-SLOW_FOR_S = 60.0
+QUICK_S = 0.1
+SLOW_ABOVE_S = 1.0
 HALF_LIFE_S = 30.0
 _MAX_REMEMBERED = 1_000
 
@@ -34,19 +34,23 @@ class _Waiter:
 
 @dataclass(slots=True)
 class _Account:
-    """Seconds of computing, of which half are forgotten in ``HALF_LIFE_S``."""
+    """Seconds of computing, of which half are forgotten in ``HALF_LIFE_S``: all, and those of slow
+    requests."""
 
     used_s: float = 0.0
+    slow_s: float = 0.0
     at_s: float = 0.0
-    slow_until_s: float = 0.0
 
-    def used(self, now_s: float) -> float:
-        left: float = 0.5 ** ((now_s - self.at_s) / HALF_LIFE_S)
-        return self.used_s * left
-
-    def charge(self, seconds: float, now_s: float) -> None:
-        self.used_s = self.used(now_s) + seconds
+    def forget(self, now_s: float) -> None:
+        left = 0.5 ** ((now_s - self.at_s) / HALF_LIFE_S)
+        self.used_s *= left
+        self.slow_s *= left
         self.at_s = now_s
+
+    def charge(self, seconds: float, now_s: float, *, is_slow: bool) -> None:
+        self.forget(now_s)
+        self.used_s += seconds
+        self.slow_s += seconds if is_slow else 0.0
 
 
 @dataclass(slots=True)
@@ -65,9 +69,10 @@ class Lanes:
         self._lanes = {True: _Lane(slow), False: _Lane(count + 1 - slow)}
         self._accounts: dict[str, _Account] = {}
 
-    async def take(self, organization_id: str) -> Place:
-        """Wait for a place in the lane of this organisation."""
-        is_slow = self.is_slow(organization_id)
+    async def take(self, organization_id: str, *, is_slow: bool = False) -> Place:
+        """Wait for a place: in the slow lane for a request that was slow, and for an organisation that
+        spent more than ``SLOW_ABOVE_S`` on slow requests lately."""
+        is_slow = is_slow or self.is_slow(organization_id)
         lane = self._lanes[is_slow]
         if lane.free and not lane.waiters:
             return self._give(organization_id, is_slow)
@@ -88,14 +93,14 @@ class Lanes:
             return
         place.is_held = False
         now_s = self._clock_s()
-        self._account(place.organization_id).charge(now_s - place.since_s, now_s)
+        account = self._account(place.organization_id)
+        account.charge(now_s - place.since_s, now_s, is_slow=place.is_slow)
         self._lanes[place.is_slow].free += 1
         self._serve(place.is_slow)
 
     def note_slow(self, place: Place) -> bool:
         """Note that a request in the quick lane is slow. Returns whether it may go on, which it then
         does in the slow lane."""
-        self._account(place.organization_id).slow_until_s = self._clock_s() + SLOW_FOR_S
         slow = self._lanes[True]
         if not slow.free or slow.waiters:
             return False
@@ -105,17 +110,23 @@ class Lanes:
         self._serve(is_slow=False)
         return True
 
+    @property
+    def is_quick_crowded(self) -> bool:
+        """Do quick requests wait for a place?"""
+        return bool(self._lanes[False].waiters)
+
     def is_slow(self, organization_id: str) -> bool:
-        """Return whether an organisation had a slow request lately."""
+        """Return whether an organisation spent much on slow requests lately."""
         account = self._accounts.get(organization_id)
-        return account is not None and self._clock_s() < account.slow_until_s
+        if account is None:
+            return False
+        account.forget(self._clock_s())
+        return account.slow_s > SLOW_ABOVE_S
 
     def _serve(self, is_slow: bool) -> None:
         lane, now_s = self._lanes[is_slow], self._clock_s()
         while lane.free and lane.waiters:
-            waiter = min(
-                lane.waiters, key=lambda each: self._account(each.organization_id).used(now_s)
-            )
+            waiter = min(lane.waiters, key=lambda each: self._used_s(each.organization_id, now_s))
             lane.waiters.remove(waiter)
             if not waiter.got.done():
                 waiter.got.set_result(self._give(waiter.organization_id, is_slow))
@@ -123,6 +134,11 @@ class Lanes:
     def _give(self, organization_id: str, is_slow: bool) -> Place:
         self._lanes[is_slow].free -= 1
         return Place(organization_id, is_slow, self._clock_s())
+
+    def _used_s(self, organization_id: str, now_s: float) -> float:
+        account = self._account(organization_id)
+        account.forget(now_s)
+        return account.used_s
 
     def _account(self, organization_id: str) -> _Account:
         if len(self._accounts) >= _MAX_REMEMBERED:
@@ -132,5 +148,6 @@ class Lanes:
     def _forget(self) -> None:
         now_s = self._clock_s()
         for organization_id, account in list(self._accounts.items()):
-            if account.used(now_s) < QUICK_S and account.slow_until_s < now_s:
+            account.forget(now_s)
+            if account.used_s < QUICK_S:
                 del self._accounts[organization_id]

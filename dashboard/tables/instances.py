@@ -285,7 +285,8 @@ class Instance:
         # collector finds it, and eight megabytes of addresses for each would be more than there are.
         executor, self.browser.executor = self.browser.executor, None
         executor.submit(self.browser.file.close)
-        executor.shutdown(wait=False)
+        # Not waited for, an ended thread keeps the address space of its stack until it is collected.
+        executor.shutdown(wait=True)
 
 
 @dataclass(slots=True)

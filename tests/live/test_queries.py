@@ -138,9 +138,13 @@ def test_a_killed_pool_is_started_again_and_meanwhile_only_queries_are_missing(s
 
 def test_without_a_pool_tables_say_so_and_the_rest_goes_on(service, people):
     victim, _ = people
+    service.wait_until(lambda: len(service.query_pids()) == 3, "all query processes")
     pool = service.pids()["queries"]
     os.kill(pool, signal.SIGSTOP)
     try:
+        service.wait_until(
+            lambda: psutil.Process(pool).status() == psutil.STATUS_STOPPED, "the pool's stop"
+        )
         for pid in service.query_pids():
             os.kill(pid, signal.SIGKILL)
         answer = victim.get("/traces/usage.json")

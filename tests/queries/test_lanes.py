@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from dashboard.queries.lanes import SLOW_FOR_S, Lanes
+from dashboard.queries.lanes import HALF_LIFE_S, SLOW_ABOVE_S, Lanes
 
 
 class Clock:
@@ -43,6 +43,7 @@ async def test_quick_requests_do_not_wait_for_slow_ones(lanes):
     waiting = begin(lanes, "c")
     await settle()
     assert not waiting.done(), "both quick places are taken"
+    assert lanes.is_quick_crowded
     lanes.release(places[0])
     assert not (await waiting).is_slow
 
@@ -52,26 +53,37 @@ async def test_a_slow_request_begins_anew_when_another_has_the_slow_place(lanes)
     assert lanes.note_slow(first)
     assert not lanes.note_slow(second)
     lanes.release(second)
-    again = begin(lanes, "b")
+    again = asyncio.create_task(lanes.take("b", is_slow=True))
     await settle()
     assert not again.done()
     lanes.release(first)
     assert (await again).is_slow
 
 
-async def test_an_organisation_is_slow_for_a_while_after_a_slow_request(lanes, clock):
-    lanes.release(await lanes.take("a"))
-    assert not lanes.is_slow("a")
+async def test_an_organisation_that_spent_much_on_slow_requests_is_slow_for_a_while(lanes, clock):
+    for seconds, is_slow_then in ((0.5 * SLOW_ABOVE_S, False), (SLOW_ABOVE_S, True)):
+        place = await lanes.take("a")
+        assert lanes.note_slow(place)
+        clock.now_s += seconds
+        lanes.release(place)
+        assert lanes.is_slow("a") == is_slow_then
     place = await lanes.take("a")
-    lanes.note_slow(place)
+    assert place.is_slow
     lanes.release(place)
-    assert (await lanes.take("a")).is_slow
-    clock.now_s += SLOW_FOR_S
+    clock.now_s += 2 * HALF_LIFE_S
     assert not (await lanes.take("a")).is_slow
 
 
+async def test_many_quick_requests_make_no_slow_organisation(lanes, clock):
+    for _ in range(1_000):
+        place = await lanes.take("a")
+        clock.now_s += 0.02
+        lanes.release(place)
+    assert not lanes.is_slow("a")
+
+
 async def test_who_used_least_lately_comes_first(lanes, clock):
-    for name, seconds in (("busy", 3.0), ("quiet", 0.05)):
+    for name, seconds in (("busy", 0.5), ("quiet", 0.05)):
         place = await lanes.take(name)
         clock.now_s += seconds
         lanes.release(place)

@@ -289,6 +289,20 @@ async def test_a_process_knows_no_secret_and_has_only_traces_open(relay, pool, m
     assert child.rlimit(resource.RLIMIT_AS)[1] == isolation.MAX_MEMORY_BYTES
 
 
+async def test_many_organisations_in_turn_take_no_more_than_the_few_that_stay_open(relay, pool):
+    """Threads that have ended must not keep their part of the address space."""
+    content = trace_path_in(pool.traces, "theirs").read_bytes()
+    names = [f"org_{number}" for number in range(90)]
+    for name in names:
+        path = trace_path_in(pool.traces, name)
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(content)
+    for name in names * 2:
+        assert (await ask(relay, name, PAGE)).status == 200
+    for child in pool.children():
+        assert child.memory_info().vms < isolation.MAX_MEMORY_BYTES / 2
+
+
 async def test_a_log_that_grows_is_still_read(relay, pool):
     """The index of a write-ahead log is shared memory, which readers write to."""
     path = trace_path_in(pool.traces, "growing")
