@@ -7,12 +7,16 @@ past the hook; there the read-only opening and the authorizer hold (see tables/q
 
 import os
 import resource
+import sqlite3
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 MAX_MEMORY_BYTES = 640 << 20  # address space, of which an idle process has 80
+# Of it SQLite may have this much. It then says so, which is a better answer than a process that ends.
+MAX_HEAP_BYTES = 256 << 20
 # Sorting and recursion stay in memory. Only the index of a write-ahead log (-shm) is ever made larger,
 # by 32 KB for every 4,096 pages of the log.
 MAX_FILE_BYTES = 16 << 20
@@ -57,6 +61,8 @@ def limit_resources() -> None:
         _, hard = resource.getrlimit(kind)
         allowed = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
         resource.setrlimit(kind, (allowed, allowed))
+    with closing(sqlite3.connect(":memory:")) as any_connection:  # the limit is the whole process's
+        any_connection.execute(f"pragma hard_heap_limit = {MAX_HEAP_BYTES}")
 
 
 def refuse_other_files(traces: Path) -> None:

@@ -17,7 +17,6 @@ from contextlib import contextmanager
 MAX_RESULT_BYTES = 16 << 20
 MAX_VALUE_BYTES = MAX_RESULT_BYTES
 MAX_COLUMNS = 100
-MAX_HEAP_BYTES = 256 << 20  # of SQLite, which then says so; the process may have more
 _LIMITS = {
     sqlite3.SQLITE_LIMIT_LENGTH: MAX_VALUE_BYTES,
     sqlite3.SQLITE_LIMIT_VDBE_OP: 250_000,  # a list of values as long as a query takes three for each
@@ -81,7 +80,6 @@ def prepare(connection: sqlite3.Connection) -> None:
     """Call once for each connection, before any SQL of others runs on it."""
     connection.execute("pragma query_only = 1")
     connection.execute("pragma temp_store = memory")  # sorting and recursion leave the disk alone
-    connection.execute(f"pragma hard_heap_limit = {MAX_HEAP_BYTES}")
     for limit, value in _LIMITS.items():
         connection.setlimit(limit, value)
     # Making these counts as a change of the schema, and they are made when first asked for.

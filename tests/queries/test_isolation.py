@@ -83,3 +83,11 @@ def test_the_kernel_bounds_memory_files_and_cores(traces):
     )
     expected = f"no memory\n0 {isolation.MAX_FILE_BYTES} {os.nice(0) + isolation.NICENESS}"
     assert run_confined(traces, code) == expected
+
+
+def test_sqlite_says_so_before_the_process_runs_out_of_memory(traces):
+    code = (
+        "db = sqlite3.connect('file:' + sys.argv[1] + '/org/traces.db?mode=ro', uri=True)\n"
+        "print(db.execute('pragma hard_heap_limit').fetchone()[0])"
+    )
+    assert run_confined(traces, code) == str(isolation.MAX_HEAP_BYTES)
