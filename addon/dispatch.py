@@ -116,7 +116,7 @@ class Dispatcher:
         return self._to_upstream(flow, route, endpoint)
 
     def _report_directory(self, trouble: str) -> None:
-        """Once, until it is another trouble or over."""
+        """Log a trouble once, until it is another one or over."""
         if trouble != self._directory_trouble:
             logger.error("control.db cannot be read (%s): slugs not seen before get 503", trouble)
         self._directory_trouble = trouble

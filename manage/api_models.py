@@ -105,7 +105,7 @@ class NewEndpoint(ApiModel):
     )
     streaming: Annotated[Streaming | None, Field(description="null: as the service is set.")] = None
     metadata_only: Annotated[
-        bool, Field(description="Keep no bodies, only counts, cost and times.")
+        bool, Field(description="Keep no bodies, only names, numbers, cost and times.")
     ] = False
 
 

@@ -60,7 +60,9 @@ def list_endpoints(base_url: str | None, data_dir: str | None, as_json: bool) ->
 @click.option(
     "--streaming", type=click.Choice(["live", "buffered"]), help="Instead of the service's."
 )
-@click.option("--metadata-only", is_flag=True, help="Keep no bodies, only counts, cost and times.")
+@click.option(
+    "--metadata-only", is_flag=True, help="Keep no bodies, only names, numbers, cost and times."
+)
 @service_options
 @json_option
 def create_endpoint(

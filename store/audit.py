@@ -1,7 +1,7 @@
 """Who did what when: rows of ``audit_log``, written in the transaction that does it.
 
-No secrets: of a key its prefix at most. Of a sign-in the way and the client's address. The address of whoever acted is written down as well, because
-the log outlives users. No foreign keys for the same reason.
+A row holds no secret: of a key its prefix at most, of a sign-in the method and the client's address. It
+holds the e-mail address of whoever acted, and no foreign key, because the log outlives users.
 """
 
 import json

@@ -28,7 +28,7 @@ def configure(process: str) -> None:
 
 
 def configure_without_thread(process: str) -> None:
-    """The same for a process that forks: a fork would not have the thread that writes."""
+    """Configure logging in a process that forks: a fork would not have the thread that writes."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(make_formatter(process))
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)

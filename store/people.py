@@ -76,8 +76,9 @@ def parse_email(text: str) -> str:
 
 
 def parse_domain(domain: str) -> str:
-    """As people read it: ``bücher.example`` for ``xn--bcher-kva.example``. Raises UnicodeError for one
-    that would be written as another, as ``straße`` is as ``strasse``."""
+    """Return a domain as people read it: ``bücher.example`` for ``xn--bcher-kva.example``.
+
+    Raises UnicodeError for one that would be written as another, as ``straße`` is as ``strasse``."""
     if not all(domain.split(".")):
         raise UnicodeError("a part of it is empty")
     if domain.isascii() and "xn--" not in domain:
@@ -209,8 +210,8 @@ def join(db: sqlite3.Connection, organization_id: str, user_id: str, role: Role)
 
 
 def delete_user(db: sqlite3.Connection, user_id: str) -> None:
-    """With memberships, keys, sessions, and links and invitations by which they could come back. What
-    the organisation has stays with it."""
+    """Delete a user with memberships, keys and sessions, and with the links and invitations by which
+    they could come back. What the organisation has stays with it."""
     for table in ("sign_in_links", "invitations"):
         db.execute(
             f"delete from {table} where email = (select email from users where id = ?)",  # noqa: S608 - one of two

@@ -399,7 +399,7 @@ def m004_sign_in_by_address_and_invitations(db: Database) -> None:
 
 @control()
 def m005_index_of_all_endpoints(db: Database) -> None:
-    """How many slugs an organisation has used, those of deleted endpoints included."""
+    """Make it quick to count the slugs of an organisation, those of deleted endpoints included."""
     db.execute(
         "create index proxy_endpoints_organization on proxy_endpoints(organization_id, slug)"
     )

@@ -336,7 +336,7 @@ class Settings:
 
     @property
     def prints_links(self) -> bool:
-        """Whether sign-in links are printed on the terminal, because there is no mail server."""
+        """Return whether sign-in links are printed on the terminal, because there is no mail server."""
         return self.smtp_url is None and self.is_local
 
     def endpoint_url(self, slug: str) -> str:

@@ -58,7 +58,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """How somebody signs in and from which network address, for the audit log."""
+    """The method and the network address of a sign-in, for the audit log."""
 
     method: Method
     client: str | None = None
@@ -93,7 +93,7 @@ class SignIn:
             return self._make_link(db, user_id=user_id, next_path=next_path)
 
     def make_email_link(self, email: str, next_path: str = "/") -> str:
-        """The same, for whoever reads the mail. Raises InvalidInputError, SignUpRefusedError."""
+        """Return a link for whoever reads this mailbox. Raises InvalidInputError, SignUpRefusedError."""
         email = people.parse_email(email)
         with self._control.transaction() as db:
             sign_up.check(db, email, self._rule, self._now())
