@@ -10,7 +10,9 @@ import re
 _VALUES = (b"[", b"{", b",")
 # To leave the strings out of the count takes as long as parsing, up to so many of these for each value.
 _QUOTES, _BACKSLASHES, _BYTES = 2, 10, 80
-_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+# One that never closes goes to the end of the data: were it no match, the search would begin again at
+# the next quote in it, and again, which takes the square of the time.
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 _STEP_BYTES = 256 * 1024
 
 
