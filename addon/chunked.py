@@ -87,7 +87,7 @@ class ChunkedReader:
         while self._fault is None:
             if self._left:
                 position = self._read_rest(received, position, pieces)
-                if self._left:
+                if self._left or self._fault is not None:
                     break
             header = find_header(received, position)
             if header is None:

@@ -84,6 +84,7 @@ def test_a_part_of_a_chunk_is_passed_on_without_waiting_for_the_rest():
         b"11111111111111111\r\nhello\r\n",
         b"5\r\nhello!\r\n",
         b"5\r\nhello\n\n",
+        b"5\r\nhelloXX3\r\nabc\r\n",
         b"0\r\nno trailer\r\n\r\n",
         b"0\r\nx: a\x00b\r\n\r\n",
     ],
