@@ -114,19 +114,24 @@ async def test_a_costly_read_is_followed_by_a_rest(handler, monkeypatch):
 
 @pytest.mark.usefixtures("patched")
 async def test_little_is_read_from_a_client_while_its_upstream_connection_opens(
-    handler, connecting
+    handler, connecting, monkeypatch
 ):
+    looks = []
+
+    async def look_again(seconds):
+        looks.append(seconds)
+        if len(looks) == 3:
+            connecting.clear()
+
+    monkeypatch.setattr(asyncio, "sleep", look_again)
     connecting.add(handler.client.id)
     handler.transports[handler.client].handler = asyncio.current_task()
     for _ in range(reading.READS_WHILE_CONNECTING):
         await handler.drain_writers()
-    held = asyncio.create_task(handler.drain_writers())
-    handler.transports[handler.client].handler = held
-    await asyncio.sleep(3 * reading.LOOK_AGAIN_S)
-    assert not held.done()
-    await handler.drain_writers()  # the upstream's own task, which must go on
-    connecting.clear()
-    await held
+    await asyncio.create_task(handler.drain_writers())  # the upstream's own, which must go on
+    assert looks == []
+    await handler.drain_writers()
+    assert looks == [reading.LOOK_AGAIN_S] * 3
 
 
 @pytest.fixture
