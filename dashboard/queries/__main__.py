@@ -22,11 +22,10 @@ from pathlib import Path
 from types import FrameType
 
 from dashboard.queries import isolation, process
-from dashboard.queries.protocol import SOCKET_SUFFIX
+from dashboard.queries.protocol import MAX_READING, SOCKET_SUFFIX
 from dashboard.tables.instances import TraceBrowser
 from store import lifeline, logs, readiness
 
-MAX_READING = 4
 PAUSE_S = 0.5  # after one that could not even start
 
 

@@ -23,7 +23,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from dashboard.queries import isolation
-from dashboard.queries.protocol import SOCKET_SUFFIX, Caller
+from dashboard.queries.protocol import READING_SIGNAL, SOCKET_SUFFIX, Caller
 from dashboard.tables import response_guard
 from dashboard.tables.instances import Instances
 from dashboard.tables.mistakes import Asked
@@ -31,7 +31,6 @@ from dashboard.turns import BusyError
 
 # The relay kills after 4 s; these hold where it is gone, or stands still itself.
 ALARM_S, ALARM_BETWEEN_MESSAGES_S = 12, 90
-READING_AFTER_S = 1.0  # after its head: the rest is read slowly, or is long
 MAX_GROWN_BYTES = 160 << 20  # an idle one has some 55
 MAX_HEADER_BYTES = 192 << 10
 READY, READING = b"r", b"s"
@@ -79,14 +78,8 @@ class Supervised:
         self._pool_fd = pool_fd
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        loop = asyncio.get_running_loop()
-        reading: asyncio.TimerHandle | None = None
-
         async def send_watched(message: Message) -> None:
-            nonlocal reading
             signal.alarm(ALARM_BETWEEN_MESSAGES_S)
-            if message["type"] == "http.response.start":
-                reading = loop.call_later(READING_AFTER_S, self._leave_pool)
             await send(message)
 
         signal.alarm(ALARM_S)
@@ -94,13 +87,12 @@ class Supervised:
             await self._app(scope, receive, send_watched)
         finally:
             signal.alarm(0)
-            if reading is not None:
-                reading.cancel()
             if peak_bytes() > MAX_GROWN_BYTES:
-                self._leave_pool()
+                self.leave_pool()
 
-    def _leave_pool(self) -> None:
-        """Another takes its place; it ends with its answer."""
+    def leave_pool(self) -> None:
+        """Let another take its place; it ends with its answer. The relay asks for it when a client
+        reads slowly: here a response may be over that waits in a buffer."""
         if not self._should_end.is_set():
             self._should_end.set()
             os.write(self._pool_fd, READING)
@@ -125,7 +117,9 @@ async def _serve(traces: Path, sockets: Path, pool_fd: int) -> None:
     path = sockets / f"{os.getpid()}.new"
     with contextlib.closing(socket.socket(socket.AF_UNIX)) as listener:
         listener.bind(str(path))
-        server = await listen(Supervised(app, app.should_end, pool_fd), listener)
+        supervised = Supervised(app, app.should_end, pool_fd)
+        asyncio.get_running_loop().add_signal_handler(READING_SIGNAL, supervised.leave_pool)
+        server = await listen(supervised, listener)
         path.rename(path.with_suffix(SOCKET_SUFFIX))
         isolation.refuse_other_files(traces)
         os.write(pool_fd, READY)

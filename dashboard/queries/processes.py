@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from dashboard.queries.client import ProcessGoneError
-from dashboard.queries.protocol import MAX_OPEN, SOCKET_SUFFIX
+from dashboard.queries.protocol import MAX_OPEN, READING_SIGNAL, SOCKET_SUFFIX
 
 WAIT_S, LOOK_EVERY_S = 3.0, 0.004
 SLOW_NICENESS = 15
@@ -77,6 +77,13 @@ class Processes:
         surplus = len(self._slow) - self._slow_count
         for idle in list(self._slow - self._lent)[: max(surplus, 0)]:
             self.discard(idle)
+
+    def note_reading(self, pid: int) -> None:
+        """Have the pool put another in the place of one that only sends on; it ends with its response."""
+        self.note_slow(pid)
+        if self.path(pid).exists():
+            with suppress(ProcessLookupError):
+                os.kill(pid, READING_SIGNAL)
 
     def kill(self, pid: int) -> None:
         """End at once one that is there for certain; the pool starts another."""

@@ -5,6 +5,7 @@ Datasette may see. The header is set by the web process alone; one that a client
 """
 
 import json
+import signal
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self
@@ -12,6 +13,8 @@ from typing import Any, Self
 HEADER = b"x-taximeter-query"
 MAX_OPEN = 16  # organisations whose databases one process keeps open
 SOCKET_SUFFIX = ".sock"  # a query process listens on <its pid>.sock
+MAX_READING = 4  # processes that only send on what was computed, beside those that are ready
+READING_SIGNAL = signal.SIGUSR1  # tells a process that it is one of these, see relay
 _DROPPED = {
     HEADER,
     b"authorization",

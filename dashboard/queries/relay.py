@@ -1,36 +1,38 @@
-"""From the web process to a query process and back.
+"""A request goes from the web process to a query process, and its response comes back.
 
-One organisation's requests are relayed one at a time, each to a process that it has alone for that
-long: so it is never in doubt whose query holds a process, nobody else's fails with it, and killing it
-harms nobody. What takes too long, is too long, or is not read ends with its process.
+One organisation's requests are computed one at a time, each by a process that it has alone until it is
+answered: so it is never in doubt whose query holds a process, nobody else's fails with it, and killing
+it harms nobody. What takes too long, is too long, or is not read ends with its process.
 """
 
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import parse_qs
 
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from dashboard.addresses import requested
 from dashboard.queries.client import Connection, Head, NotThereError, ProcessGoneError
 from dashboard.queries.lanes import QUICK_S, Lanes, Place
 from dashboard.queries.processes import Processes, cpu_s
-from dashboard.queries.protocol import HEADER, Caller, forwarded_headers
+from dashboard.queries.protocol import HEADER, MAX_READING, Caller, forwarded_headers
 from dashboard.queries.refusals import Refusals
 from dashboard.turns import BusyError, Turns
 
 # In the quick lane, however little of the processor there was; less when others wait for a place.
 MAX_QUICK_S, CROWDED_QUICK_S, LOOK_EVERY_S = 1.0, 0.15, 0.02
 DEADLINE_S = 4.0  # to the response's head; a query itself is stopped after 3
-MAX_WAIT_S = 30.0  # for one's turn
+MAX_WAIT_S = 30.0  # for one's turn and a place in a lane
 READING_AFTER_S = 1.0  # after the head: others are computed while the rest is read
-MAX_READING = 4
 PAGE_S = 6.0  # from one part of a body to the next, by the process
 NO_PROGRESS_S = 15.0  # the same by the client
+MIN_BYTES_PER_S = 32 << 10  # by the client, of the time that is spent waiting for it
 RECHECK_S = 0.25
 MAX_RESPONSE_BYTES, MAX_STREAM_BYTES = 256 << 20, 1100 << 20
 MAX_DEATHS = 2  # of processes for one request
@@ -39,7 +41,7 @@ logger = logging.getLogger(__name__)
 
 
 class StoppedError(Exception):
-    """A query took a process with it: by time, by memory or by its length."""
+    """A query took a process with it, by time or by memory, before there was a response."""
 
 
 class RefusedError(Exception):
@@ -70,7 +72,8 @@ class Query:
 
     @property
     def is_stream(self) -> bool:
-        return b"_stream" in self.scope["query_string"]
+        arguments = self.scope["query_string"].decode("latin-1")
+        return self.scope["path"].endswith(".csv") and "_stream" in parse_qs(arguments)
 
     @property
     def turn(self) -> str:
@@ -115,13 +118,13 @@ class QueryRelay:
     async def _answer(self, query: Query, send: Send) -> None:
         begun_s = self._clock_s()
         self._check_refused(query)
-        async with self._turns.take(query.turn):
+        async with self._turns.take(query.turn, MAX_WAIT_S) as end_turn:
             deaths, is_slow = 0, False
             while deaths < MAX_DEATHS:  # somebody else may have ended the first; it only reads
                 self._check_refused(query)
                 place = await self._take_place(query, begun_s, is_slow=is_slow)
                 try:
-                    await self._try(query, place, send)
+                    await self._try(query, place, end_turn, send)
                 except _SlowError:
                     is_slow = True
                     continue
@@ -148,7 +151,9 @@ class QueryRelay:
         except TimeoutError as error:
             raise BusyError from error
 
-    async def _try(self, query: Query, place: Place, send: Send) -> None:
+    async def _try(
+        self, query: Query, place: Place, end_turn: Callable[[], None], send: Send
+    ) -> None:
         pid = await self._processes.take(query.organization_id, is_slow=place.is_slow)
         with (
             self._processes.lend(pid),
@@ -159,8 +164,9 @@ class QueryRelay:
             body = _Body(query, connection, send, self._clock_s)
 
             def become_reader() -> None:
+                end_turn()
                 self._lanes.release(place)
-                self._processes.note_slow(pid)
+                self._processes.note_reading(pid)
                 self._readers.add(body)
 
             becoming = asyncio.get_running_loop().call_later(READING_AFTER_S, become_reader)
@@ -234,28 +240,35 @@ class _Body:
         self._clock_s = clock_s
         self._sent_bytes = 0
         self._begun_s = self._checked_s = clock_s()
-        self._limit = asyncio.timeout(NO_PROGRESS_S)
+        self._waited_s = 0.0  # for the client
+        self._cutting = asyncio.timeout(None)
+        self.is_cut = False
+
+    @property
+    def organization_id(self) -> str:
+        return self._query.organization_id
 
     @property
     def bytes_per_s(self) -> float:
         return self._sent_bytes / (self._clock_s() - self._begun_s + 0.001)
 
     def cut(self) -> None:
-        """End it now."""
-        self._limit.reschedule(asyncio.get_running_loop().time())
+        """End it now; more than once does nothing."""
+        if not self.is_cut:
+            self.is_cut = True
+            self._cutting.reschedule(asyncio.get_running_loop().time())
 
     async def relay(self, head: Head) -> None:
-        """Raises _CutError."""
+        """Send all of it. Raises _CutError."""
+        start = {"type": "http.response.start", "status": head.status, "headers": head.headers}
         try:
-            async with self._limit:
-                await self._send(
-                    {"type": "http.response.start", "status": head.status, "headers": head.headers}
-                )
+            async with self._cutting:
+                await self._hand_over(start)
                 while (part := await self._read()) is not None:
                     await self._pass_on(part)
-                await self._send({"type": "http.response.body", "body": b""})
+                await self._hand_over({"type": "http.response.body", "body": b""})
         except TimeoutError as error:
-            raise _CutError("its client did not read on, or others had to") from error
+            raise _CutError("too many are read, of which it is the slowest") from error
 
     async def _read(self) -> bytes | None:
         try:
@@ -278,18 +291,30 @@ class _Body:
                 # Whatever the reason, also one that passes: what may not be read is not sent.
                 raise _CutError(f"its caller may no longer read ({error!r})") from error
             self._checked_s = self._clock_s()
-        await self._send({"type": "http.response.body", "body": part, "more_body": True})
-        self._limit.reschedule(asyncio.get_running_loop().time() + NO_PROGRESS_S)
+        await self._hand_over({"type": "http.response.body", "body": part, "more_body": True})
+
+    async def _hand_over(self, message: Message) -> None:
+        """Wait until the client has taken it, in time and not too slowly altogether."""
+        owed_s = self._sent_bytes / MIN_BYTES_PER_S - self._waited_s
+        begun_s = self._clock_s()
+        try:
+            async with asyncio.timeout(NO_PROGRESS_S + min(owed_s, 0)):
+                await self._send(message)
+        except TimeoutError as error:
+            raise _CutError("its client did not read on, or too slowly") from error
+        self._waited_s += self._clock_s() - begun_s
 
 
 class _Readers(set[_Body]):
-    """Responses that are read slowly, or are long. Of too many the slowest is cut."""
+    """Responses that are read slowly, or are long. Of too many one is cut: of the organisation that has
+    most of them, the slowest."""
 
     def add(self, body: _Body) -> None:
         super().add(body)
-        if len(self) > MAX_READING:
-            slowest = min(self, key=lambda each: each.bytes_per_s)
-            slowest.cut()
+        going_on = [each for each in self if not each.is_cut]
+        held = Counter(each.organization_id for each in going_on)
+        if len(going_on) > MAX_READING:
+            min(going_on, key=lambda each: (-held[each.organization_id], each.bytes_per_s)).cut()
 
 
 async def _is_done(task: asyncio.Future[Head], within_s: float) -> bool:

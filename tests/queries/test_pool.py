@@ -16,6 +16,7 @@ from dashboard.queries import isolation, processes as processes_module, relay as
 from dashboard.queries.processes import NoProcessError
 from dashboard.queries.refusals import MAX_KILLS, REFUSED_S
 from dashboard.queries.relay import QueryRelay, RefusedError, StoppedError
+from dashboard.turns import BusyError
 from store.traces import TraceDatabase, trace_path_in
 from tests.dashboard.browsing import ENDLESS, OURS, THEIRS, record
 from tests.live.service import is_over
@@ -51,6 +52,12 @@ def relay(pool, now_s):
 
 def sql(query, suffix=".json"):
     return f"/traces{suffix}?sql={quote(query)}"
+
+
+async def wait_for(is_so):
+    async with asyncio.timeout(60):
+        while not is_so():
+            await asyncio.sleep(0.01)
 
 
 async def assert_served(relay, organization_id="theirs", marker=THEIRS):
@@ -400,6 +407,51 @@ async def test_who_does_not_read_is_cut_and_meanwhile_holds_nobody_up(
     wait_until(lambda: len(pool.pids()) == COUNT, "all of them")
 
 
+LONG_VALUE = sql("select printf('%02000000d', 1) as v")
+
+
+def start_reading(relay, organization_id, target=LONG_VALUE):
+    """Returns a client that does not read yet, and its request."""
+    client = Client()
+    query = make_query(organization_id, target)
+    return client, asyncio.create_task(relay.answer(query, client.receive, client.send))
+
+
+async def test_pages_that_nobody_reads_take_no_process_from_the_others(relay, pool, monkeypatch):
+    """They are one message each: the process has done its part at once, and all waits in buffers."""
+    monkeypatch.setattr(relay_module, "READING_AFTER_S", 0.2)
+    monkeypatch.setattr(relay_module, "NO_PROGRESS_S", 120.0)
+    monkeypatch.setattr(processes_module, "WAIT_S", 20.0)
+    names = ["ours", "unread_1", "unread_2"]
+    assert len(names) == COUNT
+    for name in names[1:]:
+        record(trace_path_in(pool.traces, name), OURS)
+    started = [start_reading(relay, name) for name in names]
+    await wait_for(lambda: all(client.status for client, _ in started))
+    for _ in range(5):
+        await assert_served(relay)
+    for client, asking in started:
+        client.reads.set()
+        await asking
+        assert client.is_whole
+        assert len(client.body) > 2_000_000
+
+
+async def test_who_reads_a_little_now_and_then_is_cut(relay, monkeypatch, caplog):
+    monkeypatch.setattr(relay_module, "MIN_BYTES_PER_S", 10 << 20)
+    monkeypatch.setattr(relay_module, "NO_PROGRESS_S", 1.0)
+    client, asking = start_reading(relay, "ours")
+    while not asking.done():  # always sooner than a client that takes nothing is cut
+        client.reads.set()
+        await asyncio.sleep(0)
+        client.reads.clear()
+        await asyncio.sleep(0.3)
+    await asking
+    assert not client.is_whole
+    assert client.body
+    assert "too slowly" in caplog.text
+
+
 async def test_of_too_many_long_responses_the_slowest_is_cut(relay, pool, long_traces, monkeypatch):
     monkeypatch.setattr(relay_module, "READING_AFTER_S", 0.1)
     monkeypatch.setattr(relay_module, "MAX_READING", 1)
@@ -419,6 +471,54 @@ async def test_of_too_many_long_responses_the_slowest_is_cut(relay, pool, long_t
     await second
     assert not unread.is_whole
     assert read.is_whole
+
+
+async def test_an_organisation_that_reads_much_at_once_cuts_itself_and_nobody_slower(
+    relay, monkeypatch
+):
+    monkeypatch.setattr(relay_module, "READING_AFTER_S", 0.1)
+    monkeypatch.setattr(relay_module, "MAX_READING", 2)
+    monkeypatch.setattr(relay_module, "NO_PROGRESS_S", 120.0)
+    slow, asking_slow = start_reading(relay, "theirs")
+    await wait_for(lambda: len(relay._readers) == 1)
+    asking = [start_reading(relay, "ours")[1] for _ in range(2)]
+    await wait_for(lambda: any(task.done() for task in asking))
+    assert not asking_slow.done()
+    slow.reads.set()
+    await asking_slow
+    assert slow.is_whole
+    for task in asking:
+        task.cancel()
+    await asyncio.gather(*asking, return_exceptions=True)
+
+
+async def test_a_page_that_nobody_reads_keeps_none_of_the_same_organisation_waiting(
+    relay, monkeypatch
+):
+    monkeypatch.setattr(relay_module, "READING_AFTER_S", 0.2)
+    monkeypatch.setattr(relay_module, "NO_PROGRESS_S", 120.0)
+    client, asking = start_reading(relay, "ours")
+    await wait_for(lambda: client.status)
+    async with asyncio.timeout(60):
+        await assert_served(relay, "ours", OURS)
+    assert not asking.done()
+    client.has_left.set()
+    await asking
+
+
+async def test_a_turn_that_does_not_come_in_time_is_told(relay, monkeypatch):
+    monkeypatch.setattr(relay_module, "READING_AFTER_S", 60.0)
+    monkeypatch.setattr(relay_module, "NO_PROGRESS_S", 120.0)
+    client, asking = start_reading(relay, "ours")
+    await wait_for(lambda: client.status)
+    monkeypatch.setattr(relay_module, "MAX_WAIT_S", 0.1)
+    async with asyncio.timeout(60):
+        with pytest.raises(BusyError):
+            await ask(relay, "ours", PAGE)
+    client.has_left.set()
+    await asking
+    monkeypatch.undo()
+    await assert_served(relay, "ours", OURS)
 
 
 async def test_a_response_that_is_too_long_is_cut(relay, long_traces, monkeypatch, caplog):

@@ -64,11 +64,12 @@ async def test_an_alarm_of_the_kernel_runs_for_as_long_as_the_request(pipe, monk
     assert not app.should_end.is_set()
 
 
-async def test_a_process_whose_response_takes_long_leaves_the_pool_once(pipe, monkeypatch):
-    monkeypatch.setattr(process, "READING_AFTER_S", 0.01)
-    monkeypatch.setattr(process, "MAX_GROWN_BYTES", 0)  # it has grown, too
+async def test_a_process_that_is_read_slowly_and_has_grown_leaves_the_pool_once(pipe, monkeypatch):
+    monkeypatch.setattr(process, "MAX_GROWN_BYTES", 0)
     app = App()
-    await Supervised(app, app.should_end, pipe[1])({"takes_s": 0.1}, receive, send)
+    supervised = Supervised(app, app.should_end, pipe[1])
+    supervised.leave_pool()
+    await supervised({"takes_s": 0}, receive, send)
     assert app.should_end.is_set()
     assert os.read(pipe[0], 16) == READING
 
