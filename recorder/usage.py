@@ -9,7 +9,7 @@ A value that cannot be a count (negative, a string, a fraction, a boolean, absur
 as if it were not there: no count is better than a wrong one.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from recorder.decode import parse_json_object
@@ -24,7 +24,11 @@ COUNT_KEYS = (
     "cache_creation_input_tokens",
     "cache_read_input_tokens",
 )
-NESTED_COUNTS = ("cache_creation", "server_tool_use")
+NESTED_COUNTS = {
+    "cache_creation": ("ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens"),
+    "server_tool_use": ("web_search_requests",),
+}
+OTHER_KEYS = ("iterations", "service_tier", "speed", "inference_geo")
 # Blocks without one of these hold nothing that is read here. Every kind of event that matters has
 # one in its type; a fallback is announced as a content block that names the model taking over.
 MARKERS = (b"message_", b"error", b"fallback")
@@ -211,16 +215,19 @@ def _object(value: object) -> dict[str, object]:
 
 
 def _merge(base: dict[str, object], update: Mapping[str, object]) -> dict[str, object]:
-    """What says nothing (null, or no count in the place of one) is left out, so that it cannot hide
-    what was said before."""
-    merged = dict(base)
-    for key, value in update.items():
-        if key in NESTED_COUNTS:
-            counts = {k: v for k, v in _object(value).items() if _as_count(v) is not None}
-            merged[key] = _object(merged.get(key)) | counts
-        elif value is not None and (key not in COUNT_KEYS or _as_count(value) is not None):
-            merged[key] = value
-    return merged
+    """Return what was said before with what is said now.
+
+    What says nothing (null, or no count in the place of one) is left out, so that it cannot hide what
+    was said before. So is what nobody reads here: this is done for each event, and must not take
+    longer the more was said before."""
+    merged = dict(base) | _only_counts(update, COUNT_KEYS)
+    for key, names in NESTED_COUNTS.items():
+        merged[key] = _object(merged.get(key)) | _only_counts(_object(update.get(key)), names)
+    return merged | {key: update[key] for key in OTHER_KEYS if update.get(key) is not None}
+
+
+def _only_counts(raw: Mapping[str, object], names: Iterable[str]) -> dict[str, object]:
+    return {name: raw[name] for name in names if _as_count(raw.get(name)) is not None}
 
 
 def _as_count(value: object) -> int | None:

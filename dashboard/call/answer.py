@@ -6,6 +6,7 @@ end is missing.
 
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import TypeGuard
 
 from dashboard.call.blocks import Block, read_content, short
 from dashboard.call.conversation import MAX_CHARS
@@ -95,7 +96,8 @@ def _read_error(document: dict[str, object], allowance: Allowance) -> tuple[str,
 @dataclass(slots=True)
 class _Stream:
     """What the events have said so far. Values that a delta adds to are kept as the lists of their
-    parts: joining at each of a hundred thousand would take quadratic time."""
+    parts, and citations are added to one list: joining at each of a hundred thousand would take
+    quadratic time."""
 
     message: dict[str, object] = field(default_factory=dict)
     usage: dict[str, object] = field(default_factory=dict)
@@ -149,21 +151,21 @@ class _Stream:
 
     def _start(self, document: dict[str, object]) -> None:
         index = document.get("index")
-        if isinstance(index, int) and len(self.blocks) < MAX_BLOCKS:
+        if _is_index(index):
             self.blocks[index] = dict(as_object(document.get("content_block")))
 
     def _add(self, document: dict[str, object]) -> None:
         """Each kind of delta names what it adds to: ``text``, ``thinking``, ``signature``, ….
         Two do not: pieces of a tool's input, and citations."""
         index = document.get("index")
-        if not isinstance(index, int) or (
-            index not in self.blocks and len(self.blocks) >= MAX_BLOCKS
-        ):
+        if not _is_index(index):
             return
         block = self.blocks.setdefault(index, {})  # its start may be what was lost
         delta = as_object(document.get("delta"))
         if "citation" in delta:
-            block["citations"] = [*as_list(block.get("citations")), delta["citation"]]
+            if not isinstance(citations := block.get("citations"), list):
+                citations = block["citations"] = []
+            citations.append(delta["citation"])
             return
         for name, value in delta.items():
             if name != "type" and isinstance(value, str) and value:
@@ -179,6 +181,12 @@ class _Stream:
 
 
 _TYPES = {"thinking_delta": "thinking", "input_json_delta": "tool_use"}
+
+
+def _is_index(value: object) -> TypeGuard[int]:
+    """Return whether it is the place of a block that is read. Blocks are numbered from 0 on; without an
+    upper bound there are numbers of which a dict takes each for all others before it compares them."""
+    return isinstance(value, int) and 0 <= value < MAX_BLOCKS
 
 
 def _only(document: dict[str, object], key: str) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 import json
 import random
+import time
 from typing import Any
 
 import pytest
@@ -319,6 +320,30 @@ def test_a_stream_too_long_to_be_read_is_not_called_cut():
     whole = read_answer(stream, max_events=4)
     assert whole is not None
     assert (whole.is_beginning, whole.is_cut) == (False, False)
+
+
+def test_the_time_that_citations_take_grows_with_their_number_alone():
+    stream = stream_of(START, block_start(0, type="text", text="a", citations=None))
+    citation = b'data: {"type":"content_block_delta","index":0,"delta":{"citation":{}}}\n\n'
+    begun_s = time.process_time()
+    found = answer_of(stream + citation * 140_000)
+    # A tenth of that, but minutes where each of them copies those before it.
+    assert time.process_time() - begun_s < 5
+    assert found.blocks[0].notes == ("140000 citations",)
+
+
+@pytest.mark.parametrize("index", [-1, 10_000, 2**61 - 1, "0", None])
+def test_a_block_at_an_odd_place_is_left_out(index):
+    found = answer_of(
+        stream_of(
+            START,
+            block_start(0, type="text", text="a"),
+            block_start(index, type="text", text="b"),
+            delta(index, "text_delta", text="c"),
+            STOP,
+        )
+    )
+    assert [block.text for block in found.blocks] == ["a"]
 
 
 def test_a_stream_that_breaks_with_an_error_shows_both():
