@@ -9,8 +9,8 @@ changes under it:
   piece, and trailers are dropped instead of crashing the flow;
 * errors that the core itself answers are JSON in the upstream's envelope.
 
-Two more bound the head of a message, which the core would buffer without end, and refuse responses
-whose head is not valid HTTP.
+Two more bound the head of a message, which the core would buffer without end, with the interim
+responses before it, and refuse responses whose head is not valid HTTP.
 
 Two shortcuts for ``python -m addon``: a dispatch table from hook to addons, and hooks that run
 inline. And helpers that reach into a running proxy: listening on a socket that is already bound,
@@ -46,6 +46,7 @@ logger = logging.getLogger(__name__)
 MAX_HEAD_BYTES = 256 * 1024
 
 _INTERIM = re.compile(rb"HTTP/1\.[01] 1(?!01)[0-9][0-9][ \r\n]")
+INTERIM_PREFIX = len("HTTP/1.1 100 ")
 
 _original_read_headers = _http1.Http1Client.read_headers
 _original_read_request_headers = _http1.Http1Server.read_headers
@@ -65,15 +66,13 @@ def patch_core() -> None:
 def _read_headers_after_interim(
     self: _http1.Http1Client, event: events.ConnectionEvent
 ) -> layer.CommandGenerator[None]:
+    too_large = False
     if isinstance(event, events.DataReceived) and self.request:
-        while _INTERIM.match(bytes(self.buf)):
-            if self.buf.maybe_extract_lines() is None:
-                return  # the rest of its head is still to come
-        if not self.buf:
-            return
-    yield from _original_read_headers(self, event)
-    is_unfinished = self.state == self.read_headers and len(self.buf) > MAX_HEAD_BYTES
-    if is_unfinished and self.stream_id is not None:
+        too_large = _skip_interim(self) > MAX_HEAD_BYTES
+    if not too_large:
+        yield from _original_read_headers(self, event)
+        too_large = self.state == self.read_headers and len(self.buf) > MAX_HEAD_BYTES
+    if too_large and self.stream_id is not None:
         yield commands.CloseConnection(self.conn)
         yield ReceiveHttp(
             self.ReceiveProtocolError(
@@ -83,6 +82,20 @@ def _read_headers_after_interim(
             )
         )
         self.state = self.done
+
+
+def _skip_interim(self: _http1.Http1Client) -> int:
+    """Drop the interim responses that are whole; return how many bytes of them this stream has had."""
+    stream_id, skipped = getattr(self, "interim", (None, 0))
+    if stream_id != self.stream_id:
+        skipped = 0
+    while _INTERIM.match(bytes(self.buf._data[:INTERIM_PREFIX])):
+        before = len(self.buf)
+        if self.buf.maybe_extract_lines() is None:
+            break  # the rest of its head is still to come
+        skipped += before - len(self.buf)
+    self.interim = self.stream_id, skipped  # type: ignore[attr-defined]
+    return skipped
 
 
 def _read_valid_response_head(lines: list[bytes]) -> http.Response:

@@ -123,6 +123,40 @@ def test_a_response_head_without_end_is_a_protocol_error(upstream_layer):
     assert taken <= compat.MAX_HEAD_BYTES + 65536
 
 
+def send_endless(layer, start, more):
+    """Feed what follows a request until the layer gives up; return how much it had taken."""
+    received, taken = receive(layer, start), 0
+    while not received and taken < 4 * compat.MAX_HEAD_BYTES:
+        taken += len(more)
+        received = receive(layer, more)
+    [error] = received
+    assert isinstance(error, _events.ResponseProtocolError)
+    assert response_heads.find_reason(error.message)
+    return taken
+
+
+@pytest.mark.usefixtures("patched")
+def test_an_interim_response_without_end_is_a_protocol_error(upstream_layer):
+    taken = send_endless(upstream_layer, b"HTTP/1.1 100 Continue\r\nx: ", b"x" * 65536)
+    assert taken <= compat.MAX_HEAD_BYTES + 65536
+
+
+@pytest.mark.usefixtures("patched")
+def test_interim_responses_without_end_are_a_protocol_error(upstream_layer):
+    taken = send_endless(upstream_layer, CONTINUE, EARLY_HINTS * 1000)
+    assert taken <= compat.MAX_HEAD_BYTES + 1000 * len(EARLY_HINTS)
+
+
+@pytest.mark.usefixtures("patched")
+def test_interim_responses_of_one_request_are_not_counted_for_the_next(upstream_layer):
+    interim = EARLY_HINTS * (compat.MAX_HEAD_BYTES // len(EARLY_HINTS) - 1)
+    for stream_id in (1, 3):
+        upstream_layer.stream_id = stream_id
+        upstream_layer.request = http.Request.make("POST", "http://127.0.0.1:3/")
+        upstream_layer.state = upstream_layer.read_headers
+        assert statuses(receive(upstream_layer, interim + ANSWER)) == [200]
+
+
 TRAILERS = b"2\r\nhi\r\n0\r\nx-checksum: 1\r\n\r\n"
 
 
