@@ -78,6 +78,9 @@ class Dispatcher:
             case Destination.LIVE:
                 return _json_response(200, b'{"status":"ok"}')
             case Destination.HEALTH:
+                # A body would wait, unbounded, for the report.
+                if headers.announces_body(request.headers.fields):
+                    return errors.unexpected_body()
                 return self._report_health(request)
         return self._to_endpoint(flow, route)
 

@@ -3,6 +3,7 @@
 A header ``x-taximeter-error: <code>`` tells them from the upstream's, which are never touched.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import orjson
@@ -96,9 +97,23 @@ def upgrade_refused() -> Refusal:
     )
 
 
-def method_not_allowed(method: str) -> Refusal:
+def method_not_allowed(method: str, allowed: Sequence[str]) -> Refusal:
+    names = ", ".join(allowed)
     return Refusal(
-        405, "invalid_request_error", "method_not_allowed", f"{method} is not proxied here."
+        405,
+        "invalid_request_error",
+        "method_not_allowed",
+        f"{method} is not allowed here: use one of {names}.",
+        ((b"allow", names.encode()),),
+    )
+
+
+def unexpected_body() -> Refusal:
+    return Refusal(
+        400,
+        "invalid_request_error",
+        "unexpected_body",
+        "This address takes no request body: send the request without one.",
     )
 
 

@@ -147,6 +147,11 @@ def declared_bytes(fields: Fields) -> int:
     return int(get(fields, b"content-length") or 0)
 
 
+def announces_body(fields: Fields) -> bool:
+    """Return whether a body follows these headers."""
+    return get(fields, b"transfer-encoding") is not None or declared_bytes(fields) > 0
+
+
 def by_name(fields: Fields) -> dict[bytes, str]:
     """The first value of each header, by its lowercase name."""
     return {name.lower(): value.decode("latin-1") for name, value in reversed(fields)}

@@ -14,7 +14,8 @@ from addon import errors
 from addon.errors import Refusal
 from store import slugs
 
-PROXIED_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"})
+PROXIED_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+CHECK_METHODS = ("GET", "HEAD")
 
 _PROXY_PATH = re.compile(r"/proxy/([^/?#]*)(.*)", re.DOTALL)
 _UPSTREAM_PATH = re.compile(r"/v1(?:/[A-Za-z0-9._~!$&'()*+,;=:@%-]+)+")
@@ -42,15 +43,16 @@ class Route:
 
 
 _WEB = Route(Destination.WEB)
+_CHECKS = {"/livez": Destination.LIVE, "/healthz": Destination.HEALTH}
 
 
 def find_route(method: str, target: str) -> Route | Refusal:
     """``target`` is the request target in origin form, exactly as received."""
     path, question_mark, query = target.partition("?")
-    if path == "/livez":
-        return Route(Destination.LIVE)
-    if path == "/healthz":
-        return Route(Destination.HEALTH)
+    if path in _CHECKS:
+        if method not in CHECK_METHODS:
+            return errors.method_not_allowed(method, CHECK_METHODS)
+        return Route(_CHECKS[path])
     match = _PROXY_PATH.fullmatch(path)
     if match is None:
         # A base URL without its /proxy/<slug>: the upstream's clients understand this answer.
@@ -66,7 +68,7 @@ def find_route(method: str, target: str) -> Route | Refusal:
     if not slugs.is_slug(slug):
         return errors.unknown_slug(slug)
     if method not in PROXIED_METHODS:
-        return errors.method_not_allowed(method)
+        return errors.method_not_allowed(method, PROXIED_METHODS)
     return Route(_destination(method, rest), slug, rest + question_mark + query)
 
 

@@ -32,6 +32,7 @@ from addon.routing import Destination, Route, find_route
         ("HEAD", "/proxy/a/", Route(Destination.PROBE, "a")),
         ("GET", "/livez", Route(Destination.LIVE)),
         ("GET", "/healthz", Route(Destination.HEALTH)),
+        ("HEAD", "/healthz?x", Route(Destination.HEALTH)),
         ("GET", "/", Route(Destination.WEB)),
         ("GET", "/proxyfoo/a/v1/messages", Route(Destination.WEB)),
         ("POST", "//proxy/a/v1/messages", Route(Destination.WEB)),
@@ -78,6 +79,8 @@ def test_requests_go_where_they_belong(method, target, route):
         ("POST", "/proxy/a/v1/messages?a b", 400),
         ("TRACE", "/proxy/a/v1/messages", 405),
         ("OPTIONS", "/proxy/a/v1/messages", 405),
+        ("POST", "/healthz", 405),
+        ("PUT", "/livez", 405),
     ],
 )
 def test_what_an_upstream_might_read_differently_is_refused(method, target, status):

@@ -131,6 +131,17 @@ def test_a_refused_client_that_asks_before_it_sends_is_not_told_to_go_on(live: E
         assert (response.status, response.interim) == (404, [])
 
 
+@pytest.mark.parametrize(("method", "status"), [("POST", 405), ("GET", 400)])
+def test_a_body_that_is_sent_to_healthz_is_refused_at_once(
+    live: Endpoint, method: str, status: int
+) -> None:
+    headers = [*REQUEST_HEADERS, ("content-length", str(32 * MEBI))]
+    with live.connect() as client:
+        client.send(request(method, "/healthz", headers))
+        response = client.read_response()
+        assert (response.status, response.header("connection")) == (status, "close")
+
+
 def test_a_small_refused_body_leaves_the_connection_for_the_next_request(live: Endpoint) -> None:
     with live.connect() as client:
         assert client.exchange(request("POST", UNKNOWN, REQUEST_HEADERS, bytes(2000))).status == 404
