@@ -3,11 +3,11 @@
 import asyncio
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import orjson
 
 from addon.capture import SpoolTroubles
+from store.authority import parse_host
 from store.child_troubles import read_troubles
 from store.heartbeat import Heartbeat
 from store.settings import is_loopback
@@ -74,7 +74,5 @@ class Health:
 def is_loopback_name(host_header: str | None) -> bool:
     """Return whether a request names this machine by a loopback name, which no page on the internet
     can make its visitor's browser do."""
-    try:
-        return is_loopback(urlsplit(f"//{host_header or ''}").hostname or "")
-    except ValueError:
-        return False
+    host = parse_host(host_header or "")
+    return host is not None and is_loopback(host)
