@@ -288,17 +288,6 @@ def close_client(handler: ProxyConnectionHandler) -> None:
         handler.close_connection(handler.client)
 
 
-def answer_and_close(handler: ProxyConnectionHandler, response: http.Response) -> None:
-    """Answer a client that has had no response head yet, without waiting for the rest of its
-    request, and close the connection."""
-    transport = handler.transports.get(handler.client)
-    if transport is None or not handler.client.state & ConnectionState.CAN_WRITE:
-        return
-    if isinstance(transport.writer, asyncio.StreamWriter) and not transport.writer.is_closing():
-        transport.writer.write(assemble(response))
-    handler.close_connection(handler.client)
-
-
 def respond_and_half_close(handler: ProxyConnectionHandler, response: http.Response) -> bool:
     """Respond to a client that has had no response head yet and send it nothing more; what it still
     sends is read and comes to nothing once its flow is killed. Return whether that was possible."""

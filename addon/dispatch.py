@@ -150,6 +150,7 @@ class Dispatcher:
         mode = endpoint.streaming or self._settings.streaming
         exchange = self._exchanges[flow.client_conn.id] = Exchange(
             endpoint=endpoint,
+            origin=flow.metadata.get(ORIGIN),
             target=route.target,
             logged=logged,
             buffered=logged and mode == "buffered",

@@ -27,6 +27,7 @@ class Exchange:
     """
 
     endpoint: ProxyEndpoint | None = None  # None: on its way to the web process
+    origin: bytes | None = None  # the listed origin of the page that made the request
     target: str = ""  # below the slug, with the query
     logged: bool = False
     buffered: bool = False

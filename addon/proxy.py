@@ -138,7 +138,8 @@ class UsageProxy:
             if exchange.waits_for_client and not compat.is_upstream_behind(handler):
                 if silent_s > request_idle_s:
                     refusal = errors.request_stalled(request_idle_s)
-                    compat.answer_and_close(handler, compat.to_response(refusal))
+                    self._responder.send_last(handler, self._prepare(refusal, exchange.origin))
+                    compat.close_client(handler)  # what has come of its body takes memory
             elif exchange.phase is not Phase.REQUEST:
                 allowed_s: float = getattr(self._settings.upstream_timeout, exchange.phase.value)
                 if silent_s > allowed_s:
@@ -176,7 +177,7 @@ class UsageProxy:
         exchange.waiting_since_s = time.monotonic()
         if self._memory.hold(client_id, held_bytes):
             return True
-        self._responder.respond_at_once(flow, self._prepare(flow, errors.memory_full()))
+        self._responder.respond_at_once(flow, self._prepare(errors.memory_full(), exchange.origin))
         return False
 
     def lets_go(self, flow: http.HTTPFlow) -> None:
@@ -215,7 +216,7 @@ class UsageProxy:
                 response.status_code, response.headers.fields, exchange.elapsed_ms(arrived_s)
             )
         response.headers.fields = headers.returned(response.headers.fields)
-        self._strip_for_page(flow, response)
+        self._strip_for_page(response, exchange.origin)
         if exchange.old_client:
             response.headers.pop("transfer-encoding", None)
         if exchange.close_after or self._draining:
@@ -255,7 +256,7 @@ class UsageProxy:
         if client_left:
             return
         if not exchange.response_started:
-            self._responder.send_last(handler, self._prepare(flow, failure.refusal))
+            self._responder.send_last(handler, self._prepare(failure.refusal, exchange.origin))
         elif exchange.old_client:
             compat.reset_client(handler)
 
@@ -314,19 +315,18 @@ class UsageProxy:
         self._respond(flow, await response)
 
     def _respond(self, flow: http.HTTPFlow, own: Refusal | http.Response) -> None:
-        response = self._prepare(flow, own)
+        response = self._prepare(own, flow.metadata.get(ORIGIN))
         if self._draining:
             response.headers["connection"] = "close"
         self._responder.respond(flow, response)
 
-    def _prepare(self, flow: http.HTTPFlow, own: Refusal | http.Response) -> http.Response:
-        """Return the response that this client gets."""
+    def _prepare(self, own: Refusal | http.Response, origin: bytes | None) -> http.Response:
+        """Return the response that a client gets; ``origin`` is the listed one of its page."""
         response = compat.to_response(own) if isinstance(own, Refusal) else own
-        self._strip_for_page(flow, response)
+        self._strip_for_page(response, origin)
         return response
 
-    def _strip_for_page(self, flow: http.HTTPFlow, response: http.Response) -> None:
-        origin = flow.metadata.get(ORIGIN)
+    def _strip_for_page(self, response: http.Response, origin: bytes | None) -> None:
         if origin is not None:
             fields = self._browsers.returned(response.headers.fields, origin)
             response.headers.fields = fields

@@ -95,6 +95,7 @@ def proxy_memory(service: Service) -> int:
 
 
 UNKNOWN = "/proxy/nobody/v1/messages"
+PAGE = "https://app.example"
 
 
 def test_a_refused_upload_is_answered_before_it_is_sent(live: Endpoint) -> None:
@@ -183,7 +184,11 @@ def test_memory_of_abandoned_uploads_comes_back(
 @pytest.fixture(scope="module")
 def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, Upstream]]:
     """A service with little patience and little memory for request bodies."""
-    settings = {"REQUEST_IDLE_SECONDS": "1", "REQUEST_MEMORY": "4MB"}
+    settings = {
+        "REQUEST_IDLE_SECONDS": "1",
+        "REQUEST_MEMORY": "4MB",
+        "ALLOWED_ORIGINS": PAGE,
+    }
     with (
         Upstream() as upstream,
         Service(tmp_path_factory.mktemp("strict"), upstream.url, **settings) as service,
@@ -198,9 +203,10 @@ def test_a_client_that_stops_within_its_body_is_ended(
     service, upstream = strict
     upstream.reset()
     with service.connect() as client:
-        client.send(upload_head(target, 1000) + b"{")
+        client.send(upload_head(target, 1000, ("Origin", PAGE)) + b"{")
         response = client.read_response()
         assert (response.status, response.header("x-taximeter-error")) == (408, "request_stalled")
+        assert response.header("access-control-allow-origin") == PAGE
         assert client.is_closed_by_peer()
     if target.endswith("files"):
         assert upstream.requests[0].abandoned.wait(5)
