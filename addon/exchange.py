@@ -55,6 +55,11 @@ class Exchange:
         """Return whether the client has to send more of its request before anything else can happen."""
         return not self.request_is_whole and self.phase in (Phase.REQUEST, Phase.FIRST_BYTE)
 
+    @property
+    def may_be_sent(self) -> bool:
+        """Return whether the upstream may have been sent anything of the request."""
+        return self.phase in (Phase.FIRST_BYTE, Phase.IDLE)
+
     def elapsed_ms(self, at_s: float) -> float:
         return (at_s - self.request_done_s) * 1000
 

@@ -132,7 +132,10 @@ class UsageProxy:
         request_idle_s = self._settings.request_idle_seconds
         for client_id, exchange in list(self._exchanges.items()):
             handler = connections.get(client_id)
-            if handler is None or exchange.timed_out is not None:
+            if handler is None:
+                self._give_up(client_id, exchange)
+                continue
+            if exchange.timed_out is not None:
                 continue
             silent_s = now_s - exchange.waiting_since_s
             if exchange.waits_for_client and not compat.is_upstream_behind(handler):
@@ -145,6 +148,16 @@ class UsageProxy:
                 if silent_s > allowed_s:
                     exchange.timed_out = exchange.phase
                     compat.close_upstream(handler)
+
+    def _give_up(self, client_id: str, exchange: Exchange) -> None:
+        """Let go of an exchange whose connection has ended without a hook: the core has crashed on it,
+        and has logged that."""
+        del self._exchanges[client_id]
+        self._memory.release(client_id)
+        if exchange.may_be_sent:
+            exchange.finish("client_disconnected")
+        else:
+            exchange.discard()
 
     # -- hooks of a flow --------------------------------------------------------------------------
 
