@@ -12,16 +12,22 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 from addon import headers
 from addon.redaction import redact_query
 from store import clock
 from store.control import ProxyEndpoint
 from store.request_facts import NO_FACTS, parse_facts
-from store.reserve_file import NO_ROOM
+from store.reserve_file import NO_ROOM, ReserveFile
 from store.spool import Ending, Rejection, RequestHead, ResponseHead, SpoolFile, SpoolRun
 
 logger = logging.getLogger(__name__)
+
+
+# By what a trouble was found: once the same works again, the trouble is over. So is any when a call is
+# kept.
+type Finder = Literal["call", "rejections", "check"]
 
 
 @dataclass(slots=True)
@@ -47,6 +53,7 @@ class Spooler:
         self._version_header = f"{vendor}-version".encode()
         self._beta_header = f"{vendor}-beta".encode()
         self._disk_is_low = False
+        self._shown_by: Finder = "call"
         self._run: SpoolRun | None = None
         self._rejected: Counter[tuple[str, str, str, str, str]] = Counter()
 
@@ -181,21 +188,19 @@ class Spooler:
         try:
             self._get_run().write_rejections(rejections)
         except OSError as error:
-            self.report(f"cannot write to the spool: {error.strerror or error}")
+            self.report(f"cannot write to the spool: {error.strerror or error}", "rejections")
         else:
             self._rejected.clear()
+            self._recover_from("rejections")
 
     def check_disk(self) -> None:
         """Ask how much is free, and take the reserve again where there is room for it. While there is
         little, request bodies are not kept."""
         try:
-            reserve = self._get_run().reserve
-            reserve.fill()
+            reserve = self._fill_reserve()
             disk = os.statvfs(self._root)
         except OSError as error:
-            if isinstance(error, FileNotFoundError):  # as in _create
-                self._give_up_run()
-            self.report(f"cannot use the spool folder: {error.strerror or error}")
+            self.report(f"cannot use the spool folder: {error.strerror or error}", "check")
             return
         free = disk.f_bavail * disk.f_frsize
         if free < self._disk_reserve or reserve.is_tapped:
@@ -203,6 +208,19 @@ class Spooler:
         elif self._disk_is_low:
             self._disk_is_low = False
             self.recover()
+        else:
+            self._recover_from("check")
+
+    def _fill_reserve(self) -> ReserveFile:
+        """Raises OSError."""
+        try:
+            reserve = self._get_run().reserve
+            reserve.fill()
+        except FileNotFoundError:  # as in _create
+            self._give_up_run()
+            reserve = self._get_run().reserve
+            reserve.fill()
+        return reserve
 
     def _run_short(self, free: int) -> None:
         self._disk_is_low = True
@@ -211,10 +229,16 @@ class Spooler:
             f" {self._disk_reserve // 1_000_000} MB: request bodies are not kept"
         )
 
-    def report(self, trouble: str) -> None:
+    def report(self, trouble: str, shown_by: Finder = "call") -> None:
         if self.troubles.current is None:
             logger.error("USAGE LOGGING IS IMPAIRED: %s. Calls still go through.", trouble)
         self.troubles.current = trouble
+        self._shown_by = shown_by
+
+    def _recover_from(self, shown_by: Finder) -> None:
+        is_over = not self._disk_is_low and self._shown_by == shown_by
+        if self.troubles.current is not None and is_over:
+            self.recover()
 
     def recover(self) -> None:
         logger.warning("Usage logging works again after: %s", self.troubles.current)

@@ -168,7 +168,7 @@ class Recorder:
             unreadable=spool.count_unreadable(self._settings.spool_path),
         )
         try:
-            self._disk.refill()
+            self._disk.refill()  # first: on a full disk the heartbeat takes its room
             self._disk.retry(lambda: beat.write(self._settings.data_dir))
         except OSError as error:
             self._report(f"the data directory cannot be written: {error.strerror}")

@@ -66,7 +66,7 @@ class DiskRoom:
         return self._reserve.release(STEP_BYTES)
 
     def refill(self) -> None:
-        """Take the reserve file's room again where there is plenty. Raises OSError."""
+        """Take the reserve file's room again where there is plenty. Raises FileNotFoundError."""
         self._reserve.fill()
 
     def close(self) -> None:

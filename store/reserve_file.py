@@ -6,14 +6,20 @@ else fills the disk at the same time and takes a part of each step.
 """
 
 import errno
+import logging
 import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+logger = logging.getLogger(__name__)
+
 STEP_BYTES = 1024 * 1024
 SMALLEST_SHARE = 20  # of a small disk no more than a twentieth is held
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
+_CANNOT_ALLOCATE = frozenset(
+    {errno.EOPNOTSUPP, errno.EINVAL}
+)  # which of them, systems disagree about
 
 
 class ReserveFile:
@@ -24,15 +30,37 @@ class ReserveFile:
         self._path = path
         self._size_bytes = size_bytes
         self._held_bytes = 0
+        self._reported: str | None = None
 
     def fill(self) -> None:
-        """Take the room, if there is as much again. Raises OSError for another reason than no room."""
+        """Take the room, if there is as much again. What a process that was killed left counts.
+
+        Everything works without it until the disk is full, so that it cannot be taken is merely logged,
+        once. Raises FileNotFoundError when the folder is gone."""
+        try:
+            self._fill()
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            if self._reported != str(error):
+                logger.warning(
+                    "No room can be held for when the disk is full (%s): %s",
+                    self._path,
+                    error.strerror or error,
+                )
+            self._reported = str(error)
+        else:
+            self._reported = None
+
+    def _fill(self) -> None:
         disk = os.statvfs(self._path.parent)
         size = min(self._size_bytes, disk.f_blocks * disk.f_frsize // SMALLEST_SHARE)
+        if not self._held_bytes:
+            self._take_over(size)
         needed = size - self._held_bytes
         if needed <= 0 or disk.f_bavail * disk.f_frsize < needed + size:
             return
-        fd = os.open(self._path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        fd = os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         try:
             _allocate(fd, size)
         except OSError as error:  # a quota, say, of which the file system does not tell
@@ -44,6 +72,13 @@ class ReserveFile:
             os.close(fd)
         self._held_bytes = size
         self.is_tapped = False
+
+    def _take_over(self, size: int) -> None:
+        """Hold what is there of a file that nobody holds."""
+        with suppress(FileNotFoundError):
+            if left := self._path.stat().st_size:
+                self._held_bytes = min(left, size)
+                self.is_tapped = left < size
 
     def release(self, needed_bytes: int) -> bool:
         """Give back enough for a write, or what is left. Returns False when there is nothing left."""
@@ -76,7 +111,12 @@ class ReserveFile:
 
 def _allocate(fd: int, size: int) -> None:
     if hasattr(os, "posix_fallocate"):
-        os.posix_fallocate(fd, 0, size)
-        return
+        try:
+            os.posix_fallocate(fd, 0, size)
+        except OSError as error:
+            if error.errno not in _CANNOT_ALLOCATE:
+                raise
+        else:
+            return
     for start in range(0, size, STEP_BYTES):
         os.pwrite(fd, bytes(min(STEP_BYTES, size - start)), start)

@@ -1,6 +1,7 @@
 import errno
 import json
 import os
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -38,11 +39,15 @@ def read_all(root):
     return [spool.read_exchange(waiting.path) for waiting in spool.find_waiting(root)]
 
 
-def fail_with(monkeypatch, number):
-    def writev(_fd, _parts):
+def fail(number):
+    def call(*_):
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr("store.spool.os.writev", writev)
+    return call
+
+
+def fail_with(monkeypatch, number):
+    monkeypatch.setattr("store.spool.os.writev", fail(number))
 
 
 def test_an_exchange_is_kept_in_the_order_it_happened(spooler, tmp_path):
@@ -217,6 +222,58 @@ def test_a_spool_folder_that_was_removed_is_made_again(spooler, tmp_path):
     capture = open_capture(spooler)
     capture.finish(Ending(outcome="complete"), 1.0)
     assert len(read_all(tmp_path / "spool")) == 1
+
+
+def test_while_no_calls_come_a_removed_spool_folder_is_no_trouble(spooler, tmp_path):
+    spooler.check_disk()
+    shutil.rmtree(tmp_path / "spool")
+    spooler.check_disk()
+    assert spooler.troubles.current is None
+    assert len(list((tmp_path / "spool").glob("*/lock"))) == 1
+
+
+def test_while_no_calls_come_a_trouble_that_passed_is_over(spooler, monkeypatch, caplog):
+    with monkeypatch.context() as failing:
+        failing.setattr("addon.capture.os.statvfs", fail(errno.EMFILE))
+        spooler.check_disk()
+    assert "Too many open files" in (spooler.troubles.current or "")
+    spooler.check_disk()
+    assert spooler.troubles.current is None
+    assert "works again" in caplog.text
+
+
+def test_that_a_folder_can_be_looked_at_does_not_end_a_trouble_of_writing(spooler, monkeypatch):
+    with monkeypatch.context() as failing:
+        fail_with(failing, errno.EIO)
+        assert open_capture(spooler) is None
+    spooler.check_disk()
+    assert spooler.troubles.current is not None
+
+
+def test_while_no_calls_come_rejections_that_can_be_written_again_end_their_trouble(
+    spooler, monkeypatch
+):
+    spooler.count_rejection("org", "endpoint", "default", "messages")
+    with monkeypatch.context() as failing:
+        failing.setattr("store.spool.Path.write_bytes", fail(errno.EIO))
+        spooler.flush_rejections()
+    assert spooler.troubles.current is not None
+    spooler.flush_rejections()
+    assert spooler.troubles.current is None
+
+
+def test_where_no_reserve_can_be_made_the_disk_is_watched_all_the_same(tmp_path, monkeypatch):
+    monkeypatch.setattr("store.reserve_file.os.posix_fallocate", fail(errno.EACCES))
+    spooler = Spooler(tmp_path / "spool", 10**18, b"key", "acme")
+    spooler.check_disk()
+    assert "below the reserve" in (spooler.troubles.current or "")
+    spooler.close()
+
+
+def test_where_no_reserve_can_be_made_the_service_is_well(spooler, monkeypatch):
+    monkeypatch.setattr("store.reserve_file.os.posix_fallocate", fail(errno.EACCES))
+    spooler.check_disk()
+    assert spooler.troubles.current is None
 
 
 def test_a_discarded_exchange_leaves_nothing(spooler, tmp_path):

@@ -1,4 +1,22 @@
-from recorder.__main__ import Prices
+import errno
+import os
+
+from recorder.__main__ import Prices, Recorder
+from store.heartbeat import Heartbeat
+from store.settings import Settings
+
+
+def test_where_no_reserve_can_be_made_the_recorder_shows_that_it_lives(tmp_path, monkeypatch):
+    def refuse(_fd, _offset, _size):
+        raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(os, "posix_fallocate", refuse)
+    recorder = Recorder(Settings.from_env({"TAXIMETER_DATA_DIR": str(tmp_path)}))
+    recorder.stop()
+    recorder.run()
+    beat = Heartbeat.read(tmp_path)
+    assert beat is not None
+    assert beat.is_fresh
 
 
 def test_a_bad_price_file_at_the_start_leaves_the_built_in_prices(tmp_path, caplog):

@@ -39,6 +39,13 @@ def full(times):
     return write
 
 
+def refuse_to_allocate(monkeypatch, number):
+    def refuse(_fd, _offset, _size):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "posix_fallocate", refuse)
+
+
 def test_it_takes_real_room_that_only_its_owner_can_read(reserve, path):
     reserve.fill()
     status = path.stat()
@@ -110,15 +117,62 @@ def test_a_file_that_somebody_removed_ends_the_tries(reserve, path):
 
 
 def test_a_quota_that_leaves_no_room_for_it_is_no_error(reserve, path, monkeypatch):
-    def refuse(_fd, _offset, _size):
-        raise OSError(errno.EDQUOT, "Disk quota exceeded")
-
-    monkeypatch.setattr(os, "posix_fallocate", refuse)
+    refuse_to_allocate(monkeypatch, errno.EDQUOT)
     reserve.fill()
-    assert path.stat().st_size == 0
+    reserve.fill()
+    assert (path.stat().st_size, reserve.is_tapped) == (0, False)
 
 
 def test_where_the_system_cannot_allocate_it_is_written(reserve, path, monkeypatch):
     monkeypatch.delattr(os, "posix_fallocate")
     reserve.fill()
     assert path.stat().st_blocks * 512 >= 8 * MB
+
+
+@pytest.mark.parametrize("number", [errno.EOPNOTSUPP, errno.EINVAL])
+def test_where_the_file_system_cannot_allocate_it_is_written(reserve, path, monkeypatch, number):
+    refuse_to_allocate(monkeypatch, number)
+    reserve.fill()
+    assert path.stat().st_blocks * 512 >= 8 * MB
+    assert reserve.retry(10, full(times=8)) == "written"
+
+
+def test_a_system_that_reads_what_it_allocates_may_do_so(reserve, path, monkeypatch):
+    def read(fd, _offset, size):
+        os.pread(fd, 1, 0)
+        os.ftruncate(fd, size)
+
+    monkeypatch.setattr(os, "posix_fallocate", read)
+    reserve.fill()
+    assert path.stat().st_size == 8 * MB
+
+
+def test_that_it_cannot_be_made_is_logged_once_and_no_failure(reserve, monkeypatch, caplog):
+    refuse_to_allocate(monkeypatch, errno.EACCES)
+    reserve.fill()
+    reserve.fill()
+    assert caplog.text.count("No room can be held") == 1
+    with pytest.raises(OSError, match="No space left"):
+        reserve.retry(10, full(times=1))
+    refuse_to_allocate(monkeypatch, errno.EOPNOTSUPP)
+    reserve.fill()
+    assert reserve.retry(10, full(times=1)) == "written"
+
+
+@pytest.mark.parametrize(("left", "writes"), [(8, 8), (3, 3)])
+def test_on_a_full_disk_a_process_uses_what_one_that_was_killed_left(
+    reserve, path, disk, left, writes
+):
+    path.write_bytes(bytes(left * MB))
+    disk.f_bavail = 0
+    reserve.fill()
+    assert reserve.is_tapped == (left < 8)
+    assert reserve.retry(10, full(times=writes)) == "written"
+    with pytest.raises(OSError, match="No space left"):
+        reserve.retry(10, full(times=1))
+
+
+def test_what_a_killed_process_gave_away_is_taken_again_when_there_is_room(reserve, path):
+    path.write_bytes(bytes(3 * MB))
+    reserve.fill()
+    assert (path.stat().st_size, reserve.is_tapped) == (8 * MB, False)
