@@ -14,6 +14,7 @@ import signal
 import socket
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import uvicorn
@@ -111,6 +112,18 @@ def run(traces: Path, sockets: Path, pool_fd: int, alive_fd: int) -> None:
     asyncio.run(_serve(traces, sockets, pool_fd))
 
 
+class _Protocol(H11Protocol):
+    """Calls ``on_broken`` when nobody is there any more to take a response that is not over."""
+
+    on_broken: Callable[[], None]
+
+    def connection_lost(self, error: Exception | None) -> None:
+        is_unfinished = not getattr(self.cycle, "response_complete", True)  # None before a request
+        super().connection_lost(error)
+        if is_unfinished:
+            self.on_broken()
+
+
 async def _serve(traces: Path, sockets: Path, pool_fd: int) -> None:
     app = QueryApp(traces)
     # Sooner visible than listening, it would refuse whoever comes first.
@@ -119,7 +132,8 @@ async def _serve(traces: Path, sockets: Path, pool_fd: int) -> None:
         listener.bind(str(path))
         supervised = Supervised(app, app.should_end, pool_fd)
         asyncio.get_running_loop().add_signal_handler(READING_SIGNAL, supervised.leave_pool)
-        server = await listen(supervised, listener)
+        # A web process that has ended kills nobody; its successor would find a busy one, taken for idle.
+        server = await listen(supervised, listener, on_broken=lambda: os._exit(0))
         path.rename(path.with_suffix(SOCKET_SUFFIX))
         isolation.refuse_other_files(traces)
         os.write(pool_fd, READY)
@@ -128,7 +142,9 @@ async def _serve(traces: Path, sockets: Path, pool_fd: int) -> None:
         await server.wait_closed()
 
 
-async def listen(app: ASGIApp, listener: socket.socket) -> asyncio.Server:
+async def listen(
+    app: ASGIApp, listener: socket.socket, on_broken: Callable[[], None] = lambda: None
+) -> asyncio.Server:
     """Serve an ASGI application over HTTP/1.1, without the rest of uvicorn: its server looks at the
     clock ten times a second, and there is nothing to reload or to count here."""
     config = uvicorn.Config(
@@ -141,10 +157,13 @@ async def listen(app: ASGIApp, listener: socket.socket) -> asyncio.Server:
         h11_max_incomplete_event_size=MAX_HEADER_BYTES,
     )
     config.load()
-    loop = asyncio.get_running_loop()
-    return await loop.create_unix_server(
-        lambda: H11Protocol(config=config, server_state=ServerState(), app_state={}), sock=listener
-    )
+
+    def make_protocol() -> _Protocol:
+        protocol = _Protocol(config=config, server_state=ServerState(), app_state={})
+        protocol.on_broken = on_broken
+        return protocol
+
+    return await asyncio.get_running_loop().create_unix_server(make_protocol, sock=listener)
 
 
 def _end_with_pool(alive_fd: int) -> None:

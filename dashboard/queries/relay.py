@@ -189,13 +189,15 @@ class QueryRelay:
         scope = query.scope
         headers = [*forwarded_headers(scope["headers"]), (HEADER, query.caller.encode())]
         target = requested(scope).encode("latin-1")
+        begun_s = self._clock_s()
         fetching = asyncio.ensure_future(connection.request(scope["method"], target, headers))
         try:
             if not place.is_slow and not await self._is_quick(fetching, pid):
                 if not self._lanes.note_slow(place):
                     raise _SlowError
                 self._processes.note_slow(pid)
-            if not await _is_done(fetching, query.deadline_s):
+            left_s = query.deadline_s - (self._clock_s() - begun_s)
+            if not await _is_done(fetching, max(left_s, 0)):
                 self._refusals.note_kill(query.organization_id)
                 raise StoppedError(f"no response within {query.deadline_s:g} s")
             return fetching.result()

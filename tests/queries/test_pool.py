@@ -6,14 +6,16 @@ import os
 import resource
 import signal
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 
 from dashboard.queries import isolation, processes as processes_module, relay as relay_module
-from dashboard.queries.processes import NoProcessError
+from dashboard.queries.client import Connection
+from dashboard.queries.processes import NoProcessError, cpu_s
+from dashboard.queries.protocol import HEADER, SOCKET_SUFFIX
 from dashboard.queries.refusals import MAX_KILLS, REFUSED_S
 from dashboard.queries.relay import QueryRelay, RefusedError, StoppedError
 from dashboard.turns import BusyError
@@ -197,6 +199,22 @@ async def test_the_pool_ends_with_its_lifeline_and_leaves_no_folder(tmp_path):
             "the end of the pool",
         )
         assert not other.folder.exists()
+
+
+async def test_what_is_computed_for_a_web_process_that_has_ended_ends(pool):
+    """Its successor would take the process for an idle one."""
+    pool.wait_ready()
+    victim = pool.pids()[0]
+    query = make_query("ours", sql(ENDLESS))
+    target = f"{query.scope['path']}?{query.scope['query_string'].decode()}"
+    with closing(await Connection.open(pool.folder / f"{victim}{SOCKET_SUFFIX}")) as connection:
+        headers = [(b"host", b"localhost"), (HEADER, query.caller.encode())]
+        asking = asyncio.create_task(connection.request("GET", target.encode(), headers))
+        used_s = cpu_s(victim) or 0.0
+        await wait_for(lambda: (cpu_s(victim) or 0.0) > used_s + 0.05)
+    asking.cancel()
+    await asyncio.wait({asking})
+    wait_until(lambda: victim not in pool.pids() and len(pool.pids()) == COUNT, "another")
 
 
 # -- memory and disk ---------------------------------------------------------------------------------

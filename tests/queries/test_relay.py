@@ -4,8 +4,10 @@ import asyncio
 
 import pytest
 
+from dashboard.queries import relay as relay_module
 from dashboard.queries.client import Connection, Head
-from dashboard.queries.relay import _Body, _CutError
+from dashboard.queries.lanes import Place
+from dashboard.queries.relay import QueryRelay, StoppedError, _Body, _CutError
 from tests.queries.pool import Client, make_query
 
 
@@ -34,3 +36,32 @@ async def test_a_response_that_is_cut_while_its_client_takes_a_part_ends():
     with pytest.raises(_CutError):
         await asyncio.wait_for(relaying, 10)
     body.cut()
+
+
+class Silent(Connection):
+    """One that never answers."""
+
+    def __init__(self):
+        pass
+
+    async def request(self, method, target, headers):
+        await asyncio.Event().wait()
+        raise AssertionError("nobody sets the event")
+
+
+async def test_the_deadline_counts_from_the_request_and_not_from_the_slow_lane(monkeypatch):
+    now_s = 100.0
+    relay = QueryRelay(None, 2, lambda: now_s)
+
+    async def pass_time(_task, within_s):
+        nonlocal now_s
+        now_s += within_s
+        return False
+
+    monkeypatch.setattr(relay_module, "_is_done", pass_time)
+    monkeypatch.setattr(relay_module, "cpu_s", lambda _pid: 0.0)
+    query = make_query("ours", "/traces", deadline_s=4.0)
+    place = Place("ours", is_slow=False, since_s=now_s)
+    with pytest.raises(StoppedError):
+        await relay._fetch_head(query, place, 0, Silent())
+    assert now_s == pytest.approx(104.0)
