@@ -63,8 +63,9 @@ def number_of(seen: SeenRequest) -> int:
     return int(seen.target.partition("n=")[2])
 
 
+@pytest.mark.parametrize("is_killed", [False, True], ids=["recorder-lives", "recorder-is-killed"])
 def test_the_usage_of_calls_in_flight_and_of_new_ones_is_kept(
-    upstream: Upstream, small_disk: Path
+    upstream: Upstream, small_disk: Path, is_killed: bool
 ) -> None:
     gates = [Gate() for _ in range(STREAMS)]
 
@@ -89,6 +90,9 @@ def test_the_usage_of_calls_in_flight_and_of_new_ones_is_kept(
             client.send(ask(endpoint, number))
             gates[number].wait_reached()
         fill(filler)
+        if is_killed:
+            service.wait_restarted(service.kill9("recorder"))
+            fill(filler)
 
         for number, client in enumerate(clients):
             gates[number].open()
