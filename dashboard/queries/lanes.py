@@ -1,4 +1,4 @@
-"""Which request is computed next: quick ones never wait for slow ones.
+"""Requests are computed in an order in which quick ones never wait for slow ones.
 
 There is no telling from a query how long it takes. So each begins in the quick lane, unless its
 organisation had slow ones lately; what has no response after a tenth of a second goes on in the slow lane,
@@ -18,7 +18,7 @@ _MAX_REMEMBERED = 1_000
 
 @dataclass(slots=True, eq=False)
 class Place:
-    """The right to be computed. A request has one until it gives it back."""
+    """A place is the right to be computed. A request has one until it gives it back."""
 
     organization_id: str
     is_slow: bool
@@ -34,8 +34,8 @@ class _Waiter:
 
 @dataclass(slots=True)
 class _Account:
-    """Seconds of computing, of which half are forgotten in ``HALF_LIFE_S``: all, and those of slow
-    requests."""
+    """It keeps the seconds of computing, of which half are forgotten in ``HALF_LIFE_S``: all, and those
+    of slow requests."""
 
     used_s: float = 0.0
     slow_s: float = 0.0
@@ -61,7 +61,7 @@ class _Lane:
 
 class Lanes:
     """``count`` requests are computed at once, and one more in the quick lane. The clock is monotonic
-    seconds. For the event loop's thread."""
+    seconds. All of it is for the event loop's thread."""
 
     def __init__(self, count: int, clock_s: Callable[[], float]) -> None:
         self._clock_s = clock_s
@@ -112,7 +112,7 @@ class Lanes:
 
     @property
     def is_quick_crowded(self) -> bool:
-        """Do quick requests wait for a place?"""
+        """Return whether quick requests wait for a place."""
         return bool(self._lanes[False].waiters)
 
     def is_slow(self, organization_id: str) -> bool:

@@ -1,4 +1,4 @@
-"""One query process: Datasette for one request at a time, on a Unix socket.
+"""A query process runs Datasette for one request at a time, on a Unix socket.
 
 It is forked from the pool, so that a new one is there within milliseconds, and is killed without
 mercy: nothing is in it that would be lost. What it does for a request is bounded by the kernel: by
@@ -28,7 +28,6 @@ from dashboard.queries.protocol import READING_SIGNAL, SOCKET_SUFFIX, Caller
 from dashboard.tables import response_guard
 from dashboard.tables.instances import Instances
 from dashboard.tables.mistakes import Asked
-from dashboard.turns import BusyError
 
 # The relay kills after 4 s; these hold where it is gone, or stands still itself.
 ALARM_S, ALARM_BETWEEN_MESSAGES_S = 12, 90
@@ -38,7 +37,7 @@ READY, READING = b"r", b"s"
 
 
 class QueryApp:
-    """The ASGI application of a query process. ``should_end`` is set when it has done its last."""
+    """It is the ASGI application of a query process. ``should_end`` is set when it has done its last."""
 
     def __init__(self, traces: Path) -> None:
         self.instances = Instances(traces)
@@ -46,14 +45,11 @@ class QueryApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         caller = Caller.decode(dict(scope["headers"]))
-        try:
-            with self.instances.use(caller.organization_id) as app:
-                if app is not None:
-                    await response_guard.answer(app, _describe(scope, caller), send)
-                    return
-                refusal = JSONResponse({"ok": False, "error": "Nothing has been recorded."}, 404)
-        except BusyError:
-            refusal = JSONResponse({"ok": False, "error": "An earlier query still runs."}, 503)
+        with self.instances.use(caller.organization_id) as app:
+            if app is not None:
+                await response_guard.answer(app, _describe(scope, caller), send)
+                return
+        refusal = JSONResponse({"ok": False, "error": "Nothing has been recorded."}, 404)
         await refusal(scope, receive, send)
 
 
@@ -71,7 +67,7 @@ def _describe(scope: Scope, caller: Caller) -> Scope:
 
 
 class Supervised:
-    """Around the application: the alarm, and what the pool is told on a pipe."""
+    """Adds to the application the alarm, and what the pool is told on a pipe."""
 
     def __init__(self, app: ASGIApp, should_end: asyncio.Event, pool_fd: int) -> None:
         self._app = app

@@ -45,7 +45,7 @@ class StoppedError(Exception):
 
 
 class RefusedError(Exception):
-    """The organisation has to wait: its queries had to be stopped repeatedly."""
+    """An organisation has to wait, since its queries had to be stopped repeatedly."""
 
     def __init__(self, wait_s: int) -> None:
         super().__init__(f"wait {wait_s} s")
@@ -58,7 +58,7 @@ class _SlowError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """A request for Datasette. ``check`` raises when its caller may no longer read; the response's
+    """It is a request for Datasette. ``check`` raises when its caller may no longer read; the response's
     head has to be there within ``deadline_s`` of its turn."""
 
     scope: Scope
@@ -86,7 +86,7 @@ class Query:
 
 
 class QueryRelay:
-    """``folder`` is where the pool has its sockets; None without a pool."""
+    """Finds a process for each query. ``folder`` is where the pool has its sockets, None without one."""
 
     def __init__(
         self, folder: Path | None, count: int, clock_s: Callable[[], float] = time.monotonic
@@ -231,7 +231,7 @@ class _CutError(Exception):
 
 
 class _Body:
-    """The response on its way, a part at a time: the next is read when the last has been taken."""
+    """Passes a response on, a part at a time: the next is read when the last has been taken."""
 
     def __init__(
         self, query: Query, connection: Connection, send: Send, clock_s: Callable[[], float]
@@ -308,7 +308,7 @@ class _Body:
 
 
 class _Readers(set[_Body]):
-    """Responses that are read slowly, or are long. Of too many one is cut: of the organisation that has
+    """Holds the responses that are read slowly, or are long. Of too many one is cut: of the organisation that has
     most of them, the slowest."""
 
     def add(self, body: _Body) -> None:

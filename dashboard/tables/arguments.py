@@ -25,17 +25,22 @@ def find_mistake(path: str, arguments: Iterable[tuple[str, str]]) -> str | None:
     are good."""
     for part in re.split("[/,.]", path):
         if _LONG_NUMBER.fullmatch(part):
-            return f"A number in the address has more than {MAX_DIGITS} digits: {_shorten(part)}"
+            return f"A number in the address has more than {MAX_DIGITS} digits: {shorten(part)}"
     for name, value in arguments:
         is_good, wanted = _find_check(name)
         if not is_good(value):
-            return f"{name[:_MAX_SHOWN]} has to be {wanted}; it is {_shorten(value)}."
+            return f"{name[:_MAX_SHOWN]} has to be {wanted}; it is {shorten(value)}."
     return None
 
 
 def is_number(value: str) -> bool:
     """Return whether it is a whole number that SQLite can hold."""
     return _NUMBER.fullmatch(value) is not None
+
+
+def shorten(value: str) -> str:
+    """Return the beginning of a text in quotes, as messages show what was given."""
+    return repr(value if len(value) <= _MAX_SHOWN else f"{value[:_MAX_SHOWN]}…")
 
 
 def _find_check(name: str) -> Check:
@@ -112,10 +117,6 @@ def _is_plain(value: object) -> bool:
     if isinstance(value, int):
         return abs(value) < 1 << 63
     return value is None or isinstance(value, str | float)
-
-
-def _shorten(value: str) -> str:
-    return repr(value if len(value) <= _MAX_SHOWN else f"{value[:_MAX_SHOWN]}…")
 
 
 _CHECKS: dict[str, Check] = {

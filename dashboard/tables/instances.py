@@ -42,7 +42,6 @@ from dashboard.tables.patched_datasette import (
     TableView,
 )
 from dashboard.tables.views import TracesView
-from dashboard.turns import MAX_WAITING, BusyError
 from store.traces import trace_path_in
 
 HERE = Path(__file__).parent
@@ -110,7 +109,7 @@ class TraceFile(Database):
         page_size: int | None = None,
         log_sql_errors: bool = True,
     ) -> Results:
-        """As Datasette's own, with a budget of bytes, and without printing anybody's SQL."""
+        """Do as Datasette's own does, with a budget of bytes, and without printing anybody's SQL."""
         limit_ms = min(custom_time_limit or self.ds.sql_time_limit_ms, self.ds.sql_time_limit_ms)
         max_rows = self.ds.max_returned_rows if truncate else None
         if max_rows is not None and max_rows == (page_size or self.ds.page_size):
@@ -138,14 +137,14 @@ class TraceFile(Database):
         return await self.execute_fn(run)
 
     async def primary_keys(self, table: str) -> list[str]:
-        """Those of the view too: Datasette links every BLOB by its row's key, and fails without."""
+        """Return those of the view too: Datasette links every BLOB by its row's key, and fails without."""
         if table == "usage_log":
             return ["id"]
         keys: list[str] = await super().primary_keys(table)
         return keys
 
     async def get_all_foreign_keys(self) -> dict[str, Any]:
-        """The view too, which has none: Datasette asks for them to show a row of it."""
+        """Return the view too, which has none: Datasette asks for them to show a row of it."""
         keys: dict[str, Any] = await super().get_all_foreign_keys()
         return {"usage_log": {"incoming": [], "outgoing": []}, **keys}
 
@@ -160,7 +159,7 @@ class TraceFile(Database):
             return 0
 
     def close(self) -> None:
-        """In the thread that reads."""
+        """Close the connection; call it in the thread that reads."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -191,7 +190,7 @@ def _translate(error: sqlite3.Error, sql: str, params: object) -> Exception:
 
 
 def _share_templates(own: Environment) -> Environment:
-    """One for all instances: compiling the templates takes most of the time of a first page, and a
+    """Return one environment for all instances: compiling the templates takes most of the time of a first page, and a
     megabyte each time. Nothing of an instance is in it; what a page shows comes with the page."""
     if not _shared_templates:
         formats.add_filters(own)
@@ -248,7 +247,7 @@ class TraceBrowser(Datasette):
             raise DatasetteError(mistake, title="Invalid request", status=400)
 
     async def explain(self, request: Request, exception: Exception) -> Response:
-        """What is answered instead of what was asked for: a page for people, JSON for programs."""
+        """Return what is answered instead of what was asked for: a page for people, JSON for programs."""
         mistake = mistakes.describe(exception, request)
         asked: Asked = request.scope["taximeter"]
         asked.is_explained = True
@@ -291,7 +290,7 @@ class Instance:
 
 @dataclass(slots=True)
 class Instances:
-    """Those used last stay open. All methods are for the event loop's thread."""
+    """Those that were used last stay open. All methods are for the event loop's thread."""
 
     traces: Path
     max_open: int = MAX_OPEN
@@ -299,14 +298,11 @@ class Instances:
 
     @contextmanager
     def use(self, organization_id: str) -> Iterator[ASGIApp | None]:
-        """Its Datasette, which stays open until the end of the block; None when nothing has been
-        recorded. Raises BusyError."""
+        """Keep its Datasette open until the end of the block; None when nothing has been recorded."""
         instance = self._find(organization_id)
         if instance is None:
             yield None
             return
-        if instance.users >= MAX_WAITING:
-            raise BusyError
         instance.users += 1
         try:
             yield instance.app
@@ -355,7 +351,7 @@ class Instances:
 
 
 def _identify(path: Path) -> FileId | None:
-    """A file that was replaced is another file, even under the same name."""
+    """Return which file it is: one that was replaced is another, even under the same name."""
     try:
         status = path.stat()
     except OSError:

@@ -1,4 +1,4 @@
-"""What went wrong, in words for whoever asked.
+"""Says what went wrong, in words for whoever asked.
 
 A mistake in what was asked for is told and gets a 4xx; Datasette answers many of them with 500. What
 is our fault is logged and not told: the text of an exception may hold paths.
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True, kw_only=True)
 class Asked:
-    """What Datasette is told of a request, as ``taximeter`` in its scope, and tells of it."""
+    """It holds what Datasette is told of a request, as ``taximeter`` in its scope, and tells of it."""
 
     is_for_program: bool
     is_explained: bool = False  # an error was put in words that may be shown
@@ -32,7 +32,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mistake:
-    """What is told of it. ``status`` is that of HTTP; ``sql`` is the query that was at fault."""
+    """A mistake is told in these words. ``status`` is that of HTTP; ``sql`` is the query that was at fault."""
 
     status: int
     title: str
@@ -40,7 +40,7 @@ class Mistake:
     sql: str | None = None
 
     def as_json(self) -> dict[str, object]:
-        """In Datasette's shape."""
+        """Return it in Datasette's shape."""
         return {
             "ok": False,
             "error": self.message,
@@ -50,7 +50,7 @@ class Mistake:
 
 
 def describe(exception: Exception, request: Request) -> Mistake:
-    """Whose fault it is, and what to say. What is ours is logged here."""
+    """Find whose fault it is, and what to say. What is ours is logged here."""
     if isinstance(exception, QueryInterrupted):
         return Mistake(status=400, title="Query timed out", message=_TOO_SLOW, sql=exception.sql)
     if isinstance(exception, DatasetteError):

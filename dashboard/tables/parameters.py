@@ -1,15 +1,14 @@
 """Parameters of canned queries, as ``datasette-metadata.json`` declares them.
 
-SQL takes ``days=abc`` for 0 and says nothing. So the web process checks what the metadata declare, and
-fills in defaults, which the page then shows. Plain Datasette ignores the declarations; the SQL has the
+SQL takes ``days=abc`` for 0 and says nothing. So what the metadata declare is checked here, and
+defaults are filled in, which the page then shows. Plain Datasette ignores the declarations; the SQL has the
 same defaults for it.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-MAX_DIGITS = 18
-_MAX_SHOWN = 100
+from dashboard.tables import arguments
 
 
 class InvalidParameterError(ValueError):
@@ -44,11 +43,8 @@ def check(name: str, about: Mapping[str, Any], value: str) -> None:
         wanted = " or ".join(about["choices"])
     else:
         return
-    shown = value if len(value) <= _MAX_SHOWN else f"{value[:_MAX_SHOWN]}…"
-    raise InvalidParameterError(f"{name} has to be {wanted}; it is {shown!r}.")
+    raise InvalidParameterError(f"{name} has to be {wanted}; it is {arguments.shorten(value)}.")
 
 
 def _is_integer(value: str, about: Mapping[str, Any]) -> bool:
-    if not (value.isascii() and value.isdecimal() and len(value) <= MAX_DIGITS):
-        return False
-    return bool(about["minimum"] <= int(value) <= about["maximum"])
+    return arguments.is_number(value) and bool(about["minimum"] <= int(value) <= about["maximum"])

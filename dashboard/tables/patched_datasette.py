@@ -71,7 +71,8 @@ datasette.views.base.sys = _Unfinished()
 
 class _Router(DatasetteRouter):  # type: ignore[misc]
     """Lets the Datasette that was asked check the arguments, and say what went wrong. A hook could
-    do so too, but Datasette still makes its own page then, and prints every exception."""
+    do so too, but Datasette still makes its own page then, and prints every exception. A plain Datasette
+    beside ours, as in the tests of the metadata file, has neither and goes on as it always did."""
 
     async def route_path(self, scope: Any, receive: Any, send: Any, path: str) -> Any:
         check = getattr(self.ds, "check", None)

@@ -89,7 +89,7 @@ def prepare(connection: sqlite3.Connection) -> None:
 
 @contextmanager
 def limits(connection: sqlite3.Connection, limit_ms: float) -> Iterator[None]:
-    """For the run of one query. Raises TooLargeError for a value that is too long; what takes too much
+    """Bound one query while it runs. Raises TooLargeError for a value that is too long; what takes too much
     time is interrupted (sqlite3.OperationalError)."""
     plain, connection.text_factory = connection.text_factory, _Texts()
     try:
@@ -106,7 +106,7 @@ def limits(connection: sqlite3.Connection, limit_ms: float) -> Iterator[None]:
 
 
 def fetch(cursor: sqlite3.Cursor, max_rows: int | None) -> list[sqlite3.Row]:
-    """At most so many rows. Raises TooLargeError as soon as they are more bytes than allowed, with
+    """Return at most so many rows. Raises TooLargeError as soon as they are more bytes than allowed, with
     no more than one row of it read."""
     rows: list[sqlite3.Row] = []
     left = MAX_RESULT_BYTES

@@ -1,5 +1,6 @@
-"""Our headers instead of Datasette's own, and nothing of an error that was not put in words: the text of
-an exception may tell paths.
+"""Responses leave with our headers instead of Datasette's own.
+
+Nothing of an error is in them that was not put in words: the text of an exception may tell paths.
 """
 
 import asyncio

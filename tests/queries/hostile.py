@@ -25,9 +25,6 @@ ENDLESS_STEPS = {
         for n in range(1, 30)
     )
     + " select * from c29",
-    "columns within columns": f"select {'+'.join('d' * 40)} from (select {'+'.join('c' * 40)} as d"
-    f" from (select {'+'.join('b' * 40)} as c from (select {'+'.join('a' * 40)} as b from"
-    f" (select {'+'.join(['id'] * 40)} as a from usage))))",
 }
 
 # What our own judge of texts took seconds for; SQLite does not.
@@ -38,6 +35,9 @@ LONG_TEXTS = {
 }
 
 HUNGRY = {
+    "columns within columns": f"select {'+'.join('d' * 40)} from (select {'+'.join('c' * 40)} as d"
+    f" from (select {'+'.join('b' * 40)} as c from (select {'+'.join('a' * 40)} as b from"
+    f" (select {'+'.join(['id'] * 40)} as a from usage))))",
     "copies": f"select {columns('s || {n}')} from {LONG}",
     "blobs": f"select {columns('b')} from (select cast(s as blob) as b from {LONG})",
     "texts": f"select {columns('s')} from {LONG}",
