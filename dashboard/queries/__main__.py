@@ -1,4 +1,4 @@
-"""``python -m dashboard.queries``: keep query processes ready, each forked from this one.
+"""Keep query processes ready, each forked from this one (``python -m dashboard.queries``).
 
 This process has loaded everything and holds nothing: no thread, no database, no secret. So a fork of
 it is ready within milliseconds and shares nearly all memory with the others, which is what makes it
@@ -6,14 +6,19 @@ cheap to kill one. It knows the folder of the traces and the folder of the socke
 
 Some are always ready. One that still sends an answer after a while tells so on its pipe, and another
 takes its place; of such there are only so many. The end of a pipe is the end of its process.
+
+The folder of the sockets outlives a pool that ends, since the next one uses it too. It is removed when the
+supervisor is gone.
 """
 
 import argparse
 import gc
+import logging
 import os
 import selectors
 import shutil
 import signal
+import stat
 import sys
 import time
 from contextlib import suppress
@@ -28,9 +33,13 @@ from store import lifeline, logs, readiness
 
 PAUSE_S = 0.5  # after one that could not even start
 
+logger = logging.getLogger(__name__)
+
 
 @dataclass(slots=True, kw_only=True)
 class _Query:
+    """One query process, as the pool knows it."""
+
     pid: int
     is_ready: bool = False
     is_reading: bool = False
@@ -47,48 +56,62 @@ class QueryPool:
         self._alive_read, self._alive_write = os.pipe()
         self._lifeline = lifeline.inherited_fd()
         self._has_begun = False
+        self._is_refused = False
 
     def run(self) -> None:
-        """Until the supervisor is gone, or SIGTERM."""
-        for path in self._sockets.iterdir():  # of a pool that was killed
-            path.unlink(missing_ok=True)
+        """Keep them ready until the supervisor is gone, or SIGTERM."""
+        prepare_folder(self._sockets)
         if self._lifeline is not None:
             self._selector.register(self._lifeline, selectors.EVENT_READ)
         try:
             while True:
-                self._fill()
-                for key, _ in self._selector.select():
+                is_full = self._fill()
+                for key, _ in self._selector.select(None if is_full else PAUSE_S):
                     if key.data is None:
+                        shutil.rmtree(self._sockets, ignore_errors=True)
                         return
                     self._hear(key.fd, key.data)
         finally:
             for query in self._queries():
+                self._forget_socket(query)
                 with suppress(ProcessLookupError):
                     os.kill(query.pid, signal.SIGKILL)
-            if self._lifeline is not None:
-                shutil.rmtree(self._sockets, ignore_errors=True)
 
     def _queries(self) -> list[_Query]:
         return [key.data for key in self._selector.get_map().values() if key.data is not None]
 
-    def _fill(self) -> None:
+    def _fill(self) -> bool:
+        """Start what is missing. Return False when the system has no room for it now."""
         queries = self._queries()
         reading = sum(query.is_reading for query in queries)
         missing = self._count - (len(queries) - reading)
         room = self._count + MAX_READING - len(queries)
         for _ in range(min(missing, room)):
-            self._start()
+            try:
+                self._start()
+            except OSError as error:  # those that are there go on
+                if not self._is_refused:
+                    logger.warning("no query process can be started now: %s", error.strerror)
+                self._is_refused = True
+                return False
+            self._is_refused = False
+        return True
 
     def _start(self) -> None:
         read_fd, write_fd = os.pipe()
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError:
+            os.close(read_fd)
+            os.close(write_fd)
+            raise
         if pid == 0:
             self._become_query(write_fd)
         os.close(write_fd)
         self._selector.register(read_fd, selectors.EVENT_READ, _Query(pid=pid))
 
     def _become_query(self, pool_fd: int) -> None:
-        """Never returns: what the pool is in the middle of is not this process's."""
+        """Serve, and never return: what the pool is in the middle of is not this process's."""
         status = 1
         try:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -127,7 +150,20 @@ class QueryPool:
             (self._sockets / f"{query.pid}{suffix}").unlink(missing_ok=True)
 
 
+def prepare_folder(folder: Path) -> None:
+    """Make the folder of the sockets, or empty that of a pool that ended.
+
+    Raises SystemExit when it belongs to somebody else: its parent may be open to all users."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        sys.exit(f"{folder} is not a private folder of this user. Remove it, and start again.")
+    for path in folder.iterdir():
+        path.unlink(missing_ok=True)
+
+
 def main() -> None:
+    """Parse the command line and run the pool."""
     parser = argparse.ArgumentParser(prog="python -m dashboard.queries", description=__doc__)
     parser.add_argument("--traces", type=Path, required=True, help="the folder of the traces")
     parser.add_argument("--sockets", type=Path, required=True, help="a private folder")

@@ -46,7 +46,21 @@ _REFUSED = {
     "socket.sendto",
     "subprocess.Popen",
 }
-_CODE = Path(__file__).resolve().parents[2]
+_REPOSITORY = Path(__file__).resolve().parents[2]
+# Not all of it: the data directory, ``.env`` and ``.git`` may be in there.
+_CODE = (
+    _REPOSITORY / "dashboard",
+    _REPOSITORY / "store",
+    Path(sys.prefix),
+    Path(sys.base_prefix),
+    Path("/usr/share/zoneinfo"),
+)
+_FILES = {
+    str(_REPOSITORY / "datasette-metadata.json"),
+    os.devnull,
+    "/etc/localtime",
+    "/etc/mime.types",
+}
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
@@ -66,16 +80,21 @@ def limit_resources() -> None:
 
 
 def refuse_other_files(traces: Path) -> None:
-    """From now on Python opens only traces and code, for reading. It cannot be undone."""
+    """Let Python open only traces and code from now on, for reading. It cannot be undone."""
     sys.addaudithook(make_audit_hook(traces))
 
 
 def make_audit_hook(traces: Path) -> Callable[[str, tuple[object, ...]], None]:
-    """Return a hook that raises PermissionError for what a query process may not do."""
-    prefixes = {traces, _CODE, Path(sys.prefix), Path(sys.base_prefix), Path("/usr/share/zoneinfo")}
-    roots = tuple(f"{os.path.realpath(path)}{os.sep}" for path in prefixes)
-    single = {os.devnull, "/etc/localtime", "/etc/mime.types"}
-    trace_root = f"{os.path.realpath(traces)}{os.sep}"
+    """Return a hook that raises PermissionError for what a query process may not do.
+
+    Traces, data directory and code may lie within each other: the innermost of them decides."""
+    trace_root = _as_root(traces)
+    data_root = os.path.join(os.path.dirname(trace_root[:-1]), "")  # noqa: PTH118, PTH120
+    may_open = dict.fromkeys(map(_as_root, _CODE), True) | {data_root: False, trace_root: True}
+
+    def is_readable(name: str) -> bool:
+        inside = [root for root in may_open if name.startswith(root)]
+        return name in _FILES or (bool(inside) and may_open[max(inside, key=len)])
 
     def check(event: str, arguments: tuple[object, ...]) -> None:
         if event == "open":
@@ -84,7 +103,7 @@ def make_audit_hook(traces: Path) -> Callable[[str, tuple[object, ...]], None]:
                 return
             name = os.path.realpath(os.fsdecode(path))  # type: ignore[arg-type]
             is_writing = isinstance(flags, int) and flags & _WRITING
-            if is_writing or not (name.startswith(roots) or name in single):
+            if is_writing or not is_readable(name):
                 raise PermissionError(f"a query process may not open {name}")
         elif event == "sqlite3.connect":
             if not os.path.realpath(_path_of(arguments[0])).startswith(trace_root):
@@ -93,6 +112,11 @@ def make_audit_hook(traces: Path) -> Callable[[str, tuple[object, ...]], None]:
             raise PermissionError(f"a query process may not use {event}")
 
     return check
+
+
+def _as_root(path: Path) -> str:
+    """Return the resolved path of a folder with a separator behind it."""
+    return os.path.join(os.path.realpath(path), "")  # noqa: PTH118 - Path drops the separator
 
 
 def _path_of(database: object) -> str:

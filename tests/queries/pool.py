@@ -31,6 +31,7 @@ class Pool:
     traces: Path
     process: psutil.Process
     lifeline_fd: int
+    start: Callable[[], subprocess.Popen[bytes]]
 
     def pids(self) -> list[int]:
         """Those that can be asked now."""
@@ -44,6 +45,10 @@ class Pool:
             os.close(self.lifeline_fd)
             self.lifeline_fd = -1
 
+    def restart(self) -> None:
+        """Start another after this one has ended, with the same folders."""
+        self.process = psutil.Process(self.start().pid)
+
     def wait_ready(self) -> None:
         wait_until(
             lambda: len(self.pids()) >= COUNT,
@@ -53,33 +58,44 @@ class Pool:
 
 
 @contextmanager
-def running_pool(traces: Path) -> Iterator[Pool]:
+def running_pool(traces: Path, prelude: str = "") -> Iterator[Pool]:
+    """``prelude`` is code that the pool runs first."""
     traces.mkdir(parents=True, exist_ok=True)
     read_fd, write_fd = os.pipe()
     with tempfile.TemporaryDirectory(prefix="taximeter-", ignore_cleanup_errors=True) as folder:
         options = [f"--traces={traces}", f"--sockets={folder}", f"--count={COUNT}"]
-        process = subprocess.Popen(  # noqa: S603 - our own
-            [sys.executable, "-P", "-m", "dashboard.queries", *options],
-            env={
-                "PYTHONPATH": str(REPOSITORY),
-                "MALLOC_ARENA_MAX": "1",
-                lifeline.VARIABLE: str(read_fd),
-            },
-            pass_fds=[read_fd],
-        )
-        os.close(read_fd)
+        program = f"{prelude}\nfrom dashboard.queries.__main__ import main\nmain()"
+        code = ["-c", program] if prelude else ["-m", "dashboard.queries"]
+        started: list[subprocess.Popen[bytes]] = []
+
+        def start() -> subprocess.Popen[bytes]:
+            process = subprocess.Popen(  # noqa: S603 - our own
+                [sys.executable, "-P", *code, *options],
+                env={
+                    "PYTHONPATH": str(REPOSITORY),
+                    "MALLOC_ARENA_MAX": "1",
+                    lifeline.VARIABLE: str(read_fd),
+                },
+                pass_fds=[read_fd],
+            )
+            started.append(process)
+            return process
+
         pool = Pool(
             folder=Path(folder),
             traces=traces,
-            process=psutil.Process(process.pid),
+            process=psutil.Process(start().pid),
             lifeline_fd=write_fd,
+            start=start,
         )
         try:
             pool.wait_ready()
             yield pool
         finally:
-            process.kill()
-            process.wait()
+            for process in started:
+                process.kill()
+                process.wait()
+            os.close(read_fd)
             pool.cut_lifeline()
 
 

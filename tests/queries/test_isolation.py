@@ -65,6 +65,33 @@ def test_python_code_in_a_query_process_reaches_nothing_else(traces, code):
     assert "a query process may" in run_confined(traces, code)
 
 
+@pytest.mark.parametrize("data", ["repository/data", "repository", "environment/data"])
+def test_what_lies_beside_the_traces_is_refused_wherever_they_are(tmp_path, monkeypatch, data):
+    """The data directory is in the repository unless a setting says otherwise."""
+    repository, environment = tmp_path / "repository", tmp_path / "environment"
+    monkeypatch.setattr(isolation, "_CODE", (repository / "store", environment))
+    traces = tmp_path / data / "traces"
+    check = isolation.make_audit_hook(traces)
+    refused = [
+        traces.parent / "control.db",
+        traces.parent / "spool" / "org" / "1",
+        repository / ".env",
+        repository / ".git" / "config",
+    ]
+    for path in refused:
+        with pytest.raises(PermissionError):
+            check("open", (str(path), "r", os.O_RDONLY))
+    for path in (traces / "org" / "traces.db", repository / "store" / "a.py", environment / "b.py"):
+        check("open", (str(path), "r", os.O_RDONLY))
+
+
+@pytest.mark.parametrize("name", ["data/control.db", "data/spool/1", ".env", ".git/config"])
+def test_the_default_installation_keeps_its_secrets_from_queries(name):
+    check = isolation.make_audit_hook(REPOSITORY / "data" / "traces")
+    with pytest.raises(PermissionError):
+        check("open", (str(REPOSITORY / name), "r", os.O_RDONLY))
+
+
 def test_traces_and_code_can_still_be_read(traces):
     code = (
         "open(sys.argv[1] + '/org/traces.db').close()\n"

@@ -13,6 +13,7 @@ from urllib.parse import quote
 import pytest
 
 from dashboard.queries import isolation, processes as processes_module, relay as relay_module
+from dashboard.queries.__main__ import prepare_folder
 from dashboard.queries.client import Connection
 from dashboard.queries.processes import NoProcessError, cpu_s
 from dashboard.queries.protocol import HEADER, SOCKET_SUFFIX
@@ -212,6 +213,49 @@ async def test_what_is_computed_for_a_web_process_that_has_ended_ends(pool):
     asking.cancel()
     await asyncio.wait({asking})
     wait_until(lambda: victim not in pool.pids() and len(pool.pids()) == COUNT, "another")
+
+
+async def test_a_pool_that_was_told_to_end_leaves_room_for_the_next(tmp_path):
+    record(trace_path_in(tmp_path / "traces", "theirs"), THEIRS)
+    with running_pool(tmp_path / "traces") as other:
+        children = other.children()
+        other.process.terminate()
+        wait_until(
+            lambda: is_over(other.process) and all(map(is_over, children)), "the end of the pool"
+        )
+        assert other.pids() == []
+        for is_folder_there in (True, False):
+            if not is_folder_there:
+                other.process.terminate()
+                wait_until(lambda: is_over(other.process), "the end of the second pool")
+                other.folder.rmdir()
+            other.restart()
+            other.wait_ready()
+            await assert_served(QueryRelay(other.folder, COUNT - 1))
+
+
+async def test_a_refused_fork_harms_nobody_and_is_tried_again(tmp_path):
+    prelude = f"""
+import errno, itertools, os
+fork, count = os.fork, itertools.count()
+def refuse_once():
+    if next(count) == {COUNT}:
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+    return fork()
+os.fork = refuse_once
+"""
+    with running_pool(tmp_path / "traces", prelude) as other:
+        killed, *healthy = other.pids()
+        os.kill(killed, signal.SIGKILL)
+        wait_until(lambda: killed not in other.pids(), "the end of the killed one")
+        other.wait_ready()
+        assert set(healthy) < set(other.pids())
+
+
+def test_a_pool_refuses_a_folder_that_others_can_enter(tmp_path):
+    tmp_path.chmod(0o755)
+    with pytest.raises(SystemExit, match="not a private folder"):
+        prepare_folder(tmp_path)
 
 
 # -- memory and disk ---------------------------------------------------------------------------------
