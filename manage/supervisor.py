@@ -232,7 +232,8 @@ def _make_socket_folder() -> Path:
 
 def _query_environ(environ: Mapping[str, str]) -> dict[str, str]:
     """Return all that query processes are told: no setting, and so no secret."""
-    kept = (lifeline.VARIABLE, "PYTHONPATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
+    python = ("LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH")
+    kept = (lifeline.VARIABLE, *python, "LANG", "LC_ALL", "LC_CTYPE", "TZ")
     found = {name: environ[name] for name in kept if name in environ}
     # One arena for all threads: each of its own would reserve 64 MB of the address space.
     return found | {"MALLOC_ARENA_MAX": "1"}

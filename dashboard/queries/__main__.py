@@ -57,6 +57,7 @@ class QueryPool:
         self._lifeline = lifeline.inherited_fd()
         self._has_begun = False
         self._is_refused = False
+        self._failures = 0
 
     def run(self) -> None:
         """Keep them ready until the supervisor is gone, or SIGTERM."""
@@ -141,9 +142,16 @@ class QueryPool:
             self._selector.unregister(fd)
             os.close(fd)
             self._forget_socket(query)  # before the pid can be another's: see Processes.discard
-            os.waitpid(query.pid, 0)
+            _, status = os.waitpid(query.pid, 0)
             if not query.is_ready:
-                time.sleep(PAUSE_S)
+                self._note_failure(os.waitstatus_to_exitcode(status))
+
+    def _note_failure(self, status: int) -> None:
+        """Wait a little. Raises SystemExit when none could start: then there is a lasting reason."""
+        self._failures += 1
+        if not self._has_begun and self._failures >= self._count:
+            sys.exit(f"No query process could start; the last ended with exit status {status}.")
+        time.sleep(PAUSE_S)
 
     def _forget_socket(self, query: _Query) -> None:
         for suffix in (SOCKET_SUFFIX, ".new"):

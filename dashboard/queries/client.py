@@ -1,4 +1,4 @@
-"""HTTP/1.1 to a query process over its Unix socket: one request, one response, read as it is wanted.
+"""Send one request to a query process, over its Unix socket, and read the response as it is wanted.
 
 What the reader here has not taken stays in the socket, and then with the process, which waits.
 """
@@ -23,6 +23,8 @@ class ProcessGoneError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
+    """The status and the headers of a response."""
+
     status: int
     headers: list[tuple[bytes, bytes]]
 
@@ -32,7 +34,7 @@ class NotThereError(ProcessGoneError):
 
 
 class Connection:
-    """Every method raises ProcessGoneError."""
+    """A connection for one request. Every method raises ProcessGoneError."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -41,11 +43,16 @@ class Connection:
 
     @classmethod
     async def open(cls, path: Path) -> Self:
-        """Raises NotThereError."""
+        """Connect to a process. Raises NotThereError, or OSError when it is this side that cannot."""
         try:
             return cls(*await asyncio.open_unix_connection(path, limit=CHUNK_BYTES))
-        except OSError as error:
+        except (ConnectionRefusedError, ConnectionResetError, FileNotFoundError) as error:
             raise NotThereError(str(error)) from error
+
+    def fileno(self) -> int:
+        """Return the descriptor of the socket."""
+        descriptor: int = self._writer.get_extra_info("socket").fileno()
+        return descriptor
 
     def close(self) -> None:
         self._writer.transport.abort()

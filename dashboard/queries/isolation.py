@@ -67,11 +67,12 @@ _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 def limit_resources() -> None:
     """Bound memory and files, and give way to the processes that must answer quickly."""
     os.nice(NICENESS)
-    for kind, limit in (
-        (resource.RLIMIT_AS, MAX_MEMORY_BYTES),
-        (resource.RLIMIT_FSIZE, MAX_FILE_BYTES),
-        (resource.RLIMIT_CORE, 0),
-    ):
+    limits = {resource.RLIMIT_FSIZE: MAX_FILE_BYTES, resource.RLIMIT_CORE: 0}
+    if (
+        sys.platform != "darwin"
+    ):  # there a process has more address space than this from the beginning
+        limits[resource.RLIMIT_AS] = MAX_MEMORY_BYTES
+    for kind, limit in limits.items():
         _, hard = resource.getrlimit(kind)
         allowed = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
         resource.setrlimit(kind, (allowed, allowed))

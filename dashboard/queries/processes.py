@@ -6,15 +6,16 @@ on, and may hold much memory. One that is killed is replaced by the pool.
 
 import asyncio
 import os
-import signal
+import socket
 import sys
 import time
 from collections import OrderedDict
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
-from dashboard.queries.client import ProcessGoneError
+from dashboard.queries.client import Connection, NotThereError, ProcessGoneError
+from dashboard.queries.handles import hold, kill_process, send_signal
 from dashboard.queries.protocol import MAX_OPEN, READING_SIGNAL, SOCKET_SUFFIX
 
 WAIT_S, LOOK_EVERY_S = 3.0, 0.004
@@ -27,12 +28,13 @@ class NoProcessError(Exception):
 
 
 class Processes:
-    """For the event loop's thread. Without a folder there are none."""
+    """The query processes of a folder, for the event loop's thread. Without a folder there are none."""
 
     def __init__(self, folder: Path | None, slow_count: int) -> None:
         self._folder = folder
         self._slow_count = slow_count
         self._lent: set[int] = set()
+        self._pidfds: dict[int, int | None] = {}  # of those that a connection was made to
         self._slow: set[int] = set()
         self._served: dict[int, OrderedDict[str, None]] = {}
 
@@ -44,9 +46,12 @@ class Processes:
 
     @contextmanager
     def lend(self, pid: int) -> Iterator[None]:
-        """For the time of one request. It is killed when that does not end well."""
+        """Lend a process for one request. It is killed when that does not end well."""
         try:
             yield
+        except NotThereError:
+            self.path(pid).unlink(missing_ok=True)  # its number may be another's
+            raise
         except ProcessGoneError:
             self.discard(pid)
             raise
@@ -55,6 +60,24 @@ class Processes:
             raise
         finally:
             self._lent.discard(pid)
+            pidfd = self._pidfds.pop(pid, None)
+            if pidfd is not None:
+                os.close(pidfd)
+
+    async def connect(self, pid: int) -> Connection:
+        """Connect to a process that was lent. Only then can it be killed.
+
+        Raises NotThereError when it has ended, NoProcessError when this process is out of descriptors."""
+        try:
+            connection = await Connection.open(self.path(pid))
+            try:
+                self._pidfds[pid] = hold(pid, connection.fileno())
+            except BaseException:
+                connection.close()
+                raise
+        except OSError as error:
+            raise NoProcessError(f"no connection to one: {error.strerror}") from error
+        return connection
 
     async def take(self, organization_id: str, *, is_slow: bool) -> int:
         """Wait for a process that does nothing; ``lend`` must follow at once.
@@ -72,23 +95,22 @@ class Processes:
         if pid in self._slow:
             return
         self._slow.add(pid)
-        with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, pid, SLOW_NICENESS)
+        lower_priority(pid)
         surplus = len(self._slow) - self._slow_count
         for idle in list(self._slow - self._lent)[: max(surplus, 0)]:
-            self.discard(idle)
+            self._discard_idle(idle)
 
     def note_reading(self, pid: int) -> None:
         """Have the pool put another in the place of one that only sends on; it ends with its response."""
         self.note_slow(pid)
-        if self.path(pid).exists():
-            with suppress(ProcessLookupError):
-                os.kill(pid, READING_SIGNAL)
+        if pid in self._pidfds and self.path(pid).exists():
+            send_signal(READING_SIGNAL, pid, self._pidfds[pid])
 
     def kill(self, pid: int) -> None:
-        """End at once one that is there for certain; the pool starts another."""
-        self.path(pid).unlink(missing_ok=True)  # so that it is not found again meanwhile
-        kill_process(pid)
+        """End at once one that was connected to; the pool starts another."""
+        if pid in self._pidfds:
+            self.path(pid).unlink(missing_ok=True)  # so that it is not found again meanwhile
+            kill_process(pid, self._pidfds[pid])
 
     def discard(self, pid: int) -> None:
         """End one that may have ended. The pool takes its socket away before its pid can become
@@ -97,7 +119,23 @@ class Processes:
             self.path(pid).unlink()
         except FileNotFoundError:
             return
-        kill_process(pid)
+        if pid in self._pidfds:
+            kill_process(pid, self._pidfds[pid])
+
+    def _discard_idle(self, pid: int) -> None:
+        """End one that is not lent, if it still listens."""
+        with closing(socket.socket(socket.AF_UNIX)) as connected:
+            connected.setblocking(False)
+            try:
+                connected.connect(str(self.path(pid)))
+                self._pidfds[pid] = hold(pid, connected.fileno())
+            except (ConnectionRefusedError, NotThereError):
+                self.path(pid).unlink(missing_ok=True)
+                return
+            except OSError:  # it stays for now
+                return
+        with self.lend(pid):
+            self.discard(pid)
 
     def _lend(self, pid: int, organization_id: str, *, is_slow: bool) -> int:
         self._lent.add(pid)
@@ -149,6 +187,12 @@ def cpu_s(pid: int) -> float | None:
         return None
 
 
-def kill_process(pid: int) -> None:
-    with suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
+def lower_priority(pid: int) -> None:
+    """Give a process less of the processor. Linux has a niceness for each thread."""
+    try:
+        threads = sorted(int(name) for name in os.listdir(f"/proc/{pid}/task"))  # noqa: PTH208
+    except OSError:
+        threads = [pid]
+    for thread in threads:
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, thread, SLOW_NICENESS)

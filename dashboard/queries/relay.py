@@ -157,7 +157,7 @@ class QueryRelay:
         pid = await self._processes.take(query.organization_id, is_slow=place.is_slow)
         with (
             self._processes.lend(pid),
-            closing(await Connection.open(self._processes.path(pid))) as connection,
+            closing(await self._processes.connect(pid)) as connection,
         ):
             head = await self._fetch_head(query, place, pid, connection)
             await query.check()

@@ -54,7 +54,8 @@ class QueryServer:
         """The web process that is made meanwhile finds its query processes here."""
         with tempfile.TemporaryDirectory(prefix="taximeter-") as folder:
             monkeypatch.setenv(QUERY_SOCKETS_VARIABLE, folder)
-            monkeypatch.setattr(processes, "kill_process", lambda _pid: self._start(Path(folder)))
+            monkeypatch.setattr(processes, "hold", lambda _pid, _fd: None)
+            monkeypatch.setattr(processes, "kill_process", lambda *_: self._start(Path(folder)))
             # Threads hold each other up, and have no clocks of their own.
             monkeypatch.setattr(relay, "QUICK_S", 0.5)
             self._app = QueryApp(traces)

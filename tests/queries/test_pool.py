@@ -5,11 +5,14 @@ import json
 import os
 import resource
 import signal
+import subprocess
+import sys
 import time
 from contextlib import closing, suppress
 from pathlib import Path
 from urllib.parse import quote
 
+import psutil
 import pytest
 
 from dashboard.queries import isolation, processes as processes_module, relay as relay_module
@@ -24,7 +27,7 @@ from store.traces import TraceDatabase, trace_path_in
 from tests.dashboard.browsing import ENDLESS, OURS, THEIRS, record
 from tests.live.service import is_over
 from tests.queries.hostile import ENDLESS_STEPS, HUNGRY, LONG_TEXTS, SORT, UNION
-from tests.queries.pool import COUNT, Client, ask, make_query, running_pool
+from tests.queries.pool import COUNT, REPOSITORY, Client, ask, make_query, running_pool
 from tests.store.traffic import make_entry
 from tests.upstream import wait_until
 
@@ -252,6 +255,34 @@ os.fork = refuse_once
         assert set(healthy) < set(other.pids())
 
 
+def test_a_pool_whose_processes_cannot_start_ends_with_the_reason(tmp_path):
+    prelude = (
+        "import sys; from dashboard.queries import isolation\n"
+        "def refuse(): raise ValueError('no such limit here')\n"
+        "isolation.limit_resources = refuse\n"
+        "from dashboard.queries.__main__ import main; main()"
+    )
+    tmp_path.chmod(0o700)
+    done = subprocess.run(  # noqa: S603 - our own
+        [
+            sys.executable,
+            "-c",
+            prelude,
+            f"--traces={tmp_path}",
+            f"--sockets={tmp_path}",
+            "--count=2",
+        ],
+        env={"PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "no such limit here" in done.stderr
+    assert "No query process could start" in done.stderr
+
+
 def test_a_pool_refuses_a_folder_that_others_can_enter(tmp_path):
     tmp_path.chmod(0o755)
     with pytest.raises(SystemExit, match="not a private folder"):
@@ -338,7 +369,7 @@ async def test_a_process_knows_no_secret_and_has_only_traces_open(relay, pool, m
     for _ in range(5):
         await asyncio.gather(assert_served(relay, "ours", OURS), assert_served(relay))
     opened = set()
-    for child in pool.children():
+    for child in map(psutil.Process, pool.pids()):
         assert set(child.environ()) <= {
             "PYTHONPATH",
             "MALLOC_ARENA_MAX",
@@ -349,10 +380,10 @@ async def test_a_process_knows_no_secret_and_has_only_traces_open(relay, pool, m
             opened.add(Path(file.path))
             if file.path.endswith(".db"):
                 assert file.mode == "r"
+        assert child.nice() >= isolation.NICENESS
+        assert child.rlimit(resource.RLIMIT_AS)[1] == isolation.MAX_MEMORY_BYTES
     assert {path.name for path in opened} <= {"traces.db", "traces.db-wal", "traces.db-shm"}
     assert {path.parent.parent for path in opened} == {pool.traces}
-    assert child.nice() >= isolation.NICENESS
-    assert child.rlimit(resource.RLIMIT_AS)[1] == isolation.MAX_MEMORY_BYTES
 
 
 async def test_many_organisations_in_turn_take_no_more_than_the_few_that_stay_open(relay, pool):

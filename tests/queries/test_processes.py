@@ -1,0 +1,82 @@
+"""Who is killed and who is not, with processes that only listen."""
+
+import errno
+import os
+import socket
+import subprocess
+import sys
+from contextlib import closing
+
+import psutil
+import pytest
+
+from dashboard.queries import processes as processes_module
+from dashboard.queries.processes import SLOW_NICENESS, NoProcessError, Processes
+from dashboard.queries.relay import QueryRelay
+from tests.queries.pool import ask
+
+
+@pytest.fixture
+def bystander():
+    """A process that is no query process."""
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    yield process
+    process.kill()
+    process.communicate()
+
+
+@pytest.fixture
+def stale(tmp_path, monkeypatch, bystander):
+    """The folder of a pool that was killed, whose process's number is another's by now."""
+    monkeypatch.chdir(tmp_path)
+    with closing(socket.socket(socket.AF_UNIX)) as listener:
+        listener.bind(f"{bystander.pid}.sock")
+    return tmp_path
+
+
+def is_running(process):
+    os.kill(process.pid, 0)
+    return process.poll() is None and psutil.Process(process.pid).status() != "zombie"
+
+
+async def test_a_stale_socket_is_removed_and_its_number_is_not_killed(
+    stale, bystander, monkeypatch
+):
+    monkeypatch.setattr(processes_module, "WAIT_S", 0.2)
+    with pytest.raises(NoProcessError):
+        await ask(QueryRelay(stale, 2), "ours", "/traces/usage.json")
+    assert not list(stale.glob("*.sock"))
+    assert is_running(bystander)
+
+
+async def test_a_surplus_process_that_has_ended_is_not_killed(stale, bystander):
+    processes = Processes(stale, 0)
+    processes.note_slow(bystander.pid)
+    assert not list(stale.glob("*.sock"))
+    assert is_running(bystander)
+
+
+async def test_without_descriptors_no_healthy_process_is_killed(stale, bystander, monkeypatch):
+    async def refuse(*_arguments, **_more):
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr("asyncio.open_unix_connection", refuse)
+    with pytest.raises(NoProcessError, match="Too many open files"):
+        await ask(QueryRelay(stale, 2), "ours", "/traces/usage.json")
+    assert list(stale.glob("*.sock"))
+    assert is_running(bystander)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a niceness for each thread")
+def test_every_thread_of_a_slow_process_has_less_of_the_processor():
+    code = "import threading; threading.Thread(target=input).start(); print(flush=True)"
+    with subprocess.Popen(  # noqa: S603
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout
+        process.stdout.readline()
+        processes_module.lower_priority(process.pid)
+        threads = [thread.id for thread in psutil.Process(process.pid).threads()]
+        niceness = [os.getpriority(os.PRIO_PROCESS, thread) for thread in threads]
+        process.communicate(b"\n")
+    assert niceness == [SLOW_NICENESS] * 2
