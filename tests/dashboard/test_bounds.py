@@ -92,7 +92,7 @@ async def test_what_has_to_be_stopped_says_what_to_do_and_then_to_wait(
         answer = await client.get(sql(ENDLESS, suffix), headers=ann.cookie)
         assert answer.status_code == 400
         assert "The query was stopped" in answer.text
-    monkeypatch.undo()
+    monkeypatch.setattr(relay, "DEADLINE_S", 4.0)
     answer = await client.get("/traces/usage.json", headers=ann.cookie)
     assert answer.status_code == 429
     assert 0 < int(answer.headers["retry-after"]) <= 60
