@@ -79,6 +79,10 @@ def test_while_six_attackers_are_being_stopped_others_are_answered(service, peop
     assert "stopped" in json.loads(first.body)["error"]["message"]
 
 
+# Seven processes at the most, each with one response and what making it took.
+MAX_GROWN_MB = 7 * 85
+
+
 def test_responses_that_nobody_reads_hold_no_memory(service, people):
     victim, attackers = people
     before = memory_mb(service)
@@ -89,7 +93,7 @@ def test_responses_that_nobody_reads_hold_no_memory(service, people):
             reader.send(request("GET", LARGE, [("Host", service.host), *attacker.headers]))
         for _ in range(15):
             assert_everything_is_answered(service, victim)
-            assert memory_mb(service) - before < 400
+            assert memory_mb(service) - before < MAX_GROWN_MB
     finally:
         for reader in readers:
             reader.close()
@@ -118,9 +122,9 @@ def test_no_client_can_say_who_it_is(service, people):
 def test_query_processes_know_no_settings_and_no_control_database(service, people):
     victim, _ = people
     assert_everything_is_answered(service, victim)
-    pids = service.query_pids()
-    assert len(pids) == 3
-    for pid in pids:
+    # Until then some still send what nobody reads.
+    service.wait_until(lambda: len(service.query_pids()) == 3, "the end of the others")
+    for pid in service.query_pids():
         process = psutil.Process(pid)
         told = {name for name in process.environ() if name.startswith("TAXIMETER_")}
         assert told == {"TAXIMETER_LIFELINE_FD", "TAXIMETER_READY_FD"}
