@@ -8,19 +8,10 @@ import pytest
 
 from addon.capture import Spooler
 from store import clock, spool
-from store.control import ProxyEndpoint
 from store.request_facts import RequestFacts
 from store.spool import Ending
+from tests.addon.endpoints import ENDPOINT
 
-ENDPOINT = ProxyEndpoint(
-    id="endpoint",
-    organization_id="org",
-    name="Default",
-    slug="default",
-    streaming=None,
-    metadata_only=False,
-    created_at="2026-01-01T00:00:00.000Z",
-)
 ARRIVED_AT = clock.parse_instant("2026-01-02T03:04:05.678Z")
 
 

@@ -10,18 +10,8 @@ from addon.exchange import Exchange, Phase
 from addon.proxy import UsageProxy
 from addon.wiring import Wiring
 from store import spool
-from store.control import ProxyEndpoint
 from store.settings import Settings
-
-ENDPOINT = ProxyEndpoint(
-    id="endpoint",
-    organization_id="org",
-    name="Default",
-    slug="default",
-    streaming=None,
-    metadata_only=False,
-    created_at="2026-01-01T00:00:00.000Z",
-)
+from tests.addon.endpoints import ENDPOINT
 
 
 @pytest.fixture
