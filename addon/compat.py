@@ -9,7 +9,7 @@ changes under it:
   piece, and trailers are dropped instead of crashing the flow;
 * errors that the core itself answers are JSON in the upstream's envelope.
 
-Two more bound the head of a message, which the core would buffer without end, with the interim
+Two more bound the head of a response, which the core would buffer without end, with the interim
 responses before it, and refuse responses whose head is not valid HTTP.
 
 Two shortcuts for ``python -m addon``: a dispatch table from hook to addons, and hooks that run
@@ -49,7 +49,6 @@ _INTERIM = re.compile(rb"HTTP/1\.[01] 1(?!01)[0-9][0-9][ \r\n]")
 INTERIM_PREFIX = len("HTTP/1.1 100 ")
 
 _original_read_headers = _http1.Http1Client.read_headers
-_original_read_request_headers = _http1.Http1Server.read_headers
 _original_make_body_reader = _http1.make_body_reader
 _original_read_response_head = http1.read_response_head
 
@@ -58,7 +57,6 @@ def patch_core() -> None:
     """Apply the patches of the HTTP/1 core; calling it again changes nothing."""
     http1.read_response_head = _read_valid_response_head
     _http1.Http1Client.read_headers = _read_headers_after_interim  # type: ignore[method-assign]
-    _http1.Http1Server.read_headers = _read_bounded_headers  # type: ignore[method-assign]
     _http1.make_body_reader = _make_body_reader
     _http1.make_error_response = make_error_response
 
@@ -104,18 +102,6 @@ def _read_valid_response_head(lines: list[bytes]) -> http.Response:
     if fault is not None:
         raise ValueError(fault)
     return _original_read_response_head(lines)
-
-
-def _read_bounded_headers(
-    self: _http1.Http1Server, event: events.ConnectionEvent
-) -> layer.CommandGenerator[None]:
-    yield from _original_read_request_headers(self, event)
-    if self.state == self.read_headers and len(self.buf) > MAX_HEAD_BYTES:
-        yield commands.SendData(
-            self.conn, make_error_response(431, "The request head is too large.")
-        )
-        yield commands.CloseConnection(self.conn)
-        self.state = self.done
 
 
 def _make_body_reader(expected_size: int | None) -> Any:
@@ -283,20 +269,30 @@ def close_upstream(handler: ProxyConnectionHandler) -> None:
             handler.close_connection(connection)
 
 
-def close_client(handler: ProxyConnectionHandler) -> None:
+def close_client(handler: ProxyConnectionHandler, last: http.Response | None = None) -> None:
+    """Close a client connection, after a last response if there is one."""
     if handler.client in handler.transports:
+        if last is not None:
+            _write(handler, last)
         handler.close_connection(handler.client)
 
 
 def respond_and_half_close(handler: ProxyConnectionHandler, response: http.Response) -> bool:
     """Respond to a client that has had no response head yet and send it nothing more; what it still
     sends is read and comes to nothing once its flow is killed. Return whether that was possible."""
+    if not _write(handler, response):
+        return False
+    handler.close_connection(handler.client, half_close=True)
+    return True
+
+
+def _write(handler: ProxyConnectionHandler, response: http.Response) -> bool:
+    """Write a whole response to a client that is still there; return whether it is."""
     transport = handler.transports.get(handler.client)
     if transport is None or not handler.client.state & ConnectionState.CAN_WRITE:
         return False
     if isinstance(transport.writer, asyncio.StreamWriter) and not transport.writer.is_closing():
         transport.writer.write(assemble(response))
-    handler.close_connection(handler.client, half_close=True)
     return True
 
 

@@ -156,12 +156,21 @@ def request_stalled(idle_s: float) -> Refusal:
     )
 
 
+def slow_head(limit_s: float) -> Refusal:
+    return Refusal(
+        408,
+        "invalid_request_error",
+        "request_stalled",
+        f"The head of the request was not whole within {limit_s:g} s. It was not forwarded.",
+    )
+
+
 def memory_full() -> Refusal:
     return Refusal(
         503,
         "overloaded_error",
         "memory_full",
-        "Too many large requests are coming in at once; try again. The request was not forwarded.",
+        "Too many requests are coming in at once; try again. The request was not forwarded.",
         ((b"retry-after", b"5"),),
     )
 

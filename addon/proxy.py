@@ -14,11 +14,11 @@ from collections.abc import Awaitable
 from urllib.parse import urlsplit
 
 from mitmproxy import addonmanager, ctx, http
-from mitmproxy.connection import ConnectionState
+from mitmproxy.connection import Client, ConnectionState
 from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 from mitmproxy.tls import TlsData
 
-from addon import compat, errors, headers, reading
+from addon import compat, errors, headers, reading, request_heads
 from addon.body_memory import BodyMemory
 from addon.browsers import BrowserRules
 from addon.capture import Spooler
@@ -26,6 +26,7 @@ from addon.dispatch import LOGGED_REQUEST_LIMIT_BYTES, ORIGIN, Dispatcher
 from addon.errors import Refusal
 from addon.exchange import Exchange, Phase
 from addon.outcome import explain_failure
+from addon.request_heads import RequestHeads
 from addon.responder import Responder
 from addon.wiring import Wiring
 from store import readiness
@@ -47,6 +48,7 @@ class UsageProxy:
         )
         self._exchanges: dict[str, Exchange] = {}
         self._memory = BodyMemory(settings.request_memory)
+        self._heads = RequestHeads(self._memory)
         self._responder = Responder()
         self._browsers = BrowserRules(
             settings.allowed_origins, settings.vendor, urlsplit(settings.base_url).hostname
@@ -62,6 +64,7 @@ class UsageProxy:
     def load(self, _loader: addonmanager.Loader) -> None:
         compat.patch_core()
         reading.patch_core(self)
+        request_heads.patch_core(self._heads)
         upstream = self._settings.upstream_url
         ctx.options.update(
             mode=[f"reverse:{upstream.origin}"],
@@ -116,6 +119,7 @@ class UsageProxy:
             now_s = time.monotonic()
             try:
                 self._close_overdue(now_s)
+                self._close_slow_heads(now_s)
                 self._responder.close_overdue(now_s)
                 if now_s - last_housekeeping_s >= HOUSEKEEPING_S:
                     last_housekeeping_s = now_s
@@ -159,6 +163,23 @@ class UsageProxy:
         else:
             exchange.discard()
 
+    def _close_slow_heads(self, now_s: float) -> None:
+        idle_s = self._settings.request_idle_seconds
+        connections = compat.proxyserver(ctx.master).connections
+        for client_id, has_begun in self._heads.take_overdue(now_s - idle_s):
+            handler = connections.get(client_id)
+            if handler is not None:
+                refusal = errors.slow_head(idle_s)
+                compat.close_client(handler, compat.to_response(refusal) if has_begun else None)
+
+    # -- hooks of a client connection --------------------------------------------------------------
+
+    def client_connected(self, client: Client) -> None:
+        self._heads.await_first(client.id)
+
+    def client_disconnected(self, client: Client) -> None:
+        self._heads.forget(client.id)
+
     # -- hooks of a flow --------------------------------------------------------------------------
 
     def requestheaders(self, flow: http.HTTPFlow) -> Awaitable[None] | None:
@@ -192,6 +213,10 @@ class UsageProxy:
             return True
         self._responder.respond_at_once(flow, self._prepare(errors.memory_full(), exchange.origin))
         return False
+
+    def may_hold_early(self, client_id: str, held_bytes: int) -> bool:
+        """See ``reading.Rules``."""
+        return self._heads.hold(client_id, held_bytes)
 
     def lets_go(self, flow: http.HTTPFlow) -> None:
         """See ``reading.Rules``."""

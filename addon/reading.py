@@ -6,7 +6,8 @@ Patches of mitmproxy's connection handler and of its HTTP/1 core, each held down
   and rests when what it sent was costly to read (``addon/chunked.py``);
 * while its upstream connection is being opened only little more is read from a client, for the core
   queues it;
-* what a client sends while its request is being answered (the core keeps it for later) is bounded;
+* what a client sends while its request is being answered (the core keeps it for later) is bounded,
+  and counted (``addon/request_heads.py``);
 * what is held of a request body is told to the addon as it grows, so that there is a limit to it over
   all connections, and given back when its client leaves.
 """
@@ -21,7 +22,7 @@ from mitmproxy.proxy.layers.http._base import ReceiveHttp
 from mitmproxy.proxy.layers.http._events import ErrorCode
 from mitmproxy.proxy.server import ConnectionHandler
 
-from addon import chunked
+from addon import chunked, request_heads
 
 # Requests that a client sends before the response to the first: SDKs send none, test programs a few.
 MAX_EARLY_BYTES = 256 * 1024
@@ -49,12 +50,15 @@ class Rules(Protocol):
     def lets_go(self, flow: http.HTTPFlow) -> None:
         """Hear that a request body is streamed because of its size."""
 
+    def may_hold_early(self, client_id: str, held_bytes: int) -> bool:
+        """Return whether so much may be held of what came before the response."""
+
 
 def patch_core(rules: Rules) -> None:
     """Apply the patches; calling it again changes nothing but the rules."""
     _patch_handler(rules)
     _patch_stream(rules)
-    _http1.Http1Connection.wait = _wait_bounded  # type: ignore[method-assign]
+    _patch_wait(rules)
 
 
 def _patch_handler(rules: Rules) -> None:
@@ -64,6 +68,8 @@ def _patch_handler(rules: Rules) -> None:
         if rest_s:
             await asyncio.sleep(rest_s)
         elif _has_more(self):
+            await asyncio.sleep(0)
+        while self.client in request_heads.waiting_for_turn and _reads_client(self):
             await asyncio.sleep(0)
         if rules.is_connecting(self.client.id):
             await _hold(self, rules)
@@ -98,11 +104,16 @@ def _has_more(handler: ConnectionHandler) -> bool:
     return any(getattr(io.reader, "_buffer", None) for io in handler.transports.values())
 
 
+def _reads_client(handler: ConnectionHandler) -> bool:
+    """Return whether the current task is the one that reads from the client."""
+    client_io = handler.transports.get(handler.client)
+    return client_io is not None and client_io.handler is asyncio.current_task()
+
+
 async def _hold(handler: ConnectionHandler, rules: Rules) -> None:
     """Read no more from a client than a little while its upstream connection is being opened. (A
     little: so that a client is seen to leave.)"""
-    client_io = handler.transports.get(handler.client)
-    if client_io is None or client_io.handler is not asyncio.current_task():
+    if not _reads_client(handler):
         return
     reads = getattr(handler, "reads_while_connecting", 0) + 1
     handler.reads_while_connecting = reads  # type: ignore[attr-defined]
@@ -110,19 +121,23 @@ async def _hold(handler: ConnectionHandler, rules: Rules) -> None:
         await asyncio.sleep(LOOK_AGAIN_S)
 
 
-def _wait_bounded(
-    self: _http1.Http1Connection, event: events.Event
-) -> layer.CommandGenerator[None]:
-    if not isinstance(event, events.DataReceived) or len(self.buf) <= MAX_EARLY_BYTES:
-        yield from _original_wait(self, event)
-        return
-    yield commands.CloseConnection(self.conn)
-    if self.stream_id is not None:
-        yield ReceiveHttp(
-            self.ReceiveProtocolError(
-                self.stream_id, "Client disconnected.", code=ErrorCode.CLIENT_DISCONNECTED
+def _patch_wait(rules: Rules) -> None:
+    def wait(self: _http1.Http1Connection, event: events.Event) -> layer.CommandGenerator[None]:
+        held_bytes = len(self.buf)
+        if not isinstance(event, events.DataReceived) or (
+            held_bytes <= MAX_EARLY_BYTES and rules.may_hold_early(self.conn.id, held_bytes)
+        ):
+            yield from _original_wait(self, event)
+            return
+        yield commands.CloseConnection(self.conn)
+        if self.stream_id is not None:
+            yield ReceiveHttp(
+                self.ReceiveProtocolError(
+                    self.stream_id, "Client disconnected.", code=ErrorCode.CLIENT_DISCONNECTED
+                )
             )
-        )
+
+    _http1.Http1Connection.wait = wait  # type: ignore[method-assign]
 
 
 def _give_back(

@@ -153,13 +153,14 @@ SETTINGS = (
         "request_idle_seconds",
         "60",
         setting_values.parse_positive_seconds,
-        "A client that sends nothing of its request body for so long is disconnected.",
+        "A client that sends nothing of its request body, or not the whole head, for so long is"
+        " disconnected.",
     ),
     Setting(
         "request_memory",
         "512MB",
         setting_values.parse_size,
-        "While request bodies take this much memory, further large ones get 503.",
+        "While requests that come in take this much memory, further large ones get 503.",
     ),
     Setting(
         "disk_reserve",

@@ -21,6 +21,7 @@ KNOWS_MITMPROXY = {
     "addon.main",
     "addon.proxy",
     "addon.reading",
+    "addon.request_heads",
     "addon.responder",
     "addon.upstream_tls",
 }

@@ -8,9 +8,9 @@ import pytest
 from h11._readers import ChunkedReader, ContentLengthReader, Http10Reader
 from h11._receivebuffer import ReceiveBuffer
 from mitmproxy import http, options
-from mitmproxy.connection import Client, ConnectionState, Server
+from mitmproxy.connection import Client, Server
 from mitmproxy.net.http import http1
-from mitmproxy.proxy import commands, context, events, mode_servers
+from mitmproxy.proxy import context, events, mode_servers
 from mitmproxy.proxy.layers.http import _events, _http1
 from mitmproxy.proxy.layers.http._base import ReceiveHttp
 from mitmproxy.test import taddons, tflow
@@ -26,8 +26,6 @@ ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
 def unpatched(monkeypatch):
     monkeypatch.setattr(_http1.Http1Client, "read_headers", compat._original_read_headers)
     monkeypatch.setattr(_http1, "make_body_reader", compat._original_make_body_reader)
-    read_head = compat._original_read_request_headers
-    monkeypatch.setattr(_http1.Http1Server, "read_headers", read_head)
     monkeypatch.setattr(http1, "read_response_head", compat._original_read_response_head)
 
 
@@ -215,39 +213,6 @@ def test_errors_of_the_core_are_json_and_close_the_connection():
     assert body == (
         b'{"type":"error","error":{"type":"invalid_request_error","message":"bad \\"header\\""}}'
     )
-
-
-@pytest.fixture
-def client_layer():
-    """An HTTP/1 layer that waits for a client's request."""
-    client = Client(peername=("127.0.0.1", 1), sockname=("127.0.0.1", 2), timestamp_start=0)
-    layer = _http1.Http1Server(context.Context(client, options.Options()))
-    list(layer.handle_event(events.Start()))
-    return layer
-
-
-def send_endless_head(layer):
-    """Feed a head that never ends until the layer closes; give what it had taken."""
-    layer.conn.state = ConnectionState.OPEN
-    for taken in range(0, 4 * compat.MAX_HEAD_BYTES, 65536):
-        data = b"GET / HTTP/1.1\r\nx: " if not taken else b"x" * 65536
-        sent = list(layer.handle_event(events.DataReceived(layer.conn, data)))
-        if any(isinstance(command, commands.CloseConnection) for command in sent):
-            return taken, sent[0].data
-    return None, b""
-
-
-@pytest.mark.usefixtures("unpatched")
-def test_the_core_still_buffers_a_head_without_end(client_layer):
-    assert send_endless_head(client_layer) == (None, b"")
-
-
-@pytest.mark.usefixtures("patched")
-def test_a_head_without_end_is_refused(client_layer):
-    taken, answer = send_endless_head(client_layer)
-    assert taken is not None
-    assert taken <= compat.MAX_HEAD_BYTES + 65536
-    assert answer.startswith(b"HTTP/1.1 431 ")
 
 
 class Everything:

@@ -12,7 +12,7 @@ from mitmproxy.proxy.layers.http._base import ReceiveHttp
 from mitmproxy.proxy.server import ConnectionHandler, ConnectionIO
 from mitmproxy.test import taddons, tflow
 
-from addon import chunked, reading
+from addon import chunked, reading, request_heads
 
 
 class Handler(ConnectionHandler):
@@ -28,9 +28,13 @@ class Rules:
         self.told = []
         self.limit = 1 << 30
         self.largest_held_bytes = 1 << 30
+        self.early_limit = 1 << 30
 
     def lets_go(self, flow):
         self.told.append("streamed")
+
+    def may_hold_early(self, _client_id, held_bytes):
+        return held_bytes <= self.early_limit
 
     def may_hold(self, flow, held_bytes):
         self.told.append(held_bytes)
@@ -165,6 +169,24 @@ def test_what_comes_early_is_bounded(answering):
     assert taken <= reading.MAX_EARLY_BYTES
     assert isinstance(close, commands.CloseConnection)
     assert isinstance(error, ReceiveHttp)
+
+
+@pytest.mark.usefixtures("patched")
+def test_what_comes_early_is_kept_only_while_there_is_memory(answering, rules):
+    rules.early_limit = 65536
+    taken, (close, _error) = send_early(answering)
+    assert taken == 65536
+    assert isinstance(close, commands.CloseConnection)
+
+
+@pytest.mark.usefixtures("patched")
+async def test_no_more_is_read_while_requests_wait_for_their_turn(handler):
+    waiting = request_heads.waiting_for_turn
+    waiting.add(handler.client)
+    handler.transports[handler.client].handler = asyncio.current_task()
+    asyncio.get_running_loop().call_soon(waiting.discard, handler.client)
+    await handler.drain_writers()
+    assert handler.client not in waiting
 
 
 @pytest.fixture

@@ -5,14 +5,14 @@ import random
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import psutil
 import pytest
 
 from tests.live.conftest import ServiceFactory
 from tests.live.service import REQUEST_HEADERS, Endpoint, Service, body_bytes
-from tests.rawclient import Cut, request
+from tests.rawclient import Cut, RawClient, request
 from tests.upstream import (
     READ_BODY,
     SSE_HEADERS,
@@ -25,6 +25,7 @@ from tests.upstream import (
 )
 
 MEBI = 1 << 20
+LIVEZ = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
 SOME_MB = random.Random(4).randbytes(MEBI)  # noqa: S311
 CHUNKED = [*REQUEST_HEADERS, ("transfer-encoding", "chunked")]
 TINY = random.Random(3).randbytes(20_000).hex().encode()  # noqa: S311
@@ -211,6 +212,51 @@ def test_a_client_that_stops_within_its_body_is_ended(
     if target.endswith("files"):
         assert upstream.requests[0].abandoned.wait(5)
     assert service.settled_rows() == []
+
+
+@pytest.mark.parametrize("before", [b"", LIVEZ])
+def test_a_client_that_does_not_end_its_head_is_ended(
+    strict: tuple[Service, Upstream], before: bytes
+) -> None:
+    service, _ = strict
+    with service.connect() as client:
+        assert not before or client.exchange(before).status == 200
+        client.send(LIVEZ[:-2])
+        response = client.read_response()
+        assert (response.status, response.header("x-taximeter-error")) == (408, "request_stalled")
+        assert client.is_closed_by_peer()
+
+
+def test_a_client_that_sends_nothing_is_ended(strict: tuple[Service, Upstream]) -> None:
+    service, _ = strict
+    with service.connect() as client:
+        assert client.is_closed_by_peer()
+
+
+def drip(client: RawClient) -> None:
+    """Send on in a head, byte by byte, until the connection ends."""
+    for _ in range(300):
+        client.send(b"x")
+        try:
+            client.read_head()
+        except TimeoutError:
+            continue
+        except Cut:
+            return
+    pytest.fail("the head never came to an end")
+
+
+def test_a_client_that_sends_its_head_slowly_is_ended(strict: tuple[Service, Upstream]) -> None:
+    service, _ = strict
+    with service.connect(timeout_s=0.1) as client, suppress(ConnectionError):
+        client.send(b"GET /livez HTTP/1.1\r\nx: ")
+        drip(client)
+
+
+def test_requests_that_came_together_are_all_responded_to(shared_service: Service) -> None:
+    with shared_service.connect() as client:
+        client.send(LIVEZ * 2000 + LIVEZ.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+        assert client.read_to_end().count(b"HTTP/1.1 200 OK") == 2001
 
 
 def test_an_upload_that_its_upstream_does_not_take_is_not_the_clients_fault(

@@ -1,0 +1,194 @@
+"""The contract with mitmproxy's core about the heads of requests; see ``test_compat``."""
+
+import json
+import time
+
+import pytest
+from mitmproxy import http, options
+from mitmproxy.connection import Client, ConnectionState
+from mitmproxy.proxy import commands, context, events
+from mitmproxy.proxy.layers.http import _events, _http1
+from mitmproxy.proxy.layers.http._base import ReceiveHttp
+
+from addon import request_heads
+from addon.body_memory import BodyMemory
+from addon.request_heads import RequestHeads
+
+REQUEST = b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n"
+KIBI = 1024
+
+
+@pytest.fixture
+def unpatched(monkeypatch):
+    original = request_heads._original_read_headers
+    monkeypatch.setattr(_http1.Http1Server, "read_headers", original)
+
+
+@pytest.fixture
+def memory():
+    return BodyMemory(4096 * KIBI)
+
+
+@pytest.fixture
+def heads(memory):
+    return RequestHeads(memory)
+
+
+@pytest.fixture
+def patched(unpatched, heads):
+    request_heads.patch_core(heads)
+
+
+@pytest.fixture
+def make_layer():
+    """Makes HTTP/1 layers that wait for a client's request."""
+
+    def make():
+        client = Client(peername=("127.0.0.1", 1), sockname=("127.0.0.1", 2), timestamp_start=0)
+        client.state = ConnectionState.OPEN
+        layer = _http1.Http1Server(context.Context(client, options.Options()))
+        list(layer.handle_event(events.Start()))
+        return layer
+
+    return make
+
+
+@pytest.fixture
+def layer(make_layer):
+    return make_layer()
+
+
+def receive(layer, data):
+    """Feed bytes to the layer, and answer each request at once; return its commands."""
+    return drive(layer, events.DataReceived(layer.conn, data))
+
+
+def drive(layer, event):
+    seen = []
+    for command in layer.handle_event(event):
+        seen.append(command)
+        if isinstance(command, ReceiveHttp) and isinstance(
+            command.event, _events.RequestEndOfMessage
+        ):
+            stream_id, response = command.event.stream_id, http.Response.make(200)
+            seen += drive(layer, _events.ResponseHeaders(stream_id, response, True))
+            seen += drive(layer, _events.ResponseEndOfMessage(stream_id))
+    return seen
+
+
+def count_requests(seen):
+    return sum(
+        isinstance(each, ReceiveHttp) and isinstance(each.event, _events.RequestHeaders)
+        for each in seen
+    )
+
+
+def find(seen, kind):
+    return [each for each in seen if isinstance(each, kind)]
+
+
+def send_endless(layer):
+    """Feed a head that never ends until the layer closes; return what it had taken and the answer."""
+    for taken in range(0, 4 * request_heads.MAX_HEAD_BYTES, 65536):
+        seen = receive(layer, b"x" * 65536 if taken else b"GET / HTTP/1.1\r\nx: ")
+        if find(seen, commands.CloseConnection):
+            return taken, seen[0].data
+    return None, b""
+
+
+@pytest.mark.usefixtures("unpatched")
+def test_the_core_still_deals_with_all_requests_of_a_read_at_once(layer):
+    assert count_requests(receive(layer, REQUEST * 3)) == 3
+
+
+@pytest.mark.usefixtures("patched")
+def test_one_request_of_a_read_is_dealt_with_in_a_turn(layer, memory):
+    seen = receive(layer, REQUEST * 3)
+    for left in (2, 1, 0):
+        assert count_requests(seen) == 1
+        wakeups = find(seen, commands.RequestWakeup)
+        assert (layer.conn in request_heads.waiting_for_turn) is bool(wakeups) is bool(left)
+        assert memory.total_bytes == left * len(REQUEST)
+        if wakeups:
+            seen = drive(layer, events.Wakeup(wakeups[0]))
+
+
+@pytest.mark.usefixtures("patched")
+def test_what_comes_before_the_turn_is_kept_for_it(layer):
+    [wakeup] = find(receive(layer, REQUEST * 2), commands.RequestWakeup)
+    assert receive(layer, REQUEST) == []
+    [again] = find(drive(layer, events.Wakeup(wakeup)), commands.RequestWakeup)
+    assert count_requests(drive(layer, events.Wakeup(again))) == 1
+
+
+@pytest.mark.usefixtures("patched")
+def test_a_turn_that_comes_after_the_end_of_its_connection_does_nothing(layer):
+    [wakeup] = find(receive(layer, REQUEST * 2), commands.RequestWakeup)
+    drive(layer, events.ConnectionClosed(layer.conn))
+    assert count_requests(drive(layer, events.Wakeup(wakeup))) == 0
+
+
+@pytest.mark.usefixtures("unpatched")
+def test_the_core_still_buffers_a_head_without_end(layer):
+    assert send_endless(layer) == (None, b"")
+
+
+@pytest.mark.usefixtures("patched")
+def test_a_head_without_end_is_refused(layer):
+    taken, answer = send_endless(layer)
+    assert taken is not None
+    assert taken <= request_heads.MAX_HEAD_BYTES + 65536
+    assert answer.startswith(b"HTTP/1.1 431 ")
+
+
+@pytest.mark.usefixtures("patched")
+def test_heads_share_the_memory_of_request_bodies(make_layer, memory):
+    memory.hold("a body", 8192 * KIBI - 100 * KIBI)
+    first, second = make_layer(), make_layer()
+    assert receive(first, b"GET / HTTP/1.1\r\nx: " + b"x" * 80 * KIBI) == []
+    answer, close = receive(second, b"GET / HTTP/1.1\r\nx: " + b"x" * 80 * KIBI)
+    assert answer.data.startswith(b"HTTP/1.1 503 ")
+    body = json.loads(answer.data.partition(b"\r\n\r\n")[2])
+    assert body["error"]["type"] == "overloaded_error"
+    assert isinstance(close, commands.CloseConnection)
+
+
+@pytest.mark.usefixtures("patched")
+def test_a_head_takes_no_memory_once_its_client_has_left(layer, memory):
+    receive(layer, b"GET / HTTP/1.1\r\nx: " + b"x" * 80 * KIBI)
+    assert memory.total_bytes > 80 * KIBI
+    seen = drive(layer, events.ConnectionClosed(layer.conn))
+    assert memory.total_bytes == len(layer.buf) == 0
+    assert find(seen, commands.Log) == []  # the core would quote the head
+
+
+LATER_S = 1e12
+
+
+@pytest.mark.usefixtures("patched")
+def test_a_silent_connection_and_a_head_that_has_begun_are_awaited(layer, heads):
+    heads.await_first(layer.conn.id)
+    heads.await_first("silent")
+    receive(layer, b"GET / HT")
+    assert heads.take_overdue(0) == []
+    assert heads.take_overdue(LATER_S) == [(layer.conn.id, True), ("silent", False)]
+    assert heads.take_overdue(LATER_S) == []
+
+
+@pytest.mark.usefixtures("patched")
+def test_a_head_that_goes_on_slowly_is_awaited_since_it_began(layer, heads, monkeypatch):
+    now_s = iter([10.0, 20.0, 30.0])
+    monkeypatch.setattr(time, "monotonic", lambda: next(now_s))
+    for byte in b"GET":
+        receive(layer, bytes([byte]))
+    assert heads.take_overdue(11) == [(layer.conn.id, True)]
+
+
+@pytest.mark.usefixtures("patched")
+def test_nothing_is_awaited_between_requests(layer, heads):
+    heads.await_first(layer.conn.id)
+    receive(layer, REQUEST[:5])
+    receive(layer, REQUEST[5:])
+    assert heads.take_overdue(LATER_S) == []
+    receive(layer, REQUEST[:5])
+    assert heads.take_overdue(LATER_S) == [(layer.conn.id, True)]
