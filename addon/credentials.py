@@ -1,21 +1,45 @@
 """Service API keys of ours are found that were sent to a proxy endpoint by mistake.
 
-They open the management API, so they must not go to an upstream. Whether a value is one of ours is
-asked of ``control.db`` only when it has the format of one; upstream credentials (``sk-ant-…``) never do.
+They open the management API, so they must go neither to an upstream nor into the log: not as a
+credential, and not in the target or any other header, where a client may be told to put one. Whether a
+value is one of ours is asked of ``control.db`` only when it has the format of one; upstream credentials
+(``sk-ant-…``) never do.
 """
 
+import binascii
 import re
-from collections.abc import Iterator
+from itertools import islice
+from urllib.parse import unquote_to_bytes
 
 from addon.headers import Fields
 from store.api_keys import RAW_KEY
 
-_CREDENTIAL_HEADERS = frozenset({b"authorization", b"x-api-key"})
-_SERVICE_KEY = re.compile(rb"(?<![A-Za-z0-9_-])" + RAW_KEY.pattern.encode() + rb"(?![A-Za-z0-9_-])")
+# Nobody sends more by mistake, and each is looked up.
+MAX_FOUND = 100
+
+_MARK = RAW_KEY.pattern.partition("[")[0].encode()
+# A lookahead finds those that overlap: what surrounds a key is as good as any character of one.
+_SERVICE_KEY = re.compile(rb"(?=(" + RAW_KEY.pattern.encode() + rb"))")
+_BASIC = re.compile(rb"basic[ \t]+([A-Za-z0-9+/_-]+)", re.IGNORECASE)
 
 
-def find_service_keys(fields: Fields) -> Iterator[str]:
-    """Yield what has the format of a service API key among the credentials of a request."""
-    for name, value in fields:
-        if name.lower() in _CREDENTIAL_HEADERS:
-            yield from (match.decode() for match in _SERVICE_KEY.findall(value))
+def find_service_keys(target: str, fields: Fields) -> list[str]:
+    """Return what has the format of a service API key in a request's target and headers, also where
+    the target is percent-encoded and within Basic credentials; never more than MAX_FOUND + 1."""
+    texts = [b"\n".join(map(b":".join, fields)), target.encode("latin-1", "replace")]
+    if "%" in target:
+        texts.append(unquote_to_bytes(target))
+    texts += [_decode(each[1]) for _, value in fields for each in _BASIC.finditer(value)]
+    text = b"\n".join(texts)
+    if _MARK not in text:
+        return []
+    return [found[1].decode() for found in islice(_SERVICE_KEY.finditer(text), MAX_FOUND + 1)]
+
+
+def _decode(encoded: bytes) -> bytes:
+    """Return the text of Basic credentials, or nothing where there is none."""
+    plain = encoded.replace(b"-", b"+").replace(b"_", b"/")
+    try:
+        return binascii.a2b_base64(plain + b"=" * (-len(plain) % 4))
+    except binascii.Error:
+        return b""

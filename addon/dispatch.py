@@ -12,7 +12,7 @@ from addon import browsers, clients, compat, errors, headers
 from addon.body_memory import BodyMemory
 from addon.browsers import BrowserRules
 from addon.capture import Spooler
-from addon.credentials import find_service_keys
+from addon.credentials import MAX_FOUND, find_service_keys
 from addon.errors import Refusal
 from addon.exchange import Exchange
 from addon.health import Health, is_loopback_name
@@ -105,7 +105,8 @@ class Dispatcher:
 
     def _to_endpoint(self, flow: http.HTTPFlow, route: Route) -> LocalResponse | None:
         try:
-            if any(map(self._slugs.knows_key, find_service_keys(flow.request.headers.fields))):
+            found = find_service_keys(flow.request.path, flow.request.headers.fields)
+            if len(found) > MAX_FOUND or any(map(self._slugs.knows_key, found)):
                 return errors.service_key()
             endpoint = self._slugs.find(route.slug)
         except sqlite3.Error as error:

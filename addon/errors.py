@@ -122,8 +122,8 @@ def service_key() -> Refusal:
         401,
         "authentication_error",
         "service_key",
-        "This is a service API key of Taximeter, which is for its management API only. Send your"
-        " credential for the upstream API here. The request was not forwarded.",
+        "The request holds a service API key of Taximeter, which is for its management API only. Send"
+        " your credential for the upstream API here. The request was not forwarded.",
     )
 
 

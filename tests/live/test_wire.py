@@ -1426,6 +1426,28 @@ def test_a_service_api_key_is_not_sent_to_the_upstream(
     assert _files_with(live.service, key.encode()) == []
 
 
+@pytest.mark.parametrize(
+    ("query", "name", "value"),
+    [
+        ("?api_key={}", "x-app", "cli"),
+        ("", "User-Agent", "tool/1 {}"),
+        ("", "anthropic-beta", "{}"),
+        ("", "Idempotency-Key", "x{}x"),
+    ],
+)
+def test_a_service_api_key_anywhere_in_a_head_is_neither_forwarded_nor_stored(
+    live: Endpoint, query: str, name: str, value: str
+) -> None:
+    key = _make_service_key(live.service)
+    headers = [*REQUEST_HEADERS, (name, value.format(key))]
+    path = "/v1/messages" + query.format(key)
+    response = live.send(live.message(b"{}", headers, path=path))
+    assert (response.status, response.header("x-taximeter-error")) == (401, "service_key")
+    assert live.upstream.requests == []
+    assert live.rows() == []
+    assert _files_with(live.service, key.encode()) == []
+
+
 def test_a_credential_that_only_looks_like_a_service_api_key_is_forwarded(live: Endpoint) -> None:
     stranger = f"sk_{'a' * 43}"
     headers = [*REQUEST_HEADERS, ("Authorization", f"Bearer {stranger}")]
