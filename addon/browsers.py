@@ -22,8 +22,8 @@ from store.authority import parse_host
 from store.setting_values import LOOPBACK_HOSTS
 
 _SIGNS = frozenset(
-    b"origin sec-fetch-site sec-fetch-mode upgrade-insecure-requests accept user-agent referer"
-    b" host".split()
+    b"origin sec-fetch-site sec-fetch-mode upgrade-insecure-requests accept accept-language"
+    b" user-agent referer host".split()
 )
 _KEPT = frozenset(
     b"connection content-disposition content-encoding content-language content-length content-type"
@@ -58,8 +58,11 @@ class BrowserRules:
             return origin if origin in self._allowed else errors.origin_refused(origin)
         if signs.get(b"sec-fetch-site", b"none") != b"none":
             return errors.origin_refused(None)
-        if method in ("GET", "HEAD") and _looks_like_browser(signs) and not self._is_ours(signs):
-            return errors.host_refused()
+        if method in ("GET", "HEAD") and _looks_like_browser(signs):
+            if not self._is_ours(signs):
+                return errors.host_refused()
+            if b"sec-fetch-site" not in signs and _comes_from_page(signs):
+                return errors.origin_refused(None)
         return None
 
     def returned(self, fields: Fields, origin: bytes) -> Fields:
@@ -115,6 +118,22 @@ def _looks_like_browser(signs: Mapping[bytes, bytes]) -> bool:
     """Return whether a GET may be a browser's. With one to its own origin, by plain http and not to loopback, a browser sends neither
     ``Origin`` nor ``Sec-Fetch-Site``."""
     return b"referer" in signs or signs.get(b"user-agent", b"").startswith(b"Mozilla/")
+
+
+def _comes_from_page(signs: Mapping[bytes, bytes]) -> bool:
+    """Return whether a GET without ``Origin`` and ``Sec-Fetch-Site`` is that of a page, which any page can
+    make with an image or a script of its own. Its ``Referer`` says so unless the page withholds it; then
+    ``Accept-Language`` does, which every browser sends. What sends neither is a program that calls
+    itself Mozilla."""
+    referer = signs.get(b"referer")
+    if referer is not None:
+        return _authority(referer) != signs.get(b"host", b"").lower()
+    return b"accept-language" in signs
+
+
+def _authority(url: bytes) -> bytes:
+    """Return the host and port of an address, in lower case."""
+    return re.sub(rb"^[^/]*//|[/?#].*", b"", url, flags=re.DOTALL).lower()
 
 
 def _is_address(host: str) -> bool:

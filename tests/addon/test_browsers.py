@@ -9,6 +9,9 @@ RULES = BrowserRules(["https://app.example.org"], "anthropic", "meter.example.or
 FIREFOX = (b"User-Agent", b"Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0")
 
 
+LANGUAGE = (b"Accept-Language", b"en-GB,en;q=0.5")
+
+
 def code_of(*fields):
     verdict = RULES.judge("GET", fields)
     assert isinstance(verdict, Refusal)
@@ -28,6 +31,9 @@ def code_of(*fields):
         ((b"host", b"[::1]:8080"), FIREFOX),
         ((b"host", b"192.168.1.5:8080"), FIREFOX),
         ((b"host", b"METER.example.org"), FIREFOX),
+        ((b"host", b"192.168.1.5:8080"), (b"referer", b"http://192.168.1.5:8080/docs?a=//b")),
+        ((b"host", b"192.168.1.5:8080"), (b"user-agent", b"node"), (b"accept-language", b"*")),
+        ((b"host", b"localhost"), (b"sec-fetch-site", b"none"), FIREFOX, LANGUAGE),
     ],
 )
 def test_a_program_is_let_through(fields):
@@ -72,6 +78,22 @@ def test_a_page_of_any_other_origin_is_refused(fields):
 def test_a_navigation_is_refused_from_listed_origins_too(sign):
     assert code_of(sign) == "navigation_refused"
     assert code_of((b"Origin", APP), sign) == "navigation_refused"
+
+
+@pytest.mark.parametrize("host", [b"192.168.1.5:8080", b"[fd00::5]:8080", b"meter.example.org"])
+@pytest.mark.parametrize(
+    "signs",
+    [
+        ((b"Referer", b"http://evil.example/"),),
+        (FIREFOX, (b"Referer", b"http://evil.example/"), (b"Accept", b"image/*")),
+        (FIREFOX, (b"Referer", b"http://192.168.1.5:3000/"), LANGUAGE),
+        (FIREFOX, (b"Referer", b"http://evil.example/http://192.168.1.5:8080/")),
+        (FIREFOX, (b"Referer", b"")),
+        (FIREFOX, LANGUAGE),  # <img referrerpolicy="no-referrer">
+    ],
+)
+def test_a_page_of_another_origin_is_refused_without_the_headers_of_secure_contexts(host, signs):
+    assert code_of((b"Host", host), *signs) == "origin_refused"
 
 
 @pytest.mark.parametrize("sign", [FIREFOX, (b"Referer", b"http://rebound.example/")])

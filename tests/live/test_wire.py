@@ -657,6 +657,15 @@ def test_a_browsers_request_is_not_forwarded(
     assert live.rows() == []
 
 
+def test_an_image_of_another_site_does_not_reach_the_upstream(live: Endpoint) -> None:
+    """Over plain http to an IP address a browser sends neither Origin nor Sec-Fetch-Site with it."""
+    sent = [("Host", "192.168.1.5:8080"), ("User-Agent", "Mozilla/5.0"), ("Accept", "image/*")]
+    referer = ("Referer", "http://evil.test/")
+    response = live.send(request("GET", live.target("/v1/models"), [*sent, referer]))
+    assert_own_error(response, 403, "permission_error")
+    assert live.upstream.requests == []
+
+
 def test_a_preflight_of_an_origin_that_is_not_listed_is_refused(live: Endpoint) -> None:
     asked = [("Origin", PAGE), ("Access-Control-Request-Method", "POST")]
     response = live.send(request("OPTIONS", live.target(), [*REQUEST_HEADERS, *asked]))
