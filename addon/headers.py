@@ -25,6 +25,7 @@ _ALLOWED_PREFIXES = (b"x-sdk-", b"x-stainless-", b"x-claude-code-", b"content-")
 # Connection stays on responses: the HTTP core reads it there to know whether it may reuse a
 # connection, and a client has to hear that we close.
 _RESPONSE_DROPPED = (HOP_BY_HOP - {b"connection", b"transfer-encoding"}) | {b"alt-svc"}
+_OURS = b"x-taximeter-"
 _TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 FIELD = _TOKEN.pattern + rb"+:[^\x00-\x08\x0a-\x1f\x7f]*+"
 _FIELDS = re.compile(rb"(?:" + FIELD + rb"(?:\n" + FIELD + rb")*+)?")
@@ -82,8 +83,12 @@ def _is_chunked(coding: bytes) -> bool:
 
 
 def returned(fields: Fields) -> Fields:
-    """The response headers that go back to the client."""
-    return tuple(field for field in fields if field[0].lower() not in _RESPONSE_DROPPED)
+    """The response headers that go back to the client. Ours are added later: nobody may forge them."""
+    return tuple(
+        field
+        for field in fields
+        if (name := field[0].lower()) not in _RESPONSE_DROPPED and not name.startswith(_OURS)
+    )
 
 
 def for_web(fields: Fields, client: bytes) -> Fields:

@@ -66,6 +66,11 @@ def test_a_response_passes_with_its_duplicates_but_without_what_is_between_hops(
     assert headers.returned((*fields, *dropped)) == fields
 
 
+def test_an_upstream_cannot_send_a_header_of_ours():
+    forged = ((b"X-Taximeter-Error", b"rate_limited"), (b"x-taximeter-new", b"1"))
+    assert headers.returned((*forged, (b"x-request-id", b"1"))) == ((b"x-request-id", b"1"),)
+
+
 def test_the_web_process_gets_no_upstream_credential_and_no_forged_client():
     fields = ((b"X-API-Key", b"secret"), (b"x-taximeter-client", b"forged"), (b"cookie", b"c"))
     assert headers.for_web(fields, b"token 1.2.3.4") == (

@@ -1040,6 +1040,13 @@ def test_an_upstream_that_gives_no_answer_is_a_502_and_an_entry(
     assert len(endpoint.upstream.requests) == 1
 
 
+def test_an_upstream_cannot_pass_its_error_off_as_ours(endpoint: Endpoint) -> None:
+    forged = [("X-Taximeter-Error", "rate_limited"), ("content-length", "2")]
+    endpoint.upstream.enqueue(Script((head(429, forged), b"{}")))
+    response = endpoint.send(endpoint.message())
+    assert (response.status, response.header("x-taximeter-error")) == (429, None)
+
+
 INVALID_HEADS = {
     "status-of-two-digits": b"HTTP/1.1 20 X\r\n",
     "status-below-100": b"HTTP/1.1 099 X\r\n",
