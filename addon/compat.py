@@ -9,8 +9,9 @@ changes under it:
   piece, and trailers are dropped instead of crashing the flow;
 * errors that the core itself answers are JSON in the upstream's envelope.
 
-Two more bound the head of a response, which the core would buffer without end, with the interim
-responses before it, and refuse responses whose head is not valid HTTP.
+Another refuses request heads with control characters that the core would strip. Two more bound the
+head of a response, which the core would buffer without end, with the interim responses before it, and
+refuse responses whose head is not valid HTTP.
 
 Two shortcuts for ``python -m addon``: a dispatch table from hook to addons, and hooks that run
 inline. And helpers that reach into a running proxy: listening on a socket that is already bound,
@@ -45,16 +46,22 @@ logger = logging.getLogger(__name__)
 
 MAX_HEAD_BYTES = 256 * 1024
 
+BAD_HEAD = "control characters in its head"
+# What the core takes for blanks, and strips, so that a later check would not see it.
+_OTHER_BLANKS = re.compile(rb"[\x0b\x0c\r]")
+
 _INTERIM = re.compile(rb"HTTP/1\.[01] 1(?!01)[0-9][0-9][ \r\n]")
 INTERIM_PREFIX = len("HTTP/1.1 100 ")
 
 _original_read_headers = _http1.Http1Client.read_headers
+_original_read_request_head = http1.read_request_head
 _original_make_body_reader = _http1.make_body_reader
 _original_read_response_head = http1.read_response_head
 
 
 def patch_core() -> None:
     """Apply the patches of the HTTP/1 core; calling it again changes nothing."""
+    http1.read_request_head = _read_clear_request_head
     http1.read_response_head = _read_valid_response_head
     _http1.Http1Client.read_headers = _read_headers_after_interim  # type: ignore[method-assign]
     _http1.make_body_reader = _make_body_reader
@@ -104,6 +111,13 @@ def _read_valid_response_head(lines: list[bytes]) -> http.Response:
     return _original_read_response_head(lines)
 
 
+def _read_clear_request_head(lines: list[bytes]) -> http.Request:
+    """Return the request, or raise ValueError, which the core makes a 400 of."""
+    if _OTHER_BLANKS.search(b"".join(lines)):
+        raise ValueError(BAD_HEAD)
+    return _original_read_request_head(lines)
+
+
 def _make_body_reader(expected_size: int | None) -> Any:
     if expected_size is None:
         return ChunkedReader()
@@ -113,6 +127,8 @@ def _make_body_reader(expected_size: int | None) -> Any:
 def make_error_response(status_code: int, message: str = "") -> bytes:
     """A whole response, head and body. It closes the connection, because a connect error sticks to
     the client connection that met it."""
+    if message == BAD_HEAD:
+        return assemble(to_response(errors.bad_header(message)))
     return assemble(to_response(errors.protocol_error(status_code, message)))
 
 

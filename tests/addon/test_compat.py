@@ -26,6 +26,7 @@ ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
 def unpatched(monkeypatch):
     monkeypatch.setattr(_http1.Http1Client, "read_headers", compat._original_read_headers)
     monkeypatch.setattr(_http1, "make_body_reader", compat._original_make_body_reader)
+    monkeypatch.setattr(http1, "read_request_head", compat._original_read_request_head)
     monkeypatch.setattr(http1, "read_response_head", compat._original_read_response_head)
 
 
@@ -213,6 +214,30 @@ def test_errors_of_the_core_are_json_and_close_the_connection():
     assert body == (
         b'{"type":"error","error":{"type":"invalid_request_error","message":"bad \\"header\\""}}'
     )
+
+
+UNCLEAR_HEADS = [
+    [b"POST / HTTP/1.1", b"transfer-encoding: \x0bchunked"],
+    [b"POST / HTTP/1.1", b"x-a: 1\x0c"],
+    [b"POST / HTTP/1.1", b"x-a: 1\r"],
+    [b"POST\x0b/\x0cHTTP/1.1", b"x-a: 1"],
+]
+
+
+@pytest.mark.usefixtures("unpatched")
+@pytest.mark.parametrize("lines", UNCLEAR_HEADS)
+def test_the_core_still_strips_control_characters_from_a_request_head(lines):
+    request = http1.read_request_head(lines)
+    assert (request.method, request.path) == ("POST", "/")
+    assert list(request.headers.values()) in (["chunked"], ["1"])
+
+
+@pytest.mark.usefixtures("patched")
+@pytest.mark.parametrize("lines", UNCLEAR_HEADS)
+def test_a_request_head_with_control_characters_at_its_edges_is_refused(lines):
+    with pytest.raises(ValueError, match="control characters"):
+        http1.read_request_head(lines)
+    assert b"x-taximeter-error: bad_header" in _http1.make_error_response(400, compat.BAD_HEAD)
 
 
 class Everything:
