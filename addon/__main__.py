@@ -13,9 +13,10 @@ import socket
 import sys
 
 from mitmproxy import master, options
-from mitmproxy.addons import core, disable_h2c, errorcheck, next_layer, proxyserver
+from mitmproxy.addons import core, disable_h2c, errorcheck, proxyserver
 
 from addon import compat
+from addon.plain_http import PlainHttp
 from addon.proxy import UsageProxy
 from addon.upstream_tls import UpstreamTls
 from addon.wiring import Wiring
@@ -34,7 +35,7 @@ class LeanMaster(master.Master):
             core.Core(),
             disable_h2c.DisableH2C(),
             proxyserver.Proxyserver(),
-            next_layer.NextLayer(),
+            PlainHttp(),
             UpstreamTls(),
             errorcheck.ErrorCheck(),
             *ours,

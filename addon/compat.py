@@ -38,13 +38,14 @@ from mitmproxy.proxy.layers.http._base import ReceiveHttp
 from mitmproxy.proxy.layers.http._events import ErrorCode
 from mitmproxy.proxy.mode_servers import ProxyConnectionHandler
 
-from addon import errors, response_heads
+from addon import core_words, errors, response_heads
 from addon.chunked import ChunkedReader
 from addon.errors import Refusal
 
 logger = logging.getLogger(__name__)
 
 MAX_HEAD_BYTES = 256 * 1024
+_TOO_LARGE = f"its head is larger than {MAX_HEAD_BYTES // 1024} KB"
 
 BAD_HEAD = "control characters in its head"
 # What the core takes for blanks, and strips, so that a later check would not see it.
@@ -71,18 +72,22 @@ def patch_core() -> None:
 def _read_headers_after_interim(
     self: _http1.Http1Client, event: events.ConnectionEvent
 ) -> layer.CommandGenerator[None]:
-    too_large = False
+    fault = None
     if isinstance(event, events.DataReceived) and self.request:
-        too_large = _skip_interim(self) > MAX_HEAD_BYTES
-    if not too_large:
+        if _skip_interim(self) > MAX_HEAD_BYTES:
+            fault = _TOO_LARGE
+        elif self.buf._data.startswith((b"\n", b"\r\n")):
+            fault = "it begins with a blank line"  # the core would wait for more
+    if fault is None:
         yield from _original_read_headers(self, event)
-        too_large = self.state == self.read_headers and len(self.buf) > MAX_HEAD_BYTES
-    if too_large and self.stream_id is not None:
+        if self.state == self.read_headers and len(self.buf) > MAX_HEAD_BYTES:
+            fault = _TOO_LARGE
+    if fault is not None and self.stream_id is not None:
         yield commands.CloseConnection(self.conn)
         yield ReceiveHttp(
             self.ReceiveProtocolError(
                 self.stream_id,
-                f"{response_heads.CORES_PREFIX}its head is larger than {MAX_HEAD_BYTES // 1024} KB",
+                response_heads.CORES_PREFIX + fault,
                 ErrorCode.GENERIC_SERVER_ERROR,
             )
         )
@@ -129,7 +134,11 @@ def make_error_response(status_code: int, message: str = "") -> bytes:
     the client connection that met it."""
     if message == BAD_HEAD:
         return assemble(to_response(errors.bad_header(message)))
-    return assemble(to_response(errors.protocol_error(status_code, message)))
+    return assemble(
+        to_response(
+            errors.protocol_error(status_code, core_words.explain_request(status_code, message))
+        )
+    )
 
 
 def to_response(refusal: Refusal) -> http.Response:

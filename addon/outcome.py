@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from addon import errors, response_heads
+from addon import core_words, errors, response_heads
 from addon.errors import Refusal
 from addon.exchange import Phase
 from store.spool import TransportOutcome
@@ -29,10 +29,11 @@ def explain_failure(
     if timed_out is not None:
         return Failure("upstream_timeout", errors.upstream_timeout(timed_out.value))
     if client_left:
-        return Failure("client_disconnected", errors.upstream_interrupted(message))
+        return Failure("client_disconnected", errors.upstream_interrupted("its client left"))
     if not was_sent:
         return Failure("upstream_unreachable", errors.upstream_unreachable(message))
     reason = response_heads.find_reason(message)
     if reason is not None:
         return Failure("upstream_interrupted", errors.upstream_invalid(reason))
-    return Failure("upstream_interrupted", errors.upstream_interrupted(message))
+    reason = core_words.explain_interruption(message)
+    return Failure("upstream_interrupted", errors.upstream_interrupted(reason))

@@ -13,6 +13,7 @@ import time
 from dataclasses import dataclass
 from weakref import WeakSet
 
+from h11._receivebuffer import ReceiveBuffer
 from mitmproxy.connection import Connection
 from mitmproxy.proxy import commands, events, layer
 from mitmproxy.proxy.layers.http import _http1
@@ -22,6 +23,9 @@ from addon.body_memory import BodyMemory
 from addon.errors import Refusal
 
 MAX_HEAD_BYTES = compat.MAX_HEAD_BYTES
+
+# How a client begins that speaks TLS. It will send nothing more before it has an answer.
+TLS_RECORD = b"\x16"
 
 _original_read_headers = _http1.Http1Server.read_headers
 
@@ -105,14 +109,17 @@ def patch_core(heads: RequestHeads) -> None:
             heads.hold(client_id, len(self.buf))
         elif self.buf:
             heads.await_rest(client_id)
-            refusal = _judge(heads, client_id, len(self.buf))
+            refusal = _judge(heads, client_id, self.buf)
             if refusal is not None:
                 yield from _refuse(self, refusal)
 
     _http1.Http1Server.read_headers = read_headers  # type: ignore[method-assign]
 
 
-def _judge(heads: RequestHeads, client_id: str, held_bytes: int) -> Refusal | None:
+def _judge(heads: RequestHeads, client_id: str, held: ReceiveBuffer) -> Refusal | None:
+    held_bytes = len(held)
+    if bytes(held._data[:1]) == TLS_RECORD:
+        return errors.protocol_error(400, "This port speaks plain HTTP: use http:// to reach it.")
     if held_bytes > MAX_HEAD_BYTES:
         return errors.protocol_error(431, "The request head is too large.")
     return None if heads.hold(client_id, held_bytes) else errors.memory_full()

@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 
 from addon import headers
+from addon.core_words import name_fault
 
 _STATUS_LINE = re.compile(rb"HTTP/1\.[01] ([1-5][0-9]{2})(?: [^\x00-\x08\x0a-\x1f\x7f]*)?")
 _FIELD = re.compile(headers.FIELD)
@@ -17,15 +18,20 @@ _HEAD = re.compile(_STATUS_LINE.pattern + rb"(?:\n" + _FIELD.pattern + rb")*+")
 
 # How the core begins its messages about a response head that it does not take.
 CORES_PREFIX = "Cannot parse HTTP response: "
+# The core's own messages begin otherwise.
+_OURS = re.compile(r"(?:it|its|a header (?:name|value|line)) ")
 _CORES_REFUSAL = re.compile(r"Received (.*) from server, refusing")
 
 
 def find_reason(core_message: str) -> str | None:
     """Return why a response head was not taken if that is what the core's message says, or None."""
     if core_message.startswith(CORES_PREFIX):
-        return core_message.removeprefix(CORES_PREFIX)
-    refusal = _CORES_REFUSAL.match(core_message)
-    return refusal[1] if refusal else None
+        reason = core_message.removeprefix(CORES_PREFIX)
+    elif refusal := _CORES_REFUSAL.match(core_message):
+        reason = refusal[1]
+    else:
+        return None
+    return reason if _OURS.match(reason) else f"there is a fault in {name_fault(reason)}"
 
 
 def find_fault(lines: Sequence[bytes]) -> str | None:

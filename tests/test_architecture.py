@@ -19,6 +19,7 @@ KNOWS_MITMPROXY = {
     "addon.compat",
     "addon.dispatch",
     "addon.main",
+    "addon.plain_http",
     "addon.proxy",
     "addon.reading",
     "addon.request_heads",

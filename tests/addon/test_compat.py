@@ -122,6 +122,18 @@ def test_a_response_head_without_end_is_a_protocol_error(upstream_layer):
     assert taken <= compat.MAX_HEAD_BYTES + 65536
 
 
+@pytest.mark.usefixtures("unpatched")
+def test_the_core_still_waits_after_a_blank_line(upstream_layer):
+    assert receive(upstream_layer, b"\r\n" + ANSWER) == []
+
+
+@pytest.mark.usefixtures("patched")
+@pytest.mark.parametrize("blank", [b"\r\n", b"\n"])
+def test_a_response_that_begins_with_a_blank_line_is_a_protocol_error(upstream_layer, blank):
+    [error] = receive(upstream_layer, blank + ANSWER)
+    assert response_heads.find_reason(error.message) == "it begins with a blank line"
+
+
 def send_endless(layer, start, more):
     """Feed what follows a request until the layer gives up; return how much it had taken."""
     received, taken = receive(layer, start), 0
@@ -212,7 +224,8 @@ def test_errors_of_the_core_are_json_and_close_the_connection():
     assert b"connection: close" in head
     assert b"content-length: %d" % len(body) in head
     assert body == (
-        b'{"type":"error","error":{"type":"invalid_request_error","message":"bad \\"header\\""}}'
+        b'{"type":"error","error":{"type":"invalid_request_error",'
+        b'"message":"The request is not valid HTTP: there is a fault in a header line."}}'
     )
 
 

@@ -142,6 +142,14 @@ def test_a_head_without_end_is_refused(layer):
 
 
 @pytest.mark.usefixtures("patched")
+def test_a_client_that_speaks_tls_is_refused_at_once(layer):
+    answer, close = receive(layer, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")
+    assert answer.data.startswith(b"HTTP/1.1 400 ")
+    assert b"use http://" in answer.data
+    assert isinstance(close, commands.CloseConnection)
+
+
+@pytest.mark.usefixtures("patched")
 def test_heads_share_the_memory_of_request_bodies(make_layer, memory):
     memory.hold("a body", 8192 * KIBI - 100 * KIBI)
     first, second = make_layer(), make_layer()

@@ -62,7 +62,14 @@ def test_an_invalid_head_is_named(lines, part):
             "Cannot parse HTTP response: its status line is not valid",
             "its status line is not valid",
         ),
-        ("Received multiple headers from server, refusing to prevent …", "multiple headers"),
+        (
+            "Received multiple content-length headers: [b'1'] from server, refusing to prevent …",
+            "there is a fault in its Content-Length",
+        ),
+        (
+            "Cannot parse HTTP response: Invalid header line: b'x'",
+            "there is a fault in a header line",
+        ),
         ("server closed connection", None),
     ],
 )

@@ -253,6 +253,14 @@ def test_a_client_that_sends_its_head_slowly_is_ended(strict: tuple[Service, Ups
         drip(client)
 
 
+def test_what_a_tls_client_sends_is_not_logged(shared_service: Service) -> None:
+    secret = random.Random(5).randbytes(600)  # noqa: S311
+    with shared_service.connect() as client:
+        client.send(b"\x16\x03\x01\x02\x58" + secret)
+        assert client.read_response().status == 400
+    assert secret[:16].hex() not in shared_service.output
+
+
 def test_requests_that_came_together_are_all_responded_to(shared_service: Service) -> None:
     with shared_service.connect() as client:
         client.send(LIVEZ * 2000 + LIVEZ.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))

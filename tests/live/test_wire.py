@@ -516,6 +516,37 @@ def test_a_path_that_could_be_read_in_two_ways_is_refused(live: Endpoint, path: 
     assert live.rows() == []
 
 
+@pytest.mark.parametrize(
+    ("head", "said"),
+    [
+        (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 1", "both"),
+        (b"POST / HTTP/1.1\r\nContent-Length: " + b"1" * 5000, "Content-Length"),
+        (b"POST / HTTP/1.1\r\nTransfer-Encoding: secret", "Transfer-Encoding"),
+        (b"POST / HTTP/1.1\r\nsecret", "header line"),
+        (b"secret", "first line"),
+        (b"CONNECT a:443 HTTP/1.1\r\nHost: a:443", "tunnels"),
+    ],
+)
+def test_what_is_wrong_with_a_request_is_said_in_our_words(
+    live: Endpoint, head: bytes, said: str
+) -> None:
+    with live.connect() as client:
+        client.send(head + b"\r\n\r\n")
+        response = client.read_response()
+    message = error_of(response)["message"]
+    assert said in message
+    assert len(message) < 200
+    for unknown in ("mitmproxy", "validate_inbound_headers", "sys.", "secret"):
+        assert unknown not in message
+
+
+def test_what_an_upstream_sent_in_place_of_a_head_is_not_quoted(endpoint: Endpoint) -> None:
+    endpoint.upstream.enqueue(Script((b"HTTP/1.1 200 secret", CLOSE)))
+    message = error_of(endpoint.send(endpoint.message()))["message"]
+    assert "within the head" in message
+    assert "secret" not in message
+
+
 def test_an_upgrade_is_refused(live: Endpoint) -> None:
     headers = [*REQUEST_HEADERS, ("Connection", "Upgrade"), ("Upgrade", "websocket")]
     response = live.send(live.message(b"{}", headers))

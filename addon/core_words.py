@@ -1,0 +1,45 @@
+"""What the HTTP core finds wrong with a message is told in words of ours.
+
+Its own text is for people who run mitmproxy: it names options, documentation and functions of Python
+that a client cannot know, and quotes what was sent, at any length.
+"""
+
+import re
+
+# The first that fits. Each looks for words of the core, which may stand beside a quotation.
+_FAULTS = tuple(
+    (re.compile(pattern, re.IGNORECASE), fault)
+    for pattern, fault in (
+        (r"\ABad HTTP|Unknown HTTP version|request scheme|no host header", "its first line"),
+        (r"HTTP CONNECT request", "its method, for this proxy opens no tunnels"),
+        (
+            r"both transfer-encoding and content-length",
+            "its length, which it gives by both Transfer-Encoding and Content-Length",
+        ),
+        (r"transfer-encoding", "its Transfer-Encoding"),
+        (r"content-length|integer string", "its Content-Length"),
+        (r"header", "a header line"),
+        (r"\AHTTP/1 protocol error", "its body"),
+    )
+)
+
+
+def name_fault(message: str) -> str:
+    """Return what the core's message is about."""
+    return next((fault for pattern, fault in _FAULTS if pattern.search(message)), "its head")
+
+
+def explain_request(status: int, message: str) -> str:
+    """Return what the client of a refused request is told."""
+    if status >= 500:
+        return "The request could not be finished."
+    if status == 413:
+        return "The request body is too large."
+    return f"The request is not valid HTTP: there is a fault in {name_fault(message)}."
+
+
+def explain_interruption(message: str) -> str:
+    """Return how an upstream connection ended before a response."""
+    if message.startswith("unexpected server response"):
+        return "the connection ended within the head of its response"
+    return "the connection ended before its response"
