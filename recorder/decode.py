@@ -9,13 +9,15 @@ call that fails is lost, and because the output of one slice bounds how far a bo
 
 A body has one allowance for what all its encodings give together. It grows with the body: JSON and
 event streams shrink to a fiftieth at best, and what shrinks to less than a hundredth was made to.
+Work that gives nothing counts too: each frame (gzip calls it a member) like some bytes, since an empty
+one takes as long as these; and what an outer encoding gives twice, since an inner one has to read it.
 """
 
 import json
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import brotli  # type: ignore[import-untyped]  # ships no types
 import orjson
@@ -27,6 +29,7 @@ MAX_DECODED_BYTES = 40 * 1024 * 1024  # the upstream takes requests of 32 MB
 MAX_RATIO = 100
 ALWAYS_DECODED_BYTES = 4 * 1024 * 1024  # whatever the ratio: short bodies of many spaces do occur
 MAX_LAYERS = 3
+FRAME_COST_BYTES = 256
 SLICE_BYTES = 1024
 ZSTD_SLICE_BYTES = 128
 OUTPUT_STEP_BYTES = 1024 * 1024
@@ -65,9 +68,10 @@ def decode_body(raw: bytes, content_encoding: str | None) -> DecodedBody:
     text, problem = raw, None
     allowed = min(MAX_DECODED_BYTES, max(ALWAYS_DECODED_BYTES, MAX_RATIO * len(raw)))
     for layer in reversed(layers):  # named in the order they were applied
-        text, found = _decode_layer(text, layer, allowed)
-        allowed -= len(text)
-        problem = _worse(problem, found)
+        decoded = _decode_layer(text, layer, allowed)
+        text = decoded.output
+        allowed -= decoded.cost + len(text)
+        problem = _worse(problem, decoded.problem)
     # What did not decode at all may never have been encoded: some servers label plain errors so.
     text = text if text or problem is None else raw
     exact = problem is None or problem == "truncated"
@@ -107,7 +111,10 @@ def _worse(first: Problem | None, second: Problem | None) -> Problem | None:
 
 
 class _Decoder(Protocol):
-    """``feed`` gives what the bytes yield, in bounded steps, and raises when they are corrupt."""
+    """``feed`` gives what the bytes yield, in bounded steps and at least one for each frame, and
+    raises when they are corrupt. ``frames`` counts those that were begun after the first."""
+
+    frames: int
 
     def feed(self, data: bytes) -> Iterator[bytes]: ...
     @property
@@ -121,31 +128,45 @@ class _CorruptError(Exception):
 _ERRORS = (_CorruptError, zlib.error, brotli.error, zstandard.ZstdError)
 
 
-def _decode_layer(raw: bytes, encoding: str, allowed: int) -> tuple[bytes, Problem | None]:
-    output, problem = b"", None
+class _Decoded(NamedTuple):
+    """What one layer gave, and what counts against the allowance for it."""
+
+    output: bytes
+    problem: Problem | None
+    cost: int
+
+
+def _decode_layer(raw: bytes, encoding: str, allowed: int) -> _Decoded:
+    decoded, cost = _Decoded(b"", None, 0), 0
     for make in _DECODERS[encoding]:
-        output, problem = _run(raw, make, allowed)
-        if output or problem != "corrupt":
+        decoded = _run(raw, make, allowed - cost)
+        cost += decoded.cost
+        if decoded.output or decoded.problem != "corrupt":
             break
-    return output, problem
+    return decoded._replace(cost=cost)
 
 
-def _run(raw: bytes, make: Callable[[], _Decoder], allowed: int) -> tuple[bytes, Problem | None]:
+def _run(raw: bytes, make: Callable[[], _Decoder], allowed: int) -> _Decoded:
     decoder, output = make(), bytearray()
+
+    def cost() -> int:
+        return len(output) + FRAME_COST_BYTES * decoder.frames
+
     for start in range(0, len(raw), SLICE_BYTES):
         size = len(output)
         try:
             for piece in decoder.feed(raw[start : start + SLICE_BYTES]):
                 output += piece
-                if len(output) > allowed:
-                    return bytes(output[:allowed]), "too_large"
+                if cost() > allowed:
+                    return _Decoded(bytes(output[: max(allowed, 0)]), "too_large", cost())
         except _ERRORS:
             del output[size:]
-            return bytes(output) + _salvage(raw, start, make), "corrupt"
-    return bytes(output), None if decoder.is_complete else "truncated"
+            output += _salvage(raw, start, make, allowed - cost())
+            return _Decoded(bytes(output), "corrupt", cost())
+    return _Decoded(bytes(output), None if decoder.is_complete else "truncated", cost())
 
 
-def _salvage(raw: bytes, start: int, make: Callable[[], _Decoder]) -> bytes:
+def _salvage(raw: bytes, start: int, make: Callable[[], _Decoder], allowed: int) -> bytes:
     """What the failing slice still gives byte by byte, with a second decoder brought up to it."""
     decoder, output = make(), bytearray()
     for offset in range(0, start, SLICE_BYTES):
@@ -155,6 +176,8 @@ def _salvage(raw: bytes, start: int, make: Callable[[], _Decoder]) -> bytes:
         for offset in range(start, min(start + SLICE_BYTES, len(raw))):
             for piece in decoder.feed(raw[offset : offset + 1]):
                 output += piece
+                if len(output) > allowed:
+                    return bytes(output[: max(allowed, 0)])
     except _ERRORS:
         pass  # expected: this slice failed before, and what it gave until then is the answer
     return bytes(output)
@@ -166,6 +189,7 @@ class _Inflate:
     def __init__(self, window_bits: int, *, has_members: bool) -> None:
         self._window_bits, self._has_members = window_bits, has_members
         self._stream = zlib.decompressobj(window_bits)
+        self.frames = 0
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         while data:
@@ -176,6 +200,7 @@ class _Inflate:
                 if not self._has_members:
                     raise _CorruptError
                 self._stream = zlib.decompressobj(self._window_bits)
+                self.frames += 1
             yield self._stream.decompress(data)  # at most 1032 times the slice
             data = self._stream.unused_data
 
@@ -187,6 +212,7 @@ class _Inflate:
 class _Brotli:
     def __init__(self) -> None:
         self._stream = brotli.Decompressor()
+        self.frames = 0  # it knows but one
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         if self._stream.is_finished():
@@ -209,6 +235,7 @@ class _Zstd:
     def __init__(self) -> None:
         self._context = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW_BYTES)
         self._stream = self._context.decompressobj()
+        self.frames = 0
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         for start in range(0, len(data), ZSTD_SLICE_BYTES):
@@ -218,6 +245,7 @@ class _Zstd:
         while data:
             if self._stream.eof:
                 self._stream = self._context.decompressobj()
+                self.frames += 1
             yield self._stream.decompress(data)
             data = self._stream.unused_data
 

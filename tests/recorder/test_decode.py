@@ -9,7 +9,12 @@ import zstandard
 from hypothesis import given, settings, strategies as st
 
 from recorder import decode
-from recorder.decode import decode_body, parse_json_object
+from recorder.decode import (
+    ALWAYS_DECODED_BYTES,
+    MAX_DECODED_BYTES,
+    decode_body,
+    parse_json_object,
+)
 
 TEXT = b'{"type":"message","usage":{"input_tokens":12,"output_tokens":34}}' * 40
 NOISE = bytes(zlib.crc32(bytes([i % 256, i // 256])) % 256 for i in range(6000))
@@ -239,6 +244,69 @@ def test_a_bomb_in_several_layers_stops_at_one_allowance_for_all_of_them(encodin
     tracemalloc.stop()
     assert (decoded.body, decoded.problem) == (wire, "too_large")
     assert peak < 32_000_000
+
+
+SKIPPABLE = b"\x50\x2a\x4d\x18" + bytes(4)
+EMPTY_FRAMES = {"gzip": gzip.compress(b"", mtime=0), "zstd": zstd(b""), "skippable": SKIPPABLE}
+
+
+def count_frames(monkeypatch, name: str) -> list[int]:
+    """Note the decompressors that are made from now on."""
+    made: list[int] = []
+    module, function = (
+        (zlib, "decompressobj") if name == "gzip" else (zstandard, "ZstdDecompressor")
+    )
+    make = getattr(module, function)
+
+    class Counting:
+        def __init__(self, *args, **kwargs):
+            self._context = make(*args, **kwargs)
+
+        def decompressobj(self):
+            made.append(1)
+            return self._context.decompressobj()
+
+    def note(*args):
+        made.append(1)
+        return make(*args)
+
+    monkeypatch.setattr(module, function, note if name == "gzip" else Counting)
+    return made
+
+
+@pytest.mark.parametrize("outer", ["", "br", "gzip"])
+@pytest.mark.parametrize("name", EMPTY_FRAMES)
+def test_frames_that_give_nothing_are_decoded_up_to_the_allowance(name, outer, monkeypatch):
+    empties = EMPTY_FRAMES[name] * 200_000
+    wire = encode_fast(empties, outer) if outer else empties
+    inner = "gzip" if name == "gzip" else "zstd"
+    made = count_frames(monkeypatch, name)
+    decoded = decode_body(wire, f"{inner}, {outer}")
+    assert (decoded.body, decoded.problem) == (wire, "too_large")
+    assert len(made) <= (MAX_DECODED_BYTES if not outer else ALWAYS_DECODED_BYTES) // 256 + 2
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "zstd"])
+def test_a_long_stream_of_one_frame_for_each_event_is_decoded(encoding):
+    event = b'event: content_block_delta\ndata: {"index":0,"delta":{"text":"a few words"}}\n\n'
+    wire = ENCODERS[encoding](event) * 50_000
+    decoded = decode_body(wire, encoding)
+    assert (decoded.problem, decoded.body == event * 50_000) == (None, True)
+
+
+def test_what_an_outer_encoding_gives_counts_twice():
+    size = ALWAYS_DECODED_BYTES * 2 // 5
+    padding = SKIPPABLE[:4] + size.to_bytes(4, "little") + bytes(size)
+    wire = brotli.compress(padding + zstd(bytes(size)))
+    decoded = decode_body(wire, "zstd, br")
+    assert (decoded.body, decoded.problem) == (wire, "too_large")
+
+
+def test_a_damaged_bomb_stops_at_the_cap(monkeypatch):
+    monkeypatch.setattr(decode, "MAX_DECODED_BYTES", 100_000)
+    wire = zstd(bytes(128 * 1024 * 20))[:-4] + b"\xff" * 8
+    assert len(wire) < decode.ZSTD_SLICE_BYTES
+    assert len(decode_body(wire, "zstd").text) <= 100_000
 
 
 def test_more_encodings_than_anybody_uses_are_not_undone():
