@@ -9,7 +9,9 @@ was cut, or ends without it, the last event is often the one with the counts; if
 in the middle its JSON does not parse, and that is how the reader finds out.
 
 Most of a stream is text that nobody here reads. ``containing`` names byte strings of which a block
-must hold one to be looked at; all others are passed over at the speed of a substring search.
+must hold one to be looked at; all others are passed over at the speed of a substring search. Where very
+many hold one, only the first of them and those near the end are looked at: a stream says at its beginning
+what it is and at its end what it used, and no sender may take more than some 50 ms of everybody's time.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,6 +19,10 @@ from typing import NamedTuple
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 BLANK_LINE = b"\n\n"
+# Looked at before the end, until there were so many or they held so much.
+MAX_BLOCKS, MAX_BLOCK_BYTES = 5_000, 1024 * 1024
+END_BYTES = 64 * 1024
+MAX_LINES = 10_000  # of a block; a sender of JSON uses one for its data
 FIELD_NAMES = (b"event", b"data", b"id", b"retry")
 
 
@@ -46,12 +52,31 @@ def looks_like_sse(body: bytes) -> bool:
 
 
 def _find_blocks(body: bytes, containing: Sequence[bytes]) -> Iterator[bytes]:
-    hits = [body.find(wanted) for wanted in containing]
+    """Give the first blocks and those near the end that hold one of these."""
+    size = 0
+    for count, (start, end) in enumerate(_find_spans(body, containing, 0)):
+        if count == MAX_BLOCKS or size > MAX_BLOCK_BYTES:
+            break
+        size += end - start
+        yield body[start:end]
+    else:
+        return
+    if start < len(body) - END_BYTES:
+        start = body.find(BLANK_LINE, len(body) - END_BYTES)
+    if start >= 0:
+        for begin, end in _find_spans(body, containing, start):
+            yield body[begin:end]
+
+
+def _find_spans(body: bytes, containing: Sequence[bytes], end: int) -> Iterator[tuple[int, int]]:
+    """Find where the blocks after ``end`` that hold one of these begin and end."""
+    hits = [body.find(wanted, end) for wanted in containing]
     while (hit := min((hit for hit in hits if hit >= 0), default=-1)) >= 0:
-        before = body.rfind(BLANK_LINE, 0, hit)
+        before = body.rfind(BLANK_LINE, end, hit)
+        start = before + len(BLANK_LINE) if before >= 0 else end
         after = body.find(BLANK_LINE, hit)
         end = after if after >= 0 else len(body)
-        yield body[before + len(BLANK_LINE) if before >= 0 else 0 : end]
+        yield start, end
         hits = [
             body.find(wanted, end) if 0 <= found < end else found
             for wanted, found in zip(containing, hits, strict=True)
@@ -61,7 +86,7 @@ def _find_blocks(body: bytes, containing: Sequence[bytes]) -> Iterator[bytes]:
 def _parse_block(block: bytes) -> Event | None:
     """None for a block without data, such as a comment: it is no event."""
     name, data = b"", []
-    for line in block.split(b"\n"):
+    for line in block.split(b"\n", MAX_LINES)[:MAX_LINES]:
         field, _, value = line.partition(b":")
         if field == b"data":
             data.append(value.removeprefix(b" "))

@@ -1,10 +1,12 @@
 import json
 import time
+from unittest import mock
 
 import pytest
 from hypothesis import given, strategies as st
 
-from store.sse import Event, looks_like_sse, parse_events
+from store import sse
+from store.sse import END_BYTES, MAX_BLOCKS, Event, looks_like_sse, parse_events
 
 PLAIN = b'event: a\ndata: {"n":1}\n\nevent: b\ndata: {"n":2}\n\n'
 PARSED = [Event("a", b'{"n":1}'), Event("b", b'{"n":2}')]
@@ -96,6 +98,43 @@ def test_passing_over_a_block_is_the_same_as_reading_it_and_throwing_it_away(lin
 )
 def test_a_stream_is_recognised_by_its_first_line(body, answer):
     assert looks_like_sse(body) is answer
+
+
+@pytest.mark.parametrize(
+    "block",
+    [b"\n\nerror", b"data: message_delta\n\n", b"data: error " + b"x" * 20_000 + b"\n\n"],
+    ids=["no event", "event", "large event"],
+)
+def test_of_very_many_events_only_the_first_and_those_near_the_end_are_read(block, monkeypatch):
+    parse = mock.Mock(wraps=sse._parse_block)
+    monkeypatch.setattr(sse, "_parse_block", parse)
+    end = b"data: message_delta the last\n\ndata: message_stop"
+    stream = b"data: message_start\n\n" + block * (30_000_000 // len(block)) + b"\n\n" + end
+    events = list(parse_events(stream, (b"message_", b"error")))
+    assert events[0].data == b"message_start"
+    assert [event.data for event in events[-2:]] == [b"message_delta the last", b"message_stop"]
+    blocks = [call.args[0] for call in parse.call_args_list]
+    assert len(blocks) <= MAX_BLOCKS + END_BYTES // len(block) + 2
+    assert sum(map(len, blocks)) <= sse.MAX_BLOCK_BYTES + len(block) + END_BYTES
+
+
+@pytest.mark.parametrize("count", [MAX_BLOCKS - 1, MAX_BLOCKS, MAX_BLOCKS + 1, MAX_BLOCKS + 100])
+def test_no_event_near_the_end_is_left_out_or_read_twice(count):
+    stream = b"".join(b"data: %d\n\n" % number for number in range(count))
+    expected = [Event("message", b"%d" % number) for number in range(count)]
+    assert list(parse_events(stream, (b"data",))) == expected
+
+
+def test_of_a_block_of_very_many_lines_the_first_are_read():
+    (event,) = parse_events(b"data: message_\n" * 1_000_000, (b"message_",))
+    assert event.data.count(b"\n") < sse.MAX_LINES
+
+
+def test_a_large_event_is_read_and_those_near_the_end_after_it():
+    large = b"message_start" + b"x" * 3_000_000
+    stream = b"data: " + large + b"\n\n" + b"data: message_stop\n\n" * 100
+    events = list(parse_events(stream, (b"message_",)))
+    assert [event.data for event in events] == [large] + [b"message_stop"] * 100
 
 
 def test_a_long_stream_of_text_costs_next_to_nothing():
