@@ -138,6 +138,14 @@ def test_a_hostile_body_is_cut_a_bounded_number_of_times():
     assert found[:4] == [b"[", b'{"role":', b'{"content":', b'"system":[']
 
 
+@pytest.mark.parametrize("token", [b'"role":', b'"content":', b' "cache_control":'])
+def test_tokens_that_are_no_cuts_are_passed_over_by_the_search(token, monkeypatch):
+    find = mock.Mock(wraps=pieces._find_cut)
+    monkeypatch.setattr(pieces, "_find_cut", find)
+    assert cut(token * 100_000) == [token * 100_000]
+    assert find.call_count == 0
+
+
 def test_a_body_that_starts_with_a_pattern_has_its_full_number_of_cuts():
     assert len(cut(b'{"role":' * 10_000)) == pieces.MAX_CUTS + 1
 
