@@ -29,6 +29,7 @@ import errno
 import fcntl
 import logging
 import os
+import stat
 import struct
 from collections.abc import Buffer, Iterator, Sequence
 from contextlib import suppress
@@ -48,6 +49,7 @@ FRAME = struct.Struct(">cdI")
 _skipped: set[Path] = set()
 OPEN, DONE, UNREADABLE = ".open", ".done", "unreadable"
 LOCK, RESERVE = "lock", "reserve"
+READ_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 RESERVE_BYTES = 32 * 1024 * 1024  # some hundred responses; the recorder takes them away as they end
 REJECTIONS = "rejections"
 
@@ -346,7 +348,7 @@ def set_aside(root: Path, path: Path) -> Path:
     folder = root / UNREADABLE
     folder.mkdir(mode=0o700, exist_ok=True)
     target = folder / path.name
-    if target.exists():
+    if os.path.lexists(target):
         target = folder / f"{path.name}.{clock.new_id()}"
     return path.rename(target)
 
@@ -469,9 +471,14 @@ def _frames(data: bytes) -> Iterator[_Frame]:
 
 
 def _read(path: str | os.PathLike[str]) -> bytes:
-    """At half the cost of ``Path.read_bytes``, because there is no file object."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    """Return what is in a regular file, at half the cost of ``Path.read_bytes``, because there is no
+    file object.
+
+    A pipe, a device or a link is not one of ours, and might never end. Raises SpoolError, OSError."""
+    fd = os.open(path, READ_FLAGS)
     try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise SpoolError(f"{_name(path)}: not a regular file")
         parts = [os.read(fd, os.fstat(fd).st_size)]
         while more := os.read(fd, 1024 * 1024):  # hardly ever: up to 2 GB one read takes it whole
             parts.append(more)
@@ -487,7 +494,11 @@ def _name(path: str | os.PathLike[str]) -> str:
 def _folders(root: Path) -> list[Path]:
     try:
         with os.scandir(root) as entries:
-            names = [e.name for e in entries if e.is_dir() and not e.name.startswith(".")]
+            names = [
+                e.name
+                for e in entries
+                if e.is_dir(follow_symlinks=False) and not e.name.startswith(".")
+            ]
     except OSError as error:
         return _skip(root, error)
     return [root / name for name in names if name != UNREADABLE]
@@ -514,7 +525,7 @@ def _is_abandoned(run: Path) -> bool:
     """Is the lock of this run free? A folder without a lock file belongs to nobody yet or any more;
     a proxy makes the lock before its first file, so one with files but no lock is abandoned."""
     try:
-        fd = os.open(run / LOCK, os.O_RDWR | os.O_CLOEXEC)
+        fd = os.open(run / LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
         return any(name != LOCK for name in _names(run))
     except OSError as error:  # nobody can tell, so it is left alone

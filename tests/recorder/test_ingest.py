@@ -1,5 +1,8 @@
 import errno
 import gzip
+import os
+import signal
+import socket
 import sqlite3
 from contextlib import closing
 
@@ -17,7 +20,7 @@ from recorder.ingest import (
 )
 from recorder.prices import load_prices
 from recorder.record import make_entry
-from store import database, schema
+from store import database, schema, spool
 from store.spool import Ending, Rejection, RequestHead, ResponseHead, SpoolRun, Waiting
 from store.traces import TraceDatabase, trace_path
 
@@ -161,6 +164,58 @@ def test_an_unreadable_file_is_kept_aside_and_blocks_nobody(ingester, run, tmp_p
     assert read_ids(tmp_path) == ["1"]
     assert [p.read_bytes() for p in (tmp_path / "spool" / "unreadable").iterdir()] == [data]
     assert "cannot be recorded" in caplog.text
+
+
+@pytest.fixture
+def is_unblocked():
+    """End a test that would wait for ever."""
+
+    def give_up(*_):
+        pytest.fail("it waits for what never comes")
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(60)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.usefixtures("is_unblocked")
+@pytest.mark.parametrize("owner", ["a", spool.REJECTIONS])
+@pytest.mark.parametrize("kind", ["pipe", "link", "link to a device", "folder", "socket"])
+def test_what_is_no_regular_file_is_kept_aside_and_not_read(
+    ingester, run, tmp_path, kind, owner, monkeypatch
+):
+    spool_call(run, "1")
+    spool_call(run, "outside").path.with_suffix(".done").rename(tmp_path / "outside~a.done")
+    odd = run.path / f"0~{owner}.done"
+    match kind:
+        case "pipe":
+            os.mkfifo(odd)
+        case "link":
+            odd.symlink_to(tmp_path / "outside~a.done")
+        case "link to a device":
+            odd.symlink_to("/dev/null")
+        case "folder":
+            odd.mkdir()
+        case "socket":
+            monkeypatch.chdir(run.path)  # its address may not be long
+            with socket.socket(socket.AF_UNIX) as listener:
+                listener.bind(odd.name)
+    ingester.run_round()
+    assert read_ids(tmp_path) == ["1"]
+    assert spooled(tmp_path) == []
+    assert os.listdir(tmp_path / "spool" / "unreadable") == [odd.name]  # noqa: PTH208
+    assert (tmp_path / "outside~a.done").exists()
+
+
+def test_a_link_to_a_folder_is_no_run(ingester, run, tmp_path):
+    (tmp_path / "outside").mkdir()
+    spool_call(run, "1").path.with_suffix(".done").rename(tmp_path / "outside" / "1~a.done")
+    (tmp_path / "spool" / "link").symlink_to(tmp_path / "outside")
+    assert ingester.run_round().waiting == 0
+    assert read_ids(tmp_path) == []
+    assert (tmp_path / "outside" / "1~a.done").exists()
 
 
 def test_a_file_under_the_wrong_organisation_is_kept_aside(ingester, run, tmp_path):

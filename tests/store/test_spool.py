@@ -189,6 +189,13 @@ def test_two_files_of_the_same_name_are_both_kept_aside(root, run):
     assert spool.count_unreadable(root) == 2
 
 
+def test_links_that_lead_nowhere_are_both_kept_aside(root, run):
+    for _ in range(2):
+        (run.path / "0~a.done").symlink_to("nowhere")
+        spool.set_aside(root, run.path / "0~a.done")
+    assert spool.count_unreadable(root) == 2
+
+
 def test_what_is_spooled_is_readable_by_its_owner_only(root, run):
     file = write_exchange(run)
     assert file.path.stat().st_mode & 0o077 == 0
