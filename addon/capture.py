@@ -18,7 +18,7 @@ from addon import headers
 from addon.redaction import redact_query
 from store import clock
 from store.control import ProxyEndpoint
-from store.request_facts import NO_FACTS, parse_facts
+from store.request_facts import NO_FACTS, keep_plain_names, parse_facts
 from store.reserve_file import NO_ROOM, ReserveFile
 from store.spool import Ending, Rejection, RequestHead, ResponseHead, SpoolFile, SpoolRun
 
@@ -97,6 +97,8 @@ class Spooler:
         named = headers.by_name(fields)
         is_read = body is not None and not is_kept and b"content-encoding" not in named
         facts = parse_facts(body) if is_read and body is not None else NO_FACTS
+        if endpoint.metadata_only:
+            facts = keep_plain_names(facts)
         return RequestHead(
             entry_id=clock.new_id(),
             created_at=clock.format_ms(arrived_at),

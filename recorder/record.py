@@ -14,6 +14,8 @@ Values that come from outside are bounded and cleaned, because they land in a na
 
 import math
 import re
+from dataclasses import replace
+from typing import Any
 
 from recorder.decode import DecodedBody, decode_body
 from recorder.prices import PriceTable
@@ -23,7 +25,7 @@ from recorder.usage import Usage, clean_text, read_usage
 from store import clock
 from store.body_notes import Reason, Side, format_note, join_notes
 from store.entry import Outcome, UsageLogEntry
-from store.request_facts import RequestFacts, make_facts
+from store.request_facts import RequestFacts, keep_plain_name, make_facts
 from store.spool import SpooledExchange
 
 MAX_RETRIES = 1_000_000
@@ -34,6 +36,18 @@ _UNDECODED: dict[str, Reason] = {
     "too_many_encodings": "too many encodings",
     "too_large": "too large to decode",
 }
+_NAMES = (
+    "model",
+    "request_model",
+    "upstream_request_id",
+    "session_id",
+    "agent_id",
+    "service_tier",
+    "speed",
+    "inference_geo",
+    "error_type",
+    "api_version",
+)
 NO_BODY = DecodedBody(body=b"", text=b"")
 _LANGUAGE = re.compile(r"/[^0-9/]+$")
 _VERSION = re.compile(r"v?[0-9][\w.+-]*", re.ASCII)
@@ -64,7 +78,7 @@ def make_entry(
     body_notes = None
     if not is_whole:
         body_notes = join_notes(_note_request(exchange, request), _note_response(exchange, answer))
-    return UsageLogEntry(
+    entry = UsageLogEntry(
         entry_id=head.entry_id,
         created_at=head.created_at,
         proxy_endpoint_id=head.proxy_endpoint_id,
@@ -107,6 +121,23 @@ def make_entry(
         max_tokens=facts.max_tokens,
         message_count=facts.message_count,
         tool_count=facts.tool_count,
+    )
+    return _without_text(entry) if head.metadata_only else entry
+
+
+def _without_text(entry: UsageLogEntry) -> UsageLogEntry:
+    """Return the entry without values that may be text instead of the names that belong there."""
+    betas = (keep_plain_name(beta.strip()) for beta in (entry.betas or "").split(","))
+    words = (keep_plain_name(word) for word in (entry.client or "").split(" "))
+    names: dict[str, Any] = {name: keep_plain_name(getattr(entry, name)) for name in _NAMES}
+    return replace(
+        entry,
+        **names,
+        betas=",".join(beta for beta in betas if beta) or None,
+        client=" ".join(word for word in words if word) or None,
+        cost_items=tuple(
+            replace(item, model=keep_plain_name(item.model)) for item in entry.cost_items
+        ),
     )
 
 

@@ -7,7 +7,7 @@ the strict bound: a request that is not read costs its entry these fields, and n
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import orjson
 
@@ -20,6 +20,9 @@ MAX_NUMBER = 10**12
 
 VALUES = ("model", "metadata", "max_tokens")
 LISTS = ("messages", "tools")
+
+# What a name may look like where no text is kept: models, sessions, request ids.
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9._:@/-]{1,100}")
 
 # Claude Code before it sent a header: user_<hash>_account_<uuid>_session_<uuid>
 _SESSION = re.compile(r"_session_([0-9A-Za-z-]+)$")
@@ -50,6 +53,18 @@ def parse_facts(body: bytes) -> RequestFacts:
     except orjson.JSONDecodeError:
         return RequestFacts()
     return make_facts(find_fields(document) or {})
+
+
+def keep_plain_name(value: str | None) -> str | None:
+    """Return a value that looks like a name, None for one that may be text."""
+    return value if value is not None and _PLAIN_NAME.fullmatch(value) else None
+
+
+def keep_plain_names(facts: RequestFacts) -> RequestFacts:
+    """Return the facts without those that may be text."""
+    return replace(
+        facts, model=keep_plain_name(facts.model), session_id=keep_plain_name(facts.session_id)
+    )
 
 
 def find_fields(document: object) -> Fields | None:

@@ -367,6 +367,18 @@ def test_where_bodies_are_not_kept_names_and_numbers_are(spooler, tmp_path):
     )
 
 
+@pytest.mark.parametrize("text", ["private text", "private" * 15, "private\n", "private:\u00e9"])
+def test_where_bodies_are_not_kept_text_is_no_name(spooler, tmp_path, text):
+    endpoint = replace(ENDPOINT, metadata_only=True)
+    user_id = json.dumps({"session_id": text})
+    body = json.dumps({"model": text, "max_tokens": 5, "metadata": {"user_id": user_id}}).encode()
+    open_capture(spooler, body, endpoint=endpoint).finish(Ending(outcome="complete"), 1.0)
+    (waiting,) = spool.find_waiting(tmp_path / "spool")
+    assert b"private" not in waiting.path.read_bytes()
+    (exchange,) = read_all(tmp_path / "spool")
+    assert exchange.head.facts == RequestFacts(max_tokens=5)
+
+
 @pytest.mark.parametrize(
     ("body", "fields"),
     [

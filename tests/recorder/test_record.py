@@ -2,7 +2,7 @@ import gzip
 import json
 import os
 import sqlite3
-from dataclasses import astuple, replace
+from dataclasses import asdict, astuple, replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -196,6 +196,55 @@ def test_an_entry_of_metadata_only_has_no_bodies_but_its_counts():
     entry = make(head={"metadata_only": True, "request_body": "omitted"}, request=None)
     assert (entry.request_body, entry.response_body) == (None, None)
     assert (entry.input_tokens, entry.request_model) == (10, None)
+
+
+def test_an_entry_of_metadata_only_has_names_and_no_text_in_their_place():
+    text = "a private text"
+    body = json.dumps(
+        {
+            "type": "error",
+            "error": {"type": text},
+            "model": text,
+            "usage": {
+                "input_tokens": 10,
+                "service_tier": text,
+                "speed": text,
+                "inference_geo": text,
+            },
+        }
+    ).encode()
+    head = {
+        "request_model": text,
+        "session_id": text,
+        "agent_id": text,
+        "api_version": text,
+        "betas": f"beta-1, {text},beta-2",
+        "user_agent": "private\u00e9/1.0 text",
+    }
+    response = replace(DOCUMENT, upstream_request_id=text)
+    kept = make(body, response, head=head)
+    entry = make(body, response, head={**head, "metadata_only": True}, request=None)
+    assert str(asdict(kept)).count("private") > 10
+    assert "private" not in str(asdict(entry))
+    assert (entry.betas, entry.input_tokens, len(entry.cost_items)) == ("beta-1,beta-2", 10, 1)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "claude-opus-5",
+        "anthropic.claude-opus-5-v1:0",
+        "publishers/anthropic/models/claude-opus-5@20260101",
+        "arn:aws:bedrock:us-east-1:123456789012:inference-profile/us.anthropic.claude-v1:0",
+    ],
+)
+def test_an_entry_of_metadata_only_keeps_names_as_they_are(name):
+    body = json.dumps({"model": name, "usage": {"input_tokens": 10}}).encode()
+    head = {"metadata_only": True, "request_model": name, "session_id": "5f3c", "betas": "a,b"}
+    head["user_agent"] = "Anthropic/Python 2.11.0"
+    entry = make(body, DOCUMENT, request=None, head=head)
+    assert (entry.model, entry.request_model, entry.session_id) == (name, name, "5f3c")
+    assert (entry.betas, entry.client) == ("a,b", "Anthropic/Python 2.11.0")
 
 
 @pytest.mark.parametrize(
