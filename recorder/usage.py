@@ -18,6 +18,7 @@ from store.sse import BYTE_ORDER_MARK, looks_like_sse, parse_events
 
 MAX_TEXT_CHARS = 200
 MAX_COUNT = 10**12  # a million of the largest prompts; sums over many rows still fit SQLite
+MAX_ITERATIONS = 1_000
 COUNT_KEYS = (
     "input_tokens",
     "output_tokens",
@@ -254,8 +255,12 @@ def _read_counts(raw: Mapping[str, object]) -> TokenCounts:
 
 
 def _read_iterations(raw: object) -> tuple[Iteration, ...]:
-    """Those that carry any count; what is none of that is not a pass that could be billed."""
-    items = [item for item in raw if isinstance(item, dict)] if isinstance(raw, list) else []
+    """Return those that carry any count; what is none of that is not a pass that could be billed.
+
+    Each becomes some rows. A list of more than any call has is treated as if it were not there."""
+    if not isinstance(raw, list) or len(raw) > MAX_ITERATIONS:
+        return ()
+    items = [item for item in raw if isinstance(item, dict)]
     iterations = (
         Iteration(
             type=clean_text(item.get("type")),

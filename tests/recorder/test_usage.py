@@ -4,7 +4,7 @@ import time
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from recorder.usage import MAX_COUNT, TokenCounts, Usage, clean_text, read_usage
+from recorder.usage import MAX_COUNT, MAX_ITERATIONS, TokenCounts, Usage, clean_text, read_usage
 
 SSE = "text/event-stream; charset=utf-8"
 JSON = "application/json"
@@ -163,6 +163,13 @@ def test_the_last_model_named_is_the_model():
     block = {"type": "fallback", "from": {"model": "a"}, "to": {"model": "b"}}
     body = start("a", input_tokens=1) + event("content_block_start", content_block=block)
     assert read(body).model == "b"
+
+
+@pytest.mark.parametrize(("count", "passes"), [(MAX_ITERATIONS, MAX_ITERATIONS), (200_000, 0)])
+def test_more_passes_than_any_call_has_are_not_read(count, passes):
+    usage = {"input_tokens": 7, "iterations": [{"input_tokens": 1}] * count}
+    found = read_usage(200, None, json.dumps({"usage": usage}).encode(), is_complete=True)
+    assert (len(found.iterations), found.counts.input_tokens) == (passes, 7)
 
 
 @pytest.mark.parametrize("holder", ["usage", "usage.cache_creation"])
