@@ -4,9 +4,11 @@
 #                     ./run.sh check      lint, format, types, generated docs
 #                     ./run.sh COMMAND …  any command of taximeter
 # The first call makes .venv from requirements.lock, and the first test or check adds the development
-# tools of requirements-dev.lock; later calls only use it.
+# tools of requirements-dev.lock; later calls only use it. TAXIMETER_PYTHON names the Python to use.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
+
+LOG=.venv/install.log
 
 fits() { # does this command run, and is it Python 3.12 or newer with venv and SQLite?
   "$1" -c 'import ensurepip, sqlite3, sys, venv; sys.exit(sys.version_info < (3, 12))' >/dev/null 2>&1
@@ -14,6 +16,11 @@ fits() { # does this command run, and is it Python 3.12 or newer with venv and S
 
 find_python() {
   local candidate found=""
+  if [ -n "${TAXIMETER_PYTHON:-}" ]; then
+    if fits "$TAXIMETER_PYTHON"; then echo "$TAXIMETER_PYTHON"; return; fi
+    echo "TAXIMETER_PYTHON=$TAXIMETER_PYTHON is not a command that runs Python 3.12 or newer." >&2
+    return 1
+  fi
   for candidate in python3.13 python3.12 python3.14 python3 python; do
     if fits "$candidate"; then command -v "$candidate"; return; fi
   done
@@ -30,28 +37,47 @@ find_python() {
   return 1
 }
 
-install() { .venv/bin/python -m pip install --quiet --disable-pip-version-check "$@" >&2; }
+logged() { # run a command with its output in the log, which is shown when the command fails
+  "$@" >>"$LOG" 2>&1 && return
+  tail -n 30 "$LOG" >&2
+  echo "Installing failed; all of it is in $LOG. Call ./run.sh again when the cause is gone." >&2
+  return 1
+}
+
+install() { logged .venv/bin/python -m pip install --disable-pip-version-check --progress-bar off "$@"; }
+
+packages_in() { echo "$(grep -c '^[a-z0-9]' "$1") packages from $1"; }
+
+is_other_python() { # was .venv made with another Python than the one that is asked for?
+  [ -n "${TAXIMETER_PYTHON:-}" ] &&
+    [ "$("$TAXIMETER_PYTHON" --version 2>/dev/null)" != "$(.venv/bin/python --version)" ]
+}
 
 make_venv() {
   local python wanted
   wanted=$(cksum <requirements.lock)-$(cksum <pyproject.toml)-$(pwd)
-  if [ -x .venv/bin/taximeter ] && [ "$(cat .venv/made-from 2>/dev/null)" = "$wanted" ]; then return; fi
+  if [ -x .venv/bin/taximeter ] && [ "$(cat .venv/made-from 2>/dev/null)" = "$wanted" ] && ! is_other_python; then
+    return
+  fi
   python=$(find_python)
-  echo "Making .venv with $("$python" --version) from requirements.lock; this happens once …" >&2
-  "$python" -m venv --clear .venv
+  rm -rf .venv && mkdir .venv
+  echo "Installing Taximeter into .venv with $("$python" --version); this happens once." >&2
+  logged "$python" -m venv .venv
+  echo "Installing $(packages_in requirements.lock), which may take a minute …" >&2
   install --require-hashes -r requirements.lock
-  # setuptools reminds at length that an editable install follows this folder, which is what is meant.
-  PYTHONWARNINGS=ignore install --no-deps --no-build-isolation -e .
+  install --no-deps --no-build-isolation -e .
   echo "$wanted" >.venv/made-from
+  echo "Installed." >&2
 }
 
 add_tools() {
   local wanted
   wanted=$(cksum <requirements-dev.lock)
   if [ "$(cat .venv/tools-from 2>/dev/null)" = "$wanted" ]; then return; fi
-  echo "Adding the development tools from requirements-dev.lock; this happens once …" >&2
+  echo "Installing $(packages_in requirements-dev.lock) for tests and checks; this happens once …" >&2
   install --require-hashes -r requirements-dev.lock
   echo "$wanted" >.venv/tools-from
+  echo "Installed." >&2
 }
 
 make_venv

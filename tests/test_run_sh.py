@@ -16,9 +16,13 @@ LOCK, DEV_LOCK = ROOT / "requirements.lock", ROOT / "requirements-dev.lock"
 STAND_IN = """#!/bin/sh
 echo "$(basename "$0") $*" >>"$CALLS"
 case "$*" in
+  --version) echo "Python 3.13.0" ;;
   *"-m venv"*)
-    rm -rf .venv && mkdir -p .venv/bin
+    mkdir -p .venv/bin
     for name in python taximeter ruff mypy cog; do cp "$0" .venv/bin/$name; done ;;
+  *"-m pip install"*)
+    echo "WARNING: the talk of pip"
+    test -z "$FAILS" ;;
 esac
 """
 
@@ -34,14 +38,23 @@ def clone(tmp_path):
     return tmp_path
 
 
-def calls_of(clone, *arguments):
-    """Call `run.sh` and return the calls of the stand-in, in order."""
+def run(clone, *arguments, **variables):
+    """Call `run.sh`; the stand-in writes its own calls to a file."""
     calls = clone / "calls"
     calls.write_text("")
     environ = {"PATH": f"{clone / 'bin'}:{os.environ['PATH']}", "CALLS": str(calls), "HOME": "/"}
-    command = [clone / "run.sh", *arguments]
-    subprocess.run(command, env=environ, check=True, capture_output=True)  # noqa: S603 - ours
-    return calls.read_text().splitlines()
+    return subprocess.run(  # noqa: S603 - ours
+        [clone / "run.sh", *arguments],
+        env=environ | variables, check=False, capture_output=True, text=True,
+    )  # fmt: skip
+
+
+def calls_of(clone, *arguments, **variables):
+    """Call `run.sh` and return the calls of the stand-in, in order, but those for its version."""
+    done = run(clone, *arguments, **variables)
+    assert done.returncode == 0, done.stderr
+    calls = (clone / "calls").read_text().splitlines()
+    return [call for call in calls if not call.endswith(" --version")]
 
 
 def locks_installed(calls):
@@ -72,6 +85,39 @@ def test_a_fresh_clone_can_be_tested_at_once(clone):
 def test_everything_is_installed_by_its_hash(clone):
     calls = calls_of(clone, "test")
     assert all("--require-hashes" in call for call in calls if " -r " in call)
+
+
+def test_the_first_install_prints_a_few_lines_of_ours_and_later_calls_none(clone):
+    first = run(clone, "test").stderr
+    assert len(first.splitlines()) <= 5
+    assert "pip" not in first
+    assert "the talk of pip" in (clone / ".venv" / "install.log").read_text()
+    assert run(clone, "test").stderr == ""
+
+
+def test_what_pip_says_is_shown_when_it_fails(clone):
+    done = run(clone, "doctor", FAILS="1")
+    assert done.returncode == 1
+    assert "the talk of pip" in done.stderr
+    assert ".venv/install.log" in done.stderr
+    assert calls_of(clone, "doctor")[-1] == "taximeter doctor", "the next call installs again"
+
+
+def test_the_python_to_use_can_be_named(clone):
+    calls_of(clone)
+    other = clone / "other-python"
+    other.write_text(STAND_IN.replace("3.13.0", "3.12.1"))
+    other.chmod(0o755)
+    calls = calls_of(clone, "doctor", TAXIMETER_PYTHON=str(other))
+    assert "other-python -m venv .venv" in calls
+    assert locks_installed(calls_of(clone, "doctor", TAXIMETER_PYTHON=str(other))) == []
+    assert locks_installed(calls_of(clone, "doctor")) == [], "whatever it was made with"
+
+
+def test_a_python_that_does_not_run_is_named(clone):
+    done = run(clone, "doctor", TAXIMETER_PYTHON="no-python")
+    assert done.returncode == 1
+    assert "TAXIMETER_PYTHON=no-python is not" in done.stderr
 
 
 def test_a_changed_lock_is_installed(clone):
