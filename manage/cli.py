@@ -127,7 +127,9 @@ def _introduce(
 
 
 def _greet(settings: Settings, endpoint_url: str | None, link: str | None) -> None:
-    click.echo(f"Taximeter in front of {settings.upstream_url}, data in {settings.data_dir}\n")
+    click.echo(
+        f"Taximeter in front of {settings.upstream_url}, data in {settings.data_dir.absolute()}\n"
+    )
     if endpoint_url is not None:
         click.echo("Set this where your SDK or Claude Code runs, and go on as before:\n")
         click.echo(f"export ANTHROPIC_BASE_URL={endpoint_url}\n")

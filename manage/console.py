@@ -45,7 +45,7 @@ def data_dir_option(command: Command) -> Command:
     return click.option(
         "--data-dir",
         metavar="PATH",
-        help="Where the service keeps its data.  [default: TAXIMETER_DATA_DIR or ./data]",
+        help="Where the service keeps its data.  [default: TAXIMETER_DATA_DIR, else the one that `taximeter doctor` names]",
     )(command)
 
 
@@ -149,7 +149,7 @@ def check_there_is_data(settings: Settings) -> None:
     make an empty one, nor look like one."""
     if not settings.control_path.exists():
         raise ControlError(
-            f"there is no Taximeter data in {settings.data_dir}; start `taximeter up` once,"
+            f"there is no Taximeter data in {settings.data_dir.absolute()}; start `taximeter up` once,"
             " or name the right place with --data-dir"
         )
 

@@ -10,6 +10,7 @@ from os import geteuid
 from pathlib import Path
 
 from manage.supervisor import StartError
+from store.data_location import is_ours
 
 _OWN_FOLDER = "use a separate directory (--data-dir or TAXIMETER_DATA_DIR)"
 
@@ -37,7 +38,7 @@ def prepare_data_dir(folder: Path) -> str | None:
 
 def _close(folder: Path, mode: int) -> str:
     """Set the mode to 700. Returns a warning. Raises StartError, OSError."""
-    if mode & stat.S_ISVTX or not _is_ours(folder):
+    if mode & stat.S_ISVTX or not is_ours(folder):
         raise StartError(
             f"{folder} is accessible to other users (mode {mode:o}) and is not a data directory of"
             f" Taximeter: {_OWN_FOLDER}"
@@ -53,8 +54,3 @@ def _close(folder: Path, mode: int) -> str:
 
 def _is_open(mode: int) -> bool:
     return bool(mode & 0o077)
-
-
-def _is_ours(folder: Path) -> bool:
-    """Return whether a directory is one of Taximeter's, or empty."""
-    return (folder / "control.db").exists() or not any(folder.iterdir())

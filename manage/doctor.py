@@ -47,7 +47,7 @@ def examine(settings: Settings, service: Announcement | None = None) -> Iterator
     one, all is looked at as a service would find it that was started here."""
     yield from check_service(settings, service)
     yield check_python(*_versions(service))
-    yield from check_data_dir(settings.data_dir)
+    yield from check_data_dir(settings.data_dir.absolute())
     yield check_free_space(settings)
     yield from check_databases(settings)
     yield from check_spool(settings)

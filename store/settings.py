@@ -13,6 +13,7 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 from store import setting_values
+from store.data_location import find_default_data_dir
 from store.setting_values import (
     LOOPBACK_HOSTS,
     Address,
@@ -108,9 +109,10 @@ SETTINGS = (
     ),
     Setting(
         "data_dir",
-        "./data",
+        "",
         setting_values.parse_path,
-        "Where everything is kept; created readable by you only.",
+        "Where everything is kept; created readable by you only. Default: ./data, or the platform's"
+        " directory for data where the program is installed without a checkout.",
     ),
     Setting(
         "streaming",
@@ -318,8 +320,10 @@ class Settings:
         values: dict[str, Any] = {}
         for setting in SETTINGS:
             text = environ.get(setting.variable, "").strip() or setting.default
-            if setting.name == "base_url" and not text:
+            if not text and setting.name == "base_url":
                 text = f"http://{values['listen'].connectable}"
+            if not text and setting.name == "data_dir":
+                text = str(find_default_data_dir())
             try:
                 values[setting.name] = setting.parse(text)
             except ValueError as error:

@@ -1,0 +1,30 @@
+"""The directory that holds all data, unless a setting names another.
+
+A checkout keeps its data in ``./data``. An installed program may be started in any directory, so it
+uses the one that the platform has for this user's data; a ``./data`` that is ours goes first there too,
+so that the data of a checkout can be used by an installed program.
+"""
+
+from pathlib import Path
+
+import platformdirs
+
+_PACKAGES = Path(__file__).resolve().parents[1]
+_LOCAL = Path("data")
+
+
+def find_default_data_dir() -> Path:
+    """Return ``./data`` or the platform's directory for the data of this user's programs."""
+    if _is_checkout() or (_LOCAL.is_dir() and is_ours(_LOCAL)):
+        return _LOCAL
+    return platformdirs.user_data_path("taximeter")
+
+
+def is_ours(folder: Path) -> bool:
+    """Return whether a directory is a data directory of Taximeter, or empty. Raises OSError."""
+    return (folder / "control.db").exists() or not any(folder.iterdir())
+
+
+def _is_checkout() -> bool:
+    """Return whether this code is in a checkout: there ``run.sh`` is beside the packages."""
+    return (_PACKAGES / "run.sh").is_file()
