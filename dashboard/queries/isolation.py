@@ -46,17 +46,18 @@ _REFUSED = {
     "socket.sendto",
     "subprocess.Popen",
 }
-_REPOSITORY = Path(__file__).resolve().parents[2]
-# Not all of it: the data directory, ``.env`` and ``.git`` may be in there.
+_DASHBOARD = Path(__file__).resolve().parents[1]
+# Not all of the folder that they are in: the data directory, ``.env`` and ``.git`` may be there too.
 _CODE = (
-    _REPOSITORY / "dashboard",
-    _REPOSITORY / "store",
+    _DASHBOARD,
+    _DASHBOARD.parent / "store",
     Path(sys.prefix),
     Path(sys.base_prefix),
     Path("/usr/share/zoneinfo"),
 )
 _FILES = {
-    str(_REPOSITORY / "datasette-metadata.json"),
+    # In a checkout this is a link to the file at the top, in a wheel the file itself.
+    os.path.realpath(_DASHBOARD / "tables" / "datasette-metadata.json"),
     os.devnull,
     "/etc/localtime",
     "/etc/mime.types",

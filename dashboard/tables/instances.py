@@ -45,7 +45,7 @@ from dashboard.tables.views import TracesView
 from store.traces import trace_path_in
 
 HERE = Path(__file__).parent
-METADATA_PATH = HERE.parents[1] / "datasette-metadata.json"
+METADATA_PATH = HERE / "datasette-metadata.json"
 SETTINGS = {
     "allow_download": False,
     "default_page_size": 50,

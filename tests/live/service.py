@@ -78,6 +78,9 @@ class Service:
     """One running `taximeter up`. Settings are given as environment variables without the prefix:
     `Service(folder, upstream_url, STREAMING="buffered")`."""
 
+    program: tuple[str, ...] = (sys.executable, "-m", "manage.cli")
+    started_in = _REPOSITORY
+
     def __init__(self, folder: Path, upstream_url: str, **settings: str) -> None:
         self.data_dir = folder / "data"
         self.environment = {
@@ -108,9 +111,9 @@ class Service:
 
     def start(self) -> None:
         """Start it, again if it was started before, and wait until it is healthy."""
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "manage.cli", "up"],
-            cwd=_REPOSITORY,
+        self._process = subprocess.Popen(  # noqa: S603 - our own program
+            [*self.program, "up"],
+            cwd=self.started_in,
             env=self.environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
