@@ -93,8 +93,8 @@ def _print_entries(entries: Iterable[Followed], *, as_json: bool) -> None:
 )  # fmt: skip
 @click.option(
     "--raw-csv", is_flag=True,
-    help="In CSV, leave text as it is that a spreadsheet would run as a formula. Without this, text"
-    " that begins with = + - @, a tab or a line break gets an apostrophe in front.",
+    help="In CSV, leave text as it is that a spreadsheet would run as a formula. Without this,"
+    " an apostrophe is put before = + - @ at the beginning of text and behind ; tabs and line breaks.",
 )  # fmt: skip
 @data_dir_option
 @json_option

@@ -3,19 +3,25 @@
 What calls carry is written by whoever sends them. Text that begins with one of a few characters is run
 when the file is opened, and a formula can fetch addresses and start programs:
 https://owasp.org/www-community/attacks/CSV_Injection
+
+Where a comma is the decimal sign, spreadsheets separate cells at semicolons, and some take tabs: there
+a cell of ours goes on as several cells, and each of them may be a formula.
 """
 
 import re
 
 # The full-width forms are what some spreadsheets also take for = + - @.
-_BEGINS_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
+_BEFORE_FORMULA = re.compile(
+    r"\A(?=[\t\r\n])"  # left out by some, so that what follows begins the cell
+    r'|(?:\A|(?<=[;\t\r\n]))(?=[ "]*[-=+@\uff1d\uff0b\uff0d\uff20])'
+    r"(?![+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?(?:[;\t\r\n]|\Z))",
+    re.ASCII,
+)
 
 
 def neutralize[Cell](cell: Cell) -> Cell | str:
-    """Return the cell with an apostrophe in front when a spreadsheet would execute it, else as it is.
+    """Return the cell with an apostrophe before each place where a spreadsheet would begin to execute
+    it; a cell without such a place is returned as it is.
 
     Numbers stay numbers, also those that are written as text."""
-    if not isinstance(cell, str) or not cell.startswith(_BEGINS_FORMULA):
-        return cell
-    return cell if _NUMBER.fullmatch(cell) else f"'{cell}"
+    return _BEFORE_FORMULA.sub("'", cell) if isinstance(cell, str) else cell
