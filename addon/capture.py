@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Literal
 
 from addon import headers
 from addon.redaction import redact_query
@@ -23,11 +22,6 @@ from store.reserve_file import NO_ROOM, ReserveFile
 from store.spool import Ending, Rejection, RequestHead, ResponseHead, SpoolFile, SpoolRun
 
 logger = logging.getLogger(__name__)
-
-
-# By what a trouble was found: once the same works again, the trouble is over. So is any when a call is
-# kept.
-type Finder = Literal["call", "rejections", "check"]
 
 
 @dataclass(slots=True)
@@ -53,7 +47,6 @@ class Spooler:
         self._version_header = f"{vendor}-version".encode()
         self._beta_header = f"{vendor}-beta".encode()
         self._disk_is_low = False
-        self._shown_by: Finder = "call"
         self._run: SpoolRun | None = None
         self._rejected: Counter[tuple[str, str, str, str, str]] = Counter()
 
@@ -190,28 +183,27 @@ class Spooler:
         try:
             self._get_run().write_rejections(rejections)
         except OSError as error:
-            self.report(f"cannot write to the spool: {error.strerror or error}", "rejections")
+            self.report(f"cannot write to the spool: {error.strerror or error}")
         else:
             self._rejected.clear()
-            self._recover_from("rejections")
 
     def check_disk(self) -> None:
         """Ask how much is free, and take the reserve again where there is room for it. While there is
-        little, request bodies are not kept."""
+        little, request bodies are not kept. A trouble that passed is over without waiting for a call."""
         try:
             reserve = self._fill_reserve()
             disk = os.statvfs(self._root)
+            if self.troubles.current is not None:
+                self._get_run().try_writing()
         except OSError as error:
-            self.report(f"cannot use the spool folder: {error.strerror or error}", "check")
+            self.report(f"cannot use the spool folder: {error.strerror or error}")
             return
         free = disk.f_bavail * disk.f_frsize
         if free < self._disk_reserve or reserve.is_tapped:
             self._run_short(free)
-        elif self._disk_is_low:
+        elif self.troubles.current is not None:
             self._disk_is_low = False
             self.recover()
-        else:
-            self._recover_from("check")
 
     def _fill_reserve(self) -> ReserveFile:
         """Raises OSError."""
@@ -231,16 +223,10 @@ class Spooler:
             f" {self._disk_reserve // 1_000_000} MB: request bodies are not kept"
         )
 
-    def report(self, trouble: str, shown_by: Finder = "call") -> None:
+    def report(self, trouble: str) -> None:
         if self.troubles.current is None:
             logger.error("USAGE LOGGING IS IMPAIRED: %s. Calls still go through.", trouble)
         self.troubles.current = trouble
-        self._shown_by = shown_by
-
-    def _recover_from(self, shown_by: Finder) -> None:
-        is_over = not self._disk_is_low and self._shown_by == shown_by
-        if self.troubles.current is not None and is_over:
-            self.recover()
 
     def recover(self) -> None:
         logger.warning("Usage logging works again after: %s", self.troubles.current)

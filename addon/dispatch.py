@@ -21,6 +21,7 @@ from addon.wiring import Wiring
 from store.control import ProxyEndpoint, SlugDirectory
 from store.moving_window import MovingWindow
 from store.settings import Settings
+from store.trouble_log import TroubleLog
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +60,9 @@ class Dispatcher:
             Destination.COUNT_TOKENS: MovingWindow(600),
             Destination.OTHER: MovingWindow(600),
         }
-        self._directory_trouble: str | None = None
+        self._directory_trouble = TroubleLog(
+            logger, "control.db cannot be read (%s): slugs not seen before get 503"
+        )
 
     def direct(self, flow: http.HTTPFlow) -> LocalResponse | Awaitable[http.Response] | None:
         """Send a request on its way and return None, or return the response to send instead."""
@@ -110,20 +113,14 @@ class Dispatcher:
                 return errors.service_key()
             endpoint = self._slugs.find(route.slug)
         except sqlite3.Error as error:
-            self._report_directory(str(error))
+            self._directory_trouble.report(str(error))
             return errors.directory_unavailable()
-        self._directory_trouble = None
+        self._directory_trouble.clear()
         if endpoint is None:
             return errors.unknown_slug(route.slug)
         if route.destination is Destination.PROBE:
             return http.Response.make(200)
         return self._to_upstream(flow, route, endpoint)
-
-    def _report_directory(self, trouble: str) -> None:
-        """Log a trouble once, until it is another one or over."""
-        if trouble != self._directory_trouble:
-            logger.error("control.db cannot be read (%s): slugs not seen before get 503", trouble)
-        self._directory_trouble = trouble
 
     async def _report_health(self, request: http.Request) -> http.Response:
         with_lines = self._settings.is_local and is_loopback_name(request.host_header)

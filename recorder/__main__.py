@@ -21,6 +21,7 @@ from store.heartbeat import Heartbeat
 from store.locks import LockHeldError, ProcessLock
 from store.outlet import Outlet
 from store.settings import Settings, SettingsError
+from store.trouble_log import TroubleLog
 
 logger = logging.getLogger(__name__)
 
@@ -28,6 +29,7 @@ ROUND_S = 0.1  # a batch costs as much as two more calls would, so it is given t
 BEAT_S = 1.0
 FAILED_ROUND_S = 0.5
 LAST_ROUNDS_S = 2.5
+IMPAIRED = "RECORDING IS IMPAIRED: %s. Calls wait in the spool."
 
 
 class Prices:
@@ -79,7 +81,8 @@ class Recorder:
             self._housekeep,
         )
         self._waiting = 0
-        self._reported: str | None = None
+        self._round_trouble = TroubleLog(logger, IMPAIRED)
+        self._beat_trouble = TroubleLog(logger, IMPAIRED)
         self._stop = threading.Event()
         self._is_supervised = lifeline.inherited_fd() is not None
         self._last_beat_s = 0.0
@@ -130,20 +133,14 @@ class Recorder:
         try:
             result = self._ingester.run_round()
         except Exception as error:  # a folder we may not read, say: it may be better next time
-            self._report(f"a round failed: {error!r}")
+            self._round_trouble.report(f"a round failed: {error!r}")
             time.sleep(FAILED_ROUND_S)
             result = Round(waiting=self._waiting)
         else:
-            self._reported = None
+            self._round_trouble.clear()
         self._waiting = result.waiting
         self._housekeep()
         return result
-
-    def _report(self, trouble: str) -> None:
-        """Once, until it is another trouble or over."""
-        if trouble != self._reported:
-            logger.error("RECORDING IS IMPAIRED: %s. Calls wait in the spool.", trouble)
-        self._reported = trouble
 
     def _print_lines(self, entries: Sequence[UsageLogEntry]) -> None:
         for entry in entries:
@@ -171,7 +168,9 @@ class Recorder:
             self._disk.refill()  # first: on a full disk the heartbeat takes its room
             self._disk.retry(lambda: beat.write(self._settings.data_dir))
         except OSError as error:
-            self._report(f"the data directory cannot be written: {error.strerror}")
+            self._beat_trouble.report(f"the data directory cannot be written: {error.strerror}")
+        else:
+            self._beat_trouble.clear()
 
 
 def main() -> None:

@@ -203,6 +203,18 @@ class SpoolRun:
             raise
         path.rename(path.with_suffix(DONE))
 
+    def try_writing(self) -> None:
+        """Make a file with a few bytes and remove it. Raises OSError where no call could be kept.
+
+        A file that stays behind has no head, so it is no exchange to the recorder."""
+        path = self.path / f"{clock.new_id()}~probe{OPEN}"
+        fd = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        try:
+            _write_all(fd, (b"probe",), 5)
+        finally:
+            os.close(fd)
+            path.unlink()
+
     def close(self) -> None:
         """Give the folder up. Files still open in it are the recorder's from here on."""
         self.reserve.remove()

@@ -233,16 +233,21 @@ def test_while_no_calls_come_a_trouble_that_passed_is_over(spooler, monkeypatch,
     assert "works again" in caplog.text
 
 
-def test_that_a_folder_can_be_looked_at_does_not_end_a_trouble_of_writing(spooler, monkeypatch):
+def test_while_no_calls_come_a_check_that_can_write_ends_a_trouble_of_writing(
+    spooler, tmp_path, monkeypatch
+):
     with monkeypatch.context() as failing:
         fail_with(failing, errno.EIO)
         assert open_capture(spooler) is None
+        spooler.check_disk()
+        assert spooler.troubles.current is not None
     spooler.check_disk()
-    assert spooler.troubles.current is not None
+    assert spooler.troubles.current is None
+    assert not list((tmp_path / "spool").glob("*/*~*"))
 
 
-def test_while_no_calls_come_rejections_that_can_be_written_again_end_their_trouble(
-    spooler, monkeypatch
+def test_rejections_that_could_not_be_written_are_kept_for_the_next_time(
+    spooler, tmp_path, monkeypatch
 ):
     spooler.count_rejection("org", "endpoint", "default", "messages")
     with monkeypatch.context() as failing:
@@ -250,7 +255,7 @@ def test_while_no_calls_come_rejections_that_can_be_written_again_end_their_trou
         spooler.flush_rejections()
     assert spooler.troubles.current is not None
     spooler.flush_rejections()
-    assert spooler.troubles.current is None
+    assert len(list((tmp_path / "spool").glob("*/*~rejections.done"))) == 1
 
 
 def test_where_no_reserve_can_be_made_the_disk_is_watched_all_the_same(tmp_path, monkeypatch):

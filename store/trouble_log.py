@@ -1,0 +1,24 @@
+"""Logging a trouble that lasts once, not each time it is met."""
+
+import logging
+
+
+class TroubleLog:
+    """Remembers the trouble that was logged last, so that the same one is not logged again until
+    it is over or another one takes its place."""
+
+    def __init__(self, logger: logging.Logger, message: str) -> None:
+        """``message`` has one ``%s``, where the trouble stands."""
+        self._logger = logger
+        self._message = message
+        self._logged: str | None = None
+
+    def report(self, trouble: str) -> None:
+        """Log the trouble at level ERROR unless it was the last one that was logged."""
+        if trouble != self._logged:
+            self._logger.error(self._message, trouble)
+        self._logged = trouble
+
+    def clear(self) -> None:
+        """Note that the trouble is over: the next one is logged, even if it is the same."""
+        self._logged = None
