@@ -15,13 +15,13 @@ import sys
 from mitmproxy import master, options
 from mitmproxy.addons import core, disable_h2c, errorcheck, proxyserver
 
-from addon import compat
+from addon import mitmproxy_patches
 from addon.plain_http import PlainHttp
 from addon.proxy import UsageProxy
 from addon.upstream_tls import UpstreamTls
 from addon.wiring import Wiring
-from store import lifeline, logs
-from store.settings import Settings, SettingsError
+from runtime import logs, parent_watch
+from runtime.settings import Settings, SettingsError
 
 
 class LeanMaster(master.Master):
@@ -29,8 +29,8 @@ class LeanMaster(master.Master):
 
     def __init__(self, opts: options.Options, *ours: object) -> None:
         super().__init__(opts)
-        self.addons = table = compat.DispatchTable(self)
-        compat.run_hooks_inline(table)
+        self.addons = table = mitmproxy_patches.DispatchTable(self)
+        mitmproxy_patches.run_hooks_inline(table)
         self.addons.add(
             core.Core(),
             disable_h2c.DisableH2C(),
@@ -47,7 +47,7 @@ async def serve(settings: Settings, wiring: Wiring) -> None:
     lean = LeanMaster(opts, UsageProxy(settings, wiring))
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, lean.shutdown)
-    lifeline.watch(lean.shutdown)
+    parent_watch.watch(lean.shutdown)
     gc.collect()
     gc.freeze()  # what is here now stays; later collections need not walk it
     await lean.run()
@@ -68,7 +68,7 @@ def main() -> None:
     except SettingsError as error:
         sys.exit(f"taximeter: {error}")
     if arguments.listen_fd is not None:
-        compat.listen_on(socket.socket(fileno=arguments.listen_fd))
+        mitmproxy_patches.listen_on(socket.socket(fileno=arguments.listen_fd))
     wiring = Wiring.make(settings, arguments.web_port)
     asyncio.run(serve(settings, wiring))
 

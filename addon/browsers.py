@@ -18,8 +18,8 @@ from addon import errors, headers
 from addon.errors import Refusal
 from addon.headers import Fields
 from addon.routing import PROXIED_METHODS
-from store.authority import parse_host
-from store.setting_values import LOOPBACK_HOSTS
+from runtime.authority import parse_host
+from runtime.setting_values import LOOPBACK_HOSTS
 
 _SIGNS = frozenset(
     b"origin sec-fetch-site sec-fetch-mode upgrade-insecure-requests accept accept-language"

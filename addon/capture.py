@@ -15,11 +15,18 @@ from pathlib import Path
 
 from addon import headers
 from addon.redaction import redact_query
-from store import clock
-from store.control import ProxyEndpoint
-from store.request_facts import NO_FACTS, keep_plain_names, parse_facts
-from store.reserve_file import NO_ROOM, ReserveFile
-from store.spool import Ending, Rejection, RequestHead, ResponseHead, SpoolFile, SpoolRun
+from metering.request_facts import NO_FACTS, keep_plain_names, parse_facts
+from runtime import clock
+from runtime.reserve_file import NO_ROOM, ReserveFile
+from store.control.database import ProxyEndpoint
+from store.spool.exchange_files import (
+    Ending,
+    Rejection,
+    RequestHead,
+    ResponseHead,
+    SpoolFile,
+    SpoolRun,
+)
 
 logger = logging.getLogger(__name__)
 

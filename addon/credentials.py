@@ -12,7 +12,7 @@ from itertools import islice
 from urllib.parse import unquote_to_bytes
 
 from addon.headers import Fields
-from store.api_keys import RAW_KEY
+from store.control.api_keys import RAW_KEY
 
 # Nobody sends more by mistake, and each is looked up.
 MAX_FOUND = 100

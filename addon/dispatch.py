@@ -8,7 +8,7 @@ from collections.abc import Awaitable
 
 from mitmproxy import http
 
-from addon import browsers, clients, compat, errors, headers
+from addon import browsers, clients, errors, headers, mitmproxy_patches
 from addon.body_memory import BodyMemory
 from addon.browsers import BrowserRules
 from addon.capture import Spooler
@@ -18,10 +18,10 @@ from addon.exchange import Exchange
 from addon.health import Health, is_loopback_name
 from addon.routing import Destination, Route, find_route
 from addon.wiring import Wiring
-from store.control import ProxyEndpoint, SlugDirectory
-from store.moving_window import MovingWindow
-from store.settings import Settings
-from store.trouble_log import TroubleLog
+from runtime.moving_window import MovingWindow
+from runtime.settings import Settings
+from runtime.trouble_log import TroubleLog
+from store.control.database import ProxyEndpoint, SlugDirectory
 
 logger = logging.getLogger(__name__)
 
@@ -142,7 +142,7 @@ class Dispatcher:
         if refusal is not None:
             return refusal
         upstream = self._settings.upstream_url
-        compat.direct(request, upstream.scheme, upstream.host, upstream.port)
+        mitmproxy_patches.direct(request, upstream.scheme, upstream.host, upstream.port)
         request.path = upstream.prefix + route.target
         request.headers.fields = headers.with_host(self._filter(fields), self._upstream_host)
         mode = endpoint.streaming or self._settings.streaming
@@ -169,7 +169,7 @@ class Dispatcher:
         token = f"{self._wiring.client_token} {client}".encode("latin-1")
         fields = request.headers.fields
         request.headers.fields = headers.for_web(fields, token)
-        compat.direct(request, "http", "127.0.0.1", self._wiring.web_port)
+        mitmproxy_patches.direct(request, "http", "127.0.0.1", self._wiring.web_port)
         exchange = self._exchanges[flow.client_conn.id] = Exchange()
         _settle_connection(request, exchange, fields)
         request.stream = exchange.pass_request_chunk

@@ -6,9 +6,9 @@ from datetime import datetime
 from enum import Enum
 
 from addon.capture import Capture
-from store import clock
-from store.control import ProxyEndpoint
-from store.spool import Ending, TransportOutcome
+from runtime import clock
+from store.control.database import ProxyEndpoint
+from store.spool.exchange_files import Ending, TransportOutcome
 
 
 class Phase(Enum):

@@ -8,7 +8,7 @@ import hmac
 import re
 from collections.abc import Iterable
 
-from store.authority import parse_host
+from runtime.authority import parse_host
 
 type Fields = tuple[tuple[bytes, bytes], ...]
 

@@ -7,10 +7,10 @@ from typing import Any
 import orjson
 
 from addon.capture import SpoolTroubles
-from store.authority import parse_host
-from store.child_troubles import read_troubles
-from store.heartbeat import Heartbeat
-from store.settings import is_loopback
+from runtime.authority import parse_host
+from runtime.child_troubles import read_troubles
+from runtime.heartbeat import Heartbeat
+from runtime.settings import is_loopback
 
 WEB_TIMEOUT_S = 2.0
 

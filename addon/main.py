@@ -6,7 +6,7 @@ mitmproxy loads this file under a name of its own, so it holds nothing but the l
 
 from addon.proxy import UsageProxy
 from addon.wiring import Wiring
-from store.settings import Settings
+from runtime.settings import Settings
 
 settings = Settings.from_env()
 addons = [UsageProxy(settings, Wiring.make(settings))]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from addon import core_words, errors, response_heads
 from addon.errors import Refusal
 from addon.exchange import Phase
-from store.spool import TransportOutcome
+from store.spool.exchange_files import TransportOutcome
 
 
 @dataclass(frozen=True, slots=True)

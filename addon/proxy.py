@@ -18,7 +18,7 @@ from mitmproxy.connection import Client, ConnectionState
 from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 from mitmproxy.tls import TlsData
 
-from addon import compat, errors, headers, reading, request_heads
+from addon import errors, headers, mitmproxy_patches, reading, request_heads
 from addon.body_memory import BodyMemory
 from addon.browsers import BrowserRules
 from addon.capture import Spooler
@@ -29,8 +29,8 @@ from addon.outcome import explain_failure
 from addon.request_heads import RequestHeads
 from addon.responder import Responder
 from addon.wiring import Wiring
-from store import readiness
-from store.settings import Settings
+from runtime import readiness
+from runtime.settings import Settings
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ class UsageProxy:
     # -- life of the process ----------------------------------------------------------------------
 
     def load(self, _loader: addonmanager.Loader) -> None:
-        compat.patch_core()
+        mitmproxy_patches.patch_core()
         reading.patch_core(self)
         request_heads.patch_core(self._heads)
         upstream = self._settings.upstream_url
@@ -89,17 +89,17 @@ class UsageProxy:
     async def done(self) -> None:
         """Drain: stop listening, close what is idle, let streams in flight end, then let go."""
         self._draining = True
-        for server in list(compat.proxyserver(ctx.master).servers):
+        for server in list(mitmproxy_patches.proxyserver(ctx.master).servers):
             if server.is_running:
                 await server.stop()
         deadline_s = time.monotonic() + self._settings.drain_seconds
-        connections = compat.proxyserver(ctx.master).connections
+        connections = mitmproxy_patches.proxyserver(ctx.master).connections
         idle_before: set[tuple[object, ...] | str] = set()
         while connections and time.monotonic() < deadline_s:
             idle = {id_ for id_ in connections if id_ not in self._exchanges}
             # Right after an exchange ends, its last bytes are still to be written: look twice.
             for id_ in idle & idle_before:
-                compat.close_client(connections[id_])
+                mitmproxy_patches.close_client(connections[id_])
             idle_before = idle
             await asyncio.sleep(0.02)
         if self._ticker is not None:
@@ -132,7 +132,7 @@ class UsageProxy:
                 logger.exception("Housekeeping failed")
 
     def _close_overdue(self, now_s: float) -> None:
-        connections = compat.proxyserver(ctx.master).connections
+        connections = mitmproxy_patches.proxyserver(ctx.master).connections
         request_idle_s = self._settings.request_idle_seconds
         for client_id, exchange in list(self._exchanges.items()):
             handler = connections.get(client_id)
@@ -142,16 +142,18 @@ class UsageProxy:
             if exchange.timed_out is not None:
                 continue
             silent_s = now_s - exchange.waiting_since_s
-            if exchange.waits_for_client and not compat.is_upstream_behind(handler):
+            if exchange.waits_for_client and not mitmproxy_patches.is_upstream_behind(handler):
                 if silent_s > request_idle_s:
                     refusal = errors.request_stalled(request_idle_s)
                     self._responder.send_last(handler, self._prepare(refusal, exchange.origin))
-                    compat.close_client(handler)  # what has come of its body takes memory
+                    mitmproxy_patches.close_client(
+                        handler
+                    )  # what has come of its body takes memory
             elif exchange.phase is not Phase.REQUEST:
                 allowed_s: float = getattr(self._settings.upstream_timeout, exchange.phase.value)
                 if silent_s > allowed_s:
                     exchange.timed_out = exchange.phase
-                    compat.close_upstream(handler)
+                    mitmproxy_patches.close_upstream(handler)
 
     def _give_up(self, client_id: str, exchange: Exchange) -> None:
         """Let go of an exchange whose connection has ended without a hook: the core has crashed on it,
@@ -165,12 +167,14 @@ class UsageProxy:
 
     def _close_slow_heads(self, now_s: float) -> None:
         idle_s = self._settings.request_idle_seconds
-        connections = compat.proxyserver(ctx.master).connections
+        connections = mitmproxy_patches.proxyserver(ctx.master).connections
         for client_id, has_begun in self._heads.take_overdue(now_s - idle_s):
             handler = connections.get(client_id)
             if handler is not None:
                 refusal = errors.slow_head(idle_s)
-                compat.close_client(handler, compat.to_response(refusal) if has_begun else None)
+                mitmproxy_patches.close_client(
+                    handler, mitmproxy_patches.to_response(refusal) if has_begun else None
+                )
 
     # -- hooks of a client connection --------------------------------------------------------------
 
@@ -188,7 +192,9 @@ class UsageProxy:
             return None
         fault = headers.find_fault(flow.request.headers.fields)
         if fault is not None:
-            self._responder.respond_at_once(flow, compat.to_response(errors.bad_header(fault)))
+            self._responder.respond_at_once(
+                flow, mitmproxy_patches.to_response(errors.bad_header(fault))
+            )
             return None
         try:
             response = self._dispatcher.direct(flow)
@@ -287,16 +293,16 @@ class UsageProxy:
             exchange.discard()
         else:
             exchange.finish(failure.outcome, failure.error_type)
-        handler = compat.find_handler(ctx.master, flow.client_conn)
+        handler = mitmproxy_patches.find_handler(ctx.master, flow.client_conn)
         if handler is None:
             return
-        compat.drop_unsent(handler)
+        mitmproxy_patches.drop_unsent(handler)
         if client_left:
             return
         if not exchange.response_started:
             self._responder.send_last(handler, self._prepare(failure.refusal, exchange.origin))
         elif exchange.old_client:
-            compat.reset_client(handler)
+            mitmproxy_patches.reset_client(handler)
 
     def _forget(self, flow: http.HTTPFlow) -> Exchange | None:
         # A flow sits in a reference cycle: what it holds would stay until a full collection.
@@ -360,7 +366,7 @@ class UsageProxy:
 
     def _prepare(self, own: Refusal | http.Response, origin: bytes | None) -> http.Response:
         """Return the response that a client gets; ``origin`` is the listed one of its page."""
-        response = compat.to_response(own) if isinstance(own, Refusal) else own
+        response = mitmproxy_patches.to_response(own) if isinstance(own, Refusal) else own
         self._strip_for_page(response, origin)
         return response
 

@@ -18,11 +18,11 @@ from mitmproxy.connection import Connection
 from mitmproxy.proxy import commands, events, layer
 from mitmproxy.proxy.layers.http import _http1
 
-from addon import compat, errors
+from addon import errors, mitmproxy_patches
 from addon.body_memory import BodyMemory
 from addon.errors import Refusal
 
-MAX_HEAD_BYTES = compat.MAX_HEAD_BYTES
+MAX_HEAD_BYTES = mitmproxy_patches.MAX_HEAD_BYTES
 
 # How a client begins that speaks TLS. It will send nothing more before it has an answer.
 TLS_RECORD = b"\x16"
@@ -126,7 +126,9 @@ def _judge(heads: RequestHeads, client_id: str, held: ReceiveBuffer) -> Refusal 
 
 
 def _refuse(self: _http1.Http1Server, refusal: Refusal) -> layer.CommandGenerator[None]:
-    yield commands.SendData(self.conn, compat.assemble(compat.to_response(refusal)))
+    yield commands.SendData(
+        self.conn, mitmproxy_patches.assemble(mitmproxy_patches.to_response(refusal))
+    )
     yield commands.CloseConnection(self.conn)
     self.state = self.done
 

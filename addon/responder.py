@@ -13,7 +13,7 @@ import time
 from mitmproxy import ctx, http
 from mitmproxy.proxy.mode_servers import ProxyConnectionHandler
 
-from addon import compat, headers
+from addon import headers, mitmproxy_patches
 
 KEPT_BODY_BYTES = 64 * 1024
 LINGER_S = 30.0
@@ -36,14 +36,14 @@ class Responder:
     def respond_at_once(self, flow: http.HTTPFlow, response: http.Response) -> None:
         """Respond at once, whatever the client still wants to send."""
         flow.request.stream = False  # together with a response it crashes the flow
-        handler = compat.find_handler(ctx.master, flow.client_conn)
+        handler = mitmproxy_patches.find_handler(ctx.master, flow.client_conn)
         if handler is not None:
             self.send_last(handler, response)
         flow.kill()
 
     def send_last(self, handler: ProxyConnectionHandler, response: http.Response) -> None:
         """Send the last response on a connection whose client has had no response head yet."""
-        if compat.respond_and_half_close(handler, response):
+        if mitmproxy_patches.respond_and_half_close(handler, response):
             self._expect_end(handler.client.id)
 
     def forget(self, client_id: str) -> None:
@@ -52,11 +52,11 @@ class Responder:
 
     def close_overdue(self, now_s: float) -> None:
         """Close connections whose clients take too long to end."""
-        connections = compat.proxyserver(ctx.master).connections
+        connections = mitmproxy_patches.proxyserver(ctx.master).connections
         for client_id, deadline_s in list(self._deadlines_s.items()):
             handler = connections.get(client_id)
             if handler is not None and now_s > deadline_s:
-                compat.close_client(handler)
+                mitmproxy_patches.close_client(handler)
             if handler is None or now_s > deadline_s:
                 del self._deadlines_s[client_id]
 

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 from addon import errors
 from addon.errors import Refusal
-from store import slugs
+from store.control import slugs
 
 PROXIED_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 CHECK_METHODS = ("GET", "HEAD")

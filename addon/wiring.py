@@ -5,8 +5,8 @@ import secrets
 from dataclasses import dataclass
 from typing import Self
 
-from store.control import ControlDatabase
-from store.settings import CLIENT_MARK_VARIABLE, Settings
+from runtime.settings import CLIENT_MARK_VARIABLE, Settings
+from store.control.database import ControlDatabase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

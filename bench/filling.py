@@ -11,9 +11,9 @@ from itertools import batched
 from pathlib import Path
 from random import Random
 
-from store import clock
-from store.entry import CostItem, Outcome, UsageLogEntry
-from store.traces import TraceDatabase
+from metering.entry import CostItem, Outcome, UsageLogEntry
+from runtime import clock
+from store.traces.database import TraceDatabase
 
 DAYS = 60
 BATCH = 5_000

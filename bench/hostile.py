@@ -21,7 +21,7 @@ import psutil
 from bench.filling import fill
 from bench.load import HOST, BenchError, Neighbours, Proxy, percentile, taximeter
 from bench.visitor import Visitor
-from store.control import ControlDatabase
+from store.control.database import ControlDatabase
 
 ATTACKERS, UNREAD_EACH, TARGET_MS = 6, 16, 100.0
 CALLS = 1_000

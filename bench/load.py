@@ -22,8 +22,8 @@ from typing import Any, Literal, Self
 import psutil
 
 from bench.client import CallsJob, CallsResult, StreamsJob, StreamsResult
-from store.control import ControlDatabase
-from store.traces import trace_path
+from store.control.database import ControlDatabase
+from store.traces.database import trace_path
 
 type Part = Literal["proxy", "recorder", "web", "queries", "supervisor"]
 

@@ -22,10 +22,10 @@ from random import Random
 from statistics import median
 
 from bench.load import HOST, BenchError, Neighbours, percentile, taximeter
-from store import api_keys, endpoints
-from store.control import ControlDatabase, SlugDirectory
-from store.management import Management
-from store.people import Caller
+from store.control import api_keys, endpoints
+from store.control.database import ControlDatabase, SlugDirectory
+from store.control.management import Management
+from store.control.people import Caller
 
 FEW, MANY = 10, 10_000
 PAGE_TARGET_MS, LOOKUP_TARGET = 20.0, 1.25

@@ -26,8 +26,8 @@ from bench import hostile
 from bench.filling import fill
 from bench.load import HOST, REPOSITORY, BenchError, Neighbours, Proxy, percentile, taximeter
 from bench.visitor import Visitor
-from store.control import ControlDatabase
-from store.traces import TraceDatabase
+from store.control.database import ControlDatabase
+from store.traces.database import TraceDatabase
 
 MANY, FEW, ORGANIZATIONS = 1_000_000, 1_000, 300
 ROUNDS, TARGET_MS = 30, 100.0

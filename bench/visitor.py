@@ -5,10 +5,10 @@ from http.client import HTTPConnection
 from pathlib import Path
 
 from bench.load import HOST, BenchError
-from store import people
-from store.control import ControlDatabase
-from store.sign_in import SignIn
-from store.traces import trace_path
+from store.control import people
+from store.control.database import ControlDatabase
+from store.control.sign_in import SignIn
+from store.traces.database import trace_path
 
 
 class Visitor:

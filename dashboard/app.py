@@ -21,8 +21,8 @@ from dashboard.settings.pages import SettingsPages
 from dashboard.sign_in.pages import SignInPages
 from dashboard.traces import Traces
 from dashboard.visitors import NotSignedInError, TooManyBadKeysError, Visitors
-from store.attempts import AttemptLimit
-from store.settings import Settings
+from runtime.attempts import AttemptLimit
+from runtime.settings import Settings
 
 HERE = Path(__file__).parent
 

@@ -9,7 +9,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 
 from dashboard import formats
 from dashboard.addresses import raw_path, requested, sign_in_address
-from store.people import Caller
+from store.control.people import Caller
 
 HERE = Path(__file__).parent
 _NO_STORE = {"cache-control": "no-store"}

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Protocol
 
-from store.control import ControlDatabase
+from store.control.database import ControlDatabase
 
 
 class ControlPool(Protocol):

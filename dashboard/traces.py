@@ -30,10 +30,10 @@ from dashboard.queries.protocol import Caller as QueryCaller
 from dashboard.queries.relay import Query, QueryRelay, RefusedError, StoppedError
 from dashboard.turns import BusyError
 from dashboard.visitors import NotSignedInError, Visitors
-from store.people import Caller
-from store.settings import QUERY_SOCKETS_VARIABLE, Settings
-from store.sign_in import Visitor
-from store.traces import trace_path
+from runtime.settings import QUERY_SOCKETS_VARIABLE, Settings
+from store.control.people import Caller
+from store.control.sign_in import Visitor
+from store.traces.database import trace_path
 
 _OURS = re.compile(r"/traces(?:[/.].*)?", re.DOTALL)
 _STOPPED = (

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from starlette.requests import Request
 
 from dashboard.pool import ControlPool
-from store import key_holders
-from store.attempts import AttemptLimit, neighbourhood
-from store.clock import now
-from store.people import Caller
-from store.sign_in import SignIn, Visitor
+from runtime.attempts import AttemptLimit, neighbourhood
+from runtime.clock import now
+from store.control import key_authentication
+from store.control.people import Caller
+from store.control.sign_in import SignIn, Visitor
 
 
 def cookie_name(base_url: str, name: str = "taximeter") -> str:
@@ -71,10 +71,12 @@ class Visitors:
         credentials = request.headers.getlist("authorization")
         if not credentials:
             return await self.require(request)
-        raw_key = key_holders.parse_bearer(credentials[0]) if len(credentials) == 1 else None
+        raw_key = key_authentication.parse_bearer(credentials[0]) if len(credentials) == 1 else None
         if raw_key is None:
             raise NotSignedInError
-        holder = await self._pool.run(lambda control: key_holders.identify(control, raw_key, now()))
+        holder = await self._pool.run(
+            lambda control: key_authentication.identify(control, raw_key, now())
+        )
         if holder is None:
             raise self._refuse_key(request)
         return holder

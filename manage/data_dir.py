@@ -9,8 +9,8 @@ import stat
 from os import geteuid
 from pathlib import Path
 
-from manage.supervisor import StartError
-from store.data_location import is_ours
+from manage.supervision.supervisor import StartError
+from runtime.data_location import is_ours
 
 _OWN_FOLDER = "use a separate directory (--data-dir or TAXIMETER_DATA_DIR)"
 

@@ -24,14 +24,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dashboard.app import Dashboard
 from dashboard.mail.mailer import Mailer
-from manage.api import Api
+from manage.api.routes import Api
 from manage.client_address import ClientAddress
-from manage.workers import Workers
-from store import lifeline, logs, readiness
-from store.attempts import make_bad_key_limit
-from store.authority import parse_host
-from store.outlet import Outlet
-from store.settings import CLIENT_MARK_VARIABLE, LOOPBACK_HOSTS, Settings, SettingsError
+from manage.supervision.workers import Workers
+from runtime import logs, parent_watch, readiness
+from runtime.attempts import make_bad_key_limit
+from runtime.authority import parse_host
+from runtime.settings import CLIENT_MARK_VARIABLE, LOOPBACK_HOSTS, Settings, SettingsError
+from runtime.terminal_output import Outlet
 
 
 class KnownHosts:
@@ -176,7 +176,7 @@ def main() -> None:
         timeout_graceful_shutdown=1,
     )
     server = Server(config)
-    lifeline.watch(server.stop)
+    parent_watch.watch(server.stop)
     # Uvicorn would take a bare descriptor for a Unix socket. asyncio then leaves out TCP_NODELAY, and
     # every answer whose head and body are two writes waits 40 ms for an acknowledgement.
     server.run([socket.socket(fileno=arguments.fd)])

@@ -11,17 +11,18 @@ from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
+from metering.entry import UsageLogEntry
+from metering.prices import PriceFileError, PriceTable, load_prices
 from recorder.disk import DiskRoom
 from recorder.ingest import Ingester, Round
-from recorder.prices import PriceFileError, PriceTable, load_prices
-from store import lifeline, logs, readiness, spool
-from store.callog import format_entry
-from store.entry import UsageLogEntry
-from store.heartbeat import Heartbeat
-from store.locks import LockHeldError, ProcessLock
-from store.outlet import Outlet
-from store.settings import Settings, SettingsError
-from store.trouble_log import TroubleLog
+from runtime import logs, parent_watch, readiness
+from runtime.heartbeat import Heartbeat
+from runtime.locks import LockHeldError, ProcessLock
+from runtime.settings import Settings, SettingsError
+from runtime.terminal_output import Outlet
+from runtime.trouble_log import TroubleLog
+from store.spool import exchange_files
+from store.traces.call_line import format_entry
 
 logger = logging.getLogger(__name__)
 
@@ -84,7 +85,7 @@ class Recorder:
         self._round_trouble = TroubleLog(logger, IMPAIRED)
         self._beat_trouble = TroubleLog(logger, IMPAIRED)
         self._stop = threading.Event()
-        self._is_supervised = lifeline.inherited_fd() is not None
+        self._is_supervised = parent_watch.inherited_fd() is not None
         self._last_beat_s = 0.0
 
     def stop(self, *_: int | FrameType | None) -> None:
@@ -149,7 +150,7 @@ class Recorder:
     def _may_come_more(self, last: Round) -> bool:
         if last.handled > 0:
             return True
-        return self._is_supervised and spool.has_live_runs(self._settings.spool_path)
+        return self._is_supervised and exchange_files.has_live_runs(self._settings.spool_path)
 
     def _housekeep(self) -> None:
         now_s = time.monotonic()
@@ -162,7 +163,7 @@ class Recorder:
             beat_s=now_s,
             waiting=self._waiting,
             stuck_organizations=self._ingester.stuck_organizations,
-            unreadable=spool.count_unreadable(self._settings.spool_path),
+            unreadable=exchange_files.count_unreadable(self._settings.spool_path),
         )
         try:
             self._disk.refill()  # first: on a full disk the heartbeat takes its room
@@ -184,7 +185,7 @@ def main() -> None:
     except SettingsError as error:
         sys.exit(f"taximeter: {error}")
     signal.signal(signal.SIGTERM, recorder.stop)
-    lifeline.watch(recorder.stop)
+    parent_watch.watch(recorder.stop)
     try:
         lock = recorder.take_lock()
     except LockHeldError as error:

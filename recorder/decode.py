@@ -13,17 +13,13 @@ Work that gives nothing counts too: each frame (gzip calls it a member) like som
 one takes as long as these; and what an outer encoding gives twice, since an inner one has to read it.
 """
 
-import json
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
 import brotli  # type: ignore[import-untyped]  # ships no types
-import orjson
 import zstandard
-
-from store.json_weight import is_light
 
 MAX_DECODED_BYTES = 40 * 1024 * 1024  # the upstream takes requests of 32 MB
 MAX_RATIO = 100
@@ -34,8 +30,6 @@ SLICE_BYTES = 1024
 ZSTD_SLICE_BYTES = 128
 OUTPUT_STEP_BYTES = 1024 * 1024
 ZSTD_WINDOW_BYTES = 8 * 1024 * 1024  # what RFC 9659 allows a sender of this content-encoding
-
-MAX_JSON_VALUES = 500_000
 
 type Problem = Literal[
     "truncated", "corrupt", "unknown_encoding", "too_many_encodings", "too_large"
@@ -76,28 +70,6 @@ def decode_body(raw: bytes, content_encoding: str | None) -> DecodedBody:
     text = text if text or problem is None else raw
     exact = problem is None or problem == "truncated"
     return DecodedBody(body=text if exact else raw, text=text, problem=problem)
-
-
-def parse_json_object(data: bytes) -> dict[str, object] | None:
-    """The object that ``data`` is, or None. Lenient where orjson is strict (NaN, lone surrogates,
-    bytes that are not UTF-8), because one odd character must not cost the token counts."""
-    if not is_light(data, MAX_JSON_VALUES):
-        return None
-    try:
-        value = orjson.loads(data)
-    except orjson.JSONDecodeError:
-        value = _parse_leniently(data)
-    return value if isinstance(value, dict) else None
-
-
-def _parse_leniently(data: bytes) -> object:
-    text = data.decode("utf-8-sig", "replace").strip()
-    if not text.startswith("{"):
-        return None
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _parse_encodings(header: str | None) -> list[str]:

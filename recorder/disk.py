@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
-from store.reserve_file import NO_ROOM, STEP_BYTES, ReserveFile
+from runtime.reserve_file import NO_ROOM, STEP_BYTES, ReserveFile
 
 TINY_SHARE = 1 << 14  # of 1 GB that is 64 KB
 WRITTEN_TIMES = 2  # into the write-ahead log, and from there into the database

@@ -17,16 +17,16 @@ import re
 from dataclasses import replace
 from typing import Any
 
+from metering.entry import Outcome, UsageLogEntry
+from metering.prices import PriceTable
+from metering.pricing import price_usage
+from metering.request_facts import RequestFacts, keep_plain_name, make_facts
+from metering.usage import Usage, clean_text, read_usage
+from recorder.body_notes import Reason, Side, format_note, join_notes
 from recorder.decode import DecodedBody, decode_body
-from recorder.prices import PriceTable
-from recorder.pricing import price_usage
 from recorder.requests import RequestReader
-from recorder.usage import Usage, clean_text, read_usage
-from store import clock
-from store.body_notes import Reason, Side, format_note, join_notes
-from store.entry import Outcome, UsageLogEntry
-from store.request_facts import RequestFacts, keep_plain_name, make_facts
-from store.spool import SpooledExchange
+from runtime import clock
+from store.spool.exchange_files import SpooledExchange
 
 MAX_RETRIES = 1_000_000
 MAX_PATH_CHARS, MAX_BETAS_CHARS = 2_000, 1_000

@@ -10,12 +10,12 @@ import sys
 from collections.abc import Sequence
 from contextlib import closing
 
-from recorder import pricing
-from recorder.prices import PriceFileError, PriceTable, load_prices
-from store import clock
-from store.costs import NewCost, StoredCost
-from store.settings import Settings, SettingsError
-from store.traces import TraceDatabase, find_trace_files
+from metering import pricing
+from metering.prices import PriceFileError, PriceTable, load_prices
+from runtime import clock
+from runtime.settings import Settings, SettingsError
+from store.traces.costs import NewCost, StoredCost
+from store.traces.database import TraceDatabase, find_trace_files
 
 BATCH = 200
 

@@ -1,4 +1,4 @@
-"""Read the fields of a request that ``store.request_facts`` names, and parse only what is new in it.
+"""Read the fields of a request that ``metering.request_facts`` names, and parse only what is new in it.
 
 All are fields of the outermost object, and of a long request nearly all is its messages, which are
 merely counted here. So a request is taken in three parts, each made whole and parsed by itself:
@@ -20,10 +20,16 @@ from typing import NamedTuple
 
 import orjson
 
-from recorder.decode import MAX_JSON_VALUES, parse_json_object
-from store.conversations import MIN_BODY_BYTES, Conversations, Kept, guess_key, shared_length
-from store.json_weight import is_light
-from store.request_facts import Fields, find_fields
+from metering.conversation_memory import (
+    MIN_BODY_BYTES,
+    Conversations,
+    Kept,
+    guess_key,
+    shared_length,
+)
+from metering.json_reading import MAX_VALUES, parse_object
+from metering.json_weight import is_light
+from metering.request_facts import Fields, find_fields
 
 LARGE_JSON_BYTES = 4 * 1024 * 1024  # a larger one is not remembered
 LAST_STARTS, MAX_STARTS = 4, 64  # found in each request; remembered of a conversation
@@ -73,7 +79,7 @@ class RequestReader:
 
 
 def _read_whole(text: bytes) -> Fields:
-    return find_fields(parse_json_object(text)) or {}
+    return find_fields(parse_object(text)) or {}
 
 
 def _recall(text: bytes, kept: Kept[_Known | None] | None) -> _Known | None:
@@ -130,7 +136,7 @@ def _read_tail(text: bytes, known: _Known) -> Fields | None:
 
 def _parse(data: bytes) -> object:
     """Strictly: what is lenient must see the whole. None for what is no JSON, or too much of it."""
-    if not is_light(data, MAX_JSON_VALUES):
+    if not is_light(data, MAX_VALUES):
         return None
     try:
         return orjson.loads(data)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from store.errors import InvalidCursorError, InvalidInputError
+from runtime.errors import InvalidCursorError, InvalidInputError
 
 DEFAULT_LIMIT = 20
 MAX_LIMIT = 100

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import click
 
-from manage.cli import cli
-from store.settings import SETTINGS
+from manage.cli.main import cli
+from runtime.settings import SETTINGS
 
 
 def walk_commands(

@@ -1,78 +1,98 @@
-"""Who may import whom. Imports point one way, and there are no cycles."""
+"""Who may import whom: the table of rooms in ``CONTRIBUTING.md``, and one loop over all modules."""
 
 import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
-MAY_IMPORT = {
-    "store": {"store"},
-    "addon": {"addon", "store"},
-    "recorder": {"recorder", "store"},
-    "dashboard": {"dashboard", "store"},
-    "manage": {"manage", "store"},
-}
-KNOWS_MITMPROXY = {
-    "addon.__main__",
-    "addon.compat",
-    "addon.dispatch",
-    "addon.main",
-    "addon.plain_http",
-    "addon.proxy",
-    "addon.reading",
-    "addon.request_heads",
-    "addon.responder",
-    "addon.upstream_tls",
-}
+from tests import ROOT
+
+# A room, what it does, which rooms it may import beside itself, which libraries it does without.
+_ROW = re.compile(r"\| `(?P<room>\S+)` \|[^|]+\|(?P<rooms>[^|]+)\|(?P<without>[^|]+)\|")
+_MODULE = re.compile(r"`([\w./]+)`")
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """One row: a folder or a file, the rooms it may import, and the libraries it must not."""
+
+    path: str
+    may_import: frozenset[str]
+    without: frozenset[str]
+
+
+def _read_rooms() -> dict[str, Room]:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    rooms = [
+        Room(
+            match["room"],
+            frozenset(name.rstrip("/") for name in _MODULE.findall(match["rooms"])),
+            frozenset(_MODULE.findall(match["without"])),
+        )
+        for match in _ROW.finditer(text)
+    ]
+    return {room.path: room for room in rooms}
+
+
+ROOMS = _read_rooms()
+TOP = {path.rstrip("/") for path in ROOMS if "/" not in path.rstrip("/")}
 
 
 def _modules() -> dict[str, Path]:
     return {
         ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
-        for package in MAY_IMPORT
-        for path in sorted((ROOT / package).rglob("*.py"))
+        for room in sorted(TOP)
+        for path in sorted((ROOT / room).rglob("*.py"))
     }
 
 
 MODULES = _modules()
 
 
-def _imports(path: Path) -> set[str]:
-    found: set[str] = set()
+def _find_room(path: Path) -> Room:
+    """Return the row that names this file, or the innermost folder of it that has a row."""
+    place = path.relative_to(ROOT)
+    names = [str(place), *(f"{folder}/" for folder in place.parents)]
+    return next(ROOMS[name] for name in names if name in ROOMS)
+
+
+def _imports(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {f"{node.module}.{alias.name}" for alias in node.names} | {node.module}
-    return found
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _starts_with(module: str, names: frozenset[str]) -> bool:
+    return any(module == name or module.startswith(f"{name}.") for name in names)
+
+
+def test_the_table_names_every_package():
+    packages = {path.parent.name for path in ROOT.glob("*/__init__.py")}
+    assert packages - TOP == {"bench", "tests"}
 
 
 @pytest.mark.parametrize("name", MODULES)
 def test_imports_point_one_way(name):
-    allowed = MAY_IMPORT[name.partition(".")[0]]
-    if name == "manage.server":
-        allowed = allowed | {"dashboard"}  # the one place where the pages are mounted
-    ours = {imported.partition(".")[0] for imported in _imports(MODULES[name])} & set(MAY_IMPORT)
-    assert ours <= allowed
-
-
-@pytest.mark.parametrize("name", sorted(set(MODULES) - KNOWS_MITMPROXY))
-def test_only_the_edge_knows_mitmproxy(name):
-    assert not {i for i in _imports(MODULES[name]) if i.partition(".")[0] == "mitmproxy"}
-
-
-@pytest.mark.parametrize("name", [name for name in MODULES if name.startswith("store")])
-def test_the_store_knows_no_http_and_no_threads(name):
-    if name in ("store.lifeline", "store.outlet"):  # one thread each, that waits for others
-        return
-    banned = {"http", "asyncio", "threading", "socket", "starlette", "uvicorn", "httpx"}
-    assert not {i.partition(".")[0] for i in _imports(MODULES[name])} & banned
+    room = _find_room(MODULES[name])
+    own = frozenset({name.partition(".")[0]})
+    for imported in _imports(MODULES[name]):
+        if imported.partition(".")[0] in TOP:
+            assert _starts_with(imported, own | room.may_import), f"{room.path} -> {imported}"
+        assert not _starts_with(imported, room.without), f"{room.path} -> {imported}"
 
 
 def test_there_are_no_import_cycles():
-    graph = {name: _imports(path) & set(MODULES) - {name} for name, path in MODULES.items()}
+    graph = {
+        name: set(_imports(path)) & set(MODULES) - {name, name.rpartition(".")[0]}
+        for name, path in MODULES.items()
+    }
     assert list(TopologicalSorter(graph).static_order())
 
 

@@ -3,16 +3,15 @@
 import re
 import sqlite3
 from contextlib import closing
-from pathlib import Path
 
 import click
 import pytest
 
-from store.settings import SETTINGS
-from store.traces import TraceDatabase
+from runtime.settings import SETTINGS
+from store.traces.database import TraceDatabase
+from tests import ROOT
 from tests.docs import render_commands, render_reference, render_settings, walk_commands
 
-ROOT = Path(__file__).resolve().parents[1]
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("bench/*.md")]
 
 

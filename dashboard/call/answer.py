@@ -10,9 +10,9 @@ from typing import TypeGuard
 
 from dashboard.call.blocks import Block, read_content, short
 from dashboard.call.conversation import MAX_CHARS
-from dashboard.call.json_reading import as_list, as_object, as_text, parse_json, parse_object
 from dashboard.call.shown_text import NOTHING_SHOWN, Allowance, Excerpt
-from store.sse import BYTE_ORDER_MARK, Event, looks_like_sse, parse_events
+from metering.json_reading import as_list, as_object, as_text, parse_json, parse_object
+from metering.sse import BYTE_ORDER_MARK, Event, looks_like_sse, parse_events
 
 MAX_EVENTS = 150_000
 MAX_STREAM_BYTES = 24 << 20

@@ -15,7 +15,7 @@ from dashboard.formats import (
     format_count,
     format_dollars,
 )
-from store.entry import Component, CostItem, UsageLogEntry
+from metering.entry import Component, CostItem, UsageLogEntry
 
 _COMPONENTS: dict[Component, str] = {
     "input": "Uncached input",

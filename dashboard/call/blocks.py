@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from dashboard.call.json_reading import as_list, as_object, as_text
 from dashboard.call.shown_text import NOTHING_SHOWN, Allowance, Excerpt, visible
 from dashboard.formats import format_bytes
+from metering.json_reading import as_list, as_object, as_text
 
 MAX_DEPTH = 3
 MAX_LABEL_CHARS = 200

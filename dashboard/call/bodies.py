@@ -11,7 +11,7 @@ from dashboard.call.answer import Answer, read_answer
 from dashboard.call.conversation import MAX_CHARS, Conversation, read_request
 from dashboard.call.shown_text import visible
 from dashboard.formats import format_bytes
-from store.call_reader import BodySize, Call, CallReader, Side
+from store.traces.call_reader import BodySize, Call, CallReader, Side
 
 MAX_INLINE_BYTES = 64_000
 MAX_READ_BYTES = 48 << 20

@@ -8,8 +8,8 @@ was said last is what this call is about.
 from dataclasses import dataclass, replace
 
 from dashboard.call.blocks import Block, cache_note, read_content, short
-from dashboard.call.json_reading import as_list, as_text, parse_object
 from dashboard.call.shown_text import Allowance, Excerpt
+from metering.json_reading import as_list, as_text, parse_object
 
 MAX_CHARS = 1_000_000
 _BEGINNING_SHARE = 4  # the part of a page, at most: one in so many

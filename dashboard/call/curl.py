@@ -3,7 +3,7 @@
 import shlex
 
 from dashboard.call.shown_text import visible
-from store.entry import UsageLogEntry
+from metering.entry import UsageLogEntry
 
 MAX_PASTED_BYTES = 4_000
 _USUAL_PATH, _USUAL_VERSION = "/v1/messages", "2023-06-01"

@@ -17,8 +17,8 @@ from dashboard.formats import (
     format_duration,
     format_time,
 )
-from store.call_reader import Call
-from store.entry import UsageLogEntry
+from metering.entry import UsageLogEntry
+from store.traces.call_reader import Call
 
 _TABLE = "/traces/usage"
 _SOURCES = {

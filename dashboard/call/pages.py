@@ -36,11 +36,11 @@ from dashboard.call.curl import MAX_PASTED_BYTES, make_curl
 from dashboard.call.title import MAX_BODY_BYTES, make_title
 from dashboard.pages import PRIVATE
 from dashboard.turns import BusyError, Turns
-from store.bodies import MissingPieceError
-from store.call_reader import Call, CallReader, Side
-from store.people import Caller
-from store.settings import Settings
-from store.traces import trace_path
+from runtime.settings import Settings
+from store.control.people import Caller
+from store.traces.bodies import MissingPieceError
+from store.traces.call_reader import Call, CallReader, Side
+from store.traces.database import trace_path
 
 THREADS = 4
 MAX_DOWNLOADS = 8

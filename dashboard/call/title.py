@@ -6,8 +6,8 @@ results of tools. So the title is that of the last message of a user with words 
 
 import re
 
-from dashboard.call.json_reading import as_list, as_text, parse_object
 from dashboard.call.shown_text import visible
+from metering.json_reading import as_list, as_text, parse_object
 
 MAX_BODY_BYTES = 4 << 20  # a longer request is not parsed for its title
 MAX_CHARS = 80

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
 
-from store.trace_reader import Row, TraceReader
-from store.usage_report import Group, Totals, read_usage
+from store.traces.reader import Row, TraceReader
+from store.traces.usage_report import Group, Totals, read_usage
 
 DAYS = 14
 NEWEST = 10

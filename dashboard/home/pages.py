@@ -11,16 +11,16 @@ from dashboard.home.chart import make_bars
 from dashboard.home.overview import read_overview
 from dashboard.pool import ControlPool
 from dashboard.visitors import Visitors
-from store import clock
-from store.control import ControlDatabase
-from store.endpoints import ProxyEndpoint
-from store.heartbeat import Heartbeat
-from store.invitations import Invitation
-from store.management import Management
+from runtime import clock
+from runtime.heartbeat import Heartbeat
+from runtime.settings import Settings
+from store.control.database import ControlDatabase
+from store.control.endpoints import ProxyEndpoint
+from store.control.invitations import Invitation
+from store.control.management import Management
+from store.control.sign_in import Visitor
 from store.pagination import Page
-from store.settings import Settings
-from store.sign_in import Visitor
-from store.traces import trace_path
+from store.traces.database import trace_path
 
 ENDPOINTS = 5  # the others are in the settings
 

@@ -17,10 +17,10 @@ from urllib.parse import urlsplit
 import aiosmtplib
 
 from dashboard.mail.texts import one_line
-from store import clock
-from store.errors import InvalidInputError
-from store.people import parse_email
-from store.settings import MailServer, Settings
+from runtime import clock
+from runtime.email_addresses import parse_email
+from runtime.errors import InvalidInputError
+from runtime.settings import MailServer, Settings
 
 STEP_TIMEOUT_S = 15.0
 TIMEOUT_S = 60.0  # for the whole of it: a server may answer every step just in time

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from store.invitations import LIFE, Invitation
-from store.sign_in import LINK_LIFE
+from store.control.invitations import LIFE, Invitation
+from store.control.sign_in import LINK_LIFE
 
 _texts = Environment(
     loader=FileSystemLoader(Path(__file__).parents[1] / "templates" / "mail"),

@@ -29,7 +29,7 @@ from types import FrameType
 from dashboard.queries import isolation, process
 from dashboard.queries.protocol import MAX_READING, SOCKET_SUFFIX
 from dashboard.tables.instances import TraceBrowser
-from store import lifeline, logs, readiness
+from runtime import logs, parent_watch, readiness
 
 PAUSE_S = 0.5  # after one that could not even start
 
@@ -54,7 +54,7 @@ class QueryPool:
         self._count = count
         self._selector = selectors.DefaultSelector()
         self._alive_read, self._alive_write = os.pipe()
-        self._lifeline = lifeline.inherited_fd()
+        self._lifeline = parent_watch.inherited_fd()
         self._has_begun = False
         self._is_refused = False
         self._failures = 0

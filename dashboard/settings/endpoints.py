@@ -10,10 +10,10 @@ from starlette.routing import BaseRoute, Route
 
 from dashboard import notices, pages
 from dashboard.settings.view import PATH, Problem, SettingsView, explain, status_of
-from store.endpoints import ProxyEndpoint, StreamingChange
-from store.errors import ControlError, InvalidInputError, NotFoundError
-from store.settings import Streaming
-from store.sign_in import Visitor
+from runtime.errors import ControlError, InvalidInputError, NotFoundError
+from runtime.settings import Streaming
+from store.control.endpoints import ProxyEndpoint, StreamingChange
+from store.control.sign_in import Visitor
 
 SECTION = "endpoints"
 FORM = "create-endpoint"

@@ -15,9 +15,9 @@ from starlette.routing import BaseRoute, Route
 
 from dashboard import notices, pages
 from dashboard.settings.view import PATH, SettingsView
-from store.api_keys import ApiKey
-from store.errors import ConflictError, ControlError
-from store.sign_in import Visitor
+from runtime.errors import ConflictError, ControlError
+from store.control.api_keys import ApiKey
+from store.control.sign_in import Visitor
 
 SECTION = "keys"
 FORM = "create-key"

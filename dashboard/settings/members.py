@@ -18,13 +18,13 @@ from dashboard.formats import format_wait
 from dashboard.mail.mailer import MailError
 from dashboard.mail.texts import invitation_mail
 from dashboard.settings.view import PATH, Problem, SettingsView
-from store import people
-from store.attempts import AttemptLimit
-from store.control import ControlDatabase
-from store.errors import ControlError, ForbiddenError, NotFoundError
-from store.invitations import Invitation
-from store.people import Member
-from store.sign_in import SignIn, Visitor
+from runtime.attempts import AttemptLimit
+from runtime.email_addresses import parse_email
+from runtime.errors import ControlError, ForbiddenError, NotFoundError
+from store.control.database import ControlDatabase
+from store.control.invitations import Invitation
+from store.control.people import Member
+from store.control.sign_in import SignIn, Visitor
 
 SECTION = "members"
 FORM = "invite"
@@ -110,7 +110,7 @@ class MemberSettings:
         """Returns the code of what to say. Raises ControlError, TooManyMailsError."""
         if visitor.role != "owner":
             raise ForbiddenError("only an owner of the organisation may invite somebody")
-        email = people.parse_email(address)
+        email = parse_email(address)
         can_send = self._view.mailer.can_send
         if can_send:
             self._count_mail(visitor, email)

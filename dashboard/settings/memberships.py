@@ -8,8 +8,8 @@ from starlette.routing import BaseRoute, Route
 from dashboard import notices, pages
 from dashboard.settings.view import PATH, SettingsView
 from dashboard.visitors import cookie_name
-from store.errors import NotFoundError
-from store.sign_in import SignIn
+from runtime.errors import NotFoundError
+from store.control.sign_in import SignIn
 
 _ANSWERED = "This invitation was already answered or withdrawn, or it has expired."
 

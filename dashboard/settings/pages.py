@@ -19,7 +19,7 @@ from dashboard.settings.members import MemberSettings
 from dashboard.settings.memberships import MembershipPages
 from dashboard.settings.view import PATH, SettingsView
 from dashboard.visitors import Visitors
-from store.settings import Settings
+from runtime.settings import Settings
 
 # A form's address may be loaded anew by hand, or be where somebody signs in and goes on.
 _SECTIONS = {

@@ -19,12 +19,7 @@ from dashboard.forms import read_form
 from dashboard.mail.mailer import Mailer
 from dashboard.pool import ControlPool
 from dashboard.visitors import Visitors
-from store import audit
-from store.api_keys import ApiKey
-from store.audit import AuditEntry
-from store.control import ControlDatabase
-from store.endpoints import ProxyEndpoint
-from store.errors import (
+from runtime.errors import (
     ConflictError,
     ControlError,
     ForbiddenError,
@@ -32,12 +27,17 @@ from store.errors import (
     InvalidInputError,
     NotFoundError,
 )
-from store.invitations import Invitation
-from store.management import Management
+from runtime.settings import Settings
+from store.control import audit
+from store.control.api_keys import ApiKey
+from store.control.audit import AuditEntry
+from store.control.database import ControlDatabase
+from store.control.endpoints import ProxyEndpoint
+from store.control.invitations import Invitation
+from store.control.management import Management
+from store.control.people import Member, Organization
+from store.control.sign_in import SignIn, Visitor
 from store.pagination import MAX_LIMIT, Page
-from store.people import Member, Organization
-from store.settings import Settings
-from store.sign_in import SignIn, Visitor
 
 PATH = "/settings"
 AUDIT_ENTRIES = 100

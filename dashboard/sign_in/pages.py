@@ -29,12 +29,12 @@ from dashboard.pool import ControlPool
 from dashboard.sign_in import providers
 from dashboard.sign_in.providers import FlowCookie, Provider, ProviderError
 from dashboard.visitors import Visitors, cookie_name
-from store.attempts import NETWORK_PREFIX, AttemptLimit, neighbourhood
-from store.control import ControlDatabase
-from store.errors import InvalidInputError, SignUpRefusedError
-from store.people import parse_email
-from store.settings import Settings
-from store.sign_in import SESSION_LIFE, Origin, SignIn
+from runtime.attempts import NETWORK_PREFIX, AttemptLimit, neighbourhood
+from runtime.email_addresses import parse_email
+from runtime.errors import InvalidInputError, SignUpRefusedError
+from runtime.settings import Settings
+from store.control.database import ControlDatabase
+from store.control.sign_in import SESSION_LIFE, Origin, SignIn
 
 MAIL_WINDOW_S = 15 * 60.0
 

@@ -31,7 +31,7 @@ from dashboard import pages
 from dashboard.addresses import HOME, local_path
 from dashboard.pool import ControlPool
 from dashboard.visitors import cookie_name
-from store.settings import Settings
+from runtime.settings import Settings
 
 TIMEOUT_S = 10.0
 FLOW_LIFE_S = 600

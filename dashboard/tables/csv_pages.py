@@ -1,9 +1,9 @@
-"""Pages of CSV in which no cell is a formula (see ``store.csv_cells``)."""
+"""Pages of CSV in which no cell is a formula (see ``runtime.csv_cells``)."""
 
 from collections.abc import Sequence
 from typing import Any
 
-from store.csv_cells import neutralize
+from runtime.csv_cells import neutralize
 
 
 class Row(dict[str, Any]):

@@ -1,6 +1,6 @@
 """The proxy endpoint that tests of the addon call."""
 
-from store.control import ProxyEndpoint
+from store.control.database import ProxyEndpoint
 
 ENDPOINT = ProxyEndpoint(
     id="endpoint",

@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from addon.capture import Spooler
-from store import clock, spool
-from store.request_facts import RequestFacts
-from store.spool import Ending
+from metering.request_facts import RequestFacts
+from runtime import clock
+from store.spool import exchange_files
+from store.spool.exchange_files import Ending
 from tests.addon.endpoints import ENDPOINT
 
 ARRIVED_AT = clock.parse_instant("2026-01-02T03:04:05.678Z")
@@ -27,7 +28,9 @@ def spooler(tmp_path):
 
 
 def read_all(root):
-    return [spool.read_exchange(waiting.path) for waiting in spool.find_waiting(root)]
+    return [
+        exchange_files.read_exchange(waiting.path) for waiting in exchange_files.find_waiting(root)
+    ]
 
 
 def fail(number):
@@ -38,7 +41,7 @@ def fail(number):
 
 
 def fail_with(monkeypatch, number):
-    monkeypatch.setattr("store.spool.os.writev", fail(number))
+    monkeypatch.setattr("store.spool.exchange_files.os.writev", fail(number))
 
 
 def test_an_exchange_is_kept_in_the_order_it_happened(spooler, tmp_path):
@@ -101,7 +104,10 @@ def test_a_torn_write_is_cut_off_again(spooler, tmp_path, monkeypatch):
     capture = open_capture(spooler)
     real = os.writev
     with monkeypatch.context() as broken:
-        broken.setattr("store.spool.os.writev", lambda fd, parts: real(fd, [b"".join(parts)[:7]]))
+        broken.setattr(
+            "store.spool.exchange_files.os.writev",
+            lambda fd, parts: real(fd, [b"".join(parts)[:7]]),
+        )
         capture.chunk(b"torn", 1.0)
     capture.finish(Ending(outcome="complete"), 2.0)
     (exchange,) = read_all(tmp_path / "spool")
@@ -131,7 +137,7 @@ class FullDisk:
         self._root = root
         self._writev = os.writev
         self.capacity = 0
-        monkeypatch.setattr("store.spool.os.writev", self._write)
+        monkeypatch.setattr("store.spool.exchange_files.os.writev", self._write)
 
     @property
     def used(self):
@@ -251,7 +257,7 @@ def test_rejections_that_could_not_be_written_are_kept_for_the_next_time(
 ):
     spooler.count_rejection("org", "endpoint", "default", "messages")
     with monkeypatch.context() as failing:
-        failing.setattr("store.spool.Path.write_bytes", fail(errno.EIO))
+        failing.setattr("store.spool.exchange_files.Path.write_bytes", fail(errno.EIO))
         spooler.flush_rejections()
     assert spooler.troubles.current is not None
     spooler.flush_rejections()
@@ -259,7 +265,7 @@ def test_rejections_that_could_not_be_written_are_kept_for_the_next_time(
 
 
 def test_where_no_reserve_can_be_made_the_disk_is_watched_all_the_same(tmp_path, monkeypatch):
-    monkeypatch.setattr("store.reserve_file.os.posix_fallocate", fail(errno.EACCES))
+    monkeypatch.setattr("runtime.reserve_file.os.posix_fallocate", fail(errno.EACCES))
     spooler = Spooler(tmp_path / "spool", 10**18, b"key", "acme")
     spooler.check_disk()
     assert "below the reserve" in (spooler.troubles.current or "")
@@ -267,7 +273,7 @@ def test_where_no_reserve_can_be_made_the_disk_is_watched_all_the_same(tmp_path,
 
 
 def test_where_no_reserve_can_be_made_the_service_is_well(spooler, monkeypatch):
-    monkeypatch.setattr("store.reserve_file.os.posix_fallocate", fail(errno.EACCES))
+    monkeypatch.setattr("runtime.reserve_file.os.posix_fallocate", fail(errno.EACCES))
     spooler.check_disk()
     assert spooler.troubles.current is None
 
@@ -282,9 +288,9 @@ def test_rejections_are_summed_and_flushed_once(spooler, tmp_path):
         spooler.count_rejection("org", "endpoint", "default", "messages")
     spooler.flush_rejections()
     spooler.flush_rejections()
-    (waiting,) = spool.find_waiting(tmp_path / "spool")
-    assert waiting.owner == spool.REJECTIONS
-    (rejection,) = spool.read_rejections(waiting.path)
+    (waiting,) = exchange_files.find_waiting(tmp_path / "spool")
+    assert waiting.owner == exchange_files.REJECTIONS
+    (rejection,) = exchange_files.read_rejections(waiting.path)
     assert (rejection.slug, rejection.bucket, rejection.count) == ("default", "messages", 3)
 
 
@@ -299,9 +305,9 @@ def test_rejections_that_cannot_be_written_are_kept_for_the_next_flush(
     with monkeypatch.context() as broken:
         broken.setattr("pathlib.Path.write_bytes", write_bytes)
         spooler.flush_rejections()
-    assert list(spool.find_waiting(tmp_path / "spool")) == []
+    assert list(exchange_files.find_waiting(tmp_path / "spool")) == []
     spooler.flush_rejections()
-    assert len(list(spool.find_waiting(tmp_path / "spool"))) == 1
+    assert len(list(exchange_files.find_waiting(tmp_path / "spool"))) == 1
 
 
 def test_what_is_kept_of_a_request_is_named_and_holds_no_credential(spooler, tmp_path):
@@ -312,9 +318,9 @@ def test_what_is_kept_of_a_request_is_named_and_holds_no_credential(spooler, tmp
         (b"cookie", b"also-secret"),
     )
     open_capture(spooler, fields=fields).finish(Ending(outcome="complete"), 1.0)
-    (waiting,) = spool.find_waiting(tmp_path / "spool")
+    (waiting,) = exchange_files.find_waiting(tmp_path / "spool")
     assert b"secret" not in waiting.path.read_bytes()
-    exchange = spool.read_exchange(waiting.path)
+    exchange = exchange_files.read_exchange(waiting.path)
     assert exchange is not None
     assert (exchange.head.user_agent, exchange.head.session_id) == ("claude-cli/2.1", "session")
     assert exchange.head.created_at == "2026-01-02T03:04:05.678Z"
@@ -334,7 +340,7 @@ def test_what_it_takes_to_send_a_request_again_is_kept(spooler, tmp_path):
     assert exchange.head.path_query == "/v1/messages?beta=true&api_key=REDACTED"
     assert (exchange.head.api_version, exchange.head.betas) == ("2026-10-21", "a-2025,b-2026,c")
     assert b"not-to-be-seen" not in b"".join(
-        waiting.path.read_bytes() for waiting in spool.find_waiting(tmp_path / "spool")
+        waiting.path.read_bytes() for waiting in exchange_files.find_waiting(tmp_path / "spool")
     )
 
 
@@ -361,10 +367,10 @@ def test_where_bodies_are_not_kept_names_and_numbers_are(spooler, tmp_path):
     endpoint = replace(ENDPOINT, metadata_only=True)
     body = json.dumps(TEXT_AND_NUMBERS).encode()
     open_capture(spooler, body, endpoint=endpoint).finish(Ending(outcome="complete"), 1.0)
-    (waiting,) = spool.find_waiting(tmp_path / "spool")
+    (waiting,) = exchange_files.find_waiting(tmp_path / "spool")
     assert b"private" not in waiting.path.read_bytes()
     assert b"account" not in waiting.path.read_bytes()
-    exchange = spool.read_exchange(waiting.path)
+    exchange = exchange_files.read_exchange(waiting.path)
     assert exchange is not None
     assert (exchange.head.request_model, exchange.head.session_id) == ("claude-x", "5f3c")
     assert exchange.head.facts == RequestFacts(
@@ -378,7 +384,7 @@ def test_where_bodies_are_not_kept_text_is_no_name(spooler, tmp_path, text):
     user_id = json.dumps({"session_id": text})
     body = json.dumps({"model": text, "max_tokens": 5, "metadata": {"user_id": user_id}}).encode()
     open_capture(spooler, body, endpoint=endpoint).finish(Ending(outcome="complete"), 1.0)
-    (waiting,) = spool.find_waiting(tmp_path / "spool")
+    (waiting,) = exchange_files.find_waiting(tmp_path / "spool")
     assert b"private" not in waiting.path.read_bytes()
     (exchange,) = read_all(tmp_path / "spool")
     assert exchange.head.facts == RequestFacts(max_tokens=5)

@@ -1,11 +1,9 @@
 import ast
 import inspect
 import re
-from pathlib import Path
 
 from addon import errors
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests import ROOT
 
 
 def find_codes():

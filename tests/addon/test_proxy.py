@@ -9,8 +9,8 @@ from mitmproxy.test import taddons
 from addon.exchange import Exchange, Phase
 from addon.proxy import UsageProxy
 from addon.wiring import Wiring
-from store import spool
-from store.settings import Settings
+from runtime.settings import Settings
+from store.spool import exchange_files
 from tests.addon.endpoints import ENDPOINT
 
 
@@ -34,7 +34,8 @@ def crash(proxy, phase):
     proxy._memory.hold("gone", 1000)
     proxy._close_overdue(time.monotonic())
     found = map(
-        spool.read_exchange, (each.path for each in spool.find_waiting(proxy._spooler._root))
+        exchange_files.read_exchange,
+        (each.path for each in exchange_files.find_waiting(proxy._spooler._root)),
     )
     return [exchange.ending.outcome for exchange in found if exchange]
 

@@ -8,9 +8,10 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
-MODULES = Path(__file__).resolve().parents[1] / "live" / "node" / "node_modules"
+from tests import ROOT
+
+MODULES = ROOT / "tests" / "live" / "node" / "node_modules"
 _SDK = "@anthropic-ai/sdk"
 # What the SDK's package.json says for browsers; webhooks, which need CommonJS, are left out.
 _FOR_BROWSERS = "internal/node.mjs", "internal/node.browser.mjs"

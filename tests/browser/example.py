@@ -6,9 +6,9 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
-from store import api_keys, invitations, people
-from store.clock import now
-from store.control import ControlDatabase
+from runtime.clock import now
+from store.control import api_keys, invitations, people
+from store.control.database import ControlDatabase
 from tests.browser.site import Site
 from tests.live import messages
 from tests.live.messages import Answer, Block, Counts, text, thinking, tool_use

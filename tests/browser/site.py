@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from manage.user_commands import make_link
-from store.control import ControlDatabase
-from store.settings import Settings
-from store.sign_in import SignIn
+from manage.cli.user_commands import make_link
+from runtime.settings import Settings
+from store.control.database import ControlDatabase
+from store.control.sign_in import SignIn
+from tests import ROOT
 from tests.browser.visitor import Visitor
 from tests.github_stand_in import CLIENT_ID, CLIENT_SECRET, GitHub
 from tests.live.service import REQUEST_HEADERS, Service
@@ -26,7 +27,6 @@ from tests.upstream import Upstream
 SIGN_IN = "Sign in to Taximeter"
 """The one button of the page that a link opens."""
 
-_REPOSITORY = Path(__file__).resolve().parents[2]
 _PRINTED_LINK = r"\({address}\):\s+(http://\S+/sign-in/link\?token=\S{{43}})"
 
 
@@ -46,8 +46,8 @@ class Site:
     def run(self, *arguments: str) -> str:
         """A command of the operator; what it prints."""
         done = subprocess.run(  # noqa: S603 - our own program
-            [sys.executable, "-m", "manage.cli", *arguments],
-            cwd=_REPOSITORY,
+            [sys.executable, "-m", "manage.cli.main", *arguments],
+            cwd=ROOT,
             env=self._environment,
             capture_output=True,
             text=True,

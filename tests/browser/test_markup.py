@@ -12,10 +12,10 @@ from urllib.parse import quote, urljoin, urlsplit
 
 import pytest
 
-from store import api_keys, invitations, people
-from store.clock import now
-from store.control import ControlDatabase
-from store.sign_in import SignIn
+from runtime.clock import now
+from store.control import api_keys, invitations, people
+from store.control.database import ControlDatabase
+from store.control.sign_in import SignIn
 from tests.browser.site import Site
 from tests.browser.visitor import Visitor
 from tests.live.messages import Answer, text, tool_use

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import httpx
 
 from dashboard.tables.mistakes import Asked
-from store.traces import TraceDatabase
+from store.traces.database import TraceDatabase
 from tests.dashboard.people import BASE_URL
 from tests.store.traffic import make_entry
 

@@ -8,9 +8,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from manage.server import make_app
-from store.control import ControlDatabase
-from store.settings import Settings
-from store.traces import traces_folder
+from runtime.settings import Settings
+from store.control.database import ControlDatabase
+from store.traces.database import traces_folder
 from tests.dashboard.people import BASE_URL, Someone
 from tests.dashboard.query_server import QueryServer
 

@@ -4,11 +4,11 @@ from functools import cached_property
 
 from starlette.testclient import TestClient
 
-from store import api_keys, people
-from store.control import ControlDatabase
-from store.people import Role
-from store.sign_in import SignIn
-from store.traces import TraceDatabase, trace_path
+from store.control import api_keys, people
+from store.control.database import ControlDatabase
+from store.control.people import Role
+from store.control.sign_in import SignIn
+from store.traces.database import TraceDatabase, trace_path
 from tests.store.traffic import make_entry
 
 BASE_URL = "http://meter.example:8080"

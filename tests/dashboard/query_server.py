@@ -19,7 +19,7 @@ from starlette.types import Receive, Scope, Send
 
 from dashboard.queries import processes, protocol, relay
 from dashboard.queries.process import QueryApp, listen
-from store.settings import QUERY_SOCKETS_VARIABLE
+from runtime.settings import QUERY_SOCKETS_VARIABLE
 
 COUNT = 3
 _no_pids = itertools.count(100_000_000)  # no kernel gives such a pid

@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 from starlette.testclient import TestClient
 
 from manage.server import make_app
-from store.control import ControlDatabase
-from store.settings import Settings
+from runtime.settings import Settings
+from store.control.database import ControlDatabase
 
 BASE_URL = "http://meter.example:8080"
 PAGE = "text/html,application/xhtml+xml"

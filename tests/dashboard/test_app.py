@@ -2,9 +2,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from manage.server import make_app
-from store.control import ControlDatabase
-from store.settings import Settings
-from store.sign_in import SignIn
+from runtime.settings import Settings
+from store.control.database import ControlDatabase
+from store.control.sign_in import SignIn
 from tests.dashboard.people import BASE_URL, HERE
 
 

@@ -5,7 +5,7 @@ from urllib.parse import parse_qsl, quote
 import pytest
 
 from dashboard.tables import arguments
-from store.traces import TraceDatabase
+from store.traces.database import TraceDatabase
 from tests.dashboard.browsing import OURS, record
 from tests.store.traffic import make_entry
 

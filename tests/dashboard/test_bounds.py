@@ -11,8 +11,8 @@ import pytest
 from dashboard.queries import relay
 from dashboard.tables import query_limits
 from dashboard.tables.instances import Instances, TraceFile
-from store import people
-from store.traces import TraceDatabase, trace_path, traces_folder
+from store.control import people
+from store.traces.database import TraceDatabase, trace_path, traces_folder
 from tests.dashboard.browsing import ENDLESS, OURS, THEIRS, ask_for, record, settle, sql
 from tests.dashboard.people import Someone
 from tests.store.traffic import make_entry

@@ -1,11 +1,11 @@
 """What a call is called: the first words that a person said last."""
 
 import json
-from pathlib import Path
 
 import pytest
 
 from dashboard.call.title import MAX_CHARS, make_title
+from tests import ROOT
 
 REMINDER = "<system-reminder>\nDo not mention this.\n</system-reminder>"
 
@@ -62,7 +62,7 @@ def test_what_is_no_conversation_has_no_title(body):
 
 def test_times_are_shown_as_they_are_stored():
     """The script changes titles only: what is read on a page is UTC for everybody."""
-    script = (Path(__file__).parents[2] / "dashboard" / "static" / "time.js").read_text()
+    script = (ROOT / "dashboard" / "static" / "time.js").read_text()
     assert "textContent" not in script
     assert "innerText" not in script
     assert "element.title = " in script

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from dashboard.call import json_reading
 from dashboard.call.answer import Answer, read_answer
 from dashboard.call.blocks import read_block
 from dashboard.call.conversation import MAX_CHARS, Conversation, read_request
 from dashboard.call.shown_text import Allowance
+from metering import json_reading
 from tests.live.test_recorded import RECORDED
 from tests.store.traffic import agent_requests
 

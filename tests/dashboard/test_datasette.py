@@ -18,9 +18,9 @@ import pytest
 from dashboard.tables.instances import METADATA_PATH, SETTINGS, Instances, TraceFile
 from dashboard.tables.patched_datasette import Datasette
 from dashboard.turns import MAX_WAITING
-from store import api_keys
-from store.sign_in import SignIn
-from store.traces import trace_path, traces_folder
+from store.control import api_keys
+from store.control.sign_in import SignIn
+from store.traces.database import trace_path, traces_folder
 from tests.dashboard.browsing import (
     ENDLESS,
     OURS,

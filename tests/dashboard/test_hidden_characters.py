@@ -9,9 +9,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from dashboard.call.shown_text import visible
-from store import api_keys, invitations, people
-from store.clock import now
-from store.sign_in import SignIn
+from runtime.clock import now
+from store.control import api_keys, invitations, people
+from store.control.sign_in import SignIn
 from tests.dashboard.people import BASE_URL, Person
 from tests.store.traffic import make_item
 

@@ -11,11 +11,11 @@ import pytest
 from dashboard.home import overview
 from dashboard.home.chart import make_bars
 from dashboard.home.overview import Day, read_overview
-from store import clock
-from store.heartbeat import Heartbeat
-from store.management import Management
-from store.traces import TraceDatabase, trace_path
-from store.usage_report import Totals
+from runtime import clock
+from runtime.heartbeat import Heartbeat
+from store.control.management import Management
+from store.traces.database import TraceDatabase, trace_path
+from store.traces.usage_report import Totals
 from tests.dashboard.people import BASE_URL, Person
 from tests.store.traffic import make_entry
 
@@ -207,7 +207,7 @@ def test_a_broken_database_leaves_the_rest_of_the_page(ann, control, settings, c
 
 
 def test_a_locked_database_leaves_the_rest_of_the_page(ann, record, settings, monkeypatch):
-    monkeypatch.setattr("store.usage_report.READ_TIMEOUT_S", 0.01)
+    monkeypatch.setattr("store.traces.usage_report.READ_TIMEOUT_S", 0.01)
     record(ann.organization_id, {})
     path = trace_path(settings.data_dir, ann.organization_id)
     locked = sqlite3.connect(path, isolation_level=None)

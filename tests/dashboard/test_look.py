@@ -5,18 +5,18 @@ import re
 import sqlite3
 from contextlib import closing
 from itertools import product
-from pathlib import Path
 
 import pytest
 
 from dashboard.tables.instances import METADATA_PATH, TraceFile
 from dashboard.tables.patched_datasette import Datasette
-from store.traces import TraceDatabase
+from store.traces.database import TraceDatabase
+from tests import ROOT
 from tests.dashboard.pages import Page
 from tests.dashboard.people import BASE_URL
 from tests.store.traffic import make_entry, make_item
 
-STATIC = Path(__file__).parents[2] / "dashboard" / "static"
+STATIC = ROOT / "dashboard" / "static"
 METADATA = json.loads(METADATA_PATH.read_text())["databases"]["traces"]
 MARKUP = "<img src=x onerror=alert(1)>"
 

@@ -1,5 +1,5 @@
 from dashboard.mail.texts import invitation_mail, sign_in_mail
-from store.invitations import Invitation
+from store.control.invitations import Invitation
 
 LINK = "https://meter.example/sign-in/link?token=t"
 

@@ -10,8 +10,8 @@ import trustme
 
 from dashboard.mail import mailer as mail
 from dashboard.mail.mailer import Mailer, MailError
-from store.clock import now
-from store.settings import Settings
+from runtime.clock import now
+from runtime.settings import Settings
 from tests.mailbox import PASSWORD, USER, Mailbox, link_in, text_of
 from tests.upstream import PATIENCE_S
 

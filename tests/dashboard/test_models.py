@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from store import clock
+from runtime import clock
 from tests.dashboard.pages import Page
 
 FAILED = {

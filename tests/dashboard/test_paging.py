@@ -7,7 +7,7 @@ import pytest
 
 from dashboard.tables.instances import TraceFile
 from dashboard.tables.paging import Order, Place, write_condition
-from store.traces import TraceDatabase
+from store.traces.database import TraceDatabase
 from tests.dashboard.pages import Page
 
 pytestmark = [

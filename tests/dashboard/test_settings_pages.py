@@ -15,10 +15,11 @@ from dashboard.formats import as_sentence
 from dashboard.mail.mailer import MailError
 from dashboard.settings import members as member_settings
 from manage.server import make_app
-from store import audit, clock
-from store.management import Management
-from store.sign_in import Origin, SignIn
-from store.traces import TraceDatabase, trace_path
+from runtime import clock
+from store.control import audit
+from store.control.management import Management
+from store.control.sign_in import Origin, SignIn
+from store.traces.database import TraceDatabase, trace_path
 from tests.dashboard.pages import Page
 from tests.dashboard.people import BASE_URL, HERE, Person
 from tests.store.traffic import make_entry

@@ -10,10 +10,10 @@ import pytest
 from dashboard.mail.texts import invitation_mail
 from dashboard.sign_in.pages import MAIL_WINDOW_S
 from manage.client_address import CLIENT_HEADER
-from store import invitations
-from store.clock import now
-from store.settings import CLIENT_MARK_VARIABLE, MailLimits
-from store.sign_in import SignIn
+from runtime.clock import now
+from runtime.settings import CLIENT_MARK_VARIABLE, MailLimits
+from store.control import invitations
+from store.control.sign_in import SignIn
 from tests.dashboard.signing_in import BASE_URL, PAGE, run_site
 from tests.mailbox import Mailbox, link_in, text_of
 

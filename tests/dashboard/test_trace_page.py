@@ -24,9 +24,9 @@ from dashboard.call.pages import (
     find_address,
 )
 from dashboard.turns import MAX_WAITING
-from store import clock
-from store.call_reader import CHUNK_BYTES
-from store.people import Caller
+from runtime import clock
+from store.control.people import Caller
+from store.traces.call_reader import CHUNK_BYTES
 from tests.dashboard.pages import Page
 from tests.store.traffic import agent_requests, make_entry, make_item
 

@@ -4,8 +4,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from manage.server import make_app
-from store.attempts import BAD_KEYS_PER_MINUTE
-from store.settings import CLIENT_MARK_VARIABLE
+from runtime.attempts import BAD_KEYS_PER_MINUTE
+from runtime.settings import CLIENT_MARK_VARIABLE
 from tests.dashboard.people import BASE_URL
 
 

@@ -4,18 +4,17 @@ import json
 import re
 from collections import Counter
 from html.parser import HTMLParser
-from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 
 from dashboard.tables.conditions import describe
 from dashboard.tables.instances import METADATA_PATH
-from store import clock
+from runtime import clock
+from tests import ROOT
 from tests.dashboard.pages import Page
 from tests.dashboard.people import Person
 
-ROOT = Path(__file__).parents[2]
 DASHBOARD = ROOT / "dashboard"
 METADATA = json.loads(METADATA_PATH.read_text())["databases"]["traces"]
 DIALECT = (

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from store.settings import Streaming
+from runtime.settings import Streaming
 from tests.live.service import Endpoint, Service
 from tests.upstream import Upstream
 

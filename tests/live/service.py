@@ -23,8 +23,9 @@ from urllib.parse import urlsplit
 
 import psutil
 
-from store.control import ControlDatabase
-from store.settings import Streaming
+from runtime.settings import Streaming
+from store.control.database import ControlDatabase
+from tests import ROOT
 from tests.rawclient import TIMEOUT_S, Cut, Headers, RawClient, Response, request
 from tests.upstream import Upstream, wait_until
 
@@ -42,7 +43,6 @@ REQUEST_HEADERS: Headers = (
     ("x-api-key", API_KEY),
 )
 
-_REPOSITORY = Path(__file__).resolve().parents[2]
 _ADDRESS = re.compile(r"^\s*export ANTHROPIC_BASE_URL=(http://\S+)/proxy/default\s*$", re.MULTILINE)
 _MODULES: Mapping[Child, str] = {
     "proxy": "addon",
@@ -78,15 +78,15 @@ class Service:
     """One running `taximeter up`. Settings are given as environment variables without the prefix:
     `Service(folder, upstream_url, STREAMING="buffered")`."""
 
-    program: tuple[str, ...] = (sys.executable, "-m", "manage.cli")
-    started_in = _REPOSITORY
+    program: tuple[str, ...] = (sys.executable, "-m", "manage.cli.main")
+    started_in = ROOT
 
     def __init__(self, folder: Path, upstream_url: str, **settings: str) -> None:
         self.data_dir = folder / "data"
         self.environment = {
             "PATH": os.environ.get("PATH", os.defpath),
             "HOME": str(folder),
-            "PYTHONPATH": str(_REPOSITORY),  # also where another checkout is installed
+            "PYTHONPATH": str(ROOT),  # also where another checkout is installed
             "LANG": "C.UTF-8",
             "TAXIMETER_LISTEN": "127.0.0.1:0",
             "TAXIMETER_DATA_DIR": str(self.data_dir),

@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 
 import psutil
 
-from store.control import ControlDatabase
+from store.control.database import ControlDatabase
 from tests.live.conftest import ServiceFactory
 from tests.live.service import REQUEST_HEADERS, Endpoint, Service
 from tests.upstream import Upstream, answer, message_json
@@ -45,7 +45,15 @@ def watching(service: Service) -> Iterator[list[int]]:
 
 
 def make_organization(service: Service) -> str:
-    command = [sys.executable, "-m", "manage.cli", "users", "create", "--email", "b@example.org"]
+    command = [
+        sys.executable,
+        "-m",
+        "manage.cli.main",
+        "users",
+        "create",
+        "--email",
+        "b@example.org",
+    ]
     done = subprocess.run(  # noqa: S603 - our own command
         [*command, "--json"], env=service.environment, capture_output=True, check=True
     )

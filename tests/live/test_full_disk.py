@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from store.traces import TraceDatabase
+from store.traces.database import TraceDatabase
 from tests.live.service import Endpoint, Service, body_bytes
 from tests.upstream import Gate, SeenRequest, Upstream, message_events, sse
 

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -25,12 +24,13 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from schemathesis import Case
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
-from manage.openapi import MAX_BODY_BYTES, make_document
-from manage.operations import OPERATIONS
-from store import audit
-from store.attempts import BAD_KEYS_PER_MINUTE
-from store.control import ControlDatabase
-from store.management import Management
+from manage.api.openapi import MAX_BODY_BYTES, make_document
+from manage.api.operations import OPERATIONS
+from runtime.attempts import BAD_KEYS_PER_MINUTE
+from store.control import audit
+from store.control.database import ControlDatabase
+from store.control.management import Management
+from tests import ROOT
 from tests.live.service import REQUEST_HEADERS, Service
 from tests.manage.organizations import make_people
 from tests.rawclient import request
@@ -468,7 +468,7 @@ def _call_and_validate(case: Case[Any], world: World) -> None:
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the examples need curl")
 def test_the_examples_of_the_documentation_run(world: World) -> None:
-    page = (Path(__file__).resolve().parents[2] / "docs" / "api.md").read_text()
+    page = (ROOT / "docs" / "api.md").read_text()
     examples = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
     assert len(examples) > 8
     done = subprocess.run(

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from store import spool
-from store.control import ControlDatabase
+from store.control.database import ControlDatabase
+from store.spool import exchange_files
+from tests import ROOT
 from tests.live.service import API_KEY
 from tests.rawclient import RawClient, request
 from tests.upstream import Upstream, answer, wait_until
 
 pytestmark = pytest.mark.live
-ROOT = Path(__file__).resolve().parents[2]
 MITMDUMP = Path(sys.executable).parent / "mitmdump"
 
 
@@ -64,8 +64,8 @@ def test_stock_mitmdump_runs_the_addon(upstream: Upstream, tmp_path: Path) -> No
     (seen,) = upstream.requests
     assert seen.target == "/v1/messages"
     assert "x-unknown" not in {name.lower() for name, _ in seen.headers}
-    (waiting,) = spool.find_waiting(tmp_path / "data" / "spool")
-    exchange = spool.read_exchange(waiting.path)
+    (waiting,) = exchange_files.find_waiting(tmp_path / "data" / "spool")
+    exchange = exchange_files.read_exchange(waiting.path)
     assert exchange is not None
     assert exchange.request_body == b'{"model":"m"}'
     assert exchange.ending.outcome == "complete"

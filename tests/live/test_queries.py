@@ -9,7 +9,7 @@ from urllib.parse import quote
 import psutil
 import pytest
 
-from store.control import ControlDatabase
+from store.control.database import ControlDatabase
 from tests.dashboard.browsing import OURS, THEIRS, record
 from tests.dashboard.people import Someone
 from tests.live.service import Service

@@ -14,14 +14,12 @@ from typing import Any, Literal
 
 import pytest
 
+from tests import ROOT
 from tests.live.service import API_KEY, Row, Service, body_bytes
 from tests.rawclient import RawClient, Response, request
 from tests.upstream import Headers, Script, SeenRequest, Upstream, answer, chunked
 
-RECORDED = Path(
-    os.environ.get("TAXIMETER_RECORDED")
-    or Path(__file__).resolve().parents[3] / "shared" / "recorded"
-)
+RECORDED = Path(os.environ.get("TAXIMETER_RECORDED") or ROOT.parent / "shared" / "recorded")
 pytestmark = pytest.mark.skipif(
     not (RECORDED / "index.json").exists(),
     reason="the recorded exchanges are not here; TAXIMETER_RECORDED names their folder",

@@ -15,8 +15,8 @@ import pytest
 import trustme
 from mitmproxy.net import encoding
 
-from store import api_keys
-from store.control import ControlDatabase
+from store.control import api_keys
+from store.control.database import ControlDatabase
 from tests.live.conftest import EndpointFactory, ServiceFactory
 from tests.live.service import API_KEY, REQUEST_HEADERS, Endpoint, Service, body_bytes
 from tests.rawclient import Cut, RawClient, Reset, Response, request

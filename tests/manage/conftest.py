@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from manage.cli import cli
-from store.control import ControlDatabase
-from store.traces import TraceDatabase, trace_path
+from manage.cli.main import cli
+from store.control.database import ControlDatabase
+from store.traces.database import TraceDatabase, trace_path
 
 type Run = Callable[..., Result]
 

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from store.management import Management
-from store.people import Caller
+from store.control.management import Management
+from store.control.people import Caller
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,9 +5,9 @@ import pytest
 from click.testing import CliRunner
 
 from manage import data_dir
-from manage.cli import cli
+from manage.cli.main import cli
 from manage.data_dir import prepare_data_dir
-from manage.supervisor import StartError
+from manage.supervision.supervisor import StartError
 
 
 def mode_of(folder):

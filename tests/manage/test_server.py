@@ -6,8 +6,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from manage.server import make_app
-from store.control import ControlDatabase
-from store.settings import Settings
+from runtime.settings import Settings
+from store.control.database import ControlDatabase
 
 
 @pytest.fixture

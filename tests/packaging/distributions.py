@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests import ROOT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ import tomllib
 
 import yaml
 
-from tests.packaging.distributions import ROOT
+from tests import ROOT
 
 
 def test_the_hook_before_commits_is_run_sh_check():

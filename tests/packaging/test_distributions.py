@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.packaging.distributions import ROOT, Distributions, build, list_tracked_files
+from tests import ROOT
+from tests.packaging.distributions import Distributions, build, list_tracked_files
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 NOT_INSTALLED = {".ci", ".github", "bench", "docs", "tests"}

@@ -14,9 +14,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests import ROOT
 from tests.live.messages import MODEL
 from tests.live.service import API_KEY, Service
-from tests.packaging.distributions import ROOT
 from tests.upstream import Upstream, answer
 
 PROGRAM = os.environ.get("TAXIMETER_INSTALLED")

@@ -16,10 +16,10 @@ from starlette.types import Message
 
 from dashboard.queries.protocol import SOCKET_SUFFIX, Caller
 from dashboard.queries.relay import Query, QueryRelay
-from store import lifeline
+from runtime import parent_watch
+from tests import ROOT
 from tests.upstream import wait_until
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 COUNT = 3
 START_S = 60.0
 PATIENT_S = 60.0  # of those who are to be answered, however busy the machine is
@@ -72,9 +72,9 @@ def running_pool(traces: Path, prelude: str = "") -> Iterator[Pool]:
             process = subprocess.Popen(  # noqa: S603 - our own
                 [sys.executable, "-P", *code, *options],
                 env={
-                    "PYTHONPATH": str(REPOSITORY),
+                    "PYTHONPATH": str(ROOT),
                     "MALLOC_ARENA_MAX": "1",
-                    lifeline.VARIABLE: str(read_fd),
+                    parent_watch.VARIABLE: str(read_fd),
                 },
                 pass_fds=[read_fd],
             )

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from dashboard.queries import isolation
-from tests.queries.pool import REPOSITORY
+from tests import ROOT
 
 
 def run_confined(traces, code):
@@ -23,7 +23,7 @@ def run_confined(traces, code):
         [sys.executable, "-c", program, str(traces)],
         capture_output=True,
         text=True,
-        env={"PYTHONPATH": str(REPOSITORY)},
+        env={"PYTHONPATH": str(ROOT)},
         timeout=60,
         check=False,
     )
@@ -87,9 +87,9 @@ def test_what_lies_beside_the_traces_is_refused_wherever_they_are(tmp_path, monk
 
 @pytest.mark.parametrize("name", ["data/control.db", "data/spool/1", ".env", ".git/config"])
 def test_the_default_installation_keeps_its_secrets_from_queries(name):
-    check = isolation.make_audit_hook(REPOSITORY / "data" / "traces")
+    check = isolation.make_audit_hook(ROOT / "data" / "traces")
     with pytest.raises(PermissionError):
-        check("open", (str(REPOSITORY / name), "r", os.O_RDONLY))
+        check("open", (str(ROOT / name), "r", os.O_RDONLY))
 
 
 def test_traces_and_code_can_still_be_read(traces):

@@ -23,11 +23,12 @@ from dashboard.queries.protocol import HEADER, SOCKET_SUFFIX
 from dashboard.queries.refusals import MAX_KILLS, REFUSED_S
 from dashboard.queries.relay import QueryRelay, RefusedError, StoppedError
 from dashboard.turns import BusyError
-from store.traces import TraceDatabase, trace_path_in
+from store.traces.database import TraceDatabase, trace_path_in
+from tests import ROOT
 from tests.dashboard.browsing import ENDLESS, OURS, THEIRS, record
 from tests.live.service import is_over
 from tests.queries.hostile import ENDLESS_STEPS, HUNGRY, LONG_TEXTS, SORT, UNION
-from tests.queries.pool import COUNT, REPOSITORY, Client, ask, make_query, running_pool
+from tests.queries.pool import COUNT, Client, ask, make_query, running_pool
 from tests.store.traffic import make_entry
 from tests.upstream import wait_until
 
@@ -272,7 +273,7 @@ def test_a_pool_whose_processes_cannot_start_ends_with_the_reason(tmp_path):
             f"--sockets={tmp_path}",
             "--count=2",
         ],
-        env={"PYTHONPATH": str(REPOSITORY)},
+        env={"PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         timeout=60,

@@ -11,7 +11,7 @@ import pytest
 
 from dashboard.queries import process
 from dashboard.queries.process import READING, Supervised
-from tests.queries.pool import REPOSITORY
+from tests import ROOT
 
 
 class App:
@@ -78,7 +78,7 @@ def test_the_web_process_does_not_load_datasette():
     code = "import sys, manage.server; print('datasette' in sys.modules)"
     done = subprocess.run(  # noqa: S603 - our own
         [sys.executable, "-c", code],
-        env={"PYTHONPATH": str(REPOSITORY)},
+        env={"PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         check=True,

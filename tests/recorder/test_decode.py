@@ -8,12 +8,12 @@ import pytest
 import zstandard
 from hypothesis import given, settings, strategies as st
 
+from metering.json_reading import parse_object
 from recorder import decode
 from recorder.decode import (
     ALWAYS_DECODED_BYTES,
     MAX_DECODED_BYTES,
     decode_body,
-    parse_json_object,
 )
 
 TEXT = b'{"type":"message","usage":{"input_tokens":12,"output_tokens":34}}' * 40
@@ -361,14 +361,14 @@ def test_no_bytes_make_it_raise(data, header, encoder, cut):
     ],
 )
 def test_json_is_read_leniently(data, value):
-    assert parse_json_object(data) == value
+    assert parse_object(data) == value
 
 
 @pytest.mark.parametrize("unit", [b"[" * 100 + b"]" * 100 + b",", b'{"a":{}},', b"[],"])
 def test_a_heap_of_arrays_and_objects_is_not_made(unit):
     heap = b'{"model":"m","data":[' + unit * (20_000_000 // len(unit)) + b"0]}"
     tracemalloc.start()
-    parsed = parse_json_object(heap)
+    parsed = parse_object(heap)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert parsed is None
@@ -378,7 +378,7 @@ def test_a_heap_of_arrays_and_objects_is_not_made(unit):
 def test_a_large_message_is_read_and_a_heap_of_tiny_values_is_not():
     message = b'{"model":"m","data":"' + b"A" * 9_000_000 + b'"}'
     heap = b'{"model":"m","data":[' + b"{}," * 3_000_000 + b"{}]}"
-    parsed = parse_json_object(message)
+    parsed = parse_object(message)
     assert parsed is not None
     assert parsed["model"] == "m"
-    assert parse_json_object(heap) is None
+    assert parse_object(heap) is None

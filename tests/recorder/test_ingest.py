@@ -9,6 +9,7 @@ from contextlib import closing
 import pytest
 from sqlite_utils import Migrations
 
+from metering.prices import load_prices
 from recorder.disk import DiskRoom
 from recorder.ingest import (
     BATCH_BYTES,
@@ -18,11 +19,18 @@ from recorder.ingest import (
     TIDY_S,
     Ingester,
 )
-from recorder.prices import load_prices
 from recorder.record import make_entry
-from store import database, schema, spool
-from store.spool import Ending, Rejection, RequestHead, ResponseHead, SpoolRun, Waiting
-from store.traces import TraceDatabase, trace_path
+from store import database, schema
+from store.spool import exchange_files
+from store.spool.exchange_files import (
+    Ending,
+    Rejection,
+    RequestHead,
+    ResponseHead,
+    SpoolRun,
+    Waiting,
+)
+from store.traces.database import TraceDatabase, trace_path
 
 ANSWER = (
     b'{"type":"message","model":"claude-haiku-4-5","stop_reason":"end_turn",'
@@ -181,7 +189,7 @@ def is_unblocked():
 
 
 @pytest.mark.usefixtures("is_unblocked")
-@pytest.mark.parametrize("owner", ["a", spool.REJECTIONS])
+@pytest.mark.parametrize("owner", ["a", exchange_files.REJECTIONS])
 @pytest.mark.parametrize("kind", ["pipe", "link", "link to a device", "folder", "socket"])
 def test_what_is_no_regular_file_is_kept_aside_and_not_read(
     ingester, run, tmp_path, kind, owner, monkeypatch
@@ -547,7 +555,7 @@ def test_a_lack_of_descriptors_is_not_taken_for_a_bad_file(
         raise OSError(errno.EMFILE, "Too many open files")
 
     with monkeypatch.context() as broken:
-        broken.setattr("store.spool._read", refuse)
+        broken.setattr("store.spool.exchange_files._read", refuse)
         ingester.run_round()
     assert not (tmp_path / "spool" / "unreadable").exists()
     clock.now_s += 100
@@ -559,7 +567,7 @@ def test_a_file_that_was_taken_away_is_nobodys_trouble(ingester, run, tmp_path, 
     spool_call(run, "1").path.with_suffix(".done").unlink()
     spool_call(run, "2")
     listed = [Waiting(str(run.path / f"{n}~a.done"), n, "a") for n in ("1", "2")]
-    monkeypatch.setattr("recorder.ingest.spool.find_waiting", lambda _root: iter(listed))
+    monkeypatch.setattr("recorder.ingest.exchange_files.find_waiting", lambda _root: iter(listed))
     ingester.run_round()
     assert read_ids(tmp_path) == ["2"]
     assert not (tmp_path / "spool" / "unreadable").exists()

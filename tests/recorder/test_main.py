@@ -2,8 +2,8 @@ import errno
 import os
 
 from recorder.__main__ import Prices, Recorder
-from store.heartbeat import Heartbeat
-from store.settings import Settings
+from runtime.heartbeat import Heartbeat
+from runtime.settings import Settings
 
 
 def test_where_no_reserve_can_be_made_the_recorder_shows_that_it_lives(tmp_path, monkeypatch):

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from recorder.prices import PriceTable
+from metering.entry import UsageLogEntry
+from metering.prices import PriceTable
 from recorder.record import make_entry
 from recorder.requests import RequestReader
-from store.entry import UsageLogEntry
-from store.spool import Ending, RequestHead, ResponseHead, SpooledExchange
+from store.spool.exchange_files import Ending, RequestHead, ResponseHead, SpooledExchange
+from tests import ROOT
 
 PRICES = PriceTable()
 HEAD = RequestHead(
@@ -419,7 +420,7 @@ def test_no_exchange_makes_it_raise(request_body, body, encoding, content_type, 
 
 def find_recordings() -> Path:
     named = os.environ.get("TAXIMETER_RECORDED")
-    return Path(named) if named else Path(__file__).resolve().parents[3] / "shared" / "recorded"
+    return Path(named) if named else ROOT.parent / "shared" / "recorded"
 
 
 RECORDED = find_recordings()

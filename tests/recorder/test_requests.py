@@ -5,10 +5,10 @@ import orjson
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from metering.json_reading import parse_object
+from metering.request_facts import find_fields
 from recorder import requests
-from recorder.decode import parse_json_object
 from recorder.requests import RequestReader
-from store.request_facts import find_fields
 from tests.store.traffic import agent_requests
 
 # Every request is compared with the one before, however small it is.
@@ -54,7 +54,7 @@ def write(value, space=""):
 
 
 def wanted(text):
-    return find_fields(parse_json_object(text)) or {}
+    return find_fields(parse_object(text)) or {}
 
 
 @all_compared

@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from store import clock
-from store.control import ControlDatabase
-from store.management import Management
-from store.traces import TraceDatabase, trace_path
+from runtime import clock
+from store.control.database import ControlDatabase
+from store.control.management import Management
+from store.traces.database import TraceDatabase, trace_path
 
 
 class Now:

@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given, strategies as st
 from sqlite_utils import Database
 
-from store import clock, endpoints, people, schema
-from store.endpoints import ProxyEndpoint
-from store.errors import InvalidCursorError, InvalidInputError
+from runtime import clock
+from runtime.errors import InvalidCursorError, InvalidInputError
+from store import schema
+from store.control import endpoints, people
+from store.control.endpoints import ProxyEndpoint
 from store.pagination import MAX_LIMIT, Page, Position, format_cursor, parse_cursor, read_page
 
 

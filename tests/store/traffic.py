@@ -8,8 +8,8 @@ from decimal import Decimal
 from itertools import count
 from typing import Any
 
-from store import clock
-from store.entry import CostItem, UsageLogEntry
+from metering.entry import CostItem, UsageLogEntry
+from runtime import clock
 
 _WORDS = [
     "return",

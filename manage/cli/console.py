@@ -1,0 +1,165 @@
+"""What commands share: options, settings, where a command acts, errors as one line, JSON."""
+
+import json
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+from manage.cli.backend import Backend, LocalBackend
+from manage.cli.remote import (
+    API_KEY_VARIABLE,
+    ApiKeyError,
+    RemoteBackend,
+    RemoteError,
+    is_exposed,
+    read_api_key,
+)
+from manage.cli.terminal import can_print, show, show_lines
+from manage.supervision.announcement import Announcement, is_running
+from manage.supervision.children import ChildError
+from manage.supervision.supervisor import StartError
+from runtime.errors import ControlError
+from runtime.settings import SETTINGS, Settings, SettingsError
+from store.control.database import ControlDatabase
+
+BASE_URL_VARIABLE = "TAXIMETER_BASE_URL"
+
+type Command = Callable[..., Any]
+
+
+def settings_options(command: Command) -> Command:
+    """Every setting as an option; what is not given comes from the environment."""
+    for setting in reversed(SETTINGS):
+        default = f"  [default: {setting.default}]" if setting.default else ""
+        command = click.option(
+            setting.option, setting.name, metavar="TEXT", help=f"{setting.help}{default}"
+        )(command)
+    return command
+
+
+def data_dir_option(command: Command) -> Command:
+    return click.option(
+        "--data-dir",
+        metavar="PATH",
+        help="Where the service keeps its data.  [default: TAXIMETER_DATA_DIR, else the one that `taximeter doctor` names]",
+    )(command)
+
+
+def service_options(command: Command) -> Command:
+    """For a command that can act on this machine and over HTTP."""
+    command = data_dir_option(command)
+    return click.option(
+        "--base-url",
+        metavar="URL",
+        help=f"Ask the service at this address, with the key in {API_KEY_VARIABLE}.",
+    )(command)
+
+
+_ADDRESS_VARIABLES = {BASE_URL_VARIABLE, "TAXIMETER_LISTEN"}
+
+user_option = click.option(
+    "--user", metavar="EMAIL", help="As this user instead of the local one. Only where the data is."
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Turn what a person can mend into one line on standard error and exit status 1."""
+    try:
+        yield
+    except (ControlError, SettingsError, StartError, ChildError, RemoteError) as error:
+        raise click.ClickException(show_lines(str(error))) from error
+    except sqlite3.Error as error:
+        raise click.ClickException(f"the database cannot be used: {show(error)}") from error
+    except UnicodeEncodeError as error:
+        raise click.ClickException("an argument is not valid UTF-8") from error
+    except OSError as error:
+        if error.filename is None:  # our own output, which CommandGroup speaks of
+            raise
+        raise click.ClickException(f"{show(error.filename)}: {error.strerror}") from error
+
+
+@contextmanager
+def open_backend(
+    base_url: str | None, data_dir: str | None, user: str | None = None
+) -> Iterator[Backend]:
+    """The service to act on: a remote one where ``--base-url`` names it, or where the environment
+    has both its address and a key; else the data on this machine."""
+    remote = _find_remote(base_url, data_dir, user)
+    if remote is None:
+        settings = read_settings(data_dir=data_dir)
+        with open_control(settings) as control:
+            yield LocalBackend(settings, control, user)
+        return
+    try:
+        api_key = read_api_key()
+    except ApiKeyError as error:
+        raise click.UsageError(str(error)) from error
+    if is_exposed(remote):
+        click.echo("Warning: without https the key can be read on its way.", err=True)
+    with RemoteBackend(remote, api_key) as backend:
+        yield backend
+
+
+def _find_remote(base_url: str | None, data_dir: str | None, user: str | None) -> str | None:
+    if base_url is None:
+        variables = {BASE_URL_VARIABLE, API_KEY_VARIABLE}
+        if data_dir is not None or user is not None or not all(map(os.environ.get, variables)):
+            return None
+        base_url = os.environ[BASE_URL_VARIABLE]
+    elif data_dir is not None or user is not None:
+        other = "--data-dir" if data_dir is not None else "--user"
+        raise click.UsageError(
+            f"--base-url asks a remote service; {other} is for data on this machine"
+        )
+    try:
+        return Settings.from_env({BASE_URL_VARIABLE: base_url}).base_url
+    except SettingsError as error:
+        raise click.UsageError(
+            str(error).replace(f"{BASE_URL_VARIABLE}=", "--base-url ")
+        ) from error
+
+
+def read_settings(**given: str | None) -> Settings:
+    """Settings from the environment, with the options given before them, and the address that the
+    service on this data directory last ran at where nobody names another. Raises SettingsError."""
+    environ = make_environ(**given)
+    settings = Settings.from_env(environ)
+    # A service that runs says itself where it is; one that does not is asked for last.
+    said_otherwise = {BASE_URL_VARIABLE} if is_running(settings.data_dir) else _ADDRESS_VARIABLES
+    if not said_otherwise & environ.keys():
+        announced = Announcement.read(settings.data_dir)
+        if announced is not None:
+            return Settings.from_env(environ | {BASE_URL_VARIABLE: announced.base_url})
+    return settings
+
+
+def make_environ(**given: str | None) -> dict[str, str]:
+    variables = {setting.name: setting.variable for setting in SETTINGS}
+    return os.environ | {variables[name]: text for name, text in given.items() if text is not None}
+
+
+def check_there_is_data(settings: Settings) -> None:
+    """Raises ControlError where no service has been set up yet: a typing error in a path must not
+    make an empty one, nor look like one."""
+    if not settings.control_path.exists():
+        raise ControlError(
+            f"there is no Taximeter data in {settings.data_dir.absolute()}; start `taximeter up` once,"
+            " or name the right place with --data-dir"
+        )
+
+
+def open_control(settings: Settings) -> ControlDatabase:
+    """Raises ControlError where no service has been set up yet."""
+    check_there_is_data(settings)
+    return ControlDatabase(settings.control_path)
+
+
+def print_json(document: Any) -> None:
+    text = json.dumps(document, ensure_ascii=False)
+    click.echo(text if can_print(text) else json.dumps(document))

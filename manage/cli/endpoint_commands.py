@@ -1,0 +1,155 @@
+"""``taximeter endpoints list|create|update|delete``"""
+
+import click
+
+from manage.cli.console import explained, json_option, open_backend, print_json, service_options
+from manage.cli.terminal import UNKNOWN, format_time, print_table, show
+from runtime.settings import Streaming
+from store.control.endpoints import StreamingChange
+
+
+@click.group()
+def endpoints() -> None:
+    """Proxy endpoints: the addresses that clients use.
+
+    Each has a slug, and a URL that a client takes as its base URL.
+
+    \b
+    Examples:
+      taximeter endpoints create "Team Blue"     make one; prints the line that connects a client
+      taximeter endpoints list
+    """
+
+
+@endpoints.command("list")
+@service_options
+@json_option
+def list_endpoints(base_url: str | None, data_dir: str | None, as_json: bool) -> None:
+    """List the proxy endpoints, newest first. Times are UTC.
+
+    \b
+    Examples:
+      taximeter endpoints list
+      taximeter endpoints list --json | jq -r '.items[].url'
+      taximeter endpoints list --base-url https://meter.example.org
+    """
+    with explained(), open_backend(base_url, data_dir) as backend:
+        document = backend.list_endpoints()
+    if as_json:
+        print_json(document)
+        return
+    print_table(
+        ("SLUG", "NAME", "STREAMING", "BODIES", "CREATED (UTC)", "URL"),
+        [
+            (
+                item.get("slug"),
+                item.get("name"),
+                item.get("streaming") or "as the service",
+                "not kept" if item.get("metadata_only") else "kept",
+                format_time(item.get("created_at")),
+                item.get("url"),
+            )
+            for item in document["items"]
+        ],
+    )
+
+
+@endpoints.command("create")
+@click.argument("name")
+@click.option("--slug", help="Choose the slug yourself; else it is made from the name.")
+@click.option(
+    "--streaming", type=click.Choice(["live", "buffered"]), help="Instead of the service's."
+)
+@click.option(
+    "--metadata-only", is_flag=True, help="Keep no bodies, only names, numbers, cost and times."
+)
+@service_options
+@json_option
+def create_endpoint(
+    name: str,
+    slug: str | None,
+    streaming: Streaming | None,
+    metadata_only: bool,
+    base_url: str | None,
+    data_dir: str | None,
+    as_json: bool,
+) -> None:
+    """Create a proxy endpoint. It works at once, also while the service runs.
+
+    \b
+    Examples:
+      taximeter endpoints create "Café #1"              gets the slug cafe-1
+      taximeter endpoints create CI --slug ci-nightly
+      taximeter endpoints create Clinic --metadata-only
+    """
+    with explained(), open_backend(base_url, data_dir) as backend:
+        item = backend.create_endpoint(name, slug, streaming, metadata_only=metadata_only)
+    if as_json:
+        print_json(item)
+        return
+    click.echo(
+        f"Created {show(item.get('slug'))}. Connect a client:\n\n"
+        f"export ANTHROPIC_BASE_URL={show(item.get('url'))}"
+    )
+
+
+@endpoints.command("update")
+@click.argument("endpoint")
+@click.option("--name", help="A new label. The slug stays.")
+@click.option(
+    "--streaming",
+    type=click.Choice(["live", "buffered", "service"]),
+    help="How answers are passed on; service: as the service is set.",
+)
+@click.option("--metadata-only/--keep-bodies", default=None, help="Whether bodies are kept.")
+@service_options
+@json_option
+def update_endpoint(
+    endpoint: str,
+    name: str | None,
+    streaming: StreamingChange | None,
+    metadata_only: bool | None,
+    base_url: str | None,
+    data_dir: str | None,
+    as_json: bool,
+) -> None:
+    """Change a proxy endpoint, by its slug or id. The next call follows it.
+
+    \b
+    Examples:
+      taximeter endpoints update ci-nightly --name "CI, nightly"
+      taximeter endpoints update default --streaming buffered
+      taximeter endpoints update clinic --metadata-only
+    """
+    if name is None and streaming is None and metadata_only is None:
+        raise click.UsageError("say what to change: --name, --streaming, --metadata-only")
+    with explained(), open_backend(base_url, data_dir) as backend:
+        item = backend.update_endpoint(
+            endpoint, name=name, streaming=streaming, metadata_only=metadata_only
+        )
+    if as_json:
+        print_json(item)
+    else:
+        click.echo(f"Changed {show(item.get('slug') or UNKNOWN)}.")
+
+
+@endpoints.command("delete")
+@click.argument("endpoint")
+@service_options
+@json_option
+def delete_endpoint(
+    endpoint: str, base_url: str | None, data_dir: str | None, as_json: bool
+) -> None:
+    """Delete a proxy endpoint by its slug or id. Its traces stay; its slug stays reserved.
+
+    \b
+    Examples:
+      taximeter endpoints delete ci-nightly
+      taximeter endpoints delete ci-nightly --base-url https://meter.example.org
+    """
+    with explained(), open_backend(base_url, data_dir) as backend:
+        document = backend.delete_endpoint(endpoint)
+    if as_json:
+        print_json(document)
+    else:
+        click.echo(f"Deleted {show(endpoint)}.")

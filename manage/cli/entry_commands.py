@@ -1,0 +1,184 @@
+"""``taximeter tail`` and ``taximeter export``: the entries themselves."""
+
+import io
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from datetime import date, datetime
+from pathlib import Path
+from typing import TextIO
+
+import click
+
+from manage.cli.console import (
+    check_there_is_data,
+    data_dir_option,
+    explained,
+    json_option,
+    print_json,
+    read_settings,
+)
+from manage.cli.export import Format, make_item, open_private, write_entries
+from manage.cli.follow import Followed, Follower
+from manage.cli.periods import Instant, find_instants, period_options
+from manage.cli.terminal import show
+from store.traces.call_line import format_entry
+from store.traces.database import find_trace_files
+from store.traces.reader import Wanted, make_entry
+
+POLL_S = 0.2
+_FORMATS: dict[str, Format] = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".csv": "csv",
+    ".json": "json",
+}
+
+
+@click.command()
+@click.option(
+    "-n", "--lines", default=10, show_default=True, type=click.IntRange(min=0),
+    help="How many of the newest entries to print first.",
+)  # fmt: skip
+@click.option("--slug", "slugs", multiple=True, help="Only this proxy endpoint; may be repeated.")
+@click.option("--no-follow", is_flag=True, help="Print what is there and end.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
+@data_dir_option
+def tail(
+    lines: int, slugs: tuple[str, ...], no_follow: bool, as_json: bool, data_dir: str | None
+) -> None:
+    """Follow calls as they are recorded, until Ctrl-C.
+
+    One line each, with the time of arrival in UTC. An entry is printed when its call has ended, so a long stream comes after short calls that
+    began later.
+
+    \b
+    Examples:
+      taximeter tail
+      taximeter tail -n 0 --slug default                only what comes from now on
+      taximeter tail -n 100 --no-follow
+      taximeter tail --json | jq -r '[.slug, .model, .cost_cents] | @tsv'
+    """
+    with explained(), suppress(KeyboardInterrupt):
+        settings = read_settings(data_dir=data_dir)
+        check_there_is_data(settings)
+        with Follower(settings.data_dir, Wanted(slugs=slugs)) as follower:
+            _print_entries(follower.read_last(lines), as_json=as_json)
+            while not no_follow:
+                time.sleep(POLL_S)
+                _print_entries(follower.read_new(), as_json=as_json)
+
+
+def _print_entries(entries: Iterable[Followed], *, as_json: bool) -> None:
+    for entry in entries:
+        if as_json:
+            print_json(make_item(entry.organization_id, entry.row))
+        else:
+            click.echo(format_entry(make_entry(entry.row)))
+
+
+@click.command()
+@period_options(Instant())
+@click.option("--slug", "slugs", multiple=True, help="Only this proxy endpoint; may be repeated.")
+@click.option("--model", help="Only this model; * and ? are wildcards.")
+@click.option("--bodies", is_flag=True, help="With request_body and response_body.")
+@click.option(
+    "--format", "kind", type=click.Choice(["jsonl", "csv", "json"]),
+    help="JSON lines (jsonl), CSV, or one JSON document.  [default: by the file's name, else jsonl]",
+)  # fmt: skip
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path, allow_dash=True),
+    help="Write to this file, readable by you only, instead of standard output.",
+)  # fmt: skip
+@click.option(
+    "--raw-csv", is_flag=True,
+    help="In CSV, leave text as it is that a spreadsheet would run as a formula. Without this,"
+    " an apostrophe is put before = + - @ at the beginning of text and behind ; tabs and line breaks.",
+)  # fmt: skip
+@data_dir_option
+@json_option
+def export(
+    from_day: date | None,
+    to_day: date | None,
+    since: datetime | None,
+    until: datetime | None,
+    slugs: tuple[str, ...],
+    model: str | None,
+    bodies: bool,
+    kind: Format | None,
+    output: Path | None,
+    raw_csv: bool,
+    data_dir: str | None,
+    as_json: bool,
+) -> None:
+    """Write entries as JSON lines, CSV or JSON, oldest first.
+
+    In the columns of usage_log, and the organisation each belongs to. Times are UTC: a day or a
+    point in time (2026-01-31, 2026-01-31T18:00, with another offset 2026-01-31T18:00+02:00) or how long ago (7d, 12h, 30m). Bodies that are not text are written as
+    {"$base64": true, "encoded": "…"}. With --json, standard output is one JSON document: the
+    entries, or what was written to --output.
+
+    \b
+    Examples:
+      taximeter export --since 7d > week.jsonl
+      taximeter export --from 2026-01-01 --to 2026-01-31 -o january.csv
+      taximeter export --since 2026-01-31T18:00 --until 2026-01-31T19:00 -o hour.csv
+      taximeter export --slug default --model 'claude-opus-*' --bodies
+      taximeter export --since 1d --json | jq '[.items[].cost_cents] | add'
+    """
+    if output == Path("-"):
+        output = None
+    if as_json and output is None:
+        if kind not in (None, "json"):
+            raise click.UsageError(f"--json and --format {kind} exclude each other")
+        kind = "json"
+    if kind is None:
+        kind = _find_format(output)
+    first, end = find_instants(from_day, to_day, since, until)
+    wanted = Wanted(since=first, until=end, slugs=slugs, model=model)
+    with explained():
+        settings = read_settings(data_dir=data_dir)
+        check_there_is_data(settings)
+        paths = find_trace_files(settings.data_dir)
+        with _open_output(output) as stream:
+            entries = write_entries(
+                stream, paths, wanted, kind, with_bodies=bodies, raw_csv=raw_csv
+            )
+    if output is None:
+        return
+    if as_json:
+        print_json({"entries": entries, "file": str(output)})
+    else:
+        click.echo(f"Wrote {entries:,} entries to {show(output)}.")
+
+
+def _find_format(output: Path | None) -> Format:
+    """Return the format that a file's name asks for. Raises click.UsageError for an unknown one."""
+    suffix = "" if output is None else output.suffix.lower()
+    if not suffix:
+        return "jsonl"
+    if suffix not in _FORMATS:
+        *others, last = _FORMATS
+        raise click.UsageError(
+            f"{suffix!r} is not a known kind of file: name it {', '.join(others)} or {last}, or say"
+            " which --format is meant"
+        )
+    return _FORMATS[suffix]
+
+
+def _open_output(path: Path | None) -> AbstractContextManager[TextIO]:
+    if path is None:
+        return _standard_output()
+    return open_private(path)
+
+
+@contextmanager
+def _standard_output() -> Iterator[TextIO]:
+    """In UTF-8 and with line ends as they are, whatever the terminal likes."""
+    stream = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", newline="")
+    try:
+        yield stream
+    finally:
+        with suppress(ValueError):
+            stream.detach()  # it is not ours to close

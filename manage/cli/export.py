@@ -1,0 +1,134 @@
+"""Writing entries out: JSON lines, CSV, or one JSON document. A page is in memory at a time."""
+
+import base64
+import csv
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Literal, TextIO
+
+from runtime import clock
+from runtime.csv_cells import neutralize
+from store.traces.reader import BODIES, Row, TraceReader, Wanted
+
+type Format = Literal["jsonl", "csv", "json"]
+
+
+def write_entries(
+    output: TextIO,
+    paths: Sequence[Path],
+    wanted: Wanted,
+    kind: Format,
+    *,
+    with_bodies: bool,
+    raw_csv: bool = False,
+) -> int:
+    """Write one organisation after the other, each in order of arrival. Returns how many entries.
+
+    ``raw_csv``: leave cells of CSV as they are that a spreadsheet would execute.
+    Raises sqlite3.Error and OSError."""
+    with ExitStack() as stack:
+        readers = {path.parent.name: stack.enter_context(TraceReader(path)) for path in paths}
+        entries = _Counted(_iter_entries(readers, wanted, with_bodies=with_bodies))
+        if kind == "csv":
+            columns = _columns(readers.values(), with_bodies=with_bodies)
+            _write_csv(output, entries, columns, raw=raw_csv)
+        elif kind == "json":
+            _write_document(output, entries)
+        else:
+            _write_lines(output, entries)
+        return entries.count
+
+
+class _Counted:
+    """Counts what goes through."""
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self._rows = rows
+        self.count = 0
+
+    def __iter__(self) -> Iterator[Row]:
+        for row in self._rows:
+            self.count += 1
+            yield row
+
+
+def make_item(organization_id: str, row: Row) -> Row:
+    """An entry as it is written: the columns of ``usage_log``, and whose it is."""
+    return {"organization_id": organization_id} | row
+
+
+def _iter_entries(
+    readers: Mapping[str, TraceReader], wanted: Wanted, *, with_bodies: bool
+) -> Iterator[Row]:
+    for organization_id, reader in readers.items():
+        if not reader.is_ready:
+            continue
+        for row in reader.iter_entries(wanted):
+            item = make_item(organization_id, row)
+            if with_bodies:
+                bodies = reader.read_bodies(row["id"])
+                if bodies is None:
+                    continue  # removed by retention since its page was read
+                item |= {name: _as_json(bodies[name]) for name in BODIES}
+            yield item
+
+
+def _as_json(body: str | bytes | None) -> Any:
+    """A body that is not text has no place in JSON; it is written as Datasette writes it."""
+    if isinstance(body, bytes):
+        return {"$base64": True, "encoded": base64.b64encode(body).decode()}
+    return body
+
+
+def _columns(readers: Iterable[TraceReader], *, with_bodies: bool) -> list[str]:
+    """Of all of them: one that no newer recorder has opened yet may lack some."""
+    names = dict.fromkeys(name for reader in readers for name in reader.columns)
+    return ["organization_id", *names, *(BODIES if with_bodies else ())]
+
+
+def _write_csv(output: TextIO, rows: Iterable[Row], columns: Sequence[str], *, raw: bool) -> None:
+    writer = csv.DictWriter(output, columns)
+    writer.writeheader()
+    for row in rows:
+        cells = {
+            name: json.dumps(value) if isinstance(value, dict) else value
+            for name, value in row.items()
+        }
+        writer.writerow(cells if raw else {name: neutralize(cell) for name, cell in cells.items()})
+
+
+def _write_lines(output: TextIO, rows: Iterable[Row]) -> None:
+    for row in rows:
+        output.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+def _write_document(output: TextIO, rows: Iterable[Row]) -> None:
+    """In the envelope of the API's lists."""
+    output.write('{"items": [')
+    separator = ""
+    for row in rows:
+        output.write(separator + json.dumps(row, ensure_ascii=False))
+        separator = ", "
+    output.write('], "nextCursor": null, "hasMore": false}\n')
+
+
+@contextmanager
+def open_private(path: Path) -> Iterator[TextIO]:
+    """A file that only its owner can read, since bodies are what people wrote. It gets its name once
+    it is whole, so that a part is never taken for all of it. Raises OSError."""
+    if path.exists() and not path.is_file():  # a pipe or a device has no name to give
+        with path.open("w", encoding="utf-8", newline="") as file:
+            yield file
+        return
+    part = path.with_name(f".{path.name}.{clock.new_id()}")
+    fd = os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    try:
+        with open(fd, "w", encoding="utf-8", newline="") as file:  # noqa: PTH123 - it is open already
+            yield file
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise

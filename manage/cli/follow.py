@@ -1,0 +1,74 @@
+"""Following what is recorded, over every organisation, in order of insertion."""
+
+import heapq
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from store.traces.database import find_trace_files
+from store.traces.reader import Row, TraceReader, Wanted
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """One entry, and whose it is."""
+
+    organization_id: str
+    row: Row
+
+
+@dataclass(slots=True)
+class _Place:
+    organization_id: str
+    reader: TraceReader
+    last_id: int = 0
+
+
+class Follower:
+    """Remembers the last ``id`` it has seen of each database, so that no entry is missed and none is
+    given twice. Raises sqlite3.Error."""
+
+    def __init__(self, data_dir: Path, wanted: Wanted) -> None:
+        self._data_dir = data_dir
+        self._wanted = wanted
+        self._places: dict[Path, _Place] = {}
+        self._open = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def read_last(self, count: int) -> list[Followed]:
+        """The newest of what is there already; what is inserted from here on is new."""
+        newest: list[list[Followed]] = []
+        for place in self._find_places():
+            place.last_id = place.reader.find_last_id()
+            rows = place.reader.read_newest(count, place.last_id, self._wanted)
+            newest.append([Followed(place.organization_id, row) for row in rows])
+        # Ids of two databases have no common order; each keeps its own.
+        merged = heapq.merge(*newest, key=lambda each: str(each.row["created_at"]))
+        return list(merged)[-count:] if count else []
+
+    def read_new(self) -> Iterator[Followed]:
+        """What was inserted since the last call."""
+        for place in self._find_places():
+            up_to_id = place.reader.find_last_id()
+            for row in place.reader.iter_inserted(place.last_id, up_to_id, self._wanted):
+                yield Followed(place.organization_id, row)
+            place.last_id = up_to_id
+
+    def _find_places(self) -> list[_Place]:
+        """With the databases of organisations that have recorded nothing until now."""
+        for path in find_trace_files(self._data_dir):
+            if path not in self._places:
+                reader = TraceReader(path)
+                if not reader.is_ready:  # the recorder is about to make it
+                    reader.close()
+                    continue
+                self._open.callback(reader.close)
+                self._places[path] = _Place(path.parent.name, reader)
+        return list(self._places.values())

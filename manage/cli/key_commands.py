@@ -1,0 +1,111 @@
+"""``taximeter keys list|create|delete``"""
+
+import click
+
+from manage.cli.console import (
+    explained,
+    json_option,
+    open_backend,
+    print_json,
+    service_options,
+    user_option,
+)
+from manage.cli.remote import API_KEY_VARIABLE
+from manage.cli.terminal import format_time, print_table, show
+
+
+@click.group()
+def keys() -> None:
+    """Service API keys, for the API and remote use.
+
+    They are unrelated to the upstream credential, which this service never keeps.
+
+    \b
+    Examples:
+      taximeter keys create laptop
+      taximeter keys list
+    """
+
+
+@keys.command("list")
+@user_option
+@service_options
+@json_option
+def list_keys(user: str | None, base_url: str | None, data_dir: str | None, as_json: bool) -> None:
+    """List your keys, newest first, with times in UTC. Only their beginning is shown; the rest is not kept.
+
+    \b
+    Examples:
+      taximeter keys list
+      taximeter keys list --user ada@example.org
+      taximeter keys list --json --base-url https://meter.example.org
+    """
+    with explained(), open_backend(base_url, data_dir, user) as backend:
+        document = backend.list_keys()
+    if as_json:
+        print_json(document)
+        return
+    print_table(
+        ("ID", "KEY", "NAME", "CREATED (UTC)", "LAST USED (UTC)"),
+        [
+            (
+                item.get("id"),
+                item.get("key_prefix"),
+                item.get("name"),
+                format_time(item.get("created_at")),
+                format_time(item.get("last_used_at")),
+            )
+            for item in document["items"]
+        ],
+    )
+
+
+@keys.command("create")
+@click.argument("name")
+@user_option
+@service_options
+@json_option
+def create_key(
+    name: str, user: str | None, base_url: str | None, data_dir: str | None, as_json: bool
+) -> None:
+    """Create a key and print it: this once, alone on standard output.
+
+    \b
+    Examples:
+      taximeter keys create laptop
+      export TAXIMETER_API_KEY="$(taximeter keys create laptop)"
+      taximeter keys create dashboards --user ada@example.org
+    """
+    with explained(), open_backend(base_url, data_dir, user) as backend:
+        document = backend.create_key(name)
+    if as_json:
+        print_json(document)
+    else:
+        click.echo(show(document.get("key")))
+    click.echo(
+        f"Keep it now: it is not shown again. In {API_KEY_VARIABLE} it lets `taximeter --base-url`"
+        " in; elsewhere send it as Authorization: Bearer.",
+        err=True,
+    )
+
+
+@keys.command("delete")
+@click.argument("key_id", metavar="ID")
+@user_option
+@service_options
+@json_option
+def delete_key(
+    key_id: str, user: str | None, base_url: str | None, data_dir: str | None, as_json: bool
+) -> None:
+    """Delete one of your keys by its id, which `keys list` shows. It fails at once.
+
+    \b
+    Examples:
+      taximeter keys delete 0197f7c2-3b5e-7c1a-9d43-2f6f0e1b8a55
+    """
+    with explained(), open_backend(base_url, data_dir, user) as backend:
+        document = backend.delete_key(key_id)
+    if as_json:
+        print_json(document)
+    else:
+        click.echo(f"Deleted the key {show(key_id)}.")

@@ -1,0 +1,155 @@
+"""``taximeter``: noun then verb. Commands are thin: read the options, call, print.
+
+Exit status 0, 1 (refused or not found), 2 (usage)."""
+
+import asyncio
+import sys
+from contextlib import closing
+
+import click
+
+from manage.cli.console import explained, json_option, make_environ, print_json, settings_options
+from manage.cli.endpoint_commands import endpoints
+from manage.cli.entry_commands import export, tail
+from manage.cli.key_commands import keys
+from manage.cli.maintenance_commands import doctor, prune, reprice, verify
+from manage.cli.output_errors import CommandGroup
+from manage.cli.usage_commands import usage
+from manage.cli.user_commands import make_link, users
+from manage.data_dir import prepare_data_dir
+from manage.supervision.announcement import Announcement
+from manage.supervision.supervisor import Supervisor, check_trust_store
+from runtime.settings import Settings
+from store.control.database import ControlDatabase
+
+
+@click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="taximeter", prog_name="taximeter")
+def cli() -> None:
+    """A transparent proxy in front of the messages API that writes down what every call cost.
+
+    Commands act on the data directory of this machine. Those about endpoints, keys and usage also
+    ask a service elsewhere: with --base-url, and a service API key in TAXIMETER_API_KEY.
+
+    \b
+    Start here:
+      taximeter up                          run the service
+      taximeter tail                        watch calls as they are recorded
+      taximeter usage --by model            what they cost
+      taximeter endpoints create "My team"  make another proxy endpoint
+      taximeter doctor                      what is wrong, and what to do
+
+    \b
+    From another machine:
+      export TAXIMETER_API_KEY=sk_…         from `taximeter keys create`
+      taximeter endpoints list --base-url https://meter.example.org
+
+    \b
+    Times are UTC: those that are shown, and those that you give without another offset.
+
+    \b
+    Exit status: 0; 1 when refused, not found or wrong; 2 when called wrongly.
+    """
+
+
+@cli.command()
+@settings_options
+@json_option
+def up(as_json: bool, **given: str | None) -> None:
+    """Run the service: proxy, recorder and web pages.
+
+    Every option is also an environment variable: --listen is TAXIMETER_LISTEN, and so on.
+    Ctrl-C stops it once streams in flight have ended; a second Ctrl-C stops it at once.
+
+    \b
+    Examples:
+      taximeter up
+      taximeter up --listen 0.0.0.0:8080 --base-url https://meter.example.org
+      taximeter up --streaming buffered
+      taximeter up --json 2>taximeter.log     its addresses as JSON; the lines of calls go to the log
+    """
+    environ = make_environ(**given)
+    with explained():
+        settings = Settings.from_env(environ)
+        check_trust_store(environ.get("SSL_CERT_FILE"))
+        environ["TAXIMETER_DATA_DIR"] = str(settings.data_dir.absolute())
+        if warning := prepare_data_dir(settings.data_dir):
+            click.echo(f"taximeter: {warning}", err=True)
+        asyncio.run(_up(settings, environ, as_json=as_json))
+
+
+async def _up(settings: Settings, environ: dict[str, str], *, as_json: bool) -> None:
+    # Standard output is for the document then; the recorder's lines go where warnings go.
+    stdout_fd = sys.stderr.fileno() if as_json else None
+    with closing(Supervisor(settings, stdout_fd=stdout_fd)) as supervisor:
+        _introduce(supervisor, settings, environ, as_json=as_json)
+        await supervisor.run(environ)
+
+
+def _introduce(
+    supervisor: Supervisor, settings: Settings, environ: dict[str, str], *, as_json: bool
+) -> None:
+    """Set up what a first start needs, and print how the service is reached."""
+    environ["TAXIMETER_LISTEN"] = str(supervisor.address)
+    settings = Settings.from_env(environ)
+    Announcement.make(settings, environ).write(settings.data_dir)
+    with ControlDatabase(settings.control_path) as control:
+        is_first = control.set_up()
+        slugs = [each.slug for each in control.list_endpoints(control.get_local_organization().id)]
+        # Where mail works, or others may read the log, a link that signs anybody in has no place.
+        link = make_link(settings, control) if is_first and settings.prints_links else None
+    slug = "default" if "default" in slugs else next(iter(slugs), None)
+    endpoint_url = None if slug is None else settings.endpoint_url(slug)
+    if as_json:
+        print_json(
+            {"base_url": settings.base_url, "endpoint_url": endpoint_url, "sign_in_url": link}
+        )
+    else:
+        _greet(settings, endpoint_url, link)
+    if not settings.listen.is_loopback:
+        click.echo(
+            "Anyone who can reach this address can use its proxy endpoints; see SECURITY.md.",
+            err=True,
+        )
+    if settings.smtp_url is None and not settings.is_local:
+        click.echo(
+            "E-mail sign-in is off: set TAXIMETER_SMTP_URL and TAXIMETER_MAIL_FROM to turn it on,"
+            " as docs/sign-in.md says.",
+            err=True,
+        )
+    sys.stdout.flush()
+
+
+def _greet(settings: Settings, endpoint_url: str | None, link: str | None) -> None:
+    click.echo(
+        f"Taximeter in front of {settings.upstream_url}, data in {settings.data_dir.absolute()}\n"
+    )
+    if endpoint_url is not None:
+        click.echo("Set this where your SDK or Claude Code runs, and go on as before:\n")
+        click.echo(f"export ANTHROPIC_BASE_URL={endpoint_url}\n")
+    if link is not None:
+        click.echo("See what calls cost; this link signs you in once, within 15 minutes:\n")
+        click.echo(f"{link}\n")
+    else:
+        click.echo(f"See what calls cost: {settings.base_url}")
+    another = "another link" if link is not None else "a link that signs you in"
+    click.echo(f"`taximeter users link` prints {another}. Ctrl-C stops Taximeter.")
+    click.echo("Each call is a line here once it has ended.\n")
+
+
+for command in (
+    endpoints,
+    keys,
+    users,
+    usage,
+    tail,
+    export,
+    doctor,
+    verify,
+    reprice,
+    prune,
+):
+    cli.add_command(command)
+
+if __name__ == "__main__":
+    cli()

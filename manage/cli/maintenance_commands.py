@@ -1,0 +1,240 @@
+"""``taximeter doctor|verify|reprice|prune``: looking after a service, also while it runs."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import asdict
+from datetime import timedelta
+from pathlib import Path
+
+import click
+
+from manage.cli.console import (
+    data_dir_option,
+    explained,
+    json_option,
+    make_environ,
+    print_json,
+    read_settings,
+)
+from manage.cli.terminal import format_size, show
+from manage.doctor.checks import examine
+from manage.doctor.findings import Finding
+from manage.supervision.announcement import Announcement, find_running
+from runtime import clock
+from runtime.errors import ControlError
+from runtime.settings import Settings, SettingsError, parse_size
+from store.traces.database import TraceDatabase, find_trace_files
+
+_DATA_DIR = "TAXIMETER_DATA_DIR"
+_VERDICT_WIDTH, _CHECK_WIDTH = 5, 11
+_AGE = re.compile(r"(\d+)\s*d(?:ays?)?")
+
+
+def trace_files(settings: Settings) -> list[Path]:
+    """Every organisation's database. Raises ControlError when there is none."""
+    found = find_trace_files(settings.data_dir)
+    if not found:
+        raise ControlError(f"nothing has been recorded in {settings.data_dir} yet")
+    return found
+
+
+@click.command()
+@data_dir_option
+@json_option
+def doctor(data_dir: str | None, as_json: bool) -> None:
+    """Look for what is wrong, and say what to do.
+
+    Asks the service that runs on this data directory how it is set and whether it is well, and
+    looks at what it says; where none runs, it looks at this environment, and says so. Looks at
+    Python, the data directory, disk space, the databases, the spool, whether the upstream can be reached (by a connection alone: no request is sent), the price file
+    and the clock. It changes nothing. Exit status 1 when anything is wrong.
+
+    \b
+    Examples:
+      taximeter doctor
+      taximeter doctor --data-dir /srv/taximeter
+      taximeter doctor --json | jq '.checks[] | select(.verdict == "wrong")'
+    """
+    findings: list[Finding] = []
+    with explained():
+        for finding in _examine(data_dir):
+            findings.append(finding)
+            if not as_json:
+                click.echo(_format_finding(finding))
+    ok = all(finding.verdict != "wrong" for finding in findings)
+    if as_json:
+        print_json({"ok": ok, "checks": [asdict(finding) for finding in findings]})
+    if not ok:
+        raise SystemExit(1)
+
+
+def _examine(data_dir: str | None) -> Iterator[Finding]:
+    environ = make_environ(data_dir=data_dir)
+    folder = Settings.from_env({_DATA_DIR: environ.get(_DATA_DIR, "")}).data_dir
+    service = _find_service(folder)
+    try:
+        settings = read_settings(data_dir=data_dir) if service is None else service.settings(folder)
+    except SettingsError as error:
+        yield Finding("settings", "wrong", str(error), "set this variable right, or unset it")
+        return
+    yield from examine(settings, service)
+
+
+def _find_service(folder: Path) -> Announcement | None:
+    """Return what the running service says of itself, whatever else this environment is set to."""
+    try:
+        return find_running(folder)
+    except OSError:
+        return None  # the check of the service says why
+
+
+def _format_finding(finding: Finding) -> str:
+    verdict = finding.verdict.ljust(_VERDICT_WIDTH)
+    advice = f". {finding.advice[:1].upper()}{finding.advice[1:]}." if finding.advice else ""
+    check = finding.check.ljust(_CHECK_WIDTH)
+    return show(f"{verdict}  {check}  {finding.message}{advice}")
+
+
+@click.command()
+@data_dir_option
+@json_option
+def verify(data_dir: str | None, as_json: bool) -> None:
+    """Check that every recorded body is still exact.
+
+    Rebuilds each body and compares it with the hash noted when it came; checks the databases too.
+    It may run while the service does. Exit status 1 when anything is wrong.
+
+    \b
+    Examples:
+      taximeter verify
+      taximeter verify --json | jq .problems
+    """
+    problems: list[dict[str, str | None]] = []
+    entries = 0
+    with explained():
+        for path in trace_files(read_settings(data_dir=data_dir)):
+            with closing(TraceDatabase(path)) as database:
+                entries += database.count_entries()
+                for problem in database.verify():
+                    item = {
+                        "organization_id": path.parent.name,
+                        "entry_id": problem.entry_id,
+                        "message": problem.message,
+                    }
+                    problems.append(item)
+                    if not as_json:
+                        click.echo("  ".join(map(show, item.values())))
+    if as_json:
+        print_json({"ok": not problems, "entries": entries, "problems": problems})
+    elif not problems:
+        click.echo(f"All bodies of {entries:,} entries are exact.")
+    if problems:
+        raise SystemExit(1)
+
+
+@click.command()
+@click.option(
+    "--all",
+    "everything",
+    is_flag=True,
+    help="Price every entry again, not only those without a cost.",
+)
+@click.option(
+    "--prices", metavar="PATH", help="The operator's price file.  [default: TAXIMETER_PRICES]"
+)
+@data_dir_option
+@json_option
+def reprice(everything: bool, prices: str | None, data_dir: str | None, as_json: bool) -> None:
+    """Give a cost to entries that have none yet.
+
+    Those whose model had no known price when they came, and has one now.
+
+    \b
+    Examples:
+      taximeter reprice
+      taximeter reprice --all --prices prices.toml    after correcting a price
+    """
+    environ = make_environ(data_dir=data_dir, prices=prices)
+    with explained():
+        trace_files(Settings.from_env(environ))
+        # In a process of its own, as `up` runs the recorder: pricing belongs to it alone.
+        command = [
+            sys.executable,
+            "-P",
+            "-m",
+            "recorder.reprice",
+            *(["--all"] if everything else []),
+        ]
+        done = subprocess.run(command, env=environ, stdout=subprocess.PIPE, check=False)  # noqa: S603
+    if done.returncode:
+        raise SystemExit(1)  # it has said why
+    document = json.loads(done.stdout)
+    if as_json:
+        print_json(document)
+    else:
+        click.echo(f"{document['repriced']:,} entries have a new cost.")
+
+
+def read_age(_context: object, _parameter: object, text: str | None) -> timedelta | None:
+    if text is None:
+        return None
+    match = _AGE.fullmatch(text.strip())
+    if match is None or not int(match[1]):
+        raise click.BadParameter("write a number of days, as in 30d")
+    if len(match[1]) > 5:  # longer ago than there are dates
+        raise click.BadParameter("that is too long ago")
+    return timedelta(days=int(match[1]))
+
+
+def read_size(_context: object, _parameter: object, text: str | None) -> int | None:
+    try:
+        return None if text is None else parse_size(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+@click.command()
+@click.option(
+    "--older-than",
+    callback=read_age,
+    metavar="DAYS",
+    help="Remove entries older than this, as in 30d.",
+)
+@click.option(
+    "--larger-than",
+    callback=read_size,
+    metavar="SIZE",
+    help="Remove the oldest entries of each organisation until its database fits.",
+)
+@data_dir_option
+@json_option
+def prune(
+    older_than: timedelta | None, larger_than: int | None, data_dir: str | None, as_json: bool
+) -> None:
+    """Remove the oldest entries and give their space back. Hourly totals stay.
+
+    It may run while the service records.
+
+    \b
+    Examples:
+      taximeter prune --older-than 90d
+      taximeter prune --larger-than 20GB
+    """
+    if older_than is None and larger_than is None:
+        raise click.UsageError("say what to remove: --older-than 90d, --larger-than 20GB, or both")
+    before = None if older_than is None else clock.format_ms(clock.now() - older_than)
+    entries = freed = 0
+    with explained():
+        for path in trace_files(read_settings(data_dir=data_dir)):
+            with closing(TraceDatabase(path)) as database:
+                result = database.prune(before=before, max_bytes=larger_than)
+                entries += result.entries
+                freed += result.bytes_before - result.bytes_after
+    if as_json:
+        print_json({"entries": entries, "bytes_freed": freed})
+    else:
+        click.echo(f"Removed {entries:,} entries; {format_size(freed)} given back.")

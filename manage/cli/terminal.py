@@ -1,0 +1,107 @@
+"""Text for people: tables, bars, money and times, in whatever characters the terminal can show.
+
+Tables are aligned by the columns a terminal gives to each character, never cut and never wrapped:
+what is piped is what is shown, one row a line. What others named cannot steer the terminal.
+"""
+
+import sys
+from collections.abc import Iterable, Sequence
+
+import click
+from wcwidth import wcswidth
+
+from runtime import clock
+from store.traces.call_line import printable
+
+UNKNOWN = "-"
+BAR_WIDTH = 24
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+# They join letters and emoji, and terminals disagree on how wide the result is.
+_JOINERS = str.maketrans("", "", "\u200c\u200d")
+
+
+def show(value: object) -> str:
+    """What came from elsewhere, harmless, on one line."""
+    return UNKNOWN if value is None else printable(str(value).translate(_JOINERS))
+
+
+def show_lines(text: str) -> str:
+    """Return a message of several lines with every line harmless."""
+    return "\n".join(map(show, text.split("\n")))
+
+
+def measure(text: str) -> int:
+    """How many columns of a terminal a harmless text takes."""
+    return max(wcswidth(text), 0)
+
+
+def print_table(
+    header: Sequence[str], rows: Iterable[Sequence[object]], *, right: Iterable[str] = ()
+) -> None:
+    """``right`` names the columns that are aligned to the right, as numbers are."""
+    for line in make_table(header, rows, right=right):
+        click.echo(line)
+
+
+def make_table(
+    header: Sequence[str], rows: Iterable[Sequence[object]], *, right: Iterable[str] = ()
+) -> list[str]:
+    right = frozenset(right)
+    lines = [[show(cell) for cell in row] for row in (header, *rows)]
+    widths = [max(map(measure, column)) for column in zip(*lines, strict=True)]
+    return [
+        "  ".join(
+            _pad(cell, width, to_right=title in right)
+            for cell, width, title in zip(line, widths, header, strict=True)
+        ).rstrip()
+        for line in lines
+    ]
+
+
+def _pad(cell: str, width: int, *, to_right: bool) -> str:
+    space = " " * (width - measure(cell))
+    return space + cell if to_right else cell + space
+
+
+def make_bar(value: float, largest: float, *, width: int = BAR_WIDTH) -> str:
+    """A bar as long as its share of the largest; whatever is there shows at least a sliver."""
+    if value <= 0 or largest <= 0:
+        return ""
+    if not can_print("█"):
+        return "#" * max(1, round(value / largest * width))
+    eighths = max(1, round(value / largest * width * 8))
+    return "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
+
+
+def can_print(text: str) -> bool:
+    try:
+        text.encode(getattr(sys.stdout, "encoding", None) or "ascii")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def format_cost(cents: float | None) -> str:
+    return UNKNOWN if cents is None else f"${cents / 100:,.4f}"
+
+
+def format_count(count: int | None) -> str:
+    return UNKNOWN if count is None else f"{count:,}"
+
+
+def format_size(size: int) -> str:
+    """Powers of 1000, as the settings have them."""
+    for unit, factor in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("KB", 10**3)):
+        if size >= factor:
+            return f"{size / factor:,.1f} {unit}"
+    return f"{size} bytes"
+
+
+def format_time(instant: str | None) -> str:
+    """Return an instant to the minute, in UTC; the heading of its column says so."""
+    if instant is None:
+        return UNKNOWN
+    try:
+        return clock.parse_instant(instant).strftime("%Y-%m-%d %H:%M")
+    except (ValueError, TypeError, OverflowError):  # another service may write what it likes
+        return show(instant)

@@ -1,0 +1,155 @@
+"""``taximeter users list|create|delete|link``, for the operator."""
+
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from manage.cli.console import (
+    data_dir_option,
+    explained,
+    json_option,
+    open_control,
+    print_json,
+    read_settings,
+)
+from manage.cli.terminal import format_time, print_table, show
+from runtime.errors import NotFoundError
+from runtime.settings import Settings
+from store.control.database import ControlDatabase
+from store.control.management import Management
+from store.control.people import Member
+from store.control.sign_in import SignIn
+
+
+@click.group()
+def users() -> None:
+    """People who may sign in and have keys.
+
+    For the operator, on the machine where the data is.
+
+    \b
+    Examples:
+      taximeter users create --email ada@example.org
+      taximeter users link ada@example.org
+    """
+
+
+@users.command("list")
+@data_dir_option
+@json_option
+def list_users(data_dir: str | None, as_json: bool) -> None:
+    """List everybody, newest first, with times in UTC. The local user, whom this program acts for, has no address.
+
+    \b
+    Examples:
+      taximeter users list
+      taximeter users list --json | jq -r '.items[].email'
+    """
+    with explained():
+        settings = read_settings(data_dir=data_dir)
+        with open_control(settings) as control:
+            members = Management(control, settings.data_dir).list_users()
+    if as_json:
+        items = [user_json(member) for member in members]
+        print_json({"items": items, "nextCursor": None, "hasMore": False})
+        return
+    print_table(
+        ("E-MAIL", "ORGANISATION", "ROLE", "CREATED (UTC)", "ORGANISATION ID"),
+        [
+            (
+                member.email or "(local user)",
+                member.organization_name,
+                member.role,
+                format_time(member.created_at),
+                member.organization_id,
+            )
+            for member in members
+        ],
+    )
+
+
+@users.command("create")
+@click.option("--email", required=True, help="The address that the user signs in with.")
+@click.option(
+    "--org", metavar="ID|NAME", help="Join this organisation instead of one of their own."
+)
+@data_dir_option
+@json_option
+def create_user(email: str, org: str | None, data_dir: str | None, as_json: bool) -> None:
+    """Create a user, with an organisation of their own or in one that is there.
+
+    \b
+    Examples:
+      taximeter users create --email ada@example.org
+      taximeter users create --email bob@example.org --org ada@example.org
+      taximeter users create --email eve@example.org --org Local
+    """
+    with explained():
+        settings = read_settings(data_dir=data_dir)
+        with open_control(settings) as control:
+            member = Management(control, settings.data_dir).create_user(email, join=org)
+    if as_json:
+        print_json(user_json(member))
+        return
+    click.echo(
+        f"Created {show(member.email)} in the organisation {show(member.organization_name)}.\n"
+        f"`taximeter users link {show(member.email)}` prints a link that signs them in."
+    )
+
+
+@users.command("delete")
+@click.argument("email")
+@data_dir_option
+@json_option
+def delete_user(email: str, data_dir: str | None, as_json: bool) -> None:
+    """Delete a user, with their keys and sessions. What their organisation has stays.
+
+    \b
+    Examples:
+      taximeter users delete bob@example.org
+    """
+    with explained():
+        settings = read_settings(data_dir=data_dir)
+        with open_control(settings) as control:
+            member = Management(control, settings.data_dir).delete_user(email)
+    if as_json:
+        print_json({"ok": True})
+    else:
+        click.echo(f"Deleted {show(member.email)}.")
+
+
+@users.command()
+@click.argument("email", required=False)
+@data_dir_option
+@json_option
+def link(email: str | None, data_dir: str | None, as_json: bool) -> None:
+    """Print a link that signs in the local user, or the one with this address.
+
+    It works once, for 15 minutes.
+
+    \b
+    Examples:
+      taximeter users link
+      taximeter users link ada@example.org
+    """
+    with explained():
+        settings = read_settings(data_dir=data_dir)
+        with open_control(settings) as control:
+            url = make_link(settings, control, email)
+    if as_json:
+        print_json({"url": url})
+    else:
+        click.echo(url)
+
+
+def make_link(settings: Settings, control: ControlDatabase, email: str | None = None) -> str:
+    """Raises NotFoundError when there is no such user."""
+    user_id = control.find_user(email)
+    if user_id is None:
+        raise NotFoundError(f"there is no user {email}" if email else "there is no local user")
+    return settings.link_url(SignIn(control).make_link(user_id))
+
+
+def user_json(member: Member) -> dict[str, Any]:
+    return asdict(member)

@@ -1,0 +1,1 @@
+"""``taximeter doctor``: what is looked at, and how findings are told."""

@@ -1,0 +1,275 @@
+"""What may be wrong with a service and its machine, looked at without changing anything.
+
+Each check gives findings. ``note`` is worth knowing; only ``wrong`` wants somebody to act, and then
+the advice says how. Nothing is sent to the upstream: a connection is opened and closed.
+"""
+
+import os
+import platform
+import re
+import shutil
+import socket
+import sqlite3
+import ssl
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import httpx
+from sqlite_utils import Migrations
+
+from manage.cli.terminal import format_size, show
+from manage.doctor.findings import Finding, advise_owner
+from manage.doctor.service_check import check_service
+from manage.supervision.announcement import TRUST_VARIABLE, Announcement
+from runtime import clock
+from runtime.heartbeat import Heartbeat
+from runtime.settings import Settings
+from store import schema
+from store.migration_status import read_condition, read_newest_arrival
+from store.spool import exchange_files
+from store.traces.database import find_trace_files
+
+OLDEST_PYTHON = (3, 12)
+OLDEST_SQLITE = (3, 35)  # RETURNING
+CONNECT_TIMEOUT_S = 10.0
+# The clock of a machine without a battery starts at some instant of the past.
+EARLIEST = datetime(2025, 1, 1, tzinfo=UTC)
+CLOCK_SLACK = timedelta(minutes=1)
+
+
+def examine(settings: Settings, service: Announcement | None = None) -> Iterator[Finding]:
+    """Return findings as they come: looking for an upstream may take its time.
+
+    Where a service runs, ``service`` is what it says of itself, and ``settings`` are its own; without
+    one, all is looked at as a service would find it that was started here."""
+    yield from check_service(settings, service)
+    yield check_python(*_versions(service))
+    yield from check_data_dir(settings.data_dir.absolute())
+    yield check_free_space(settings)
+    yield from check_databases(settings)
+    yield from check_spool(settings)
+    trust = os.environ if service is None else service.variables
+    yield check_upstream(settings, trust.get(TRUST_VARIABLE))
+    yield check_prices(settings)
+    yield check_clock(settings)
+
+
+def _versions(service: Announcement | None) -> tuple[str, str]:
+    if service is None:
+        return platform.python_version(), sqlite3.sqlite_version
+    return service.python, service.sqlite
+
+
+def check_python(python: str, sqlite: str) -> Finding:
+    versions = f"{show(python)} with SQLite {show(sqlite)}"
+    if _numbers(python) < OLDEST_PYTHON or _numbers(sqlite) < OLDEST_SQLITE:
+        needed = " and SQLite ".join(".".join(map(str, v)) for v in (OLDEST_PYTHON, OLDEST_SQLITE))
+        return Finding("python", "wrong", f"{versions} is too old", f"install Python {needed}")
+    return Finding("python", "ok", versions)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Return the numbers that a version begins with: 3, 13 and 0 of ``3.13.0rc1``."""
+    return tuple(int(number) for number in re.findall(r"(?:^|(?<=\.))\d+", version))
+
+
+def check_data_dir(folder: Path) -> Iterator[Finding]:
+    name = "data folder"
+    try:
+        status = folder.stat()
+    except FileNotFoundError:
+        yield Finding(name, "note", f"{folder} is not there yet", "`taximeter up` makes it")
+        return
+    except OSError as error:
+        yield Finding(name, "wrong", f"{folder}: {error.strerror}", advise_owner(folder))
+        return
+    if not stat.S_ISDIR(status.st_mode):
+        advice = "name a folder with --data-dir or TAXIMETER_DATA_DIR"
+        yield Finding(name, "wrong", f"{folder} is no folder", advice)
+    elif not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+        yield Finding(name, "wrong", f"{folder} cannot be written by you", advise_owner(folder))
+    elif open_to_others := _open_to_others(folder):
+        names = ", ".join(str(path) for path in open_to_others)
+        advice = f"run `chmod -R go= {folder}`"
+        yield Finding(name, "wrong", f"others on this machine can read {names}", advice)
+    elif status.st_uid != os.geteuid():
+        message = f"{folder} belongs to another user (id {status.st_uid})"
+        yield Finding(name, "note", message, "run the service as that user")
+    else:
+        yield Finding(name, "ok", f"{folder}, yours alone")
+
+
+def _open_to_others(folder: Path) -> list[Path]:
+    """A private folder protects what is in it; one that others may enter protects nothing."""
+    candidates = (folder, folder / "control.db", folder / "traces", folder / "spool")
+    if not folder.stat().st_mode & 0o077:
+        return []
+    return [path for path in candidates if path.exists() and path.stat().st_mode & 0o077]
+
+
+def check_free_space(settings: Settings) -> Finding:
+    name = "disk"
+    place = settings.data_dir.absolute()
+    while not place.exists():
+        place = place.parent
+    free = shutil.disk_usage(place).free
+    message = f"{format_size(free)} free"
+    if free < settings.disk_reserve:
+        reserve = format_size(settings.disk_reserve)
+        return Finding(
+            name, "wrong", f"{message}, below the reserve of {reserve}: request bodies are not kept",
+            "free some space, `taximeter prune --older-than 90d`, or lower TAXIMETER_DISK_RESERVE",
+        )  # fmt: skip
+    if free < 2 * settings.disk_reserve:
+        advice = "`taximeter prune --older-than 90d` gives some back"
+        return Finding(name, "note", f"{message}, which is getting short", advice)
+    return Finding(name, "ok", message)
+
+
+def check_databases(settings: Settings) -> Iterator[Finding]:
+    found = [(settings.control_path, schema.control)] if settings.control_path.exists() else []
+    found += [(path, schema.traces) for path in find_trace_files(settings.data_dir)]
+    findings = [_check_database(path, migrations) for path, migrations in found]
+    bad = [finding for finding in findings if finding is not None]
+    yield from bad
+    if not bad:
+        message = f"all {len(found)} open and up to date" if found else "none yet"
+        yield Finding("databases", "ok", message)
+
+
+def _check_database(path: Path, migrations: Migrations) -> Finding | None:
+    name = "databases"
+    try:
+        condition = read_condition(path, migrations)
+    except sqlite3.Error as error:
+        advice = "`taximeter verify` says what is damaged; restore it from a backup if need be"
+        return Finding(name, "wrong", f"{path} cannot be read: {error}", advice)
+    if condition.unknown:
+        advice = "run the newer version that made it"
+        return Finding(name, "wrong", f"{path} was changed by a newer Taximeter", advice)
+    if condition.pending:
+        message = f"{path} is of an older version"
+        return Finding(name, "note", message, "it is brought up to date when it is next written to")
+    return None
+
+
+def check_spool(settings: Settings) -> Iterator[Finding]:
+    name = "spool"
+    root = settings.spool_path
+    try:
+        waiting = sum(1 for _ in exchange_files.find_waiting(root))
+        unreadable = exchange_files.count_unreadable(root)
+    except OSError as error:
+        message = f"{error.filename}: {error.strerror}"
+        yield Finding(name, "wrong", message, advise_owner(settings.data_dir))
+        return
+    if unreadable:
+        folder = root / exchange_files.UNREADABLE
+        message = f"{unreadable} files could not be made entries"
+        yield Finding(
+            name, "wrong", f"{message} and are kept in {folder}",
+            "look at the recorder's error lines, report them, then move these files away",
+        )  # fmt: skip
+    yield _check_backlog(Heartbeat.read(settings.data_dir), waiting)
+
+
+def _check_backlog(heartbeat: Heartbeat | None, waiting: int) -> Finding:
+    name = "spool"
+    calls = f"{waiting:,} calls wait to be stored"
+    if heartbeat is None or not heartbeat.is_fresh:
+        if waiting:
+            return Finding(name, "note", calls, "`taximeter up` stores them")
+    elif heartbeat.stuck_organizations:
+        message = f"{calls}, some for a database that cannot be written just now"
+        return Finding(
+            name, "wrong", message, "see the recorder's error lines: locked, full or damaged"
+        )
+    return Finding(name, "ok", calls if waiting else "nothing waits")
+
+
+def check_upstream(settings: Settings, trust_file: str | None) -> Finding:
+    """Opens a connection, and TLS on it, as the proxy would; sends no request. ``trust_file`` is the
+    SSL_CERT_FILE that the proxy has."""
+    name = "upstream"
+    upstream = settings.upstream_url
+    try:
+        with socket.create_connection(
+            (upstream.host, upstream.port),
+            min(settings.upstream_timeout.connect, CONNECT_TIMEOUT_S),
+        ) as connection:
+            if upstream.scheme == "https":
+                context = (
+                    ssl.create_default_context(cafile=trust_file)
+                    if trust_file
+                    else httpx.create_ssl_context(trust_env=False)  # those bundled with it
+                )
+                context.wrap_socket(connection, server_hostname=upstream.host).close()
+    except ssl.SSLCertVerificationError as error:
+        message = f"{upstream}: its certificate is not trusted: {error.verify_message}"
+        advice = "behind a TLS inspector, point SSL_CERT_FILE at its certificates; check the clock"
+        return Finding(name, "wrong", message, advice)
+    except socket.gaierror as error:
+        message = f"{upstream}: its name is not known: {error.strerror}"
+        return Finding(
+            name, "wrong", message, "check TAXIMETER_UPSTREAM_URL and this machine's DNS"
+        )
+    except TimeoutError:
+        advice = "check the network and its firewall, and TAXIMETER_UPSTREAM_URL"
+        return Finding(name, "wrong", f"{upstream} does not answer in time", advice)
+    except OSError as error:
+        message = f"{upstream} cannot be reached: {error.strerror or error}"
+        advice = "check the network and its firewall, and TAXIMETER_UPSTREAM_URL"
+        return Finding(name, "wrong", message, advice)
+    return Finding(name, "ok", f"{upstream} can be reached")
+
+
+def check_prices(settings: Settings) -> Finding:
+    name = "prices"
+    if settings.prices is None:
+        return Finding(name, "ok", "the built-in list")
+    # Only the recorder knows how to read it. With no entries to price, reading is all it does.
+    with tempfile.TemporaryDirectory() as empty:
+        environ = os.environ | {
+            "TAXIMETER_DATA_DIR": empty,
+            "TAXIMETER_PRICES": str(settings.prices),
+        }
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "recorder.reprice"],
+            env=environ, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    if done.returncode:
+        lines = done.stderr.strip().splitlines() or ["it cannot be read"]
+        message = show(lines[-1].removeprefix("Error: "))
+        return Finding(name, "wrong", message, "mend this file, or unset TAXIMETER_PRICES")
+    return Finding(name, "ok", f"{settings.prices}, then the built-in list")
+
+
+def check_clock(settings: Settings) -> Finding:
+    name = "clock"
+    now = clock.now()
+    text = f"{clock.format_seconds(now)}"
+    advice = "set the clock (timedatectl, or your system's settings)"
+    if now < EARLIEST:
+        return Finding(name, "wrong", f"{text} cannot be right", advice)
+    newest = _find_newest_arrival(settings)
+    if newest is not None and newest > clock.format_ms(now + CLOCK_SLACK):
+        message = f"{text}, and yet a call was recorded at {newest}: the clock was or is wrong"
+        return Finding(name, "wrong", message, advice)
+    return Finding(name, "ok", text)
+
+
+def _find_newest_arrival(settings: Settings) -> str | None:
+    newest: list[str] = []
+    for path in find_trace_files(settings.data_dir):
+        try:
+            arrival = read_newest_arrival(path)
+        except sqlite3.Error:
+            continue  # the check of the databases has said so
+        if arrival is not None:
+            newest.append(arrival)
+    return max(newest, default=None)

@@ -1,0 +1,1 @@
+"""``taximeter up``: the processes of the service, started, watched and stopped together."""

@@ -1,0 +1,99 @@
+"""``service.json``: what a running service tells commands on the same machine about itself.
+
+It is readable by its owner only, and still has no secrets: settings for the web process alone (mail
+server, providers) are left out.
+"""
+
+import platform
+import sqlite3
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from os import getpid
+from pathlib import Path
+from typing import Self
+
+import orjson
+
+from runtime.locks import find_holder
+from runtime.private_file import replace_private
+from runtime.settings import SETTINGS, Settings, without_web_settings
+
+# Not a setting of ours, but what the proxy trusts depends on it.
+TRUST_VARIABLE = "SSL_CERT_FILE"
+_VARIABLES = frozenset(setting.variable for setting in SETTINGS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Announcement:
+    """``variables`` are the environment variables that the service was set with; its address is the one
+    it really has, also where the settings asked for any port."""
+
+    base_url: str
+    pid: int = 0
+    version: str = ""
+    python: str = ""
+    sqlite: str = ""
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def make(cls, settings: Settings, environ: Mapping[str, str]) -> Self:
+        """Return what this process says of itself."""
+        return cls(
+            base_url=settings.base_url,
+            pid=getpid(),
+            version=version("taximeter"),
+            python=platform.python_version(),
+            sqlite=sqlite3.sqlite_version,
+            variables=relevant_variables(environ),
+        )
+
+    @classmethod
+    def read(cls, data_dir: Path) -> Self | None:
+        """Return the last one; None when there is none, or none that can be read."""
+        with suppress(OSError, ValueError, TypeError):
+            return cls(**orjson.loads(_path(data_dir).read_bytes()))
+        return None
+
+    def write(self, data_dir: Path) -> None:
+        """Raises OSError."""
+        replace_private(_path(data_dir), orjson.dumps(asdict(self)))
+
+    def settings(self, data_dir: Path) -> Settings:
+        """Return the settings that the service has, without those of the web process alone, and with
+        its data where this process finds it.
+
+        Raises SettingsError for those of a version that is too different."""
+        here = {"TAXIMETER_BASE_URL": self.base_url, "TAXIMETER_DATA_DIR": str(data_dir)}
+        return Settings.from_env({**self.variables, **here})
+
+
+def relevant_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that decide what a service does, without secrets."""
+    return {
+        name: text
+        for name, text in without_web_settings(environ).items()
+        if name == TRUST_VARIABLE or (name in _VARIABLES and text.strip())
+    }
+
+
+def is_running(data_dir: Path) -> bool:
+    """Return whether a service works on this data directory."""
+    with suppress(OSError):
+        return find_holder(data_dir / "up.lock") is not None
+    return False
+
+
+def find_running(data_dir: Path) -> Announcement | None:
+    """Return what the service on this data directory says of itself; None when none runs, or it has
+    said nothing yet. Raises OSError."""
+    holder = find_holder(data_dir / "up.lock")
+    if holder is None:
+        return None
+    announcement = Announcement.read(data_dir)
+    return announcement if announcement is not None and announcement.pid == holder.pid else None
+
+
+def _path(data_dir: Path) -> Path:
+    return data_dir / "service.json"

@@ -1,0 +1,194 @@
+"""The processes of a service, and when one that died is started again.
+
+A process that dies after it was ready is started again for ever, with growing pauses: a failure of
+recording or of the pages must never end the proxy. A first start that fails is different. It has a
+reason that starting again does not mend, such as a wrong setting, and somebody is there to read it.
+"""
+
+import asyncio
+import os
+import sys
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from runtime import readiness
+from store.traces.call_line import printable
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 30.0
+LONG_LIFE_S = 30.0
+MAX_LINE_BYTES = 64 * 1024
+LAST_LINES_S = 0.5  # how long the last lines of a process may take to come
+NOT_STARTED_STATUS = 127  # what a shell says of a command that it cannot run
+MAX_DEATHS, DEATHS_WINDOW_S = 3, 10.0
+
+
+class ChildError(Exception):
+    """The service ends because of a child. The message ends with the child's last lines."""
+
+
+@dataclass(slots=True)
+class RestartRule:
+    """How long to wait before each restart of one child."""
+
+    longest_pause_s: float = LONGEST_PAUSE_S
+    deaths: int = 0
+    _next_pause_s: float = FIRST_PAUSE_S
+
+    def pause_after(self, lived_s: float) -> float:
+        """Return the seconds to wait after a life of ``lived_s``: twice as long each time, and from
+        the beginning again after a long life."""
+        if lived_s >= LONG_LIFE_S:
+            self.deaths, self._next_pause_s = 0, FIRST_PAUSE_S
+        pause_s = min(self._next_pause_s, self.longest_pause_s)
+        self.deaths += 1
+        self._next_pause_s = min(2 * pause_s, self.longest_pause_s)
+        return pause_s
+
+
+@dataclass(slots=True)
+class DeathWindow:
+    """Tells whether a child dies so often that starting it again is no use."""
+
+    _deaths_s: deque[float] = field(default_factory=lambda: deque(maxlen=MAX_DEATHS))
+
+    def is_too_often(self, now_s: float) -> bool:
+        """Note a death, and return whether it is the third within ten seconds."""
+        self._deaths_s.append(now_s)
+        return len(self._deaths_s) == MAX_DEATHS and now_s - self._deaths_s[0] < DEATHS_WINDOW_S
+
+
+class _Watch(asyncio.SubprocessProtocol):
+    """The lines of a process's standard error, and its end.
+
+    The end is that of the process itself: what it has forked may keep its standard error open."""
+
+    def __init__(self, take_line: Callable[[str], None]) -> None:
+        loop = asyncio.get_running_loop()
+        self.exited: asyncio.Future[None] = loop.create_future()
+        self.closed: asyncio.Future[None] = loop.create_future()
+        self._take_line = take_line
+        self._rest = b""
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        *lines, rest = (self._rest + data).split(b"\n")
+        self._rest = rest[: MAX_LINE_BYTES + 1]  # longer is too long already
+        for line in lines:
+            self._take(line)
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        if self._rest:
+            self._take(self._rest)
+        if not self.closed.done():
+            self.closed.set_result(None)
+
+    def process_exited(self) -> None:
+        if not self.exited.done():  # who waited may have been cancelled
+            self.exited.set_result(None)
+
+    def _take(self, line: bytes) -> None:
+        is_short = len(line) <= MAX_LINE_BYTES
+        # It may quote what came from elsewhere, and it goes to a terminal.
+        text = printable(line.decode(errors="replace")) if is_short else "(a line too long to show)"
+        self._take_line(text)
+
+
+@dataclass(slots=True)
+class Child:
+    """One process of the service. ``was_ready`` is whether it has ever become ready."""
+
+    name: str
+    command: Sequence[str]
+    inherits: Sequence[int]
+    stdout_fd: int | None = None
+    say: Callable[[str], None] = lambda text: _print_error(text)
+    on_ready: Callable[[], None] = lambda: None
+    was_ready: bool = False
+    last_lines: deque[str] = field(default_factory=lambda: deque(maxlen=20))
+    _process: asyncio.SubprocessTransport | None = None
+    _watch: _Watch | None = None
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.get_returncode() is None
+
+    async def run_once(self, environ: Mapping[str, str]) -> int:
+        """Start it and wait for its end. Returns the exit status (negative: the signal).
+
+        A machine that has no memory or descriptors left for it is like an end of the child."""
+        try:
+            return await self._run(environ)
+        except OSError as error:
+            self.last_lines.append(f"it could not be started: {error.strerror}")
+            return NOT_STARTED_STATUS
+
+    async def _run(self, environ: Mapping[str, str]) -> int:
+        loop = asyncio.get_running_loop()
+        ready_read, ready_write = os.pipe()
+        os.set_blocking(ready_read, False)
+        try:
+            try:
+                process, watch = await loop.subprocess_exec(
+                    lambda: _Watch(self._take_line),
+                    *self.command,
+                    env={**environ, readiness.VARIABLE: str(ready_write)},
+                    pass_fds=(*self.inherits, ready_write),
+                    stdin=None,
+                    stdout=self.stdout_fd,
+                )
+            finally:
+                os.close(ready_write)
+            self._process, self._watch = process, watch
+            loop.add_reader(ready_read, self._read_ready, ready_read)
+            await watch.exited
+            await asyncio.wait([watch.closed], timeout=LAST_LINES_S)
+            self._read_ready(ready_read)  # it may have said so and died in the same instant
+            process.close()
+            return process.get_returncode() or 0
+        finally:
+            loop.remove_reader(ready_read)
+            os.close(ready_read)
+
+    def _take_line(self, text: str) -> None:
+        self.last_lines.append(text)
+        self.say(text)
+
+    def _read_ready(self, fd: int) -> None:
+        with suppress(BlockingIOError):
+            said = os.read(fd, 1)
+            asyncio.get_running_loop().remove_reader(fd)  # there is no more to read than its end
+            if said:
+                self.was_ready = True
+                self.on_ready()
+
+    def explain_end(self, what: str) -> ChildError:
+        """Return the error for an end of the whole service, with this child's last lines."""
+        lines = "\n".join(f"  {line}" for line in self.last_lines) or "  (it printed nothing)"
+        return ChildError(f"the {self.name} process {what}. Its last lines:\n{lines}")
+
+    async def stop(self, grace_s: float) -> None:
+        """SIGTERM, and SIGKILL when it has not gone within the grace."""
+        process, watch = self._process, self._watch
+        if process is None or watch is None or not self.is_running:
+            return
+        with suppress(ProcessLookupError):
+            process.terminate()
+        await asyncio.wait([watch.exited], timeout=grace_s)
+        if not watch.exited.done():
+            self.say(
+                f"taximeter: the {self.name} process did not stop within {grace_s:g} s and is killed"
+            )
+            self.kill()
+            await asyncio.wait([watch.exited])
+
+    def kill(self) -> None:
+        """SIGKILL, if it runs."""
+        if self._process is not None and self.is_running:
+            with suppress(ProcessLookupError):
+                self._process.kill()
+
+
+def _print_error(text: str) -> None:
+    with suppress(OSError):
+        print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,264 @@
+"""``taximeter up``: start proxy, recorder and web, watch them, stop them together.
+
+The supervisor binds both listening sockets and keeps them across restarts of the processes that
+serve them, so that a client that comes in between waits instead of being refused.
+"""
+
+import asyncio
+import os
+import secrets
+import shutil
+import signal
+import socket
+import ssl
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from manage.supervision.children import DEATHS_WINDOW_S, MAX_DEATHS, Child, DeathWindow, RestartRule
+from runtime import parent_watch
+from runtime.child_troubles import ChildTrouble, trim_lines, write_troubles
+from runtime.locks import LockHeldError, ProcessLock
+from runtime.settings import (
+    CLIENT_MARK_VARIABLE,
+    QUERY_SOCKETS_VARIABLE,
+    Address,
+    Settings,
+    without_web_settings,
+)
+from runtime.terminal_output import Outlet
+from store.traces.database import traces_folder
+
+# A proxy that is down fails calls: it either comes back soon or ends the service.
+PROXY_LONGEST_PAUSE_S = 1.0
+PROXY_GRACE_S, WEB_GRACE_S, QUERIES_GRACE_S, RECORDER_GRACE_S = 1.0, 1.0, 1.0, 3.0
+MAX_SOCKET_FOLDER = 80  # of the hundred or so bytes that the path of a Unix socket may have
+
+
+class StartError(Exception):
+    """The service cannot start. The message says why and what to do."""
+
+
+class Supervisor:
+    """Everything ``up`` holds: the lock, the sockets, the children."""
+
+    def __init__(self, settings: Settings, *, stdout_fd: int | None = None) -> None:
+        """``stdout_fd`` is where the line of each call and sign-in links go, instead of standard
+        output.
+
+        Raises StartError when the data directory is in use or the address cannot be bound."""
+        self._settings = settings
+        try:
+            self._lock = ProcessLock(settings.data_dir / "up.lock")
+        except LockHeldError as error:
+            raise StartError(
+                f"Taximeter is already running on {settings.data_dir} (process {error.pid})."
+                " Stop that one, or use another TAXIMETER_DATA_DIR."
+            ) from error
+        self._front = _listen(settings.listen)
+        self._web = _listen(Address("127.0.0.1", 0))
+        self._lifeline_read, self._lifeline_write = os.pipe()
+        self._stopping = asyncio.Event()
+        self._errors = Outlet(sys.stderr)
+        self._troubles: dict[str, ChildTrouble] = {}
+        python = [sys.executable, "-P"]
+        front_fd, web_fd = self._front.fileno(), self._web.fileno()
+        web_port = self._web.getsockname()[1]
+        proxy_options = ["--listen-fd", str(front_fd), "--web-port", str(web_port)]
+        shared = self._lifeline_read
+        # -O skips mitmproxy's run-time type checks, a sixth of the time of a small request.
+        self._proxy = Child(
+            "proxy", [*python, "-O", "-m", "addon", *proxy_options], [front_fd, shared]
+        )
+        self._recorder = Child("recorder", [*python, "-m", "recorder"], [shared], stdout_fd)
+        self._web_child = Child(
+            "web",
+            [*python, "-m", "manage.server", "--fd", str(web_fd)],
+            [web_fd, shared],
+            stdout_fd,
+        )
+        self._sockets = _make_socket_folder()
+        self._queries = Child(
+            "queries",
+            [
+                *python,
+                "-m",
+                "dashboard.queries",
+                f"--traces={traces_folder(settings.data_dir.absolute())}",
+                f"--sockets={self._sockets}",
+                f"--count={settings.query_processes + 1}",
+            ],
+            [shared],
+        )
+
+    @property
+    def address(self) -> Address:
+        """Where the front door really is, also when the settings asked for port 0."""
+        host, port = self._front.getsockname()[:2]
+        return Address(host, port)
+
+    async def run(self, environ: Mapping[str, str]) -> None:
+        """Run until a signal asks for the end. ``environ`` holds the settings for the children.
+
+        Raises ChildError; the children are stopped first."""
+        self._write_troubles()  # what a service before this one left is over
+        environ = dict(environ)
+        environ[parent_watch.VARIABLE] = str(self._lifeline_read)
+        environ[CLIENT_MARK_VARIABLE] = secrets.token_urlsafe(24)
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGINT, self._on_interrupt)
+        loop.add_signal_handler(signal.SIGTERM, self._ask_to_stop)
+        for child in (self._recorder, self._web_child, self._proxy, self._queries):
+            child.say = self._errors.say
+        no_secrets = without_web_settings(environ)
+        keepers = [
+            asyncio.create_task(self._keep(self._recorder, no_secrets)),
+            asyncio.create_task(
+                self._keep(self._web_child, environ | {QUERY_SOCKETS_VARIABLE: str(self._sockets)})
+            ),
+            asyncio.create_task(self._keep(self._queries, _query_environ(environ))),
+            asyncio.create_task(self._keep(self._proxy, no_secrets)),
+        ]
+        stop = asyncio.create_task(self._stopping.wait())
+        try:
+            await asyncio.wait([*keepers, stop], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._stopping.set()
+            await self._stop_children()
+            results = await asyncio.gather(*keepers, return_exceptions=True)
+            stop.cancel()
+            self._errors.say("Stopped.")
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+
+    async def _keep(self, child: Child, environ: Mapping[str, str]) -> None:
+        """Run a child and start it again whenever it dies.
+
+        Raises ChildError when its first start fails, or when it is the proxy and cannot live."""
+        is_proxy = child is self._proxy
+        rule = RestartRule(PROXY_LONGEST_PAUSE_S) if is_proxy else RestartRule()
+        window = DeathWindow()
+        child.on_ready = lambda: self._forget_trouble(child)
+        while not self._stopping.is_set():
+            started_s = time.monotonic()
+            status = await child.run_once(environ)
+            if self._stopping.is_set():
+                return
+            now_s = time.monotonic()
+            # One that was killed, by a person or for want of memory, had no fault of its own.
+            if not child.was_ready and status != -signal.SIGKILL:
+                raise child.explain_end(f"could not start (exit status {status})")
+            if is_proxy and window.is_too_often(now_s):
+                raise child.explain_end(
+                    f"died {MAX_DEATHS} times within {DEATHS_WINDOW_S:g} s"
+                    f" (last exit status {status})"
+                )
+            await self._pause(child, status, rule, now_s - started_s)
+
+    async def _pause(self, child: Child, status: int, rule: RestartRule, lived_s: float) -> None:
+        """Report a death, and wait until it is time for the restart or for the end."""
+        pause_s = rule.pause_after(lived_s)
+        trouble = self._troubles[child.name] = ChildTrouble(
+            name=child.name,
+            status=status,
+            deaths=rule.deaths,
+            pause_s=pause_s,
+            last_lines=trim_lines(child.last_lines),
+        )
+        self._write_troubles()
+        self._warn(str(trouble))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(pause_s):
+                await self._stopping.wait()
+
+    def _forget_trouble(self, child: Child) -> None:
+        if self._troubles.pop(child.name, None) is not None:
+            self._write_troubles()
+
+    def _write_troubles(self) -> None:
+        try:
+            write_troubles(self._settings.data_dir, self._troubles.values())
+        except OSError as error:
+            # /healthz still sees by itself whether recorder and web work; it only lacks the lines.
+            self._warn(f"children.json cannot be written: {error.strerror}")
+
+    async def _stop_children(self) -> None:
+        self._front.close()  # with the proxy's copy gone as well, nobody listens any more
+        await self._proxy.stop(self._settings.drain_seconds + PROXY_GRACE_S)
+        await self._web_child.stop(WEB_GRACE_S)
+        await self._queries.stop(QUERIES_GRACE_S)
+        await self._recorder.stop(RECORDER_GRACE_S)
+
+    def _on_interrupt(self) -> None:
+        if not self._stopping.is_set():
+            self._ask_to_stop()
+            return
+        self._warn("stopping at once; what was in flight is recorded at the next start")
+        for child in (self._proxy, self._web_child, self._queries, self._recorder):
+            child.kill()
+
+    def _ask_to_stop(self) -> None:
+        if self._proxy.is_running and not self._stopping.is_set():
+            self._warn(
+                f"stopping: streams in flight get up to {self._settings.drain_seconds:g} s"
+                " (Ctrl-C again ends at once)"
+            )
+        self._stopping.set()
+
+    def _warn(self, text: str) -> None:
+        self._errors.say(f"taximeter: {text}")
+
+    def close(self) -> None:
+        """Release the lock, the sockets and the folder of sockets. No child runs any more."""
+        self._errors.close()
+        self._front.close()
+        self._web.close()
+        os.close(self._lifeline_read)
+        os.close(self._lifeline_write)
+        shutil.rmtree(self._sockets, ignore_errors=True)
+        self._lock.release()
+
+
+def _make_socket_folder() -> Path:
+    """Return a new folder that only this user can enter, with a path that is short enough."""
+    here = tempfile.gettempdir()
+    parent = here if len(os.fsencode(here)) < MAX_SOCKET_FOLDER - 20 else "/tmp"  # noqa: S108
+    return Path(tempfile.mkdtemp(prefix="taximeter-", dir=parent))
+
+
+def _query_environ(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return all that query processes are told: no setting, and so no secret."""
+    python = ("LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH")
+    kept = (parent_watch.VARIABLE, *python, "LANG", "LC_ALL", "LC_CTYPE", "TZ")
+    found = {name: environ[name] for name in kept if name in environ}
+    # One arena for all threads: each of its own would reserve 64 MB of the address space.
+    return found | {"MALLOC_ARENA_MAX": "1"}
+
+
+def check_trust_store(path: str | None) -> None:
+    """Raises StartError for an ``SSL_CERT_FILE`` without which every call would fail."""
+    try:
+        if path:
+            ssl.create_default_context(cafile=path)
+    except OSError as error:  # ssl.SSLError is one
+        raise StartError(f"SSL_CERT_FILE={path} holds no certificates: {error}") from error
+
+
+def _listen(address: Address) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((address.host, address.port))
+    except OSError as error:
+        listener.close()
+        raise StartError(
+            f"cannot listen on {address}: {error.strerror}."
+            " Choose another address with TAXIMETER_LISTEN or --listen."
+        ) from error
+    listener.listen(1024)
+    return listener

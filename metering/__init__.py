@@ -1,0 +1,1 @@
+"""Metering turns what was sent and received into tokens and money: pure functions, no I/O."""

@@ -1,0 +1,119 @@
+"""Read the names and numbers of a message request: metadata, which are kept also where no text is.
+
+The recorder reads them in the body that is to be stored. Where bodies are not kept, the request must
+not enter the spool, so the proxy reads them while it has it. That is on everybody's time there, hence
+the strict bound: a request that is not read costs its entry these fields, and nobody anything else.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import orjson
+
+from metering.json_weight import is_light
+
+MAX_VALUES = 100_000  # parsing so many takes some 30 ms
+MAX_NAME_CHARS = 200
+MAX_USER_ID_CHARS = 1_000
+MAX_NUMBER = 10**12
+
+VALUES = ("model", "metadata", "max_tokens")
+LISTS = ("messages", "tools")
+
+# What a name may look like where no text is kept: models, sessions, request ids.
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9._:@/-]{1,100}")
+
+# Claude Code before it sent a header: user_<hash>_account_<uuid>_session_<uuid>
+_SESSION = re.compile(r"_session_([0-9A-Za-z-]+)$")
+
+type Fields = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestFacts:
+    """Facts of one request; None for what is missing or has another type than it should."""
+
+    model: str | None = None
+    session_id: str | None = None
+    max_tokens: int | None = None
+    message_count: int | None = None
+    tool_count: int | None = None
+
+
+NO_FACTS = RequestFacts()
+
+
+def parse_facts(body: bytes) -> RequestFacts:
+    """Return the facts of a request that is not encoded, none for what cannot be read quickly."""
+    if not is_light(body, MAX_VALUES):
+        return RequestFacts()
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return RequestFacts()
+    return make_facts(find_fields(document) or {})
+
+
+def keep_plain_name(value: str | None) -> str | None:
+    """Return a value that looks like a name, None for one that may be text."""
+    return value if value is not None and _PLAIN_NAME.fullmatch(value) else None
+
+
+def keep_plain_names(facts: RequestFacts) -> RequestFacts:
+    """Return the facts without those that may be text."""
+    return replace(
+        facts, model=keep_plain_name(facts.model), session_id=keep_plain_name(facts.session_id)
+    )
+
+
+def find_fields(document: object) -> Fields | None:
+    """Return the wanted fields of a request, for lists their length (None for what is no list).
+
+    Returns None for what is no object."""
+    if not isinstance(document, dict):
+        return None
+    fields: Fields = {name: document[name] for name in VALUES if name in document}
+    for name in LISTS:
+        if name in document:
+            value = document[name]
+            fields[name] = len(value) if isinstance(value, list) else None
+    return fields
+
+
+def make_facts(fields: Mapping[str, object]) -> RequestFacts:
+    """Return the facts that are in what ``find_fields`` found."""
+    message_count = _as_number(fields.get("messages"))
+    tool_count = _as_number(fields.get("tools"))
+    has_no_tools = message_count is not None and "tools" not in fields
+    return RequestFacts(
+        model=_as_name(fields.get("model")),
+        session_id=_find_session(fields.get("metadata")),
+        max_tokens=_as_number(fields.get("max_tokens")),
+        message_count=message_count,
+        tool_count=0 if has_no_tools else tool_count,
+    )
+
+
+def _find_session(metadata: object) -> str | None:
+    """Return the session in ``metadata.user_id``, which ends with it, or is JSON that has it."""
+    user_id = metadata.get("user_id") if isinstance(metadata, dict) else None
+    if not isinstance(user_id, str) or len(user_id) > MAX_USER_ID_CHARS:
+        return None
+    if not user_id.lstrip().startswith("{"):
+        found = _SESSION.search(user_id)
+        return _as_name(found[1]) if found else None
+    try:
+        fields = orjson.loads(user_id.encode("utf-8", "replace"))
+    except orjson.JSONDecodeError:
+        return None
+    return _as_name(fields.get("session_id"))
+
+
+def _as_name(value: object) -> str | None:
+    return value[:MAX_NAME_CHARS] if isinstance(value, str) else None
+
+
+def _as_number(value: object) -> int | None:
+    # type(), because a bool is an int too
+    return value if type(value) is int and 0 <= value <= MAX_NUMBER else None

@@ -1,0 +1,52 @@
+"""Describe what is missing of the bodies of an entry, and why: the column ``body_notes``.
+
+One short text for both sides, from a fixed vocabulary, so that calls can be filtered and counted by it:
+
+    <side> not kept: <reason>       nothing is stored
+    <side> incomplete: <reason>     stored up to where it could not be written any more
+    <side> as received: <reason>    stored as it came, still in its content-encoding
+
+None says that nothing is missing.
+"""
+
+from dataclasses import replace
+from typing import Literal
+
+from metering.entry import UsageLogEntry
+
+SEPARATOR = "; "
+
+type Side = Literal["request", "response"]
+type Lack = Literal["not kept", "incomplete", "as received"]
+type Reason = Literal[
+    "metadata only",
+    "disk reserve",
+    "disk full",
+    "too large to hold",
+    "too large to decode",
+    "damaged encoding",
+    "unknown encoding",
+    "too many encodings",
+    "spool not writable",
+]
+
+
+def format_note(side: Side, lack: Lack, reason: Reason) -> str:
+    """Return the note of one side."""
+    return f"{side} {lack}: {reason}"
+
+
+def join_notes(*notes: str | None) -> str | None:
+    """Return the text of the column, None when there is no note."""
+    return SEPARATOR.join(note for note in notes if note) or None
+
+
+def drop_body(entry: UsageLogEntry, side: Side, reason: Reason) -> UsageLogEntry:
+    """Return the entry without a body that it has, and with a note of it."""
+    others = (
+        each for each in (entry.body_notes or "").split(SEPARATOR) if each[: len(side)] != side
+    )
+    notes = join_notes(*others, format_note(side, "not kept", reason))
+    if side == "request":
+        return replace(entry, request_body=None, body_notes=notes)
+    return replace(entry, response_body=None, body_notes=notes)

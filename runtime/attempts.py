@@ -1,0 +1,46 @@
+"""A limit on attempts that failed or that cost something: bad keys, mails that were asked for.
+
+Guessing 256 random bits is hopeless, so this is not what keeps a key safe. It tells a program with a
+revoked key to slow down, and keeps a form from filling somebody's mailbox.
+"""
+
+import math
+from ipaddress import IPv6Address, ip_address, ip_network
+
+from runtime.moving_window import MovingWindow
+
+BAD_KEYS_PER_MINUTE = 30
+CLIENT_PREFIX, NETWORK_PREFIX = 64, 48
+
+
+class AttemptLimit:
+    """At most ``limit`` attempts of a key in any ``window_s`` seconds. For one thread. The clock is
+    passed in: monotonic seconds."""
+
+    def __init__(self, limit: int, window_s: float = 60.0) -> None:
+        self._window = MovingWindow(limit, window_s)
+        self._window_s = window_s
+        self._swept_s = 0.0
+
+    def count(self, key: str, now_s: float) -> int:
+        """Count an attempt. Returns 0, or the seconds to wait for a key that had too many."""
+        if now_s - self._swept_s > self._window_s:
+            self._swept_s = now_s
+            self._window.forget_idle(now_s)
+        return math.ceil(self._window.admit(key, now_s))
+
+
+def make_bad_key_limit() -> AttemptLimit:
+    """Return the limit on keys that are not good, of which the API and the pages share one: whoever
+    tries them at both gets no more tries than at one."""
+    return AttemptLimit(BAD_KEYS_PER_MINUTE)
+
+
+def neighbourhood(address: str, prefix: int = CLIENT_PREFIX) -> str:
+    """Return whom to count an address for: one customer has a whole /64 of IPv6 to call from, and a
+    site has a /48. An IPv4 address stands for itself."""
+    try:
+        ip = ip_address(address)
+    except ValueError:
+        return address
+    return str(ip_network((ip, prefix), strict=False)) if isinstance(ip, IPv6Address) else address

@@ -1,0 +1,44 @@
+"""E-mail addresses: how one that somebody types is compared with others."""
+
+import re
+import unicodedata
+
+from runtime.errors import InvalidInputError
+
+MAX_EMAIL_LENGTH = 254
+_EMAIL = re.compile(r"[^\s@<>\"'(),:;\[\]\\]+@[^\s@<>\"'(),:;\[\]\\]+")
+
+
+def parse_email(text: str) -> str:
+    """The address in lower case. Raises InvalidInputError for what is none."""
+    typed = text.strip()
+    email = typed.lower()
+    # The Kelvin sign is a k in lower case; most others that are like another letter stay unlike it.
+    is_plain = unicodedata.is_normalized("NFKC", typed)
+    fits = len(email) <= MAX_EMAIL_LENGTH and email.isprintable() and _EMAIL.fullmatch(email)
+    if not fits or not is_plain:
+        raise InvalidInputError(f"{text!r} is no e-mail address", "email")
+    mailbox, _, domain = email.partition("@")
+    try:
+        return f"{mailbox}@{parse_domain(domain)}"
+    except UnicodeError:
+        raise InvalidInputError(f"{text!r} is no e-mail address", "email") from None
+
+
+def parse_domain(domain: str) -> str:
+    """Return a domain as people read it: ``bücher.example`` for ``xn--bcher-kva.example``.
+
+    Raises UnicodeError for one that would be written as another, as ``straße`` is as ``strasse``."""
+    if not all(domain.split(".")):
+        raise UnicodeError("a part of it is empty")
+    if domain.isascii() and "xn--" not in domain:
+        return domain
+    try:
+        read = domain.encode("idna").decode("idna")
+    except UnicodeError:
+        if domain.isascii():  # later rules know more names
+            return domain
+        raise
+    if not domain.isascii() and read != domain:
+        raise UnicodeError("it would be written as another")
+    return read

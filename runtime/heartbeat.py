@@ -1,0 +1,59 @@
+"""The recorder's sign of life, a small file that it rewrites every second.
+
+The instant in it is of the monotonic clock, which processes of one boot share and no clock jump
+moves."""
+
+import os
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Self
+
+import orjson
+
+from runtime.private_file import replace_private
+
+FRESH_FOR_S = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heartbeat:
+    """``waiting`` counts spool files not yet stored, ``stuck_organizations`` those whose database
+    cannot be written just now, ``unreadable`` spool files that were set aside."""
+
+    pid: int
+    beat_s: float
+    waiting: int = 0
+    stuck_organizations: int = 0
+    unreadable: int = 0
+
+    @staticmethod
+    def path(data_dir: Path) -> Path:
+        return data_dir / "recorder.json"
+
+    def write(self, data_dir: Path) -> None:
+        """Raises OSError."""
+        replace_private(self.path(data_dir), orjson.dumps(asdict(self)))
+
+    @classmethod
+    def read(cls, data_dir: Path) -> Self | None:
+        """None when there is none, or none that can be read."""
+        try:
+            return cls(**orjson.loads(cls.path(data_dir).read_bytes()))
+        except (OSError, ValueError, TypeError):
+            return None
+
+    @property
+    def is_fresh(self) -> bool:
+        """Does the recorder that wrote this still run, and did it do so just now?"""
+        return 0 <= time.monotonic() - self.beat_s <= FRESH_FOR_S and _exists(self.pid)
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

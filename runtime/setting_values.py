@@ -1,0 +1,321 @@
+"""What settings are once they are read: values, each with the parser that makes it of a text.
+
+A parser raises ValueError, whose message says what to write instead.
+"""
+
+import ipaddress
+import re
+from dataclasses import dataclass, field, fields
+from email import headerregistry
+from email.errors import MessageError
+from email.utils import parseaddr
+from pathlib import Path
+from typing import Literal
+from urllib.parse import unquote, urlsplit
+
+from runtime.email_addresses import parse_email
+from runtime.errors import InvalidInputError
+
+type Streaming = Literal["live", "buffered"]
+type Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
+
+
+def is_loopback(host: str) -> bool:
+    """Does only this machine reach it? A name other than localhost counts as elsewhere."""
+    if host in LOOPBACK_HOSTS:
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where to listen, or whom to ask. An IPv6 host stands without brackets."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def is_loopback(self) -> bool:
+        return is_loopback(self.host)
+
+    @property
+    def connectable(self) -> "Address":
+        """The same, or loopback where this listens on every interface."""
+        return Address("127.0.0.1", self.port) if self.host in ("0.0.0.0", "::") else self  # noqa: S104
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """Where requests go. ``prefix`` is the path in front of theirs, without a slash at its end."""
+
+    scheme: str
+    host: str
+    port: int
+    prefix: str
+
+    @property
+    def authority(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        default_port = 443 if self.scheme == "https" else 80
+        return host if self.port == default_port else f"{host}:{self.port}"
+
+    @property
+    def origin(self) -> str:
+        return f"{self.scheme}://{self.authority}"
+
+    def __str__(self) -> str:
+        return self.origin + self.prefix
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MailServer:
+    """Whom mail is handed to. ``is_tls``: from the first byte, else by STARTTLS."""
+
+    is_tls: bool
+    host: str
+    port: int
+    user: str | None = field(default=None, repr=False)
+    password: str | None = field(default=None, repr=False)
+
+    @property
+    def is_loopback(self) -> bool:
+        return is_loopback(self.host)
+
+    def __str__(self) -> str:
+        return f"{'smtps' if self.is_tls else 'smtp'}://{Address(self.host, self.port)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeouts:
+    """Seconds: until TCP and TLS stand, until the first byte of the answer, between two bytes."""
+
+    connect: float = 10
+    first_byte: float = 600
+    idle: float = 600
+
+    def __str__(self) -> str:
+        return ",".join(f"{field.name}={getattr(self, field.name):g}" for field in fields(self))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MailLimits:
+    """How many sign-in mails may be sent within a quarter of an hour: in total, for one IPv6 network
+    (/48), for one client, and to one mailbox."""
+
+    total: int = 300
+    network: int = 60
+    client: int = 20
+    mailbox: int = 5
+
+    def __str__(self) -> str:
+        return ",".join(f"{field.name}={getattr(self, field.name)}" for field in fields(self))
+
+
+def parse_listen(text: str) -> Address:
+    host, _, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not port.isdigit() or int(port) > 65535:
+        raise ValueError("write HOST:PORT, for example 127.0.0.1:8080")
+    return Address(host, int(port))
+
+
+def parse_base_url(text: str) -> str:
+    """Scheme, host and port, without a slash at its end."""
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("write http://HOST:PORT or https://HOST")
+    if parts.path.rstrip("/") or parts.query or parts.fragment or parts.username:
+        raise ValueError("write only scheme, host and port: no path, no query, no user")
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def parse_upstream(text: str) -> Upstream:
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("write https://HOST or http://HOST:PORT, with a path prefix if need be")
+    if parts.query or parts.fragment or parts.username:
+        raise ValueError("an upstream has no query, fragment or user")
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    return Upstream(parts.scheme, parts.hostname, port, parts.path.rstrip("/"))
+
+
+def parse_vendor(text: str) -> str:
+    if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", text):
+        raise ValueError("write a lowercase name such as anthropic")
+    return text
+
+
+def parse_streaming(text: str) -> Streaming:
+    if text == "live":
+        return "live"
+    if text == "buffered":
+        return "buffered"
+    raise ValueError("write live or buffered")
+
+
+def parse_timeouts(text: str) -> Timeouts:
+    values = {name: float(seconds) for name, seconds in _parse_pairs(text, Timeouts).items()}
+    for name, seconds in values.items():
+        if not 0 < seconds <= 86400:
+            raise ValueError(f"{name} must lie between 0 and 86400 seconds")
+    return Timeouts(**values)
+
+
+def parse_mail_limits(text: str) -> MailLimits:
+    pairs = _parse_pairs(text, MailLimits)
+    return MailLimits(**{name: parse_count(count) for name, count in pairs.items()})
+
+
+def parse_count(text: str) -> int:
+    if not re.fullmatch(r"[1-9][0-9]{0,8}", text):
+        raise ValueError("write a number from 1 to 999999999")
+    return int(text)
+
+
+def _parse_pairs(text: str, kind: type[Timeouts | MailLimits]) -> dict[str, str]:
+    """Return the texts behind the names of a class's fields, as in ``connect=10,idle=600``."""
+    known = [field.name for field in fields(kind)]
+    pairs: dict[str, str] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, _, value = part.partition("=")
+        if name not in known:
+            raise ValueError(f"write pairs of {', '.join(known)}, as in {kind()}")
+        pairs[name] = value.strip()
+    return pairs
+
+
+def parse_header_prefixes(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip().lower() for name in text.split(",") if name.strip())
+    for name in names:
+        if not re.fullmatch(r"[a-z0-9!#$%&'*+.^_`|~-]+", name):
+            raise ValueError(f"{name!r} is no header prefix; write for example x-team-,x-trace-id")
+    return names
+
+
+def parse_origins(text: str) -> tuple[str, ...]:
+    """Return origins as browsers write them. Raises ValueError."""
+    return tuple(_parse_origin(part.strip()) for part in text.split(",") if part.strip())
+
+
+def _parse_origin(text: str) -> str:
+    """Extensions and desktop applications have schemes of their own."""
+    match = re.fullmatch(
+        r"([a-z][a-z0-9+.-]*)://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?/?", text.lower()
+    )
+    if match is None:
+        raise ValueError(
+            f"{text!r} is not an origin: write scheme, host and port as in"
+            " https://app.example.org,http://localhost:5173; there is no wildcard"
+        )
+    scheme, host, port = match.groups()
+    is_default = (scheme, port) in (("http", ":80"), ("https", ":443"))
+    return f"{scheme}://{host}{'' if is_default else port or ''}"
+
+
+def parse_networks(
+    text: str,
+) -> tuple[Network, ...]:
+    return tuple(
+        ipaddress.ip_network(part.strip(), strict=False) for part in text.split(",") if part.strip()
+    )
+
+
+def parse_seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 <= seconds <= 3600:
+        raise ValueError("write seconds, from 0 to 3600")
+    return seconds
+
+
+def parse_positive_seconds(text: str) -> float:
+    """Return seconds above 0. Raises ValueError."""
+    seconds = float(text)
+    if not 0 < seconds <= 3600:
+        raise ValueError("write seconds, above 0 and up to 3600")
+    return seconds
+
+
+def parse_process_count(text: str) -> int:
+    """Return a number of processes. Raises ValueError."""
+    if not re.fullmatch(r"[1-9]\d?", text):
+        raise ValueError("write a number from 1 to 99")
+    return int(text)
+
+
+def parse_size(text: str) -> int:
+    """Bytes of ``500MB`` or ``1GB`` (powers of 1000)."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)B?", text.strip().upper())
+    if not match:
+        raise ValueError("write a size such as 500MB or 1GB")
+    return int(float(match[1]) * 1000 ** " KMGT".index(match[2] or " "))
+
+
+def parse_smtp_url(text: str) -> MailServer | None:
+    """What is wrong is said without quoting: there is a password in it."""
+    if not text:
+        return None
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError:
+        raise ValueError(
+            "the port is no number; in user and password write % as %25, : as %3A, / as %2F, @ as %40"
+        ) from None
+    if parts.scheme not in ("smtp", "smtps") or not parts.hostname or _has_more_than_host(text):
+        raise ValueError("write smtp://USER:PASSWORD@HOST:587 or smtps://USER:PASSWORD@HOST")
+    if bool(parts.username) != bool(parts.password):
+        raise ValueError("write both user and password, or neither")
+    is_tls = parts.scheme == "smtps"
+    return MailServer(
+        is_tls=is_tls,
+        host=parts.hostname,
+        port=port or (465 if is_tls else 587),
+        user=unquote(parts.username, errors="strict") if parts.username else None,
+        password=unquote(parts.password, errors="strict") if parts.password else None,
+    )
+
+
+def _has_more_than_host(url: str) -> bool:
+    parts = urlsplit(url)
+    return bool(parts.path.strip("/") or parts.query or parts.fragment)
+
+
+def parse_sender(text: str) -> headerregistry.Address | None:
+    if not text:
+        return None
+    name, address = parseaddr(text)
+    try:
+        parse_email(address)
+        return headerregistry.Address(display_name=name, addr_spec=address)
+    except (InvalidInputError, MessageError, ValueError) as error:
+        raise ValueError("write an address, as in Taximeter <taximeter@example.org>") from error
+
+
+def parse_service_url(text: str) -> str:
+    """Without a slash at its end."""
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("write https://HOST, with a path if need be")
+    if parts.query or parts.fragment or parts.username:
+        raise ValueError("write no query, no fragment and no user")
+    return text.rstrip("/")
+
+
+def parse_optional_text(text: str) -> str | None:
+    return text or None
+
+
+def parse_path(text: str) -> Path:
+    return Path(text).expanduser()
+
+
+def parse_optional_path(text: str) -> Path | None:
+    return Path(text).expanduser() if text else None

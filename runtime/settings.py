@@ -1,0 +1,375 @@
+"""Settings: environment variables, each also an option of ``taximeter up``.
+
+This table is their only description; the options, the README's table and the checks come from it.
+What a setting's text becomes is in ``setting_values``, and can be imported from here too.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from email import headerregistry
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+from runtime import setting_values
+from runtime.data_location import find_default_data_dir
+from runtime.setting_values import (
+    LOOPBACK_HOSTS,
+    Address,
+    MailLimits,
+    MailServer,
+    Network,
+    Streaming,
+    Timeouts,
+    Upstream,
+    is_loopback,
+    parse_size,
+)
+from runtime.sign_up_rule import SignUpRule, parse_sign_up
+
+__all__ = [
+    "CLIENT_MARK_VARIABLE",
+    "LOOPBACK_HOSTS",
+    "QUERY_SOCKETS_VARIABLE",
+    "SETTINGS",
+    "Address",
+    "MailLimits",
+    "MailServer",
+    "Setting",
+    "Settings",
+    "SettingsError",
+    "SignUpRule",
+    "Streaming",
+    "Timeouts",
+    "Upstream",
+    "is_loopback",
+    "parse_size",
+    "without_web_settings",
+]
+
+PREFIX = "TAXIMETER_"
+# Not a setting: how the supervisor hands its children the mark of x-taximeter-client headers.
+CLIENT_MARK_VARIABLE = "TAXIMETER_CLIENT_MARK"
+# Nor this: how the web process is told where query processes listen.
+QUERY_SOCKETS_VARIABLE = "TAXIMETER_QUERY_SOCKETS"
+
+
+class SettingsError(Exception):
+    """A setting that cannot be used. The message names the variable and says what to write."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One row of the table. ``default`` is what one would write into the variable. A secret is never
+    quoted; what is for the web process is not handed to the others."""
+
+    name: str
+    default: str
+    parse: Callable[[str], Any]
+    help: str
+    is_secret: bool = False
+    is_for_web: bool = False
+
+    @property
+    def variable(self) -> str:
+        return PREFIX + self.name.upper()
+
+    @property
+    def option(self) -> str:
+        return "--" + self.name.replace("_", "-")
+
+
+_PREFER = "Better as a variable than as an option, which everybody on the machine can read."
+
+SETTINGS = (
+    Setting(
+        "listen",
+        "127.0.0.1:8080",
+        setting_values.parse_listen,
+        "Address and port of the front door.",
+    ),
+    Setting(
+        "base_url",
+        "",
+        setting_values.parse_base_url,
+        "The address people use, without a path. Default: http:// and the listen address.",
+    ),
+    Setting(
+        "upstream_url",
+        "https://api.anthropic.com",
+        setting_values.parse_upstream,
+        "The upstream messages API; may carry a path prefix; http is allowed.",
+    ),
+    Setting(
+        "vendor",
+        "anthropic",
+        setting_values.parse_vendor,
+        "Headers named <vendor>-… are forwarded.",
+    ),
+    Setting(
+        "data_dir",
+        "",
+        setting_values.parse_path,
+        "Where everything is kept; created readable by you only. Default: ./data, or the platform's"
+        " directory for data where the program is installed without a checkout.",
+    ),
+    Setting(
+        "streaming",
+        "live",
+        setting_values.parse_streaming,
+        "live: chunks go on as they arrive. buffered: the answer is returned once it is whole.",
+    ),
+    Setting(
+        "upstream_timeout",
+        str(Timeouts()),
+        setting_values.parse_timeouts,
+        "Seconds to wait for the upstream: connect, first_byte, idle.",
+    ),
+    Setting(
+        "forward_headers",
+        "",
+        setting_values.parse_header_prefixes,
+        "More request header prefixes to forward, separated by commas.",
+    ),
+    Setting(
+        "allowed_origins",
+        "",
+        setting_values.parse_origins,
+        "Origins of web pages that may call proxy endpoints, separated by commas, for example"
+        " https://app.example.org.",
+    ),
+    Setting(
+        "trusted_proxies",
+        "",
+        setting_values.parse_networks,
+        "Networks whose x-forwarded-for is believed, separated by commas.",
+    ),
+    Setting(
+        "drain_seconds",
+        "25",
+        setting_values.parse_seconds,
+        "How long streams in flight may go on after a stop was asked for.",
+    ),
+    Setting(
+        "request_idle_seconds",
+        "60",
+        setting_values.parse_positive_seconds,
+        "A client that sends nothing of its request body, or not the whole head, for so long is"
+        " disconnected.",
+    ),
+    Setting(
+        "request_memory",
+        "512MB",
+        setting_values.parse_size,
+        "While requests that come in take this much memory, further large ones get 503.",
+    ),
+    Setting(
+        "disk_reserve",
+        "1GB",
+        setting_values.parse_size,
+        "Below this much free disk, request bodies and large responses are no longer kept.",
+    ),
+    Setting(
+        "query_processes",
+        "2",
+        setting_values.parse_process_count,
+        "How many queries are computed at once; one more process waits to take over.",
+    ),
+    Setting(
+        "prices",
+        "",
+        setting_values.parse_optional_path,
+        "A file of prices that override the built-in list.",
+    ),
+    Setting(
+        "sign_up",
+        "open",
+        parse_sign_up,
+        "Who may create an account by signing in: open (everybody), invited, or e-mail domains,"
+        " separated by commas.",
+    ),
+    Setting(
+        "max_endpoints",
+        "1000",
+        setting_values.parse_count,
+        "How many proxy endpoints an organisation may have. Ten times as many slugs may be in use or"
+        " reserved.",
+    ),
+    Setting(
+        "sign_in_mails",
+        str(MailLimits()),
+        setting_values.parse_mail_limits,
+        "How many mails with sign-in links are sent in 15 minutes: in total, for one IPv6 network (/48),"
+        " for one client (an IPv4 address or /64), to one mailbox.",
+        is_for_web=True,
+    ),
+    Setting(
+        "smtp_url",
+        "",
+        setting_values.parse_smtp_url,
+        "The server that sends mail: smtp://USER:PASSWORD@HOST (STARTTLS, port 587) or smtps://…"
+        f" (TLS, port 465). {_PREFER}",
+        is_secret=True,
+        is_for_web=True,
+    ),
+    Setting(
+        "mail_from",
+        "",
+        setting_values.parse_sender,
+        "Whom mail comes from, as in Taximeter <taximeter@example.org>.",
+        is_for_web=True,
+    ),
+    Setting(
+        "github_client_id",
+        "",
+        setting_values.parse_optional_text,
+        "The OAuth app for signing in with GitHub.",
+        is_for_web=True,
+    ),
+    Setting(
+        "github_client_secret",
+        "",
+        setting_values.parse_optional_text,
+        f"Its secret. {_PREFER}",
+        is_secret=True,
+        is_for_web=True,
+    ),
+    Setting(
+        "github_url",
+        "https://github.com",
+        setting_values.parse_service_url,
+        "Where people sign in; a GitHub Enterprise Server has its own.",
+        is_for_web=True,
+    ),
+    Setting(
+        "github_api_url",
+        "https://api.github.com",
+        setting_values.parse_service_url,
+        "Where GitHub's API is.",
+        is_for_web=True,
+    ),
+    Setting(
+        "google_client_id",
+        "",
+        setting_values.parse_optional_text,
+        "The OAuth client for signing in with Google.",
+        is_for_web=True,
+    ),
+    Setting(
+        "google_client_secret",
+        "",
+        setting_values.parse_optional_text,
+        f"Its secret. {_PREFER}",
+        is_secret=True,
+        is_for_web=True,
+    ),
+    Setting(
+        "google_issuer",
+        "https://accounts.google.com",
+        setting_values.parse_service_url,
+        "Google, or another OpenID Connect provider.",
+        is_for_web=True,
+    ),
+)
+# Which settings are of no use without which others.
+_BELONG_TOGETHER = (
+    ("smtp_url", "mail_from"),
+    ("github_client_id", "github_client_secret"),
+    ("github_client_secret", "github_client_id"),
+    ("google_client_id", "google_client_secret"),
+    ("google_client_secret", "google_client_id"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    listen: Address
+    base_url: str
+    upstream_url: Upstream
+    vendor: str
+    data_dir: Path
+    streaming: Streaming
+    upstream_timeout: Timeouts
+    forward_headers: tuple[str, ...]
+    allowed_origins: tuple[str, ...]
+    trusted_proxies: tuple[Network, ...]
+    drain_seconds: float
+    request_idle_seconds: float
+    request_memory: int
+    disk_reserve: int
+    query_processes: int
+    prices: Path | None
+    sign_up: SignUpRule
+    max_endpoints: int
+    sign_in_mails: MailLimits
+    smtp_url: MailServer | None
+    mail_from: headerregistry.Address | None
+    github_client_id: str | None
+    github_client_secret: str | None = field(repr=False)
+    github_url: str
+    github_api_url: str
+    google_client_id: str | None
+    google_client_secret: str | None = field(repr=False)
+    google_issuer: str
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str] | None = None) -> Self:
+        """Read every setting. Raises SettingsError for the first that cannot be used."""
+        environ = os.environ if environ is None else environ
+        values: dict[str, Any] = {}
+        for setting in SETTINGS:
+            text = environ.get(setting.variable, "").strip() or setting.default
+            if not text and setting.name == "base_url":
+                text = f"http://{values['listen'].connectable}"
+            if not text and setting.name == "data_dir":
+                text = str(find_default_data_dir())
+            try:
+                values[setting.name] = setting.parse(text)
+            except ValueError as error:
+                if setting.is_secret:
+                    raise SettingsError(f"{setting.variable}: {error}") from None
+                raise SettingsError(f"{setting.variable}={text}: {error}") from error
+        _check_together(values)
+        return cls(**values)
+
+    @property
+    def is_local(self) -> bool:
+        """Is the service for the people at this machine only, who see its terminal?"""
+        host = urlsplit(self.base_url).hostname or ""
+        return self.listen.is_loopback and is_loopback(host)
+
+    @property
+    def prints_links(self) -> bool:
+        """Return whether sign-in links are printed on the terminal, because there is no mail server."""
+        return self.smtp_url is None and self.is_local
+
+    def endpoint_url(self, slug: str) -> str:
+        """What a client is configured with as its base URL."""
+        return f"{self.base_url}/proxy/{slug}"
+
+    def link_url(self, token: str) -> str:
+        """What somebody opens to sign in."""
+        return f"{self.base_url}/sign-in/link?token={token}"
+
+    @property
+    def control_path(self) -> Path:
+        return self.data_dir / "control.db"
+
+    @property
+    def spool_path(self) -> Path:
+        return self.data_dir / "spool"
+
+
+def without_web_settings(environ: Mapping[str, str]) -> dict[str, str]:
+    """For the processes that send no mail and sign nobody in: they need no such secrets."""
+    for_web = {setting.variable for setting in SETTINGS if setting.is_for_web}
+    return {name: text for name, text in environ.items() if name not in for_web}
+
+
+def _check_together(values: Mapping[str, Any]) -> None:
+    """Raises SettingsError."""
+    variables = {setting.name: setting.variable for setting in SETTINGS}
+    for name, other in _BELONG_TOGETHER:
+        if values[name] is not None and values[other] is None:
+            raise SettingsError(f"{variables[name]} is set, so {variables[other]} must be set too")

@@ -1,0 +1,1 @@
+"""The control database: endpoints, keys, people, sessions and the activity log."""

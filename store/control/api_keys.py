@@ -1,0 +1,151 @@
+"""Service API keys: rows of ``api_keys``.
+
+The raw key is 256 random bits and is given out once; kept is its SHA-256, which needs no salt for a
+value nobody can guess. A key belongs to one person in one organisation and works as long as that
+person is a member there.
+"""
+
+import hashlib
+import hmac
+import re
+import secrets
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from runtime import clock
+from runtime.errors import ForbiddenError, NotFoundError
+from store.control.names import check_name
+from store.control.people import Caller
+from store.pagination import START, Position
+
+RAW_KEY = re.compile(r"sk_[A-Za-z0-9_-]{43}", re.ASCII)
+
+_COLUMNS = "id, user_id, organization_id, name, key_prefix, created_at, last_used_at"
+_SELECT = f"select {_COLUMNS} from api_keys"  # noqa: S608 - our own names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiKey:
+    """``last_used_at`` is None until the key is first used."""
+
+    id: str
+    user_id: str
+    organization_id: str
+    name: str
+    key_prefix: str
+    created_at: str
+    last_used_at: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyHolder(Caller):
+    """Whose key it is, and what that person is in the organisation."""
+
+    key_id: str
+    last_used_at: str | None
+
+
+def list_behind(
+    db: sqlite3.Connection,
+    organization_id: str,
+    user_id: str,
+    position: Position = START,
+    limit: int = -1,
+) -> Sequence[ApiKey]:
+    """One person's keys, newest first, behind a position; without a limit all of them."""
+    rows = db.execute(
+        f"{_SELECT} where user_id = ? and organization_id = ? and (created_at, id) < (?, ?)"
+        " order by created_at desc, id desc limit ?",
+        (user_id, organization_id, position.created_at, position.id, limit),
+    )
+    return [_from_row(row) for row in rows]
+
+
+def create(
+    db: sqlite3.Connection, organization_id: str, user_id: str, name: str
+) -> tuple[ApiKey, str]:
+    """A new key and its raw form, which is nowhere else. Raises InvalidInputError."""
+    raw = f"sk_{secrets.token_urlsafe(32)}"
+    key = ApiKey(
+        id=clock.new_id(),
+        user_id=user_id,
+        organization_id=organization_id,
+        name=check_name(name, "a key"),
+        key_prefix=f"{raw[:8]}...",
+        created_at=clock.format_ms(clock.now()),
+    )
+    db.execute(
+        "insert into api_keys"
+        " (id, user_id, organization_id, name, key_sha256, key_prefix, created_at)"
+        " values (?, ?, ?, ?, ?, ?, ?)",
+        (key.id, user_id, organization_id, key.name, _hash(raw), key.key_prefix, key.created_at),
+    )
+    return key, raw
+
+
+def get(db: sqlite3.Connection, organization_id: str, user_id: str, key_id: str) -> ApiKey:
+    """Raises ForbiddenError for a colleague's key, NotFoundError for any other's."""
+    row = db.execute(
+        f"{_SELECT} where id = ? and organization_id = ?", (key_id, organization_id)
+    ).fetchone()
+    if row is None:
+        raise NotFoundError(f"there is no key {key_id!r}; `taximeter keys list` shows yours")
+    key = _from_row(row)
+    if key.user_id != user_id:
+        raise ForbiddenError("only its owner may delete a key")
+    return key
+
+
+def delete(db: sqlite3.Connection, organization_id: str, user_id: str, key_id: str) -> ApiKey:
+    """Raises what ``get`` raises."""
+    key = get(db, organization_id, user_id, key_id)
+    db.execute("delete from api_keys where id = ?", (key_id,))
+    return key
+
+
+def find_holder(db: sqlite3.Connection, raw: str) -> KeyHolder | None:
+    """Whose key this is; None for one that is not good."""
+    if not RAW_KEY.fullmatch(raw):
+        return None
+    digest = _hash(raw)
+    row = db.execute(
+        "select k.key_sha256, k.id, k.user_id, k.organization_id, m.role, k.last_used_at"
+        " from api_keys k join memberships m"
+        " on m.user_id = k.user_id and m.organization_id = k.organization_id"
+        " where k.key_sha256 = ?",
+        (digest,),
+    ).fetchone()
+    # The index has compared already; how far two hashes agree says nothing about the keys.
+    if row is None or not hmac.compare_digest(row[0], digest):
+        return None
+    return KeyHolder(
+        key_id=row[1], user_id=row[2], organization_id=row[3], role=row[4], last_used_at=row[5]
+    )
+
+
+def is_known(db: sqlite3.Connection, raw: str) -> bool:
+    """Return whether this is a key of ours, whoever holds it."""
+    found = db.execute("select 1 from api_keys where key_sha256 = ?", (_hash(raw),)).fetchone()
+    return found is not None
+
+
+def note_use(db: sqlite3.Connection, key_id: str, at: str) -> None:
+    db.execute("update api_keys set last_used_at = ? where id = ?", (at, key_id))
+
+
+def _from_row(row: tuple[str, str, str, str, str, str, str | None]) -> ApiKey:
+    id_, user_id, organization_id, name, key_prefix, created_at, last_used_at = row
+    return ApiKey(
+        id=id_,
+        user_id=user_id,
+        organization_id=organization_id,
+        name=name,
+        key_prefix=key_prefix,
+        created_at=created_at,
+        last_used_at=last_used_at,
+    )
+
+
+def _hash(raw: str) -> bytes:
+    return hashlib.sha256(raw.encode()).digest()

@@ -1,0 +1,102 @@
+"""Who did what when: rows of ``audit_log``, written in the transaction that does it.
+
+A row holds no secret: of a key its prefix at most, of a sign-in the method and the client's address. It
+holds the e-mail address of whoever acted, and no foreign key, because the log outlives users.
+"""
+
+import json
+import os
+import pwd
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from runtime import clock
+
+type Action = Literal[
+    "endpoint.create",
+    "endpoint.update",
+    "endpoint.delete",
+    "key.create",
+    "key.delete",
+    "member.invite",
+    "member.join",
+    "member.remove",
+    "invitation.delete",
+    "invitation.decline",
+    "user.create",
+    "user.delete",
+    "user.link",
+    "user.sign_in",
+]
+type Details = Mapping[str, str | bool | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditEntry:
+    """``user_id`` is None for the operator at the command line; ``details`` then has their account on
+    that machine as ``operator``."""
+
+    at: str
+    organization_id: str
+    user_id: str | None
+    email: str | None
+    action: str
+    subject_id: str
+    details: dict[str, str | bool | None]
+
+
+def write(
+    db: sqlite3.Connection,
+    organization_id: str,
+    user_id: str | None,
+    action: Action,
+    subject_id: str,
+    details: Details,
+) -> None:
+    """Write an entry for a user, or for the operator where ``user_id`` is None."""
+    if user_id is None:
+        details = {**details, "operator": _account_name()}
+    db.execute(
+        "insert into audit_log (at, organization_id, user_id, email, action, subject_id, details)"
+        " values (?, ?, ?, (select email from users where id = ?), ?, ?, ?)",
+        (
+            clock.format_ms(clock.now()),
+            organization_id,
+            user_id,
+            user_id,
+            action,
+            subject_id,
+            json.dumps(dict(details), ensure_ascii=False),
+        ),
+    )
+
+
+def _account_name() -> str:
+    """Return the account that this process runs as; by its number where it has no name."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
+
+
+def read(db: sqlite3.Connection, organization_id: str, limit: int = 100) -> Sequence[AuditEntry]:
+    """Newest first."""
+    rows = db.execute(
+        "select at, organization_id, user_id, email, action, subject_id, details from audit_log"
+        " where organization_id = ? order by id desc limit ?",
+        (organization_id, limit),
+    )
+    return [
+        AuditEntry(
+            at=row[0],
+            organization_id=row[1],
+            user_id=row[2],
+            email=row[3],
+            action=row[4],
+            subject_id=row[5],
+            details=json.loads(row[6]),
+        )
+        for row in rows
+    ]

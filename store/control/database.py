@@ -1,0 +1,213 @@
+"""``control.db``: organisations, people, proxy endpoints, keys. Small, shared, read by every process.
+
+``ControlDatabase`` is the only writer; the modules beside this one (``endpoints``, ``people``,
+``api_keys``, ``audit``) say what is done in its transactions. The proxy reads slugs through
+``SlugDirectory``, which keeps one read-only connection and one prepared statement.
+"""
+
+import secrets
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Self
+
+from runtime.errors import ControlError, InvalidSlugError, NotFoundError, SlugTakenError
+from runtime.settings import Streaming
+from store import database, schema
+from store.control import api_keys, endpoints, people
+from store.control.endpoints import ProxyEndpoint
+from store.control.people import Organization, Role
+
+__all__ = [
+    "ControlDatabase",
+    "ControlError",
+    "InvalidSlugError",
+    "NotFoundError",
+    "Organization",
+    "ProxyEndpoint",
+    "Role",
+    "SlugDirectory",
+    "SlugTakenError",
+]
+
+BUSY_TIMEOUT_MS = 5000  # people wait for each other, if they must
+
+
+class ControlDatabase:
+    """One connection that may write. Raises sqlite3.Error where the file cannot be used."""
+
+    def __init__(self, path: Path, *, any_thread: bool = False) -> None:
+        """Make and migrate it if need be. With ``any_thread`` it may be handed from one thread to
+        another, though not used by two at once."""
+        self._db = database.open_database(
+            path,
+            schema.control,
+            synchronous="NORMAL",
+            busy_timeout_ms=BUSY_TIMEOUT_MS,
+            any_thread=any_thread,
+        )
+        self._db.execute("pragma foreign_keys = on")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._db.close()
+
+    @contextmanager
+    def transaction(self, *, wait: bool = True) -> Iterator[sqlite3.Connection]:
+        """All that is done within is done, or none of it. Without ``wait``, sqlite3.OperationalError
+        at once while somebody else writes."""
+        if not wait:
+            self._db.execute("pragma busy_timeout = 0")
+        try:
+            with database.immediate(self._db):
+                yield self._db
+        finally:
+            if not wait:
+                self._db.execute(f"pragma busy_timeout = {BUSY_TIMEOUT_MS}")
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """Several reads that see the same state; never waits for a writer. Within a transaction it
+        sees that transaction's state."""
+        if self._db.in_transaction:
+            yield self._db
+            return
+        with database.snapshot(self._db):
+            yield self._db
+
+    def set_up(self) -> bool:
+        """Make what a first start needs: an organisation, a local user, the endpoint ``default``.
+
+        Returns whether anything had to be made; a second call is a no-op."""
+        with self.transaction() as db:
+            if db.execute("select 1 from organizations").fetchone():
+                return False
+            organization = people.create_organization(db, "Local")
+            people.join(db, organization.id, people.create_user(db, None), "owner")
+            endpoints.create(db, organization.id, "default", "default")
+            return True
+
+    def get_local_organization(self) -> Organization:
+        """The first organisation, which the command line acts for. Raises NotFoundError."""
+        row = self._db.execute(
+            "select id, name, created_at from organizations order by created_at, id limit 1"
+        ).fetchone()
+        if row is None:
+            raise NotFoundError("nothing has been set up here yet; start `taximeter up` once")
+        return Organization(id=row[0], name=row[1], created_at=row[2])
+
+    def find_user(self, email: str | None) -> str | None:
+        """The id of the user with this address; without one, of the local user."""
+        return people.find_user(self._db, email)
+
+    def get_secret(self, name: str) -> bytes:
+        """A random key of 32 bytes, made when it is first asked for."""
+        with self.transaction() as db:
+            db.execute(
+                "insert or ignore into secrets values (?, ?)", (name, secrets.token_bytes(32))
+            )
+            value: bytes = db.execute(
+                "select value from secrets where name = ?", (name,)
+            ).fetchone()[0]
+            return value
+
+    # Without a caller and without the audit log, for the service itself and for whoever sets up.
+
+    def list_endpoints(self, organization_id: str) -> Sequence[ProxyEndpoint]:
+        """All of them, newest first."""
+        return endpoints.list_behind(self._db, organization_id)
+
+    def create_endpoint(
+        self,
+        organization_id: str,
+        name: str,
+        slug: str | None = None,
+        streaming: Streaming | None = None,
+        *,
+        metadata_only: bool = False,
+    ) -> ProxyEndpoint:
+        """See ``endpoints.create``."""
+        with self.transaction() as db:
+            return endpoints.create(
+                db, organization_id, name, slug, streaming, metadata_only=metadata_only
+            )
+
+    def delete_endpoint(self, organization_id: str, id_or_slug: str) -> ProxyEndpoint:
+        """See ``endpoints.delete``."""
+        with self.transaction() as db:
+            return endpoints.delete(db, organization_id, id_or_slug)
+
+
+class SlugDirectory:
+    """What the proxy asks for every request: who owns this slug? And, of what looks like one: is this a
+    service API key?
+
+    One indexed read each time, so that a created slug works and a deleted one fails at once. Only
+    while the file cannot be read does the last good answer stand in for it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._db: sqlite3.Connection | None = None
+        self._last_good: dict[str, ProxyEndpoint] = {}
+        self._inode: int | None = None
+
+    def find(self, slug: str) -> ProxyEndpoint | None:
+        """Raises sqlite3.Error when the file cannot be read and the slug was never seen."""
+        try:
+            endpoint = self._read(slug)
+        except sqlite3.Error:
+            self.close()
+            if slug in self._last_good:
+                return self._last_good[slug]
+            raise
+        if endpoint is None:
+            self._last_good.pop(slug, None)
+        else:
+            self._last_good[slug] = endpoint
+        return endpoint
+
+    def knows_key(self, raw: str) -> bool:
+        """Return whether this is a service API key of ours. Raises sqlite3.Error when the file cannot
+        be read."""
+        try:
+            return api_keys.is_known(self._connect(), raw)
+        except sqlite3.Error:
+            self.close()
+            raise
+
+    def _read(self, slug: str) -> ProxyEndpoint | None:
+        row = (
+            self._connect()
+            .execute(
+                f"select {endpoints.COLUMNS} from proxy_endpoints"  # noqa: S608
+                " where slug = ? and deleted_at is null",
+                (slug,),
+            )
+            .fetchone()
+        )
+        return endpoints.from_row(row) if row else None
+
+    def _connect(self) -> sqlite3.Connection:
+        if self._db is None:
+            self._db = database.open_readonly(self._path, busy_timeout_s=0.05)
+        return self._db
+
+    def notice_replacement(self) -> None:
+        """Read the file anew if another one has taken its place, as after restoring a backup."""
+        with suppress(OSError):
+            inode = self._path.stat().st_ino
+            if inode != self._inode:
+                self._inode = inode
+                self.close()
+
+    def close(self) -> None:
+        if self._db is not None:
+            self._db.close()
+            self._db = None

@@ -1,0 +1,199 @@
+"""Proxy endpoints: rows of ``proxy_endpoints``.
+
+Functions that change something want to run within a transaction that holds the write lock
+(``ControlDatabase.transaction``): what they read must still be so when they write, and instants of
+creation are then in the order of commits.
+"""
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from runtime import clock
+from runtime.errors import InvalidSlugError, LimitReachedError, NotFoundError, SlugTakenError
+from runtime.settings import Streaming
+from store.control import slugs
+from store.control.names import check_name
+from store.pagination import START, Position
+
+# "service": follow the service's own setting.
+type StreamingChange = Streaming | Literal["service"]
+
+COLUMNS = "id, organization_id, name, slug, streaming, metadata_only, created_at"
+_SELECT = f"select {COLUMNS} from proxy_endpoints"  # noqa: S608 - our own names
+_LIST = (
+    f"{_SELECT} where organization_id = ? and deleted_at is null"
+    " and (created_at, id) < (?, ?) order by created_at desc, id desc limit ?"
+)
+SLUGS_PER_ENDPOINT = 10  # how many an organisation may use up for each endpoint it may have
+# An id comes first, for a slug may look like one.
+_FIND = (
+    f"{_SELECT} where organization_id = ? and (id = ? or slug = ?) and deleted_at is null"
+    " order by id = ? desc limit 1"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProxyEndpoint:
+    """``streaming`` is None where the endpoint follows the service's own setting."""
+
+    id: str
+    organization_id: str
+    name: str
+    slug: str
+    streaming: Streaming | None
+    metadata_only: bool
+    created_at: str
+
+
+def from_row(row: tuple[str, str, str, str, Streaming | None, int, str]) -> ProxyEndpoint:
+    id_, organization_id, name, slug, streaming, metadata_only, created_at = row
+    return ProxyEndpoint(
+        id=id_,
+        organization_id=organization_id,
+        name=name,
+        slug=slug,
+        streaming=streaming,
+        metadata_only=bool(metadata_only),
+        created_at=created_at,
+    )
+
+
+def list_behind(
+    db: sqlite3.Connection, organization_id: str, position: Position = START, limit: int = -1
+) -> Sequence[ProxyEndpoint]:
+    """Newest first, behind a position; without a limit all of them."""
+    rows = db.execute(_LIST, (organization_id, position.created_at, position.id, limit))
+    return [from_row(row) for row in rows]
+
+
+def get(db: sqlite3.Connection, organization_id: str, id_or_slug: str) -> ProxyEndpoint:
+    """Raises NotFoundError."""
+    row = db.execute(_FIND, (organization_id, id_or_slug, id_or_slug, id_or_slug)).fetchone()
+    if row is None:
+        raise NotFoundError(
+            f"there is no proxy endpoint {id_or_slug!r}; `taximeter endpoints list` shows them"
+        )
+    return from_row(row)
+
+
+def create(
+    db: sqlite3.Connection,
+    organization_id: str,
+    name: str,
+    slug: str | None = None,
+    streaming: Streaming | None = None,
+    *,
+    metadata_only: bool = False,
+) -> ProxyEndpoint:
+    """Make an endpoint; without ``slug`` one is made from the name, with a suffix if need be.
+
+    Raises InvalidInputError, InvalidSlugError, SlugTakenError."""
+    endpoint = ProxyEndpoint(
+        id=clock.new_id(),
+        organization_id=organization_id,
+        name=check_name(name, "an endpoint"),
+        slug=_choose_slug(db, organization_id, name, slug),
+        streaming=streaming,
+        metadata_only=metadata_only,
+        created_at=clock.format_ms(clock.now()),
+    )
+    db.execute(
+        f"insert into proxy_endpoints ({COLUMNS}) values (?, ?, ?, ?, ?, ?, ?)",  # noqa: S608
+        (
+            endpoint.id,
+            organization_id,
+            endpoint.name,
+            endpoint.slug,
+            streaming,
+            int(metadata_only),
+            endpoint.created_at,
+        ),
+    )
+    return endpoint
+
+
+def check_count(db: sqlite3.Connection, organization_id: str, most: int) -> None:
+    """Raises LimitReachedError for an organisation that may not have another endpoint.
+
+    A slug stays reserved when its endpoint is deleted, so those are bounded as well, or one
+    organisation could take every short name."""
+    live, slugs = db.execute(
+        "select count(*) filter (where deleted_at is null), count(distinct slug)"
+        " from proxy_endpoints where organization_id = ?",
+        (organization_id,),
+    ).fetchone()
+    if live >= most:
+        raise LimitReachedError(
+            f"this organisation has {live:,} proxy endpoints and may not have more; delete some, or ask"
+            " the operator (TAXIMETER_MAX_ENDPOINTS)"
+        )
+    if slugs >= SLUGS_PER_ENDPOINT * most:
+        raise LimitReachedError(
+            f"this organisation has used {slugs:,} slugs, which stay reserved for it, and may not use"
+            " more; ask the operator (TAXIMETER_MAX_ENDPOINTS)"
+        )
+
+
+def update(
+    db: sqlite3.Connection,
+    organization_id: str,
+    id_or_slug: str,
+    *,
+    name: str | None = None,
+    streaming: StreamingChange | None = None,
+    metadata_only: bool | None = None,
+) -> ProxyEndpoint:
+    """Change what is not None. Raises NotFoundError, InvalidInputError."""
+    endpoint = get(db, organization_id, id_or_slug)
+    if name is not None:
+        endpoint = replace(endpoint, name=check_name(name, "an endpoint"))
+    if streaming is not None:
+        endpoint = replace(endpoint, streaming=None if streaming == "service" else streaming)
+    if metadata_only is not None:
+        endpoint = replace(endpoint, metadata_only=metadata_only)
+    db.execute(
+        "update proxy_endpoints set name = ?, streaming = ?, metadata_only = ? where id = ?",
+        (endpoint.name, endpoint.streaming, int(endpoint.metadata_only), endpoint.id),
+    )
+    return endpoint
+
+
+def delete(db: sqlite3.Connection, organization_id: str, id_or_slug: str) -> ProxyEndpoint:
+    """Its traces stay, its slug stays reserved. Raises NotFoundError."""
+    endpoint = get(db, organization_id, id_or_slug)
+    db.execute(
+        "update proxy_endpoints set deleted_at = ? where id = ?",
+        (clock.format_ms(clock.now()), endpoint.id),
+    )
+    return endpoint
+
+
+def _choose_slug(
+    db: sqlite3.Connection, organization_id: str, name: str, wanted: str | None
+) -> str:
+    if wanted is None:
+        slug = plain = slugs.make_slug(name)
+        while _is_taken(db, slug, organization_id):
+            slug = slugs.add_suffix(plain)
+        return slug
+    if not slugs.is_slug(wanted):
+        raise InvalidSlugError(
+            f"{wanted!r} is no slug: 1 to {slugs.MAX_LENGTH} lowercase letters and digits,"
+            " with single hyphens inside"
+        )
+    if _is_taken(db, wanted, organization_id):
+        raise SlugTakenError(wanted)
+    return wanted
+
+
+def _is_taken(db: sqlite3.Connection, slug: str, organization_id: str) -> bool:
+    return (
+        db.execute(
+            "select 1 from proxy_endpoints"
+            " where slug = ? and (deleted_at is null or organization_id <> ?)",
+            (slug, organization_id),
+        ).fetchone()
+        is not None
+    )

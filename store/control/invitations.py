@@ -1,0 +1,128 @@
+"""Invitations into an organisation: rows of ``invitations``, gone once they are accepted or declined.
+
+An invitation is for an address. Only who has shown that the address is theirs, by signing in, can
+accept it; so it needs no secret of its own.
+"""
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from runtime import clock
+from runtime.email_addresses import parse_email
+from runtime.errors import ConflictError, NotFoundError
+from store.control import people
+
+LIFE = timedelta(days=7)
+MAX_PENDING = 100
+_SELECT = (
+    "select i.id, i.organization_id, o.name, i.email, i.invited_by, i.created_at, i.expires_at"
+    " from invitations i join organizations o on o.id = i.organization_id"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Invitation:
+    """``invited_by`` is an address, None for the local user."""
+
+    id: str
+    organization_id: str
+    organization_name: str
+    email: str
+    invited_by: str | None
+    created_at: str
+    expires_at: str
+
+
+def create(
+    db: sqlite3.Connection, organization_id: str, email: str, invited_by: str | None, now: datetime
+) -> Invitation:
+    """For another week, if there is one already. Raises InvalidInputError, ConflictError."""
+    email = parse_email(email)
+    if any(member.email == email for member in people.list_members_of(db, organization_id)):
+        raise ConflictError(f"{email} is a member already", "email")
+    db.execute("delete from invitations where expires_at < ?", (clock.format_ms(now),))
+    pending = [other.email for other in list_of(db, organization_id, now)]
+    if email not in pending and len(pending) >= MAX_PENDING:
+        raise ConflictError(
+            f"{MAX_PENDING} invitations wait to be accepted; take some back first", "email"
+        )
+    db.execute(
+        "insert into invitations (id, organization_id, email, invited_by, created_at, expires_at)"
+        " values (?, ?, ?, ?, ?, ?) on conflict (organization_id, email) do update set"
+        " invited_by = excluded.invited_by, expires_at = excluded.expires_at",
+        (
+            clock.new_id(),
+            organization_id,
+            email,
+            invited_by,
+            clock.format_ms(now),
+            clock.format_ms(now + LIFE),
+        ),
+    )
+    row = db.execute(
+        f"{_SELECT} where i.organization_id = ? and i.email = ?", (organization_id, email)
+    ).fetchone()
+    return _from_row(row)
+
+
+def list_of(db: sqlite3.Connection, organization_id: str, now: datetime) -> Sequence[Invitation]:
+    """What an organisation has sent out and nobody has answered, oldest first."""
+    rows = db.execute(
+        f"{_SELECT} where i.organization_id = ? and i.expires_at >= ? order by i.created_at, i.id",
+        (organization_id, clock.format_ms(now)),
+    )
+    return [_from_row(row) for row in rows]
+
+
+def list_for(db: sqlite3.Connection, email: str, now: datetime) -> Sequence[Invitation]:
+    """What waits for whoever has this address, oldest first."""
+    rows = db.execute(
+        f"{_SELECT} where i.email = ? and i.expires_at >= ? order by i.created_at, i.id",
+        (email, clock.format_ms(now)),
+    )
+    return [_from_row(row) for row in rows]
+
+
+def find(
+    db: sqlite3.Connection, invitation_id: str, email: str, now: datetime
+) -> Invitation | None:
+    """None for one that is gone, too old, or for another address."""
+    row = db.execute(
+        f"{_SELECT} where i.id = ? and i.email = ? and i.expires_at >= ?",
+        (invitation_id, email, clock.format_ms(now)),
+    ).fetchone()
+    return None if row is None else _from_row(row)
+
+
+def accept(db: sqlite3.Connection, invitation: Invitation, user_id: str) -> None:
+    """The user becomes a member. Joining twice is joining once."""
+    db.execute("delete from invitations where id = ?", (invitation.id,))
+    organizations = people.list_organizations_of(db, user_id)
+    if all(organization.id != invitation.organization_id for organization in organizations):
+        people.join(db, invitation.organization_id, user_id, "member")
+
+
+def delete(db: sqlite3.Connection, organization_id: str, invitation_id: str) -> Invitation:
+    """Raises NotFoundError."""
+    row = db.execute(
+        f"{_SELECT} where i.id = ? and i.organization_id = ?", (invitation_id, organization_id)
+    ).fetchone()
+    if row is None:
+        raise NotFoundError("this invitation has been answered or taken back")
+    db.execute("delete from invitations where id = ?", (invitation_id,))
+    return _from_row(row)
+
+
+def _from_row(row: tuple[str, str, str, str, str | None, str, str]) -> Invitation:
+    id_, organization_id, organization_name, email, invited_by, created_at, expires_at = row
+    return Invitation(
+        id=id_,
+        organization_id=organization_id,
+        organization_name=organization_name,
+        email=email,
+        invited_by=invited_by,
+        created_at=created_at,
+        expires_at=expires_at,
+    )

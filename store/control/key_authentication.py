@@ -1,0 +1,33 @@
+"""Who a service API key stands for, wherever one is sent: to the API or to the trace browser."""
+
+import re
+import sqlite3
+from contextlib import suppress
+from datetime import datetime, timedelta
+
+from runtime import clock
+from store.control import api_keys
+from store.control.api_keys import KeyHolder
+from store.control.database import ControlDatabase
+
+USED_STEP = timedelta(minutes=1)  # a request with a key must not become a write
+_BEARER = re.compile(r"bearer +(\S+) *", re.ASCII | re.IGNORECASE)
+
+
+def parse_bearer(authorization: str) -> str | None:
+    """The token of an ``Authorization`` header's value; None where it is no Bearer."""
+    match = _BEARER.fullmatch(authorization)
+    return None if match is None else match[1]
+
+
+def identify(control: ControlDatabase, raw_key: str, now: datetime) -> KeyHolder | None:
+    """Whose key this is, noting that it was used; None for one that is not good."""
+    with control.reading() as db:
+        holder = api_keys.find_holder(db, raw_key)
+    if holder is None:
+        return None
+    if holder.last_used_at is None or holder.last_used_at <= clock.format_ms(now - USED_STEP):
+        # While somebody else writes, the request goes on without it; the next one will note it.
+        with suppress(sqlite3.OperationalError), control.transaction(wait=False) as db:
+            api_keys.note_use(db, holder.key_id, clock.format_ms(now))
+    return holder

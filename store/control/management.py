@@ -1,0 +1,377 @@
+"""What people may do with endpoints, keys and users, whoever asks: the API, the pages, the command line.
+
+No HTTP here and no sockets. Every method takes who is asking and stays within that one's
+organisation; what changes something is written to the audit log in the same transaction. Refusals
+are the errors of ``runtime.errors``.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import date, datetime
+from functools import partial
+from pathlib import Path
+from typing import Self
+
+from runtime import clock
+from runtime.email_addresses import parse_email
+from runtime.errors import ConflictError, ForbiddenError, InvalidInputError, NotFoundError
+from runtime.settings import Settings, Streaming
+from store.control import api_keys, audit, endpoints, invitations, key_authentication, people
+from store.control.api_keys import ApiKey
+from store.control.audit import Action, Details
+from store.control.database import ControlDatabase
+from store.control.endpoints import ProxyEndpoint, StreamingChange
+from store.control.invitations import Invitation
+from store.control.people import Caller, Member, Organization
+from store.pagination import DEFAULT_LIMIT, Page, read_page
+from store.traces.database import trace_path
+from store.traces.usage_report import Grouping, UsageReport, read_usage
+
+
+class Management:
+    """Every method may also raise sqlite3.Error, where ``control.db`` cannot be used."""
+
+    def __init__(
+        self,
+        control: ControlDatabase,
+        data_dir: Path,
+        now: Callable[[], datetime] = clock.now,
+        max_endpoints: int | None = None,
+    ) -> None:
+        """``max_endpoints`` bounds what one organisation may have."""
+        self._control = control
+        self._data_dir = data_dir
+        self._now = now
+        self._max_endpoints = max_endpoints
+
+    @classmethod
+    def make(cls, control: ControlDatabase, settings: Settings) -> Self:
+        """Return the management of a service with these settings."""
+        return cls(control, settings.data_dir, max_endpoints=settings.max_endpoints)
+
+    # -- who is asking ----------------------------------------------------------------------------
+
+    def local_caller(self) -> Caller:
+        """The local user of the first start, whom the command line acts for. Raises NotFoundError."""
+        return self.find_caller(None)
+
+    def find_caller(self, email: str | None, *, is_operator: bool = False) -> Caller:
+        """The user with this address, in the organisation joined first. Raises NotFoundError.
+
+        ``is_operator``: it is not this user who asks, and the audit log must not say so."""
+        member = self._get_member(email)
+        return Caller(
+            user_id=member.id,
+            organization_id=member.organization_id,
+            role=member.role,
+            is_operator=is_operator,
+        )
+
+    def authenticate(self, raw_key: str) -> Caller | None:
+        """Whom this service API key stands for; None for one that is not good."""
+        return key_authentication.identify(self._control, raw_key, self._now())
+
+    # -- proxy endpoints --------------------------------------------------------------------------
+
+    def list_endpoints(
+        self,
+        caller: Caller,
+        cursor: str | None = None,
+        limit: int = DEFAULT_LIMIT,
+        *,
+        finds_previous: bool = False,
+    ) -> Page[ProxyEndpoint]:
+        """Return a page, newest first. Raises InvalidInputError, InvalidCursorError."""
+        with self._control.reading() as db:
+            read = partial(endpoints.list_behind, db, caller.organization_id)
+            return read_page("proxy_endpoints", cursor, limit, read, finds_previous=finds_previous)
+
+    def get_endpoint(self, caller: Caller, id_or_slug: str) -> ProxyEndpoint:
+        """Raises NotFoundError."""
+        with self._control.reading() as db:
+            return endpoints.get(db, caller.organization_id, id_or_slug)
+
+    def create_endpoint(
+        self,
+        caller: Caller,
+        name: str,
+        slug: str | None = None,
+        streaming: Streaming | None = None,
+        *,
+        metadata_only: bool = False,
+    ) -> ProxyEndpoint:
+        """Without ``slug`` one is made from the name. It works on the proxy when this returns.
+
+        Raises InvalidInputError, InvalidSlugError, SlugTakenError, and LimitReachedError where the
+        organisation has too many."""
+        with self._audited(caller) as (db, note):
+            if self._max_endpoints is not None:
+                endpoints.check_count(db, caller.organization_id, self._max_endpoints)
+            endpoint = endpoints.create(
+                db, caller.organization_id, name, slug, streaming, metadata_only=metadata_only
+            )
+            note("endpoint.create", endpoint.id, _describe(endpoint))
+            return endpoint
+
+    def update_endpoint(
+        self,
+        caller: Caller,
+        id_or_slug: str,
+        *,
+        name: str | None = None,
+        streaming: StreamingChange | None = None,
+        metadata_only: bool | None = None,
+    ) -> ProxyEndpoint:
+        """Change what is not None; ``streaming="service"`` follows the service's own setting again.
+
+        Raises NotFoundError, InvalidInputError."""
+        with self._audited(caller) as (db, note):
+            endpoint = endpoints.update(
+                db,
+                caller.organization_id,
+                id_or_slug,
+                name=name,
+                streaming=streaming,
+                metadata_only=metadata_only,
+            )
+            note("endpoint.update", endpoint.id, _describe(endpoint))
+            return endpoint
+
+    def delete_endpoint(self, caller: Caller, id_or_slug: str) -> ProxyEndpoint:
+        """Its traces stay and its slug stays reserved. It is refused on the proxy when this returns.
+
+        Raises NotFoundError."""
+        with self._audited(caller) as (db, note):
+            endpoint = endpoints.delete(db, caller.organization_id, id_or_slug)
+            note("endpoint.delete", endpoint.id, {"slug": endpoint.slug})
+            return endpoint
+
+    # -- service API keys -------------------------------------------------------------------------
+
+    def list_keys(
+        self,
+        caller: Caller,
+        cursor: str | None = None,
+        limit: int = DEFAULT_LIMIT,
+        *,
+        finds_previous: bool = False,
+    ) -> Page[ApiKey]:
+        """Return a page of the caller's own, newest first. Raises InvalidInputError, InvalidCursorError."""
+        with self._control.reading() as db:
+            read = partial(api_keys.list_behind, db, caller.organization_id, caller.user_id)
+            return read_page("api_keys", cursor, limit, read, finds_previous=finds_previous)
+
+    def create_key(self, caller: Caller, name: str) -> tuple[ApiKey, str]:
+        """The key and its raw form, which nobody can get again. Raises InvalidInputError."""
+        with self._audited(caller) as (db, note):
+            key, raw = api_keys.create(db, caller.organization_id, caller.user_id, name)
+            note("key.create", key.id, {"name": key.name, "key_prefix": key.key_prefix})
+            return key, raw
+
+    def get_key(self, caller: Caller, key_id: str) -> ApiKey:
+        """Raises ForbiddenError for a colleague's key, NotFoundError for any other's."""
+        with self._control.reading() as db:
+            return api_keys.get(db, caller.organization_id, caller.user_id, key_id)
+
+    def delete_key(self, caller: Caller, key_id: str) -> ApiKey:
+        """Raises ForbiddenError for a colleague's key, NotFoundError for any other's."""
+        with self._audited(caller) as (db, note):
+            key = api_keys.delete(db, caller.organization_id, caller.user_id, key_id)
+            note("key.delete", key.id, {"name": key.name, "key_prefix": key.key_prefix})
+            return key
+
+    # -- members ----------------------------------------------------------------------------------
+
+    def list_members(self, caller: Caller) -> Sequence[Member]:
+        """Everybody in the caller's organisation, in the order they joined."""
+        with self._control.reading() as db:
+            return people.list_members_of(db, caller.organization_id)
+
+    def get_member(self, caller: Caller, user_id: str) -> Member:
+        """Of the caller's organisation. Raises NotFoundError."""
+        with self._control.reading() as db:
+            return people.get_member_of(db, caller.organization_id, user_id)
+
+    def list_organizations(self, caller: Caller) -> Sequence[Organization]:
+        """Every organisation that the caller is a member of."""
+        with self._control.reading() as db:
+            return people.list_organizations_of(db, caller.user_id)
+
+    def remove_member(self, caller: Caller, user_id: str) -> Member:
+        """Their keys and sessions end when this returns. Owners remove anybody, others themselves.
+
+        Raises ForbiddenError, NotFoundError, and ConflictError for the only owner."""
+        if user_id != caller.user_id:
+            _require_owner(caller, "remove somebody else")
+        with self._audited(caller) as (db, note):
+            member = people.get_member_of(db, caller.organization_id, user_id)
+            if member.role == "owner" and people.count_owners(db, caller.organization_id) == 1:
+                raise ConflictError("an organisation needs an owner, and this is the only one")
+            people.remove_member(db, caller.organization_id, user_id)
+            note("member.remove", user_id, {"email": member.email, "role": member.role})
+            return member
+
+    def list_invitations(self, caller: Caller) -> Sequence[Invitation]:
+        """Those into the caller's organisation that nobody has answered, oldest first."""
+        with self._control.reading() as db:
+            return invitations.list_of(db, caller.organization_id, self._now())
+
+    def list_invitations_for(self, email: str | None) -> Sequence[Invitation]:
+        """Those that wait for somebody, oldest first; none for the local user."""
+        if email is None:
+            return ()
+        with self._control.reading() as db:
+            return invitations.list_for(db, email, self._now())
+
+    def invite(self, caller: Caller, email: str) -> Invitation:
+        """For a week; who was invited already is invited anew.
+
+        Raises ForbiddenError for who is no owner, InvalidInputError, ConflictError."""
+        _require_owner(caller, "invite somebody")
+        with self._audited(caller) as (db, note):
+            invited_by = people.get_member_of(db, caller.organization_id, caller.user_id).email
+            invitation = invitations.create(
+                db, caller.organization_id, email, invited_by, self._now()
+            )
+            note("member.invite", invitation.id, {"email": invitation.email})
+            return invitation
+
+    def take_back_invitation(self, caller: Caller, invitation_id: str) -> Invitation:
+        """Raises ForbiddenError for who is no owner, NotFoundError."""
+        _require_owner(caller, "take back an invitation")
+        with self._audited(caller) as (db, note):
+            invitation = invitations.delete(db, caller.organization_id, invitation_id)
+            note("invitation.delete", invitation.id, {"email": invitation.email})
+            return invitation
+
+    def decline_invitation(self, email: str, invitation_id: str) -> None:
+        """For whoever has the address it was sent to. Raises NotFoundError."""
+        with self._control.transaction() as db:
+            invitation = invitations.find(db, invitation_id, email, self._now())
+            if invitation is None:
+                raise NotFoundError("this invitation has been taken back or is too old")
+            invitations.delete(db, invitation.organization_id, invitation_id)
+            details = {"email": invitation.email}
+            user_id = people.find_user(db, email)
+            audit.write(
+                db,
+                invitation.organization_id,
+                user_id,
+                "invitation.decline",
+                invitation_id,
+                details,
+            )
+
+    # -- usage ------------------------------------------------------------------------------------
+
+    def usage(
+        self,
+        caller: Caller,
+        by: Grouping = "day",
+        from_day: date | None = None,
+        to_day: date | None = None,
+    ) -> UsageReport:
+        """Totals of the caller's organisation; days are UTC and both inclusive.
+
+        Raises InvalidInputError."""
+        if from_day is not None and to_day is not None and from_day > to_day:
+            raise InvalidInputError("from must not come after to", "from")
+        return read_usage(trace_path(self._data_dir, caller.organization_id), by, from_day, to_day)
+
+    # -- users, for the operator ------------------------------------------------------------------
+
+    def list_users(self) -> Sequence[Member]:
+        """Everybody, newest first; the local user has no address."""
+        with self._control.reading() as db:
+            return people.list_members(db)
+
+    def create_user(
+        self, email: str, organization_name: str | None = None, join: str | None = None
+    ) -> Member:
+        """A user with an organisation of their own, named for the address where no name is given; or
+        with ``join`` (an id or a name) a member of one that is there.
+
+        Raises InvalidInputError, ConflictError, NotFoundError."""
+        with self._control.transaction() as db:
+            user_id = people.create_user(db, email)
+            if join is None:
+                own_name = people.name_organization(parse_email(email))
+                name = own_name if organization_name is None else organization_name
+                organization = people.create_organization(db, name)
+            else:
+                organization = people.get_organization(db, join)
+            people.join(db, organization.id, user_id, "owner" if join is None else "member")
+            member = _get_member_in(db, user_id)
+            details = {"email": member.email, "role": member.role}
+            audit.write(db, organization.id, None, "user.create", user_id, details)
+            return member
+
+    def delete_user(self, email: str) -> Member:
+        """With keys and sessions. The organisation, its endpoints and its traces stay.
+
+        Raises NotFoundError, and ConflictError for the only owner of an organisation with members."""
+        with self._control.transaction() as db:
+            member = self._get_member(email)
+            orphaned = people.find_orphaned(db, member.id)
+            if orphaned is not None:
+                raise ConflictError(
+                    f"{email} is the only owner of {orphaned.name!r}, which has other members;"
+                    " delete those first"
+                )
+            people.delete_user(db, member.id)
+            details = {"email": member.email}
+            audit.write(db, member.organization_id, None, "user.delete", member.id, details)
+            return member
+
+    # -- within -----------------------------------------------------------------------------------
+
+    def _get_member(self, email: str | None) -> Member:
+        with self._control.reading() as db:
+            user_id = people.find_user(db, email)
+            if user_id is None:
+                raise NotFoundError(
+                    f"there is no user {email}" if email else "there is no local user"
+                )
+            return _get_member_in(db, user_id)
+
+    @contextmanager
+    def _audited(
+        self, caller: Caller
+    ) -> Iterator[tuple[sqlite3.Connection, Callable[[Action, str, Details], None]]]:
+        """A transaction, and what writes the audit log in it for the caller. Raises ForbiddenError for
+        one who was removed since it was seen who asks."""
+        with self._control.transaction() as db:
+            try:
+                member = people.get_member_of(db, caller.organization_id, caller.user_id)
+            except NotFoundError:
+                raise ForbiddenError("you are no member of this organisation any more") from None
+            acting_user = None if caller.is_operator else caller.user_id
+            instead_of = {"for": member.email} if caller.is_operator else {}
+
+            def note(action: Action, subject_id: str, details: Details) -> None:
+                details = {**details, **instead_of}
+                audit.write(db, caller.organization_id, acting_user, action, subject_id, details)
+
+            yield db, note
+
+
+def _get_member_in(db: sqlite3.Connection, user_id: str) -> Member:
+    member = people.find_member(db, user_id)
+    if member is None:
+        raise NotFoundError("this user is a member of no organisation")
+    return member
+
+
+def _require_owner(caller: Caller, what: str) -> None:
+    if caller.role != "owner":
+        raise ForbiddenError(f"only an owner of the organisation may {what}")
+
+
+def _describe(endpoint: ProxyEndpoint) -> Details:
+    return {
+        "name": endpoint.name,
+        "slug": endpoint.slug,
+        "streaming": endpoint.streaming,
+        "metadata_only": endpoint.metadata_only,
+    }

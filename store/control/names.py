@@ -1,0 +1,26 @@
+"""Names that people give to things: any script, one line, something to see."""
+
+import unicodedata
+
+from runtime.errors import InvalidInputError
+
+MAX_LENGTH = 200
+# Control characters and line ends could redraw the terminal that lists the name; surrogates are no
+# text at all. Marks that only join or direct the text around them are part of many scripts.
+_REFUSED = frozenset({"Cc", "Cs", "Zl", "Zp"})
+
+
+def check_name(name: str, what: str) -> str:
+    """The name without space around it. Raises InvalidInputError."""
+    if len(name) > MAX_LENGTH:
+        raise InvalidInputError(f"a name has at most {MAX_LENGTH} characters", "name")
+    name = name.strip()
+    if any(unicodedata.category(character) in _REFUSED for character in name):
+        raise InvalidInputError("a name is one line of text, without control characters", "name")
+    if not any(_is_visible(character) for character in name):
+        raise InvalidInputError(f"{what} needs a name", "name")
+    return name
+
+
+def _is_visible(character: str) -> bool:
+    return unicodedata.category(character)[0] not in "CZ"

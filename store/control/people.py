@@ -1,0 +1,241 @@
+"""Organisations, users and memberships.
+
+An address is kept in lower case, so that it is one user however it is typed. The other way around,
+what is kept is exactly where mail goes: an address that lower case or the rules of domain names would
+make into another's is refused, or it would sign in as that other one. The local user of a first start
+has none.
+"""
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from runtime import clock
+from runtime.email_addresses import parse_email
+from runtime.errors import ConflictError, InvalidInputError, NotFoundError
+from store.control.names import MAX_LENGTH, check_name
+
+type Role = Literal["owner", "member"]
+
+_MEMBER = (
+    "select u.id, u.email, u.created_at, o.id, o.name, m.role, m.created_at"
+    " from users u join memberships m on m.user_id = u.id"
+    " join organizations o on o.id = m.organization_id"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who is asking, and for which organisation. With ``is_operator`` it is the operator of the service,
+    who acts for this user at the command line."""
+
+    user_id: str
+    organization_id: str
+    role: Role
+    is_operator: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Organization:
+    id: str
+    name: str
+    created_at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """A user, as a member of an organisation. ``email`` is None for the local user."""
+
+    id: str
+    email: str | None
+    created_at: str
+    organization_id: str
+    organization_name: str
+    role: Role
+    joined_at: str
+
+
+def find_user(db: sqlite3.Connection, email: str | None) -> str | None:
+    """The id of the user with this address; without one, of the local user."""
+    try:
+        address = None if email is None else parse_email(email)
+    except InvalidInputError:
+        return None
+    row = db.execute(
+        "select id from users where email is ? order by created_at, id limit 1", (address,)
+    ).fetchone()
+    return None if row is None else str(row[0])
+
+
+def get_email(db: sqlite3.Connection, user_id: str) -> str | None:
+    """Return the address of a user, None for the local user. Raises NotFoundError."""
+    row = db.execute("select email from users where id = ?", (user_id,)).fetchone()
+    if row is None:
+        raise NotFoundError(f"there is no user {user_id!r}")
+    email: str | None = row[0]
+    return email
+
+
+def find_member(db: sqlite3.Connection, user_id: str) -> Member | None:
+    """The user in the organisation that was joined first."""
+    row = db.execute(
+        f"{_MEMBER} where u.id = ? order by m.created_at, o.id limit 1", (user_id,)
+    ).fetchone()
+    return None if row is None else _member(row)
+
+
+def list_members_of(db: sqlite3.Connection, organization_id: str) -> Sequence[Member]:
+    """In the order they joined."""
+    rows = db.execute(f"{_MEMBER} where o.id = ? order by m.created_at, u.id", (organization_id,))
+    return [_member(row) for row in rows]
+
+
+def get_member_of(db: sqlite3.Connection, organization_id: str, user_id: str) -> Member:
+    """Raises NotFoundError."""
+    row = db.execute(
+        f"{_MEMBER} where o.id = ? and u.id = ?", (organization_id, user_id)
+    ).fetchone()
+    if row is None:
+        raise NotFoundError(f"there is no member {user_id!r}")
+    return _member(row)
+
+
+def list_organizations_of(db: sqlite3.Connection, user_id: str) -> Sequence[Organization]:
+    """Those that somebody is a member of, in the order of joining."""
+    rows = db.execute(
+        "select o.id, o.name, o.created_at from memberships m"
+        " join organizations o on o.id = m.organization_id"
+        " where m.user_id = ? order by m.created_at, o.id",
+        (user_id,),
+    )
+    return [Organization(id=row[0], name=row[1], created_at=row[2]) for row in rows]
+
+
+def list_members(db: sqlite3.Connection) -> Sequence[Member]:
+    """Everybody, newest first; once for each organisation they are in."""
+    return [_member(row) for row in db.execute(f"{_MEMBER} order by u.created_at desc, u.id desc")]
+
+
+def name_organization(email: str) -> str:
+    """What the organisation of somebody who signs up is called: an address may be longer than a name."""
+    return email[:MAX_LENGTH]
+
+
+def create_organization(db: sqlite3.Connection, name: str) -> Organization:
+    """Raises InvalidInputError."""
+    organization = Organization(
+        id=clock.new_id(), name=check_name(name, "an organisation"), created_at=_now()
+    )
+    db.execute(
+        "insert into organizations (id, name, created_at) values (?, ?, ?)",
+        (organization.id, organization.name, organization.created_at),
+    )
+    return organization
+
+
+def get_organization(db: sqlite3.Connection, id_or_name: str) -> Organization:
+    """Raises NotFoundError, and ConflictError for a name that several have."""
+    rows = db.execute(
+        "select id, name, created_at from organizations where id = ? or name = ?"
+        " order by id = ? desc limit 2",
+        (id_or_name, id_or_name, id_or_name),
+    ).fetchall()
+    if not rows:
+        raise NotFoundError(f"there is no organisation {id_or_name!r}")
+    if len(rows) > 1 and rows[0][0] != id_or_name:
+        raise ConflictError(
+            f"several organisations are named {id_or_name!r}; name one by its id", "organization"
+        )
+    return Organization(id=rows[0][0], name=rows[0][1], created_at=rows[0][2])
+
+
+def create_user(db: sqlite3.Connection, email: str | None) -> str:
+    """Returns the id. Raises InvalidInputError, ConflictError."""
+    if email is not None:
+        email = parse_email(email)
+        if find_user(db, email) is not None:
+            raise ConflictError(f"there is a user {email} already", "email")
+    user_id = clock.new_id()
+    db.execute(
+        "insert into users (id, email, created_at) values (?, ?, ?)", (user_id, email, _now())
+    )
+    return user_id
+
+
+def join(db: sqlite3.Connection, organization_id: str, user_id: str, role: Role) -> None:
+    """Raises sqlite3.IntegrityError for who is a member already."""
+    db.execute(
+        "insert into memberships (organization_id, user_id, role, created_at) values (?, ?, ?, ?)",
+        (organization_id, user_id, role, _now()),
+    )
+
+
+def delete_user(db: sqlite3.Connection, user_id: str) -> None:
+    """Delete a user with memberships, keys and sessions, and with the links and invitations by which
+    they could come back. What the organisation has stays with it."""
+    for table in ("sign_in_links", "invitations"):
+        db.execute(
+            f"delete from {table} where email = (select email from users where id = ?)",  # noqa: S608 - one of two
+            (user_id,),
+        )
+    for table in ("api_keys", "sessions", "sign_in_links", "memberships"):
+        db.execute(f"delete from {table} where user_id = ?", (user_id,))  # noqa: S608 - one of four
+    db.execute("delete from users where id = ?", (user_id,))
+
+
+def remove_member(db: sqlite3.Connection, organization_id: str, user_id: str) -> None:
+    """With the keys they have there, and an invitation by which they could come back. Their sessions
+    end, also those in other organisations: whoever is removed starts anew. The user stays."""
+    for table in ("api_keys", "memberships"):
+        db.execute(
+            f"delete from {table} where organization_id = ? and user_id = ?",  # noqa: S608 - one of two
+            (organization_id, user_id),
+        )
+    db.execute(
+        "delete from invitations where organization_id = ?"
+        " and email = (select email from users where id = ?)",
+        (organization_id, user_id),
+    )
+    db.execute("delete from sessions where user_id = ?", (user_id,))
+
+
+def count_owners(db: sqlite3.Connection, organization_id: str) -> int:
+    return int(
+        db.execute(
+            "select count(*) from memberships where organization_id = ? and role = 'owner'",
+            (organization_id,),
+        ).fetchone()[0]
+    )
+
+
+def find_orphaned(db: sqlite3.Connection, user_id: str) -> Organization | None:
+    """An organisation whose only owner this is while it has other members."""
+    row = db.execute(
+        "select o.id, o.name, o.created_at from memberships mine"
+        " join organizations o on o.id = mine.organization_id"
+        " where mine.user_id = ? and mine.role = 'owner'"
+        " and exists (select 1 from memberships m where m.organization_id = o.id"
+        "   and m.user_id <> mine.user_id)"
+        " and not exists (select 1 from memberships m where m.organization_id = o.id"
+        "   and m.user_id <> mine.user_id and m.role = 'owner')",
+        (user_id,),
+    ).fetchone()
+    return None if row is None else Organization(id=row[0], name=row[1], created_at=row[2])
+
+
+def _member(row: tuple[str, str | None, str, str, str, Role, str]) -> Member:
+    id_, email, created_at, organization_id, organization_name, role, joined_at = row
+    return Member(
+        id=id_,
+        email=email,
+        created_at=created_at,
+        organization_id=organization_id,
+        organization_name=organization_name,
+        role=role,
+        joined_at=joined_at,
+    )
+
+
+def _now() -> str:
+    return clock.format_ms(clock.now())

@@ -1,0 +1,1 @@
+"""The trace database of one organisation: its schema, and everything that reads or writes it."""

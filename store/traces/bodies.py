@@ -1,0 +1,280 @@
+"""Bodies on their way into a trace database and out of it.
+
+Going in there are two halves. ``prepare_request`` and ``prepare_response`` hash and cut, need no
+database and take most of the time, so they run before the write lock is taken. ``PieceStore`` then
+turns segments into ids inside the transaction.
+
+``PieceStore`` remembers ids, and this is the one dangerous cache here: retention in another process
+may have deleted what it remembers, and a body would then point at nothing. So each transaction
+starts with ``start_transaction``, which under the write lock reads ``PRAGMA data_version`` and
+forgets everything when another connection has committed since. A rollback forgets too: the ids it
+gave out were never stored.
+"""
+
+import hashlib
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import orjson
+
+from metering.conversation_memory import MIN_BODY_BYTES, Conversations, guess_key, shared_length
+from store.traces import pieces
+from store.traces.pieces import Beginning, Segment
+
+MAX_CACHED_IDS = 20_000  # some 4 MB; one more than that and the cache starts again
+
+
+class MissingPieceError(Exception):
+    """A stored request points at a segment or piece that is not there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredBodies:
+    """Exact bytes, None for a body that was not kept."""
+
+    request: bytes | None
+    response: bytes | None
+
+
+class PreparedRequest(NamedTuple):
+    sha256: bytes
+    body: bytes
+    segments: Sequence[Segment] | None  # None: not text, to be stored whole
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedResponse:
+    sha256: bytes
+    length: int
+    body: str | bytes
+
+
+class _Known(NamedTuple):
+    """Of a text: its segments, and the state of SHA-256 at the end of each."""
+
+    segments: Sequence[Segment]
+    hashes: "Sequence[hashlib._Hash]"
+
+
+class RequestPreparer:
+    """Hashes and cuts requests, and of each conversation only what is new in it.
+
+    The hash stays one of the whole body as it came, whatever the cuts are, so ``verify`` proves what
+    it always did: SHA-256 goes on from the state it had after bytes that were compared with those of
+    the last request and are the same."""
+
+    def __init__(self) -> None:
+        self._conversations = Conversations[_Known]()
+
+    def prepare(self, body: bytes, *labels: object) -> PreparedRequest:
+        """``labels`` tell conversations apart as far as the caller can."""
+        if len(body) < MIN_BODY_BYTES:
+            return prepare_request(body)
+        key = guess_key(body, *labels)
+        kept = self._conversations.find(key)
+        if kept is None:
+            known = _read(body)
+        else:
+            segments, hashes = kept.found
+            beginning = pieces.begin_alike(segments, shared_length(kept.body, body))
+            known = _read(body, beginning, hashes[: len(beginning.segments)])
+        if known is None:
+            return prepare_request(body)
+        self._conversations.keep(key, body, known)
+        return PreparedRequest(known.hashes[-1].digest(), body, known.segments)
+
+
+def prepare_request(body: bytes) -> PreparedRequest:
+    segments = None if _as_text(body) is None else pieces.split(body)
+    return PreparedRequest(hashlib.sha256(body).digest(), body, segments)
+
+
+def _read(
+    body: bytes,
+    beginning: Beginning = Beginning(),  # noqa: B008 - immutable
+    known_hashes: "Sequence[hashlib._Hash]" = (),
+) -> _Known | None:
+    """``known_hashes`` are for the first segments. None for what is no text."""
+    done = beginning.segments[-1].end if beginning.segments else 0
+    # What is before is text, and ends where a character does.
+    if _as_text(body[done:]) is None:
+        return None
+    segments = pieces.split(body, beginning)
+    hashes = list(known_hashes)
+    state = hashes[-1].copy() if hashes else hashlib.sha256()
+    for segment in segments[len(hashes) :]:
+        state.update(body[done : segment.end])
+        hashes.append(state.copy())
+        done = segment.end
+    return _Known(segments, hashes)
+
+
+def prepare_response(body: bytes) -> PreparedResponse:
+    text = _as_text(body)
+    return PreparedResponse(
+        sha256=hashlib.sha256(body).digest(),
+        length=len(body),
+        body=body if text is None else text,
+    )
+
+
+def is_text(body: bytes) -> bool:
+    """May it be stored as TEXT? That takes strict UTF-8, and no NUL: many readers stop there."""
+    return _as_text(body) is not None
+
+
+def _as_text(body: bytes) -> str | None:
+    if b"\0" in body:
+        return None
+    try:
+        return body.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+class PieceStore:
+    """Ids of segments and pieces, each made when first met."""
+
+    def __init__(self, connection: sqlite3.Connection, max_cached_ids: int = MAX_CACHED_IDS):
+        self._connection = connection
+        self._max_cached_ids = max_cached_ids
+        self._segment_ids: dict[bytes, int] = {}
+        self._piece_ids: dict[bytes, int] = {}
+        self._data_version: int | None = None
+
+    def start_transaction(self) -> None:
+        """Call first in each write transaction, while it holds the write lock."""
+        (data_version,) = self._connection.execute("PRAGMA data_version").fetchone()
+        if data_version != self._data_version or len(self) > self._max_cached_ids:
+            self.forget()
+        self._data_version = data_version
+
+    def forget(self) -> None:
+        """Call after a rollback, and when this connection itself has deleted pieces."""
+        self._segment_ids.clear()
+        self._piece_ids.clear()
+
+    def __len__(self) -> int:
+        """How many ids are remembered."""
+        return len(self._segment_ids) + len(self._piece_ids)
+
+    def store(self, prepared: PreparedRequest, usage_id: int) -> None:
+        sha256, body, segments = prepared
+        ids = None
+        if segments is not None:
+            ids = orjson.dumps([self._segment_id(each, body) for each in segments]).decode()
+        self._connection.execute(
+            "insert into request_bodies (usage_id, sha256, segment_ids, whole) values (?, ?, ?, ?)",
+            (usage_id, sha256, ids, body if ids is None else None),
+        )
+
+    def _segment_id(self, segment: Segment, body: bytes) -> int:
+        known = self._segment_ids.get(segment.digest)
+        if known is not None:
+            return known
+        found = self._connection.execute(
+            "select id from segments where hash = ?", (segment.digest,)
+        ).fetchone()
+        new = found[0] if found else self._add_segment(segment, body)
+        self._segment_ids[segment.digest] = new
+        return new
+
+    def _add_segment(self, segment: Segment, body: bytes) -> int:
+        pairs = zip(segment.piece_digests, segment.pieces(body), strict=True)
+        ids = orjson.dumps([self._piece_id(*pair) for pair in pairs]).decode()
+        return _inserted_id(
+            self._connection.execute(
+                "insert into segments (hash, piece_ids) values (?, ?)", (segment.digest, ids)
+            )
+        )
+
+    def _piece_id(self, digest: bytes, piece: bytes) -> int:
+        known = self._piece_ids.get(digest)
+        if known is not None:
+            return known
+        # Of those that are not remembered nearly all are new.
+        cursor = self._connection.execute(
+            "insert into pieces (hash, text) values (?, ?) on conflict (hash) do nothing",
+            (digest, piece.decode()),
+        )
+        if cursor.rowcount:
+            new = _inserted_id(cursor)
+        else:
+            (new,) = self._connection.execute(
+                "select id from pieces where hash = ?", (digest,)
+            ).fetchone()
+        self._piece_ids[digest] = new
+        return new
+
+
+def store_response(
+    connection: sqlite3.Connection, prepared: PreparedResponse, usage_id: int
+) -> None:
+    connection.execute(
+        "insert into response_bodies (usage_id, sha256, body) values (?, ?, ?)",
+        (usage_id, prepared.sha256, prepared.body),
+    )
+
+
+def read_bodies(connection: sqlite3.Connection, usage_id: int) -> StoredBodies:
+    """Joined by key here rather than by the view, and read as bytes: what it gives depends on no
+    order that SQLite might choose. Wants a transaction around it. Raises MissingPieceError."""
+    return StoredBodies(
+        request=_read_request(connection, usage_id), response=_read_response(connection, usage_id)
+    )
+
+
+def read_piece_ids(connection: sqlite3.Connection, segment_ids: str) -> list[int]:
+    """Of all pieces of a request, in order. Raises MissingPieceError."""
+    lists = _by_id(connection, "select id, piece_ids from segments", segment_ids)
+    return [
+        piece_id
+        for segment_id in orjson.loads(segment_ids)
+        for piece_id in orjson.loads(_get(lists, segment_id, "segment"))
+    ]
+
+
+def read_pieces(connection: sqlite3.Connection, piece_ids: Sequence[int]) -> bytes:
+    """Joined. Raises MissingPieceError."""
+    ids = orjson.dumps(piece_ids).decode()
+    data = _by_id(connection, "select id, cast(text as blob) from pieces", ids)
+    return b"".join(_get(data, piece_id, "piece") for piece_id in piece_ids)
+
+
+def _read_request(connection: sqlite3.Connection, usage_id: int) -> bytes | None:
+    row = connection.execute(
+        "select segment_ids, whole from request_bodies where usage_id = ?", (usage_id,)
+    ).fetchone()
+    if row is None:
+        return None
+    segment_ids, whole = row
+    if segment_ids is None:
+        return bytes(whole)
+    return read_pieces(connection, read_piece_ids(connection, segment_ids))
+
+
+def _read_response(connection: sqlite3.Connection, usage_id: int) -> bytes | None:
+    row = connection.execute(
+        "select cast(body as blob) from response_bodies where usage_id = ?", (usage_id,)
+    ).fetchone()
+    return None if row is None else bytes(row[0])
+
+
+def _by_id(connection: sqlite3.Connection, select: str, ids: str) -> dict[int, bytes]:
+    wanted = " where id in (select value from json_each(?))"
+    return dict(connection.execute(select + wanted, (ids,)))
+
+
+def _get(found: dict[int, bytes], key: int, kind: str) -> bytes:
+    try:
+        return found[key]
+    except KeyError:
+        raise MissingPieceError(f"{kind} {key} is missing") from None
+
+
+def _inserted_id(cursor: sqlite3.Cursor) -> int:
+    if cursor.lastrowid is None:
+        raise sqlite3.InternalError("an insert gave no id")
+    return cursor.lastrowid

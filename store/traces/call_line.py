@@ -1,0 +1,54 @@
+"""One readable line per call, for whoever watches the terminal.
+
+Here because two processes print it: the recorder as calls come, and the command that follows them."""
+
+from metering.entry import UsageLogEntry
+from runtime import clock
+
+_UNKNOWN = "-"
+_MAX_NAME = 80
+
+
+def format_entry(entry: UsageLogEntry) -> str:
+    """Return the line of a call: time of arrival (UTC), slug, model, tokens, cost, status, duration, and
+    the outcome unless all went well.
+
+    ``2026-01-31 14:03:27Z  default  claude-opus-5-5  1,204 in (980 cached)  88 out  $0.0123  200  2,310 ms``
+    """
+    parts = [
+        clock.format_line_time(clock.parse_instant(entry.created_at)),
+        _printable(entry.slug),
+        _printable(entry.model or entry.request_model),
+        _tokens_in(entry),
+        f"{_count(entry.output_tokens)} out",
+        _UNKNOWN if entry.cost_cents is None else f"${entry.cost_cents / 100:,.4f}",
+        _UNKNOWN if entry.status_code is None else str(entry.status_code),
+        _UNKNOWN if entry.duration_ms is None else f"{entry.duration_ms:,.0f} ms",
+    ]
+    if entry.outcome != "complete":
+        parts.append(entry.outcome)
+        if entry.error_type and entry.error_type != entry.outcome:
+            parts[-1] += f" {_printable(entry.error_type)}"
+    return "  ".join(parts)
+
+
+def _tokens_in(entry: UsageLogEntry) -> str:
+    counts = (entry.input_tokens, entry.cache_creation_input_tokens, entry.cache_read_input_tokens)
+    if all(count is None for count in counts):
+        return f"{_UNKNOWN} in"
+    cached = f" ({entry.cache_read_input_tokens:,} cached)" if entry.cache_read_input_tokens else ""
+    return f"{sum(count or 0 for count in counts):,} in{cached}"
+
+
+def _count(value: int | None) -> str:
+    return _UNKNOWN if value is None else f"{value:,}"
+
+
+def _printable(text: str | None) -> str:
+    return printable(text)[:_MAX_NAME] if text else _UNKNOWN
+
+
+def printable(text: str) -> str:
+    """What others named must not be able to steer a terminal: no control characters, no line breaks,
+    nothing that turns the direction of writing."""
+    return "".join(char if char.isprintable() else "?" for char in text)

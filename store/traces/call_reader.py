@@ -1,0 +1,176 @@
+"""One call, read for showing: its row, its line items, its neighbours, and its bodies in chunks.
+
+A body may be tens of megabytes and its reader slow, so a body is read chunk by chunk and no
+transaction is open between two of them. Retention may remove the call meanwhile: ids are never used
+again, so what is read next is then missing, and never another call's.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import batched
+from pathlib import Path
+from typing import Literal, Self
+
+from metering.entry import UsageLogEntry
+from store import database
+from store.traces import bodies, costs
+from store.traces.bodies import MissingPieceError
+from store.traces.database import SCALARS
+from store.traces.reader import make_entry
+
+BUSY_TIMEOUT_S = 1.0
+CHUNK_BYTES = 256 * 1024
+_PIECES_AT_ONCE = 64
+_COLUMNS = (*SCALARS, "request_body_length", "response_body_length")
+# Named, because without this index each would read the whole table; a database that the recorder
+# has not opened since the index was invented has none, and its calls then have no neighbours.
+_IN_SESSION = (
+    "select id from usage indexed by usage_session"
+    " where session_id = ? and agent_id is ? and (created_at, id)"
+)
+_PREVIOUS = f"{_IN_SESSION} < (?, ?) order by created_at desc, id desc limit 1"
+_NEXT = f"{_IN_SESSION} > (?, ?) order by created_at, id limit 1"
+
+type Side = Literal["request", "response"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BodySize:
+    """``is_text``: it is UTF-8 without NUL."""
+
+    length: int
+    is_text: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """``entry`` has its line items and no bodies. A size is None for a body that was not kept.
+    The neighbours are those that arrived before and after it in the same session and agent."""
+
+    id: int
+    entry: UsageLogEntry
+    request: BodySize | None
+    response: BodySize | None
+    previous_id: int | None
+    next_id: int | None
+
+
+class CallReader:
+    """A reading connection to one organisation's traces, which may go from thread to thread.
+
+    Every method raises sqlite3.Error as SQLite gives it."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises sqlite3.Error when there is none, or none that can be read."""
+        self._db = database.open_readonly(path, busy_timeout_s=BUSY_TIMEOUT_S, any_thread=True)
+        try:
+            there = {row[1] for row in self._db.execute("pragma table_info(usage)")}
+        except BaseException:
+            self._db.close()
+            raise
+        # A database that no newer recorder has opened yet lacks the newest ones.
+        self._columns = tuple(name for name in _COLUMNS if name in there)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._db.close()
+
+    def find_call(self, usage_id: int) -> Call | None:
+        """None when there is no such call, or no longer."""
+        with database.snapshot(self._db):
+            values = self._db.execute(
+                f"select {', '.join(self._columns)} from usage where id = ?",  # noqa: S608 - our names
+                (usage_id,),
+            ).fetchone()
+            if values is None:
+                return None
+            row = dict(zip(self._columns, values, strict=True))
+            items = costs.read_items(self._db, usage_id)
+            place = row["session_id"], row["agent_id"], row["created_at"], usage_id
+            return Call(
+                id=usage_id,
+                entry=replace(make_entry(row), cost_items=items),
+                request=self._measure("request", usage_id, row["request_body_length"]),
+                response=self._measure("response", usage_id, row["response_body_length"]),
+                previous_id=self._find_neighbour(_PREVIOUS, *place),
+                next_id=self._find_neighbour(_NEXT, *place),
+            )
+
+    def find_id(self, entry_id: str) -> int | None:
+        """Return the id of an entry, or None."""
+        row = self._db.execute("select id from usage where entry_id = ?", (entry_id,)).fetchone()
+        return None if row is None else int(row[0])
+
+    def read_body(self, usage_id: int, side: Side, max_bytes: int) -> bytes:
+        """Its first bytes. Raises MissingPieceError."""
+        read = bytearray()
+        for chunk in self.iter_body(usage_id, side):
+            read += chunk
+            if len(read) >= max_bytes:
+                break
+        return bytes(read[:max_bytes])
+
+    def iter_body(self, usage_id: int, side: Side) -> Iterator[bytes]:
+        """Exactly, in chunks; nothing for a body that was not kept. Raises MissingPieceError."""
+        if side == "response":
+            return self._iter_value("response_bodies", "body", usage_id)
+        return self._iter_request(usage_id)
+
+    def _measure(self, side: Side, usage_id: int, length: int | None) -> BodySize | None:
+        if length is None:
+            return None
+        question = {
+            "request": "select segment_ids is not null from request_bodies where usage_id = ?",
+            "response": "select typeof(body) = 'text' from response_bodies where usage_id = ?",
+        }[side]
+        row = self._db.execute(question, (usage_id,)).fetchone()
+        return None if row is None else BodySize(length=length, is_text=bool(row[0]))
+
+    def _find_neighbour(self, sql: str, session_id: str | None, *place: str | int) -> int | None:
+        if session_id is None:
+            return None
+        try:
+            found = self._db.execute(sql, (session_id, *place)).fetchone()
+        except sqlite3.OperationalError as error:
+            if "usage_session" in str(error):
+                return None
+            raise
+        return None if found is None else int(found[0])
+
+    def _iter_request(self, usage_id: int) -> Iterator[bytes]:
+        row = self._db.execute(
+            "select segment_ids from request_bodies where usage_id = ?", (usage_id,)
+        ).fetchone()
+        if row is None:
+            return
+        if row[0] is None:
+            yield from self._iter_value("request_bodies", "whole", usage_id)
+            return
+        for ids in batched(bodies.read_piece_ids(self._db, row[0]), _PIECES_AT_ONCE):
+            yield bodies.read_pieces(self._db, ids)
+
+    def _iter_value(self, table: str, column: str, usage_id: int) -> Iterator[bytes]:
+        """An open handle is an open transaction, so each chunk has its own."""
+        place, length = 0, 1
+        while place < length:
+            try:
+                blob = self._db.blobopen(table, column, usage_id, readonly=True)
+            except sqlite3.OperationalError as error:
+                if place and "no such rowid" in str(error):
+                    raise MissingPieceError("the body was removed meanwhile") from error
+                if "no such rowid" in str(error):
+                    return
+                raise
+            with blob:
+                length = len(blob)
+                blob.seek(place)
+                chunk = blob.read(CHUNK_BYTES)
+            if chunk:
+                yield chunk
+            place += CHUNK_BYTES

@@ -1,0 +1,230 @@
+"""A trace database open for writing: entries in, bodies out.
+
+Whatever takes time and no database (hashing, cutting) is done before the write lock is taken. A batch
+is one transaction, and an entry that is there already is left alone, with its hourly sums: a recorder
+that was killed after the commit and before it deleted the spool file simply inserts again.
+
+Every method raises sqlite3.Error as SQLite gives it; then nothing of that call was stored.
+"""
+
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, Self
+
+from metering.entry import UsageLogEntry
+from store import database, schema
+from store.spool.exchange_files import Rejection
+from store.traces import bodies, costs, retention, rollup, verify
+from store.traces.bodies import (
+    PieceStore,
+    PreparedRequest,
+    PreparedResponse,
+    RequestPreparer,
+    StoredBodies,
+)
+
+_ORGANIZATION_ID = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
+_NOT_SCALAR = ("request_body", "response_body", "cost_items")
+
+SCALARS = tuple(field.name for field in fields(UsageLogEntry) if field.name not in _NOT_SCALAR)
+_COLUMNS = (*SCALARS, "request_body_length", "response_body_length")
+_INSERT = (
+    f"insert into usage ({', '.join(_COLUMNS)}) values ({', '.join('?' * len(_COLUMNS))})"  # noqa: S608
+    " on conflict (entry_id) do nothing"
+)
+_scalars = attrgetter(*SCALARS)
+_TEXTS = tuple(field.name for field in fields(UsageLogEntry) if field.type in (str, str | None))
+_texts = attrgetter(*_TEXTS)
+_COST_INDEX = SCALARS.index("cost_cents")
+
+
+@lru_cache(maxsize=1024)
+def trace_path(data_dir: Path, organization_id: str) -> Path:
+    """Return where an organisation's traces are. Raises ValueError for an id that is no plain name."""
+    return trace_path_in(traces_folder(data_dir), organization_id)
+
+
+def traces_folder(data_dir: Path) -> Path:
+    return data_dir / "traces"
+
+
+def trace_path_in(folder: Path, organization_id: str) -> Path:
+    """Return the same for whoever knows the folder of the traces alone. Raises ValueError."""
+    if not _ORGANIZATION_ID.fullmatch(organization_id):
+        raise ValueError(f"not an organization id: {organization_id!r}")
+    return folder / organization_id / "traces.db"
+
+
+def find_trace_files(data_dir: Path) -> list[Path]:
+    """The databases of every organisation that has recorded anything."""
+    return sorted(data_dir.glob("traces/*/traces.db"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Prepared:
+    entry: UsageLogEntry
+    request: PreparedRequest | None
+    response: PreparedResponse | None
+
+
+class TraceDatabase:
+    """The one writing connection of a process to one organisation's traces."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        max_cached_ids: int = bodies.MAX_CACHED_IDS,
+        preparer: RequestPreparer | None = None,
+    ) -> None:
+        """Make and migrate it if need be. ``preparer`` may be shared by many databases: what it
+        remembers is of requests and of no database. Raises sqlite3.Error and OSError."""
+        self.connection = database.open_database(path, schema.traces)
+        self._preparer = RequestPreparer() if preparer is None else preparer
+        self._pieces = PieceStore(self.connection, max_cached_ids)
+
+    def close(self) -> None:
+        self.connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def insert(self, entries: Sequence[UsageLogEntry]) -> int:
+        """Store all of them, or none. Returns how many were not there yet."""
+        prepared = [self._prepare(entry) for entry in entries]
+        tally = rollup.Tally()
+        try:
+            with database.immediate(self.connection):
+                self._pieces.start_transaction()
+                inserted = sum(self._insert_one(each, tally) for each in prepared)
+                tally.write(self.connection)
+        except BaseException:
+            self._pieces.forget()
+            raise
+        return inserted
+
+    def _prepare(self, entry: UsageLogEntry) -> _Prepared:
+        request, response = entry.request_body, entry.response_body
+        labels = (entry.session_id, entry.agent_id)
+        return _Prepared(
+            entry=_storable(entry),
+            request=None if request is None else self._preparer.prepare(request, *labels),
+            response=None if response is None else bodies.prepare_response(response),
+        )
+
+    def _insert_one(self, prepared: _Prepared, tally: rollup.Tally) -> bool:
+        cursor = self.connection.execute(_INSERT, _row(prepared))
+        usage_id = cursor.lastrowid
+        if cursor.rowcount == 0 or usage_id is None:
+            return False
+        if prepared.request is not None:
+            self._pieces.store(prepared.request, usage_id)
+        if prepared.response is not None:
+            bodies.store_response(self.connection, prepared.response, usage_id)
+        costs.write_items(self.connection, usage_id, prepared.entry.cost_items)
+        tally.add(prepared.entry)
+        return True
+
+    def insert_rejections(self, flush_id: str, rejections: Sequence[Rejection]) -> None:
+        """Count what one flush of a proxy reports. The same flush again changes nothing."""
+        counts = Counter[tuple[str, str, str, str]]()
+        for each in rejections:
+            counts[each.hour, each.proxy_endpoint_id, each.slug, each.bucket] += each.count
+        with database.immediate(self.connection):
+            self.connection.executemany(
+                "insert into rejections (flush_id, hour, proxy_endpoint_id, slug, bucket, count)"
+                " values (?, ?, ?, ?, ?, ?) on conflict do nothing",
+                ((flush_id, *key, count) for key, count in counts.items()),
+            )
+
+    def read_bodies(self, key: str | int) -> StoredBodies | None:
+        """Exact bytes by entry id or by id; None when there is no such entry.
+
+        Raises MissingPieceError when they cannot be rebuilt."""
+        column = "id" if isinstance(key, int) else "entry_id"
+        with database.snapshot(self.connection):
+            row = self.connection.execute(
+                f"select id from usage where {column} = ?",  # noqa: S608 - one of two names
+                (key,),
+            ).fetchone()
+            return None if row is None else bodies.read_bodies(self.connection, row[0])
+
+    def count_entries(self) -> int:
+        count: int = self.connection.execute("select count(*) from usage").fetchone()[0]
+        return count
+
+    def verify(self) -> Iterator[verify.Problem]:
+        """See ``store.traces.verify``."""
+        return verify.verify(self.connection)
+
+    def prune(
+        self,
+        *,
+        before: str | None = None,
+        max_bytes: int | None = None,
+        pause: retention.Pause = time.sleep,
+    ) -> retention.Pruned:
+        """See ``store.traces.retention``."""
+        try:
+            return retention.prune(self.connection, before=before, max_bytes=max_bytes, pause=pause)
+        finally:
+            # PRAGMA data_version tells only of the commits of others.
+            self._pieces.forget()
+
+    def iter_unpriced(self) -> Iterator[costs.StoredCost]:
+        """Entries that have usage and no cost, oldest first; ``update_costs`` may go on meanwhile."""
+        return costs.iter_costs(self.connection, only_unpriced=True)
+
+    def iter_costs(self) -> Iterator[costs.StoredCost]:
+        """The same for every entry, whether priced or not."""
+        return costs.iter_costs(self.connection, only_unpriced=False)
+
+    def update_costs(self, new_costs: Sequence[costs.NewCost]) -> int:
+        """Replace costs, line items and the difference in the hourly sums, all or none.
+
+        Returns how many of the entries are still there."""
+        with database.immediate(self.connection):
+            return costs.write_costs(self.connection, new_costs)
+
+
+def _row(prepared: _Prepared) -> tuple[object, ...]:
+    values = list(_scalars(prepared.entry))
+    values[_COST_INDEX] = costs.to_real(prepared.entry.cost_cents)
+    values.append(None if prepared.request is None else len(prepared.request.body))
+    values.append(None if prepared.response is None else prepared.response.length)
+    return tuple(values)
+
+
+def _storable(entry: UsageLogEntry) -> UsageLogEntry:
+    """Text that came from outside may hold NUL or half a surrogate pair. One such entry must not
+    keep its whole batch out for ever, so those characters are replaced; the body has the original."""
+    named = (*_texts(entry), *(item.model for item in entry.cost_items))
+    if _is_storable("".join(filter(None, named))):  # nearly always, and one look is enough
+        return entry
+    repaired: dict[str, Any] = {
+        name: _repair(value)
+        for name, value in zip(_TEXTS, _texts(entry), strict=True)
+        if value is not None and not _is_storable(value)
+    }
+    if any(item.model and not _is_storable(item.model) for item in entry.cost_items):
+        repaired["cost_items"] = tuple(
+            replace(item, model=item.model and _repair(item.model)) for item in entry.cost_items
+        )
+    return replace(entry, **repaired) if repaired else entry
+
+
+def _is_storable(text: str) -> bool:
+    return "\0" not in text and (text.isascii() or _repair(text) == text)
+
+
+def _repair(text: str) -> str:
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()

@@ -1,0 +1,159 @@
+"""A trace database open for reading: what people list, follow and export.
+
+Reads come in pages that each see their own state, so that no transaction stays open while somebody
+reads slowly: SQLite could not shorten its write-ahead log until the end of it.
+"""
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+from metering.entry import UsageLogEntry
+from store import database
+from store.traces import costs
+from store.traces.database import SCALARS
+
+BUSY_TIMEOUT_S = 5.0  # people can wait
+BODIES = ("request_body", "response_body")
+_PAGE = 200
+
+type Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which entries: that arrived at ``since`` or later and before ``until`` (both as
+    ``clock.format_ms`` writes them), at one of these slugs, with a model that matches a pattern of
+    ``*`` and ``?``. What is left out excludes nothing."""
+
+    since: str | None = None
+    until: str | None = None
+    slugs: Sequence[str] = ()
+    model: str | None = None
+
+    def conditions(self) -> tuple[list[str], list[object]]:
+        """SQL conditions and their parameters."""
+        conditions: list[str] = []
+        parameters: list[object] = []
+        for condition, value in (
+            ("created_at >= ?", self.since),
+            ("created_at < ?", self.until),
+            ("model glob ?", None if self.model is None else _as_glob(self.model)),
+        ):
+            if value is not None:
+                conditions.append(condition)
+                parameters.append(value)
+        if self.slugs:
+            conditions.append(f"slug in ({', '.join('?' * len(self.slugs))})")
+            parameters += self.slugs
+        return conditions, parameters
+
+
+class TraceReader:
+    """One reading connection to one organisation's traces; rows are those of ``usage_log``, as
+    dictionaries, without their bodies unless asked for.
+
+    Every method raises sqlite3.Error as SQLite gives it."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises sqlite3.Error when there is none, or none that can be read."""
+        self._db = database.open_readonly(path, busy_timeout_s=BUSY_TIMEOUT_S)
+        self._db.row_factory = _row
+        try:
+            found = [row["name"] for row in self._db.execute("pragma table_info(usage_log)")]
+        except BaseException:
+            self._db.close()
+            raise
+        self.columns = tuple(name for name in found if name not in BODIES)
+        self._select = f"select {', '.join(self.columns)} from usage_log"  # noqa: S608 - its own names
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._db.close()
+
+    @property
+    def is_ready(self) -> bool:
+        """Has the recorder finished making it?"""
+        return bool(self.columns)
+
+    def find_last_id(self) -> int:
+        """The highest id there is, 0 where there is no entry."""
+        row: Row = self._db.execute("select coalesce(max(id), 0) as id from usage").fetchone()
+        return int(row["id"])
+
+    def read_newest(self, count: int, up_to_id: int, wanted: Wanted) -> list[Row]:
+        """The last so many that were inserted up to this one, oldest first."""
+        return self._read(wanted, ["id <= ?"], [up_to_id], "id desc", count)[::-1]
+
+    def read_latest(self, count: int) -> list[Row]:
+        """Return the entries that arrived last, newest first."""
+        return self._read(Wanted(), [], [], "created_at desc, id desc", count)
+
+    def iter_inserted(self, after_id: int, up_to_id: int, wanted: Wanted) -> Iterator[Row]:
+        """What was inserted after one and up to another, in that order."""
+        while rows := self._read(wanted, ["id > ?", "id <= ?"], [after_id, up_to_id], "id", _PAGE):
+            yield from rows
+            after_id = rows[-1]["id"]
+
+    def iter_entries(self, wanted: Wanted) -> Iterator[Row]:
+        """In order of arrival, from as little memory as a page needs."""
+        # By the index on created_at, so that asking for a day does not read a year. The place alone is
+        # its lower bound: offered two, SQLite might begin every page at the other.
+        place = (wanted.since or "", 0)
+        others = replace(wanted, since=None)
+        while rows := self._read(
+            others, ["(created_at, id) > (?, ?)"], list(place), "created_at, id", _PAGE
+        ):
+            yield from rows
+            place = rows[-1]["created_at"], rows[-1]["id"]
+
+    def read_bodies(self, usage_id: int) -> Row | None:
+        """Both bodies as the view gives them; None for an entry that retention has removed."""
+        found: Row | None = self._db.execute(
+            f"select {', '.join(BODIES)} from usage_log where id = ?",  # noqa: S608 - two names
+            (usage_id,),
+        ).fetchone()
+        return found
+
+    def _read(
+        self,
+        wanted: Wanted,
+        conditions: list[str],
+        parameters: list[object],
+        order: str,
+        limit: int,
+    ) -> list[Row]:
+        more, values = wanted.conditions()
+        where = " and ".join([*conditions, *more]) or "true"
+        return self._db.execute(
+            f"{self._select} where {where} order by {order} limit ?",
+            (*parameters, *values, limit),
+        ).fetchall()
+
+
+def make_entry(row: Row) -> UsageLogEntry:
+    """Return the entry that a row of ``usage_log`` shows, without bodies and line items.
+
+    A database that no newer recorder has opened yet lacks the newest columns: they are None."""
+    values = {name: row[name] for name in SCALARS if name in row}
+    values["cost_cents"] = costs.from_real(row["cost_cents"])
+    values["streamed"] = bool(row["streamed"])
+    return UsageLogEntry(**values)
+
+
+def _as_glob(pattern: str) -> str:
+    """Square brackets mean nothing to people here, and something to SQLite."""
+    return pattern.replace("[", "[[]")
+
+
+def _row(cursor: sqlite3.Cursor, values: tuple[Any, ...]) -> Row:
+    return {
+        description[0]: value for description, value in zip(cursor.description, values, strict=True)
+    }

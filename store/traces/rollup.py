@@ -1,0 +1,87 @@
+"""The hourly sums, changed in the transaction that changes the rows they sum.
+
+A batch is tallied here first, so that a hundred calls of one hour and model are one upsert.
+"""
+
+import sqlite3
+from dataclasses import dataclass, fields
+
+from metering.entry import Outcome, UsageLogEntry, UsageSource
+
+# A client that goes away (a person pressing Esc) is no error of anybody.
+_NO_ERROR: tuple[Outcome, ...] = ("complete", "client_disconnected")
+
+
+@dataclass(frozen=True, slots=True)
+class HourKey:
+    hour: str
+    proxy_endpoint_id: str
+    slug: str
+    model: str
+
+
+@dataclass(slots=True, kw_only=True)
+class HourSums:
+    """Columns of ``usage_hourly``, as what is to be added to them."""
+
+    entries: int = 0
+    errors: int = 0
+    unpriced: int = 0
+    timed: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_creation_input_tokens: int = 0
+    cache_read_input_tokens: int = 0
+    cost_cents: float = 0.0
+    duration_ms: float = 0.0
+
+
+_KEYS = tuple(field.name for field in fields(HourKey))
+_SUMS = tuple(field.name for field in fields(HourSums))
+_UPSERT = (
+    f"insert into usage_hourly ({', '.join((*_KEYS, *_SUMS))})"  # noqa: S608 - our own names
+    f" values ({', '.join('?' * len((*_KEYS, *_SUMS)))})"
+    f" on conflict ({', '.join(_KEYS)}) do update set "
+    + ", ".join(f"{name} = {name} + excluded.{name}" for name in _SUMS)
+)
+
+
+class Tally:
+    """What one transaction adds to the hourly sums."""
+
+    def __init__(self) -> None:
+        self._sums: dict[HourKey, HourSums] = {}
+
+    def add(self, entry: UsageLogEntry) -> None:
+        sums = self.sums(entry.created_at, entry.proxy_endpoint_id, entry.slug, entry.model)
+        sums.entries += 1
+        sums.errors += entry.outcome not in _NO_ERROR
+        sums.unpriced += is_unpriced(entry.cost_cents, entry.usage_source)
+        sums.timed += entry.duration_ms is not None
+        sums.input_tokens += entry.input_tokens or 0
+        sums.output_tokens += entry.output_tokens or 0
+        sums.cache_creation_input_tokens += entry.cache_creation_input_tokens or 0
+        sums.cache_read_input_tokens += entry.cache_read_input_tokens or 0
+        sums.cost_cents += float(entry.cost_cents or 0)
+        sums.duration_ms += entry.duration_ms or 0
+
+    def sums(
+        self, created_at: str, proxy_endpoint_id: str, slug: str, model: str | None
+    ) -> HourSums:
+        """The sums that an entry with these fields belongs to."""
+        key = HourKey(created_at[:13], proxy_endpoint_id, slug, model or "")
+        return self._sums.setdefault(key, HourSums())
+
+    def write(self, connection: sqlite3.Connection) -> None:
+        connection.executemany(
+            _UPSERT,
+            (
+                (*(getattr(key, name) for name in _KEYS), *(getattr(sums, name) for name in _SUMS))
+                for key, sums in self._sums.items()
+            ),
+        )
+
+
+def is_unpriced(cost_cents: object | None, usage_source: UsageSource) -> bool:
+    """Is there something to price that has no price? A call without usage has nothing to price."""
+    return cost_cents is None and usage_source != "none"

@@ -1,0 +1,58 @@
+import re
+
+import pytest
+
+from manage.api.openapi import make_document
+from manage.api.operations import OPERATIONS
+
+
+@pytest.fixture(scope="module")
+def document():
+    return make_document(OPERATIONS, "http://meter.example")
+
+
+def test_every_operation_is_there_once(document):
+    described = {
+        (method.upper(), path) for path, item in document["paths"].items() for method in item
+    }
+    assert described == {(o.method, f"/api{o.path}") for o in OPERATIONS}
+    names = [o.name for o in OPERATIONS]
+    assert len(set(names)) == len(names)
+
+
+def test_every_reference_leads_somewhere(document):
+    schemas = document["components"]["schemas"]
+    for reference in re.findall(r"'#/components/schemas/(\w+)'", str(document)):
+        assert reference in schemas
+
+
+def test_limits_and_defaults_are_those_that_are_checked(document):
+    parameters = document["paths"]["/api/proxy-endpoints"]["get"]["parameters"]
+    limit = next(p for p in parameters if p["name"] == "limit")["schema"]
+    assert limit == {"type": "integer", "minimum": 1, "maximum": 100, "default": 20}
+    slug = document["components"]["schemas"]["NewEndpoint"]["properties"]["slug"]["anyOf"][0]
+    assert (slug["pattern"], slug["maxLength"]) == ("^[a-z0-9]+(?:-[a-z0-9]+)*$", 63)
+
+
+def test_the_wire_spelling_is_that_of_the_specification(document):
+    page = document["components"]["schemas"]["EndpointPage"]
+    assert page["required"] == ["items", "nextCursor", "hasMore"]
+    names = [p["name"] for p in document["paths"]["/api/usage"]["get"]["parameters"]]
+    assert names == ["by", "from", "to"]
+
+
+def test_unknown_fields_are_said_to_be_refused(document):
+    for name in ("NewEndpoint", "EndpointChange", "NewKey"):
+        assert document["components"]["schemas"][name]["additionalProperties"] is False
+
+
+def test_a_change_needs_no_field(document):
+    assert "required" not in document["components"]["schemas"]["EndpointChange"]
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda o: o.name)
+def test_every_operation_says_how_it_can_be_refused(document, operation):
+    responses = document["paths"][f"/api{operation.path}"][operation.method.lower()]["responses"]
+    assert {"400", "401", "429", "503"} <= responses.keys()
+    assert ({"413", "415"} <= responses.keys()) == operation.takes_body
+    assert ("404" in responses) == ("{id}" in operation.path)

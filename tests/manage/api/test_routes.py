@@ -1,0 +1,463 @@
+import json
+import re
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings as hypothesis_settings, strategies as st
+from starlette.testclient import TestClient
+
+from manage.api import openapi
+from manage.api.operations import OPERATIONS
+from manage.api.routes import CODES
+from manage.server import make_app
+from runtime.attempts import BAD_KEYS_PER_MINUTE
+from runtime.settings import CLIENT_MARK_VARIABLE, Settings
+from store.control.database import ControlDatabase
+from store.control.management import Management
+from tests import ROOT
+from tests.manage.organizations import make_people
+
+BASE_URL = "http://meter.example:8080"
+KEY = re.compile(r"sk_[A-Za-z0-9_-]{43}")
+SECONDS = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+MILLISECONDS = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+@pytest.fixture
+def settings(tmp_path):
+    return Settings.from_env({"TAXIMETER_DATA_DIR": str(tmp_path), "TAXIMETER_BASE_URL": BASE_URL})
+
+
+@pytest.fixture
+def keys(settings):
+    """A raw key for each of the people."""
+    with ControlDatabase(settings.control_path) as control:
+        management = Management(control, settings.data_dir)
+        people = make_people(management)
+        yield {
+            name: management.create_key(getattr(people, name), f"{name}'s")[1]
+            for name in ("ann", "bob", "cid", "dee")
+        }
+
+
+@pytest.fixture
+def client(settings, keys, monkeypatch):
+    monkeypatch.setenv(CLIENT_MARK_VARIABLE, "mark")
+    with TestClient(make_app(settings), base_url=BASE_URL) as client:
+        yield client
+
+
+@pytest.fixture
+def ask(client, keys):
+    def ask(who, method, path, **more):
+        headers = {"authorization": f"Bearer {keys[who]}"} | more.pop("headers", {})
+        return client.request(method, f"/api{path}", headers=headers, **more)
+
+    return ask
+
+
+@pytest.fixture
+def ann(ask):
+    return lambda method, path, **more: ask("ann", method, path, **more)
+
+
+def error_of(answer, status, code, field=None):
+    assert answer.status_code == status, answer.text
+    error = answer.json()["error"]
+    assert set(answer.json()) == {"error"}
+    assert set(error) == {"code", "message"} | ({"field"} if field else set())
+    assert (error["code"], error.get("field")) == (code, field)
+    assert error["message"]
+    return error["message"]
+
+
+def test_an_endpoint_has_exactly_the_documented_fields(ann):
+    created = ann("POST", "/proxy-endpoints", json={"name": "Café #1"})
+    assert created.status_code == 201
+    endpoint = created.json()
+    assert list(endpoint) == [
+        "id",
+        "name",
+        "slug",
+        "url",
+        "created_at",
+        "streaming",
+        "metadata_only",
+    ]
+    assert endpoint["name"] == "Café #1"
+    assert endpoint["slug"] == "cafe-1"
+    assert endpoint["url"] == f"{BASE_URL}/proxy/cafe-1"
+    assert SECONDS.fullmatch(endpoint["created_at"])
+    assert (endpoint["streaming"], endpoint["metadata_only"]) == (None, False)
+    listed = ann("GET", "/proxy-endpoints").json()
+    assert listed == {"items": [endpoint], "nextCursor": None, "hasMore": False}
+    for key in (endpoint["id"], endpoint["slug"]):
+        assert ann("GET", f"/proxy-endpoints/{key}").json() == endpoint
+    assert ann("DELETE", f"/proxy-endpoints/{endpoint['id']}").json() == {"ok": True}
+    assert ann("GET", "/proxy-endpoints").json()["items"] == []
+
+
+def test_a_key_has_exactly_the_documented_fields(ann):
+    created = ann("POST", "/api-keys", json={"name": "Laptop"})
+    assert created.status_code == 201
+    key = created.json()
+    assert list(key) == ["id", "name", "key", "key_prefix", "created_at"]
+    assert KEY.fullmatch(key["key"])
+    assert key["key_prefix"] == key["key"][:8] + "..."
+    assert MILLISECONDS.fullmatch(key["created_at"])
+    assert UUID.fullmatch(key["id"])
+    new, old = ann("GET", "/api-keys").json()["items"]
+    assert list(new) == ["id", "name", "key_prefix", "last_used_at", "created_at"]
+    assert new == {name: key[name] for name in new if name != "last_used_at"} | {
+        "last_used_at": None
+    }
+    assert MILLISECONDS.fullmatch(old["last_used_at"])
+    assert ann("DELETE", f"/api-keys/{key['id']}").json() == {"ok": True}
+
+
+def test_a_change_changes_what_it_names(ann):
+    ann("POST", "/proxy-endpoints", json={"name": "Mine", "streaming": "live"})
+    changed = ann("PATCH", "/proxy-endpoints/mine", json={"name": "Ours"}).json()
+    assert (changed["name"], changed["streaming"]) == ("Ours", "live")
+    changed = ann(
+        "PATCH", "/proxy-endpoints/mine", json={"streaming": None, "metadata_only": True}
+    ).json()
+    assert (changed["name"], changed["streaming"], changed["metadata_only"]) == (
+        "Ours",
+        None,
+        True,
+    )
+    assert ann("PATCH", "/proxy-endpoints/mine", json={}).json() == changed
+    assert ann("GET", "/proxy-endpoints/mine").json() == changed
+
+
+def test_pages_follow_each_other(ann):
+    made = [ann("POST", "/proxy-endpoints", json={"name": "x"}).json()["id"] for _ in range(45)]
+    seen, cursor, sizes = [], None, []
+    while True:
+        page = ann("GET", "/proxy-endpoints", params={"cursor": cursor} if cursor else {}).json()
+        seen += [item["id"] for item in page["items"]]
+        sizes.append(len(page["items"]))
+        assert page["hasMore"] == (page["nextCursor"] is not None)
+        cursor = page["nextCursor"]
+        if not cursor:
+            break
+    assert seen == made[::-1]
+    assert sizes == [20, 20, 5]
+
+
+@pytest.mark.parametrize("path", ["/proxy-endpoints", "/api-keys"])
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("limit=0", "limit"),
+        ("limit=101", "limit"),
+        ("limit=", "limit"),
+        ("limit=ten", "limit"),
+        ("limit=1.0", "limit"),
+        ("limit=1_0", "limit"),
+        ("limit=%D9%A3", "limit"),
+        ("limit=99999999999999999999", "limit"),
+        ("limit=1&limit=2", "limit"),
+        ("cursor=", "cursor"),
+        ("cursor=x", "cursor"),
+        ("cursor=%ED%A0%80", "cursor"),
+        ("page=2", "page"),
+    ],
+)
+def test_a_bad_page_is_refused(ann, path, query, field):
+    error_of(ann("GET", f"{path}?{query}"), 400, "invalid_input", field)
+
+
+@pytest.mark.parametrize("limit", [1, 100])
+def test_the_bounds_of_limit_are_within(ann, limit):
+    assert ann("GET", f"/api-keys?limit={limit}").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({}, "name"),
+        ({"name": None}, "name"),
+        ({"name": 1}, "name"),
+        ({"name": ["a"]}, "name"),
+        ({"name": ""}, "name"),
+        ({"name": "\x00"}, "name"),
+        ({"name": "x" * 10_000}, "name"),
+        ({"name": "x", "slug": ""}, "slug"),
+        ({"name": "x", "slug": "A"}, "slug"),
+        ({"name": "x", "slug": "a" * 64}, "slug"),
+        ({"name": "x", "slug": "a\n"}, "slug"),
+        ({"name": "x", "streaming": "fast"}, "streaming"),
+        ({"name": "x", "metadata_only": 1}, "metadata_only"),
+        ({"name": "x", "metadata_only": "true"}, "metadata_only"),
+        ({"name": "x", "metadata_only": None}, "metadata_only"),
+        ({"name": "x", "id": "1"}, "id"),
+    ],
+)
+def test_a_bad_endpoint_is_refused(ann, body, field):
+    error_of(ann("POST", "/proxy-endpoints", json=body), 400, "invalid_input", field)
+    assert ann("GET", "/proxy-endpoints").json()["items"] == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"name": None},
+        {"metadata_only": None},
+        {"slug": "x"},
+        {"streaming": "service"},
+        {"name": " "},
+    ],
+)
+def test_a_bad_change_is_refused(ann, body):
+    ann("POST", "/proxy-endpoints", json={"name": "x"})
+    error_of(ann("PATCH", "/proxy-endpoints/x", json=body), 400, "invalid_input", next(iter(body)))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b'"name"',
+        b"\xff",
+        b'{"name": "\\ud800"}',
+        b'{"name": NaN}',
+        b"[" * 60_000,
+        b'{"name": "x"} {}',
+        b'\xef\xbb\xbf{"name": "x"}',
+    ],
+)
+def test_what_is_no_json_object_is_refused(ann, body):
+    headers = {"content-type": "application/json"}
+    error_of(ann("POST", "/api-keys", content=body, headers=headers), 400, "invalid_input")
+
+
+@pytest.mark.parametrize(
+    "content_type", ["", "text/plain", "application/x-www-form-urlencoded", "application/jsonp"]
+)
+def test_a_body_that_is_not_said_to_be_json_is_refused(ann, content_type):
+    answer = ann(
+        "POST", "/api-keys", content=b'{"name":"x"}', headers={"content-type": content_type}
+    )
+    error_of(answer, 415, "unsupported_media_type")
+
+
+def test_json_with_a_charset_is_json(ann):
+    headers = {"content-type": "Application/JSON; charset=utf-8"}
+    assert ann("POST", "/api-keys", content=b'{"name":"x"}', headers=headers).status_code == 201
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_body_is_limited_to_64_kb(ann, chunked):
+    headers = {"content-type": "application/json"}
+
+    def send(size):
+        body = b'{"name":"x"}'.ljust(size)
+        pieces = (body[at : at + 5000] for at in range(0, size, 5000))
+        return ann("POST", "/api-keys", content=pieces if chunked else body, headers=headers)
+
+    assert send(openapi.MAX_BODY_BYTES).status_code == 201
+    error_of(send(openapi.MAX_BODY_BYTES + 1), 413, "too_large")
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+@pytest.mark.parametrize("authorization", [None, "Bearer sk_no", "Basic eA==", "Bearer"])
+def test_without_a_good_key_nothing_is_answered(client, operation, authorization):
+    headers = {"authorization": authorization} if authorization else {}
+    answer = client.request(operation.method, f"/api{operation.path}", headers=headers)
+    error_of(answer, 401, "unauthorized")
+    assert answer.headers["www-authenticate"] == "Bearer"
+
+
+def test_an_upstream_credential_is_no_service_key(client, keys):
+    for headers in ({"x-api-key": keys["ann"]}, {"cookie": f"taximeter={keys['ann']}"}):
+        error_of(client.get("/api/api-keys", headers=headers), 401, "unauthorized")
+
+
+def test_too_many_bad_keys_of_one_address_are_told_to_wait(client, keys):
+    def ask(key, address, mark="mark"):
+        headers = {"authorization": f"Bearer {key}", "x-taximeter-client": f"{mark} {address}"}
+        return client.get("/api/api-keys", headers=headers)
+
+    for _ in range(BAD_KEYS_PER_MINUTE):
+        error_of(ask("sk_no", "10.0.0.7"), 401, "unauthorized")
+    refused = ask("sk_no", "10.0.0.7")
+    error_of(refused, 429, "rate_limited")
+    assert 0 < int(refused.headers["retry-after"]) <= 60
+    error_of(ask("sk_no", "10.0.0.8"), 401, "unauthorized")
+    assert ask(keys["ann"], "10.0.0.7").status_code == 200, "a good key passes"
+
+
+def test_bad_keys_are_counted_once_for_the_api_and_the_pages(client):
+    headers = {"authorization": "Bearer sk_no", "x-taximeter-client": "mark 10.0.0.7"}
+    statuses = [
+        client.get(path, headers=headers).status_code
+        for path in ("/api/api-keys", "/traces/usage_log.json") * BAD_KEYS_PER_MINUTE
+    ]
+    assert statuses == [401] * BAD_KEYS_PER_MINUTE + [429] * BAD_KEYS_PER_MINUTE
+
+
+def test_an_organisation_has_only_so_many_endpoints(settings, keys):
+    headers = {"authorization": f"Bearer {keys['ann']}"}
+    limited = replace(settings, max_endpoints=2)
+    with TestClient(make_app(limited), base_url=BASE_URL, headers=headers) as client:
+        for number in range(2):
+            assert client.post("/api/proxy-endpoints", json={"name": f"e{number}"}).is_success
+        refused = client.post("/api/proxy-endpoints", json={"name": "e2"})
+        error_of(refused, 409, "conflict")
+        assert "TAXIMETER_MAX_ENDPOINTS" in refused.text
+        headers = {"authorization": f"Bearer {keys['cid']}"}
+        assert client.post("/api/proxy-endpoints", json={"name": "x"}, headers=headers).is_success
+
+
+def test_whoever_forges_the_client_header_is_counted_by_their_own_address(client):
+    answers = [
+        client.get(
+            "/api/api-keys",
+            headers={"authorization": "Bearer sk_no", "x-taximeter-client": f"forged 10.0.0.{n}"},
+        ).status_code
+        for n in range(BAD_KEYS_PER_MINUTE + 1)
+    ]
+    assert answers == [401] * BAD_KEYS_PER_MINUTE + [429]
+
+
+def test_a_taken_slug_is_a_conflict(ask):
+    assert ask("ann", "POST", "/proxy-endpoints", json={"name": "x"}).status_code == 201
+    for who in ("ann", "cid"):
+        body = {"name": "y", "slug": "x"}
+        error_of(ask(who, "POST", "/proxy-endpoints", json=body), 409, "slug_taken", "slug")
+
+
+def test_organisations_see_nothing_of_each_other(ask):
+    endpoint = ask("ann", "POST", "/proxy-endpoints", json={"name": "Ours"}).json()
+    assert ask("bob", "GET", "/proxy-endpoints").json()["items"] == [endpoint]
+    for who in ("cid", "dee"):
+        assert ask(who, "GET", "/proxy-endpoints").json()["items"] == []
+        for key in (endpoint["id"], endpoint["slug"]):
+            for method in ("GET", "DELETE", "PATCH"):
+                answer = ask(who, method, f"/proxy-endpoints/{key}", json={})
+                error_of(answer, 404, "not_found")
+    assert ask("bob", "DELETE", f"/proxy-endpoints/{endpoint['id']}").status_code == 200
+
+
+def test_a_colleagues_key_is_403_and_a_strangers_404(ask):
+    (key,) = ask("ann", "GET", "/api-keys").json()["items"]
+    error_of(ask("bob", "DELETE", f"/api-keys/{key['id']}"), 403, "forbidden")
+    for who in ("cid", "dee"):
+        error_of(ask(who, "DELETE", f"/api-keys/{key['id']}"), 404, "not_found")
+    error_of(ask("ann", "DELETE", "/api-keys/nothing"), 404, "not_found")
+    assert ask("ann", "DELETE", f"/api-keys/{key['id']}").status_code == 200
+    error_of(ask("ann", "GET", "/api-keys"), 401, "unauthorized")
+
+
+def test_usage_is_empty_before_anything_was_recorded(ann):
+    usage = ann("GET", "/usage?by=endpoint&from=2026-01-01&to=2026-01-31").json()
+    assert list(usage) == ["by", "from", "to", "totals", "groups"]
+    assert (usage["by"], usage["from"], usage["to"]) == ("endpoint", "2026-01-01", "2026-01-31")
+    assert usage["groups"] == []
+    assert set(usage["totals"].values()) == {0}
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("by=hour", "by"),
+        ("from=today", "from"),
+        ("from=2026-13-01", "from"),
+        ("from=20260101", "from"),
+        ("to=1767225600", "to"),
+        ("from=2026-02-01&to=2026-01-01", "from"),
+        ("from_day=2026-01-01", "from_day"),
+    ],
+)
+def test_a_bad_question_for_usage_is_refused(ann, query, field):
+    error_of(ann("GET", f"/usage?{query}"), 400, "invalid_input", field)
+
+
+def test_a_trace_database_that_cannot_be_read_is_503(ann, settings, keys):
+    with ControlDatabase(settings.control_path) as control:
+        caller = Management(control, settings.data_dir).find_caller("ann@example.org")
+    path = settings.data_dir / "traces" / caller.organization_id / "traces.db"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"no database" * 100)
+    answer = ann("GET", "/usage")
+    error_of(answer, 503, "unavailable")
+    assert answer.headers["retry-after"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("PUT", "/proxy-endpoints", {"GET", "HEAD", "POST"}),
+        ("DELETE", "/api-keys", {"GET", "HEAD", "POST"}),
+        ("POST", "/proxy-endpoints/x", {"GET", "HEAD", "PATCH", "DELETE"}),
+        ("OPTIONS", "/api-keys/x", {"DELETE"}),
+        ("POST", "/usage", {"GET", "HEAD"}),
+        ("POST", "/openapi.json", {"GET", "HEAD"}),
+    ],
+)
+def test_a_method_that_a_path_has_not_is_405(ann, method, path, allowed):
+    answer = ann(method, path)
+    error_of(answer, 405, "method_not_allowed")
+    assert set(answer.headers["allow"].split(", ")) == allowed
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/nothing", "/proxy-endpoints/", "/api-keys/a/b", "/%00", "/a%0Ab"]
+)
+def test_a_path_that_is_none_is_404(ann, path):
+    error_of(ann("GET", path), 404, "not_found")
+
+
+def test_answers_are_not_to_be_kept_by_caches(ann, client):
+    for answer in (ann("GET", "/api-keys"), client.get("/api/api-keys")):
+        assert answer.headers["cache-control"] == "no-store"
+        assert answer.headers["content-type"] == "application/json"
+
+
+def test_a_crash_is_a_json_error_that_tells_nothing(settings, keys, monkeypatch):
+    monkeypatch.setattr(Management, "list_keys", lambda *_: 1 / 0)
+    with TestClient(make_app(settings), base_url=BASE_URL, raise_server_exceptions=False) as client:
+        answer = client.get("/api/api-keys", headers={"authorization": f"Bearer {keys['ann']}"})
+    assert "division" not in error_of(answer, 500, "internal_error")
+
+
+def test_a_busy_writer_makes_a_write_503_in_the_end(settings, keys, monkeypatch):
+    monkeypatch.setattr("store.control.database.BUSY_TIMEOUT_MS", 50)
+    headers = {"authorization": f"Bearer {keys['ann']}"}
+    with (
+        TestClient(make_app(settings), base_url=BASE_URL, headers=headers) as client,
+        closing(sqlite3.connect(settings.control_path, isolation_level=None)) as writer,
+    ):
+        writer.execute("begin immediate")
+        assert client.get("/api/proxy-endpoints").status_code == 200
+        error_of(client.post("/api/api-keys", json={"name": "x"}), 503, "unavailable")
+        writer.execute("commit")
+        assert client.post("/api/api-keys", json={"name": "x"}).status_code == 201
+
+
+@hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(name=st.text(st.characters(categories=None), max_size=250))
+def test_any_text_is_a_name_that_comes_back_or_is_refused(ann, name):
+    # json.dumps writes what cannot be UTF-8 as escapes; so it arrives, whatever it is.
+    body = json.dumps({"name": name}).encode()
+    headers = {"content-type": "application/json"}
+    for path in ("/proxy-endpoints", "/api-keys"):
+        answer = ann("POST", path, content=body, headers=headers)
+        assert answer.status_code in (201, 400)
+        if answer.status_code == 201:
+            assert answer.json()["name"] == name.strip()
+            assert ann("GET", f"{path}?limit=1").json()["items"][0]["name"] == name.strip()
+
+
+def test_the_documentation_lists_every_error_code():
+    page = (ROOT / "docs" / "api.md").read_text()
+    listed = set(re.findall(r"^\| \d{3} \| `(\w+)` \|", page, re.MULTILINE))
+    assert listed == {*CODES.values(), "slug_taken"} - {"internal_error"}

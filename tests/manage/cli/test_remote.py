@@ -1,0 +1,241 @@
+"""What a remote service may answer, or not, and what people are told then."""
+
+import json
+import socket
+import ssl
+import threading
+from typing import Any
+
+import pytest
+import trustme
+from click.testing import CliRunner
+
+from manage.cli.main import cli
+from tests.upstream import CLOSE, PATIENCE_S, Script, Upstream, answer, head, refusing_address
+
+KEY = f"sk_{'k' * 43}"
+EMPTY: dict[str, Any] = {"items": [], "nextCursor": None, "hasMore": False}
+
+
+@pytest.fixture
+def service():
+    with Upstream() as service:
+        service.otherwise = answer(200, json.dumps(EMPTY).encode())
+        yield service
+    assert service.faults == []
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch):
+    monkeypatch.setenv("TAXIMETER_API_KEY", KEY)
+
+
+def run(*arguments):
+    return CliRunner().invoke(cli, arguments)
+
+
+def problem(code, message):
+    return json.dumps({"error": {"code": code, "message": message}}).encode()
+
+
+def test_the_key_goes_into_the_header_and_nowhere_else(service):
+    result = run("endpoints", "list", "--base-url", service.url)
+    assert result.exit_code == 0, result.output
+    (request,) = service.requests
+    assert request.header("authorization") == f"Bearer {KEY}"
+    assert request.target == "/api/proxy-endpoints?limit=100"
+    assert request.head.count(KEY.encode()) == 1
+    assert KEY not in result.output
+
+
+def test_no_http_proxy_is_asked_for_what_is_on_this_machine(service, monkeypatch):
+    with refusing_address() as nowhere:
+        monkeypatch.setenv("HTTP_PROXY", nowhere)
+        monkeypatch.setenv("http_proxy", nowhere)
+        assert run("keys", "list", "--base-url", service.url).exit_code == 0
+
+
+def test_pages_are_followed_to_the_end(service):
+    for page, cursor in (("a", "one"), ("b", None)):
+        document = {"items": [{"id": page}], "nextCursor": cursor, "hasMore": cursor is not None}
+        service.enqueue(answer(200, json.dumps(document).encode()))
+    listed = json.loads(run("keys", "list", "--json", "--base-url", service.url).stdout)
+    assert listed == {"items": [{"id": "a"}, {"id": "b"}], "nextCursor": None, "hasMore": False}
+    assert service.requests[1].target == "/api/api-keys?limit=100&cursor=one"
+
+
+def test_pages_without_an_end_are_refused(service):
+    service.otherwise = answer(200, b'{"items": [], "nextCursor": "again", "hasMore": true}')
+    result = run("keys", "list", "--base-url", service.url)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "without an end" in result.stderr
+
+
+def test_what_is_asked_is_what_the_api_takes(service):
+    service.otherwise = answer(200, b"{}")
+    arguments = ("--slug", "s", "--streaming", "live", "--metadata-only")
+    run("endpoints", "create", "N", *arguments, "--base-url", service.url)
+    run("endpoints", "create", "N", "--base-url", service.url)
+    run("endpoints", "update", "a/b?", "--streaming", "service", "--base-url", service.url)
+    run("endpoints", "delete", "a b", "--base-url", service.url)
+    run("keys", "delete", "i", "--base-url", service.url)
+    asked = [(r.method, r.target, json.loads(r.body or b"null")) for r in service.requests]
+    assert asked == [
+        (
+            "POST",
+            "/api/proxy-endpoints",
+            {"name": "N", "slug": "s", "streaming": "live", "metadata_only": True},
+        ),
+        ("POST", "/api/proxy-endpoints", {"name": "N"}),
+        ("PATCH", "/api/proxy-endpoints/a%2Fb%3F", {"streaming": None}),
+        ("DELETE", "/api/proxy-endpoints/a%20b", None),
+        ("DELETE", "/api/api-keys/i", None),
+    ]
+    assert run("endpoints", "delete", "..", "--base-url", service.url).exit_code == 1
+    assert len(service.requests) == 5
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        (answer(401, problem("unauthorized", "No.")), "does not accept the key"),
+        (answer(403, problem("forbidden", "Only its owner may.")), "Only its owner may."),
+        (answer(404, problem("not_found", "There is none.")), "There is none."),
+        (answer(409, problem("slug_taken", "The slug is taken.")), "The slug is taken."),
+        (answer(400, problem("invalid_input", "Say\r\n\x1b[2Jwhat.")), "Say???[2Jwhat."),
+        (answer(429, problem("rate_limited", "Slow."), [("retry-after", "7")]), "again in 7 s"),
+        (answer(429, problem("rate_limited", "Slow.")), "again later"),
+        (answer(503, problem("unavailable", "Busy.")), "failed with 503: Busy."),
+        (
+            answer(502, b"<html>", [("content-type", "text/html")]),
+            "not Taximeter's API (status 502",
+        ),
+        (answer(200, b"<html>"), "not Taximeter's API"),
+        (answer(200, b"[]"), "not Taximeter's API"),
+        (answer(200, b"{}"), "not Taximeter's API"),
+        (answer(200, b'{"items": [1]}'), "not Taximeter's API"),
+        (answer(301, b"", [("location", "https://elsewhere")]), "redirects to https://elsewhere"),
+        (Script((CLOSE,)), "broke off"),
+        (Script((head(200, [("content-length", "9")]) + b"{", CLOSE)), "broke off"),
+    ],
+)
+def test_whatever_is_answered_is_one_line_on_standard_error(service, script, message):
+    service.otherwise = script
+    result = run("endpoints", "list", "--json", "--base-url", service.url)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert message in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert KEY not in result.stderr
+
+
+@pytest.mark.parametrize(
+    "document", [{}, {"groups": [], "totals": None}, {"groups": [{"calls": "1"}], "totals": {}}]
+)
+def test_totals_that_are_none_are_refused(service, document):
+    service.otherwise = answer(200, json.dumps(document).encode())
+    result = run("usage", "--base-url", service.url)
+    assert result.exit_code == 1
+    assert "no totals" in result.stderr
+
+
+def test_a_hostile_service_cannot_steer_the_terminal(service):
+    item = {"id": 1, "slug": "\x1b[2J", "name": None, "url": ["\n"], "created_at": "\x07"}
+    service.otherwise = answer(200, json.dumps(EMPTY | {"items": [item]}).encode())
+    result = run("endpoints", "list", "--base-url", service.url)
+    assert result.exit_code == 0
+    assert all(line.isprintable() for line in result.stdout.splitlines())
+    assert len(result.stdout.splitlines()) == 2
+
+
+def test_a_new_key_without_its_key_is_refused(service):
+    service.otherwise = answer(201, b'{"id": "1"}')
+    assert run("keys", "create", "x", "--base-url", service.url).exit_code == 1
+
+
+def test_an_address_where_nobody_answers():
+    with refusing_address() as url:
+        result = run("usage", "--base-url", url)
+    assert result.exit_code == 1
+    assert f"{url} cannot be reached" in result.stderr
+
+
+def test_a_certificate_that_is_not_trusted(monkeypatch, tmp_path):
+    authority = trustme.CA()
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("localhost").configure_cert(tls)
+    with Upstream(tls=tls) as secured:
+        secured.otherwise = answer(200, json.dumps(EMPTY).encode())
+        result = run("keys", "list", "--base-url", secured.url)
+        assert result.exit_code == 1
+        assert "SSL_CERT_FILE" in result.stderr
+        assert secured.requests == []
+        authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+        assert run("keys", "list", "--base-url", secured.url).exit_code == 0
+
+
+def test_tls_where_there_is_none():
+    def serve(listener):
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(1000)
+            connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(PATIENCE_S)
+        thread = threading.Thread(target=serve, args=[listener])
+        thread.start()
+        port = listener.getsockname()[1]
+        result = run("keys", "list", "--base-url", f"https://127.0.0.1:{port}")
+        thread.join(PATIENCE_S)
+    assert result.exit_code == 1
+    assert "does not speak TLS" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "key", [None, "", " ", "sk-ant-api03-secret", "sk_short", "sk_\n" + "k" * 42]
+)
+def test_without_a_usable_key_nothing_is_asked_and_nothing_quoted(service, monkeypatch, key):
+    monkeypatch.delenv("TAXIMETER_API_KEY")
+    if key is not None:
+        monkeypatch.setenv("TAXIMETER_API_KEY", key)
+    result = run("endpoints", "list", "--base-url", service.url)
+    assert result.exit_code == 2
+    assert "TAXIMETER_API_KEY" in result.stderr
+    assert not key or not key.strip() or key not in result.stderr
+    assert service.requests == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("keys", "list", "--base-url", "http://h", "--data-dir", "d"), "--data-dir"),
+        (("keys", "list", "--base-url", "http://h", "--user", "a@b"), "--user"),
+        (("keys", "list", "--base-url", "http://h/path"), "no path"),
+        (("keys", "list", "--base-url", "h"), "http://"),
+        (("keys", "list", "--api-key", KEY), "No such option"),
+        (("users", "list", "--base-url", "http://h"), "No such option"),
+        (("tail", "--base-url", "http://h"), "No such option"),
+    ],
+)
+def test_what_makes_no_sense_is_a_usage_error(arguments, message):
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+def test_the_environment_may_name_the_service(service, monkeypatch, data_dir):
+    monkeypatch.setenv("TAXIMETER_BASE_URL", service.url)
+    assert run("keys", "list").exit_code == 0
+    assert len(service.requests) == 1
+    assert run("keys", "list", "--data-dir", str(data_dir)).exit_code == 0
+    monkeypatch.setenv("TAXIMETER_DATA_DIR", str(data_dir))
+    monkeypatch.delenv("TAXIMETER_API_KEY")
+    assert run("keys", "list").exit_code == 0
+    assert len(service.requests) == 1
+
+
+def test_a_key_that_would_travel_in_the_open_is_warned_of(monkeypatch):
+    monkeypatch.setattr("manage.cli.remote.TIMEOUT_S", 0.1)
+    result = run("keys", "list", "--base-url", "http://nowhere.invalid")
+    assert "without https" in result.stderr

@@ -1,0 +1,380 @@
+import json
+import os
+import socket
+import ssl
+import threading
+import time
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from urllib.parse import urlsplit
+
+import pytest
+import trustme
+from click.testing import CliRunner
+
+from manage.cli.main import cli
+from manage.doctor.checks import examine
+from manage.supervision.announcement import Announcement
+from runtime import clock
+from runtime.child_troubles import ChildTrouble, write_troubles
+from runtime.heartbeat import Heartbeat
+from runtime.locks import ProcessLock
+from runtime.settings import Settings
+from store.spool.exchange_files import RequestHead, SpoolRun
+from tests.store.traffic import make_entry
+from tests.upstream import PATIENCE_S, Upstream, answer, refusing_address
+
+
+@pytest.fixture
+def listener():
+    """Takes connections and says nothing, which is all that is asked of an upstream here."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(PATIENCE_S)
+        yield listener
+
+
+@pytest.fixture
+def upstream_url(listener):
+    return f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+@contextmanager
+def tls_listener(authority):
+    """Does the handshakes of two connections; gives its address, and what came after them."""
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("localhost").configure_cert(tls)
+    received = []
+
+    def serve(listener):
+        for _ in range(2):
+            connection, _ = listener.accept()
+            with connection, suppress(ssl.SSLError, OSError):
+                connection.settimeout(PATIENCE_S)
+                with tls.wrap_socket(connection, server_side=True) as secured:
+                    received.append(secured.recv(100))
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(PATIENCE_S)
+        thread = threading.Thread(target=serve, args=[listener])
+        thread.start()
+        yield f"https://localhost:{listener.getsockname()[1]}", received
+        thread.join(PATIENCE_S)
+
+
+@pytest.fixture
+def free_port():
+    with refusing_address() as url:
+        yield urlsplit(url).port
+
+
+@pytest.fixture
+def look(data_dir, upstream_url, free_port):
+    """What is found of one check, by verdict."""
+
+    def look(check, **settings):
+        environ = {
+            "DATA_DIR": str(data_dir),
+            "UPSTREAM_URL": upstream_url,
+            "LISTEN": f"127.0.0.1:{free_port}",
+        } | settings
+        found = examine(
+            Settings.from_env({f"TAXIMETER_{name}": text for name, text in environ.items()})
+        )
+        return {
+            finding.verdict: f"{finding.message}; {finding.advice}"
+            for finding in found
+            if finding.check == check
+        }
+
+    return look
+
+
+def test_all_is_well_before_and_after_the_first_start(
+    run, upstream_url, free_port, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("TAXIMETER_UPSTREAM_URL", upstream_url)
+    monkeypatch.setenv("TAXIMETER_LISTEN", f"127.0.0.1:{free_port}")
+    result = run("doctor")
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert [line.split()[1] for line in lines] == [
+        "service", "python", "data", "disk", "databases", "spool", "upstream", "prices", "clock",
+    ]  # fmt: skip
+    assert "`taximeter up` starts it" in result.stdout
+    monkeypatch.setenv("TAXIMETER_DATA_DIR", str(tmp_path / "none"))
+    fresh = CliRunner().invoke(cli, ["doctor", "--json"])
+    assert json.loads(fresh.stdout)["ok"] is True
+    assert not (tmp_path / "none").exists()
+
+
+def test_as_json_it_is_one_document_and_wrong_is_exit_status_1(run, monkeypatch):
+    with refusing_address() as url:
+        monkeypatch.setenv("TAXIMETER_UPSTREAM_URL", url)
+        result = run("doctor", "--json")
+    assert result.exit_code == 1
+    document = json.loads(result.stdout)
+    assert document["ok"] is False
+    (wrong,) = [each for each in document["checks"] if each["verdict"] == "wrong"]
+    assert set(wrong) == {"check", "verdict", "message", "advice"}
+    assert wrong["check"] == "upstream"
+
+
+def test_a_bad_setting_is_a_finding(run, monkeypatch):
+    monkeypatch.setenv("TAXIMETER_STREAMING", "fast")
+    result = run("doctor")
+    assert result.exit_code == 1
+    assert result.stdout.startswith("wrong  settings")
+
+
+def test_nothing_is_sent_to_the_upstream(look, listener):
+    assert "can be reached" in look("upstream")["ok"]
+    connection, _ = listener.accept()
+    with connection:
+        assert connection.recv(1) == b""
+
+
+def test_an_upstream_that_refuses_or_has_no_name(look):
+    with refusing_address() as url:
+        assert "refused" in look("upstream", UPSTREAM_URL=url)["wrong"]
+    named = look("upstream", UPSTREAM_URL="http://nowhere.invalid")["wrong"]
+    assert "TAXIMETER_UPSTREAM_URL" in named
+
+
+def test_the_upstream_s_certificate_is_checked_as_the_proxy_does(look, monkeypatch, tmp_path):
+    authority = trustme.CA()
+    with tls_listener(authority) as (url, received):
+        assert "SSL_CERT_FILE" in look("upstream", UPSTREAM_URL=url)["wrong"]
+        authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+        assert "can be reached" in look("upstream", UPSTREAM_URL=url)["ok"]
+    assert received in ([], [b""])
+
+
+def test_a_data_folder_that_others_can_read(look, data_dir):
+    data_dir.chmod(0o755)
+    assert f"chmod -R go= {data_dir}" in look("data folder")["wrong"]
+
+
+def test_a_data_folder_that_is_a_file(look, data_dir, tmp_path):
+    (tmp_path / "file").touch()
+    assert "is no folder" in look("data folder", DATA_DIR=str(tmp_path / "file"))["wrong"]
+
+
+def test_a_disk_that_is_full_or_filling(look):
+    assert "not kept" in look("disk", DISK_RESERVE="1000000TB")["wrong"]
+    assert look("disk", DISK_RESERVE="0").keys() == {"ok"}
+
+
+def test_another_program_on_our_address(look):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        host, port = other.getsockname()
+        found = look("service", LISTEN=f"{host}:{port}")
+    assert "--listen" in found["wrong"]
+
+
+@pytest.fixture
+def running(data_dir):
+    """A service that runs here, as far as files say so, at an address of the test's choice."""
+    lock = ProcessLock(data_dir / "up.lock")
+    Heartbeat(pid=os.getpid(), beat_s=time.monotonic()).write(data_dir)
+
+    def announce(front_url, **variables):
+        listen = front_url.removeprefix("http://")
+        environ = {"TAXIMETER_DATA_DIR": str(data_dir), "TAXIMETER_LISTEN": listen} | {
+            f"TAXIMETER_{name}": text for name, text in variables.items()
+        }
+        Announcement.make(Settings.from_env(environ), environ).write(data_dir)
+
+    yield announce
+    lock.release()
+
+
+WELL = answer(200, b'{"status":"ok","reasons":[]}')
+
+
+@pytest.fixture
+def front():
+    """What listens at the front door."""
+    with Upstream() as front:
+        front.otherwise = WELL
+        yield front
+
+
+def found(result):
+    """What is found of each check, by its name."""
+    return {each["check"]: each for each in json.loads(result.stdout)["checks"]}
+
+
+def test_a_service_that_runs_is_asked_how_it_is(run, running, front, data_dir, upstream_url):
+    running(front.url, UPSTREAM_URL=upstream_url)
+    service = found(run("doctor", "--json"))["service"]
+    assert service["verdict"] == "ok"
+    assert f"process {os.getpid()}" in service["message"]
+    assert front.url in service["message"]
+    front.otherwise = answer(503, b'{"status":"failing","reasons":["the web\\u001b[2J"]}')
+    service = found(run("doctor", "--json"))["service"]
+    assert service["verdict"] == "wrong"
+    assert "the web?[2J" in service["message"]
+    front.otherwise = answer(200, b"<html>")
+    assert "something else" in found(run("doctor", "--json"))["service"]["message"]
+
+
+def test_a_process_that_is_down_is_quoted(run, running, front, data_dir, upstream_url):
+    running(front.url, UPSTREAM_URL=upstream_url)
+    front.otherwise = answer(503, b'{"status":"failing","reasons":["the web process is down"]}')
+    trouble = ChildTrouble(
+        name="web", status=1, deaths=1, pause_s=0.2, last_lines=("first", "no\x1b more files")
+    )
+    write_troubles(data_dir, [trouble])
+    message = found(run("doctor", "--json"))["service"]["message"]
+    assert message.endswith("the web process said: no? more files")
+
+
+def test_a_service_whose_recorder_or_front_door_is_silent(run, running, data_dir, upstream_url):
+    with refusing_address() as url:
+        running(url, UPSTREAM_URL=upstream_url)
+        service = found(run("doctor", "--json"))["service"]
+        assert (service["verdict"], "does not answer" in service["message"]) == ("wrong", True)
+    Heartbeat.path(data_dir).unlink()
+    assert "no sign of life" in found(run("doctor", "--json"))["service"]["message"]
+
+
+def test_the_settings_of_the_service_are_looked_at_and_not_those_of_this_environment(
+    run, running, front, upstream_url, monkeypatch
+):
+    running(front.url, UPSTREAM_URL=upstream_url, DISK_RESERVE="0")
+    with refusing_address() as nobody:
+        monkeypatch.setenv("TAXIMETER_UPSTREAM_URL", nobody)
+        monkeypatch.setenv("TAXIMETER_DISK_RESERVE", "1000000TB")
+        monkeypatch.setenv("TAXIMETER_LISTEN", "no address at all")
+        checks = found(run("doctor", "--json"))
+    assert upstream_url in checks["upstream"]["message"]
+    assert checks["upstream"]["verdict"] == checks["disk"]["verdict"] == "ok"
+    assert checks["settings"]["verdict"] == "note"
+    assert "TAXIMETER_DISK_RESERVE, TAXIMETER_UPSTREAM_URL" in checks["settings"]["message"]
+
+
+def test_the_service_has_a_version_and_a_python_of_its_own(
+    run, running, front, data_dir, upstream_url
+):
+    running(front.url, UPSTREAM_URL=upstream_url)
+    announced = Announcement.read(data_dir)
+    assert announced is not None
+    replace(announced, version="9.9", python="3.11.7", sqlite="3.34.0").write(data_dir)
+    checks = found(run("doctor", "--json"))
+    assert checks["version"]["message"].startswith("the service is 9.9, this program ")
+    assert "3.11.7 with SQLite 3.34.0 is too old" in checks["python"]["message"]
+
+
+def test_a_service_that_says_nothing_of_itself(run, running, data_dir, upstream_url, monkeypatch):
+    monkeypatch.setenv("TAXIMETER_UPSTREAM_URL", upstream_url)
+    (data_dir / "service.json").write_text('{"base_url": "http://127.0.0.1:9999"}')
+    service = found(run("doctor", "--json"))["service"]
+    assert service["verdict"] == "note"
+    assert "this environment" in service["advice"]
+
+
+def test_where_nothing_runs_this_environment_is_looked_at_and_that_is_said(look):
+    assert "this environment" in look("service")["note"]
+
+
+@pytest.mark.parametrize(
+    ("response", "verdict"),
+    [(WELL, "ok"), (answer(200, b"<html>"), "wrong"), (answer(404, b"{}"), "wrong")],
+)
+def test_the_address_that_people_use_is_looked_at_too(
+    run, running, front, upstream_url, response, verdict
+):
+    with Upstream() as public:
+        public.otherwise = response
+        everywhere = front.url.replace("127.0.0.1", "0.0.0.0")  # noqa: S104 - announced, not bound
+        running(everywhere, UPSTREAM_URL=upstream_url, BASE_URL=public.url)
+        assert found(run("doctor", "--json"))["address"]["verdict"] == verdict
+
+
+def test_what_the_service_writes_down_is_private_and_has_no_secrets(data_dir):
+    environ = {
+        "TAXIMETER_DATA_DIR": str(data_dir),
+        "TAXIMETER_SMTP_URL": "smtp://user:geheim@localhost",
+        "TAXIMETER_MAIL_FROM": "a@example.org",
+        "TAXIMETER_GITHUB_CLIENT_ID": "id",
+        "TAXIMETER_GITHUB_CLIENT_SECRET": "geheim",
+        "TAXIMETER_CLIENT_MARK": "geheim",
+        "TAXIMETER_API_KEY": "geheim",
+        "PASSWORD": "geheim",
+    }
+    Announcement.make(Settings.from_env(environ), environ).write(data_dir)
+    path = data_dir / "service.json"
+    assert "geheim" not in path.read_text()
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_recorder_that_is_still_at_work(look, data_dir):
+    lock = ProcessLock(data_dir / "recorder.lock")
+    assert "wait until it has ended" in look("service")["note"]
+    lock.release()
+
+
+def test_databases_that_are_damaged_or_of_another_version(look, data_dir, traces):
+    assert "all 2" in look("databases")["ok"]
+    migrations = "update _sqlite_migrations set name = 'm999_from_the_future' where id = 1"
+    traces.connection.execute(migrations)
+    assert "newer version" in look("databases")["wrong"]
+    traces.connection.execute("delete from _sqlite_migrations where id = 1")
+    assert "older version" in look("databases")["note"]
+    for path in data_dir.glob("control.db*"):
+        path.unlink()
+    (data_dir / "control.db").write_bytes(b"no database" * 100)
+    assert "control.db" in look("databases")["wrong"]
+
+
+def test_calls_that_wait_and_files_that_could_not_be_read(look, data_dir):
+    assert look("spool") == {"ok": "nothing waits; None"}
+    spool_run = SpoolRun(data_dir / "spool")
+    head = RequestHead(
+        entry_id=clock.new_id(), created_at=clock.format_ms(clock.now()), organization_id="org",
+        proxy_endpoint_id="e", slug="default", metadata_only=False, request_bytes=2,
+        request_body="whole",
+    )  # fmt: skip
+    spool_run.create(head, b"{}").close()
+    spool_run.close()
+    assert "1 calls wait" in look("spool")["note"]
+    Heartbeat(pid=os.getpid(), beat_s=time.monotonic()).write(data_dir)
+    assert look("spool").keys() == {"ok"}
+    Heartbeat(pid=os.getpid(), beat_s=time.monotonic(), stuck_organizations=1).write(data_dir)
+    assert "cannot be written" in look("spool")["wrong"]
+    Heartbeat(pid=os.getpid(), beat_s=time.monotonic()).write(data_dir)
+    (data_dir / "spool" / "unreadable").mkdir()
+    (data_dir / "spool" / "unreadable" / "x.done").touch()
+    assert "1 files" in look("spool")["wrong"]
+
+
+def test_a_price_file_is_read_as_the_recorder_reads_it(look, tmp_path):
+    assert look("prices").keys() == {"ok"}
+    prices = tmp_path / "prices.toml"
+    prices.write_text("[[models]]\nmatch = 3")
+    assert "prices.toml" in look("prices", PRICES=str(prices))["wrong"]
+    prices.write_text(
+        """
+        [[models]]
+        match = "claude-future-*"
+        starts = 2026-01-01
+        input = 2
+        output = 10
+        cache_read = 0.2
+        cache_write_5m = 2.5
+        cache_write_1h = 4
+        """
+    )
+    assert "prices.toml" in look("prices", PRICES=str(prices))["ok"]
+
+
+def test_a_clock_that_cannot_be_right(look, traces, monkeypatch):
+    now = datetime.now(UTC)
+    assert look("clock").keys() == {"ok"}
+    monkeypatch.setattr(clock, "now", lambda: datetime(1970, 1, 2, tzinfo=UTC))
+    assert "cannot be right" in look("clock")["wrong"]
+    monkeypatch.setattr(clock, "now", lambda: now)
+    traces.insert([make_entry(created_at=clock.format_ms(now + timedelta(hours=1)))])
+    assert "the clock was or is wrong" in look("clock")["wrong"]

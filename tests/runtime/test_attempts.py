@@ -1,0 +1,35 @@
+from runtime.attempts import NETWORK_PREFIX, AttemptLimit, neighbourhood
+
+
+def test_attempts_are_counted_for_each_key():
+    limit = AttemptLimit(2)
+    assert [limit.count("10.0.0.7", now_s) for now_s in (0, 1, 2.5)] == [0, 0, 58]
+    assert limit.count("10.0.0.8", 3) == 0
+    assert limit.count("10.0.0.7", 60) == 0
+
+
+def test_a_customer_with_a_64_is_one_address():
+    assert neighbourhood("2001:db8::1") == neighbourhood("2001:db8::ffff:1")
+    assert neighbourhood("2001:db8::1") != neighbourhood("2001:db8:0:1::1")
+    assert neighbourhood("10.0.0.7") == "10.0.0.7"
+
+
+def test_a_site_with_a_48_is_one_network():
+    assert neighbourhood("2001:db8::1", NETWORK_PREFIX) == neighbourhood(
+        "2001:db8:0:ffff::1", NETWORK_PREFIX
+    )
+    assert neighbourhood("2001:db8::1", NETWORK_PREFIX) != neighbourhood(
+        "2001:db8:1::1", NETWORK_PREFIX
+    )
+
+
+def test_what_is_no_address_is_counted_as_it_is():
+    assert neighbourhood("") == ""
+    assert neighbourhood("unix") == "unix"
+
+
+def test_keys_are_forgotten():
+    limit = AttemptLimit(1)
+    limit.count("10.0.0.7", 0)
+    limit.count("10.0.0.8", 100)
+    assert list(limit._window._admitted) == ["10.0.0.8"]

@@ -1,0 +1,117 @@
+import hashlib
+import re
+
+import pytest
+
+from runtime.errors import ForbiddenError, InvalidInputError, NotFoundError
+from store.control import api_keys, people
+from store.control.database import ControlDatabase
+
+
+@pytest.fixture
+def db(tmp_path):
+    with ControlDatabase(tmp_path / "control.db") as control, control.transaction() as db:
+        yield db
+
+
+@pytest.fixture
+def organization_id(db):
+    return people.create_organization(db, "Ours").id
+
+
+def make_member(db, organization_id, email):
+    user_id = people.create_user(db, email)
+    people.join(db, organization_id, user_id, "member")
+    return user_id
+
+
+@pytest.fixture
+def ann(db, organization_id):
+    return make_member(db, organization_id, "ann@example.org")
+
+
+@pytest.fixture
+def bob(db, organization_id):
+    return make_member(db, organization_id, "bob@example.org")
+
+
+def test_a_key_is_sk_and_256_bits(db, organization_id, ann):
+    key, raw = api_keys.create(db, organization_id, ann, "Laptop")
+    assert re.fullmatch(r"sk_[A-Za-z0-9_-]{43}", raw)
+    assert key.key_prefix == raw[:8] + "..."
+    assert key.last_used_at is None
+
+
+def test_only_the_hash_of_a_key_is_kept(db, organization_id, ann):
+    _, raw = api_keys.create(db, organization_id, ann, "Laptop")
+    (row,) = db.execute("select * from api_keys").fetchall()
+    assert hashlib.sha256(raw.encode()).digest() in row
+    assert not any(raw[8:] in str(value) for value in row)
+
+
+def test_a_key_stands_for_its_owner(db, organization_id, ann):
+    key, raw = api_keys.create(db, organization_id, ann, "Laptop")
+    holder = api_keys.find_holder(db, raw)
+    assert holder is not None
+    assert (holder.key_id, holder.user_id, holder.organization_id, holder.role) == (
+        key.id,
+        ann,
+        organization_id,
+        "member",
+    )
+
+
+@pytest.mark.parametrize("change", [str.lower, lambda raw: raw[:-1], lambda raw: raw + "A"])
+def test_what_is_not_exactly_a_key_is_none(db, organization_id, ann, change):
+    _, raw = api_keys.create(db, organization_id, ann, "Laptop")
+    assert api_keys.find_holder(db, change(raw)) is None
+
+
+@pytest.mark.parametrize("raw", ["", "sk_", "sk_" + "A" * 43, "sk_" + "é" * 43, "\x00", "\ud800"])
+def test_what_was_never_given_out_is_none(db, raw):
+    assert api_keys.find_holder(db, raw) is None
+
+
+def test_a_deleted_key_stands_for_nobody(db, organization_id, ann):
+    key, raw = api_keys.create(db, organization_id, ann, "Laptop")
+    api_keys.delete(db, organization_id, ann, key.id)
+    assert api_keys.find_holder(db, raw) is None
+
+
+def test_the_key_of_somebody_who_left_stands_for_nobody(db, organization_id, ann):
+    _, raw = api_keys.create(db, organization_id, ann, "Laptop")
+    db.execute("delete from memberships where user_id = ?", (ann,))
+    assert api_keys.find_holder(db, raw) is None
+
+
+def test_everybody_sees_their_own_keys_newest_first(db, organization_id, ann, bob):
+    keys = [api_keys.create(db, organization_id, ann, name)[0] for name in ("One", "Two")]
+    api_keys.create(db, organization_id, bob, "Bob's")
+    assert api_keys.list_behind(db, organization_id, ann) == keys[::-1]
+
+
+def test_a_colleagues_key_is_forbidden_and_a_strangers_does_not_exist(
+    db, organization_id, ann, bob
+):
+    key, _ = api_keys.create(db, organization_id, ann, "Laptop")
+    elsewhere = people.create_organization(db, "Theirs").id
+    with pytest.raises(ForbiddenError):
+        api_keys.delete(db, organization_id, bob, key.id)
+    for other in (ann, bob):
+        with pytest.raises(NotFoundError):
+            api_keys.delete(db, elsewhere, other, key.id)
+    assert api_keys.list_behind(db, organization_id, ann) == [key]
+
+
+def test_a_key_needs_a_name(db, organization_id, ann):
+    with pytest.raises(InvalidInputError, match="a key needs a name"):
+        api_keys.create(db, organization_id, ann, "")
+
+
+def test_a_page_of_keys_is_read_from_an_index(db):
+    (plan,) = db.execute(
+        "explain query plan select * from api_keys where user_id = ? and organization_id = ?"
+        " and (created_at, id) < (?, ?) order by created_at desc, id desc limit ?",
+        ("u", "o", "2026", "x", 20),
+    ).fetchall()
+    assert "api_keys_newest" in plan[3]

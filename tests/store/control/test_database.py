@@ -1,0 +1,180 @@
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from store.control import api_keys, people
+from store.control.database import (
+    ControlDatabase,
+    ControlError,
+    InvalidSlugError,
+    NotFoundError,
+    SlugDirectory,
+    SlugTakenError,
+)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "data" / "control.db"
+
+
+@pytest.fixture
+def control(path):
+    with ControlDatabase(path) as control:
+        control.set_up()
+        yield control
+
+
+@pytest.fixture
+def organization(control):
+    return control.get_local_organization()
+
+
+@pytest.fixture
+def other_organization_id(control):
+    control._db.execute("insert into organizations values ('other', 'Other', '2099')")
+    return "other"
+
+
+@pytest.fixture
+def directory(path):
+    directory = SlugDirectory(path)
+    yield directory
+    directory.close()
+
+
+def test_the_directory_knows_the_keys_that_were_made(control, organization, directory):
+    with control.transaction() as db:
+        user_id = people.find_user(db, None) or ""
+        _, raw = api_keys.create(db, organization.id, user_id, "Laptop")
+    assert directory.knows_key(raw)
+    assert not directory.knows_key(raw[:-1] + ("a" if raw[-1] != "a" else "b"))
+
+
+def test_the_directory_cannot_tell_a_key_without_its_file(tmp_path):
+    with pytest.raises(sqlite3.Error):
+        SlugDirectory(tmp_path / "none.db").knows_key("sk_")
+
+
+def test_a_first_start_makes_an_organisation_and_default_and_a_second_nothing(control):
+    assert control.set_up() is False
+    organization = control.get_local_organization()
+    assert [e.slug for e in control.list_endpoints(organization.id)] == ["default"]
+
+
+def test_default_is_not_made_again_once_it_was_deleted(control, organization):
+    control.delete_endpoint(organization.id, "default")
+    assert control.set_up() is False
+    assert control.list_endpoints(organization.id) == []
+
+
+def test_before_the_first_start_there_is_nothing_to_manage(path):
+    with ControlDatabase(path) as control, pytest.raises(NotFoundError, match="taximeter up"):
+        control.get_local_organization()
+
+
+def test_opening_twice_migrates_once(path, control):
+    with ControlDatabase(path) as again:
+        assert again.get_local_organization() == control.get_local_organization()
+
+
+def test_many_processes_may_open_a_new_database_at_once(path):
+    def open_and_close(_):
+        with ControlDatabase(path) as control:
+            return control.set_up()
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sorted(pool.map(open_and_close, range(8))) == [False] * 7 + [True]
+
+
+def test_what_is_kept_is_for_its_owner_only(path, control):
+    assert path.stat().st_mode & 0o077 == 0
+    assert path.parent.stat().st_mode & 0o077 == 0
+
+
+def test_endpoints_are_listed_newest_first(control, organization):
+    for name in ("One", "Two"):
+        control.create_endpoint(organization.id, name)
+    assert [e.slug for e in control.list_endpoints(organization.id)] == ["two", "one", "default"]
+
+
+def test_a_slug_is_made_from_the_name_and_gets_a_suffix_when_taken(control, organization):
+    first = control.create_endpoint(organization.id, "Café #1")
+    second = control.create_endpoint(organization.id, "Café #1")
+    assert first.slug == "cafe-1"
+    assert second.slug.startswith("cafe-1-")
+
+
+@pytest.mark.parametrize("slug", ["", "A", "a_b", "-a", "a-", "a--b", "a" * 64, "ä", "a\n"])
+def test_what_is_no_slug_is_refused(control, organization, slug):
+    with pytest.raises(InvalidSlugError):
+        control.create_endpoint(organization.id, "x", slug)
+
+
+def test_a_taken_slug_is_refused(control, organization, other_organization_id):
+    with pytest.raises(SlugTakenError):
+        control.create_endpoint(organization.id, "x", "default")
+    with pytest.raises(SlugTakenError):
+        control.create_endpoint(other_organization_id, "x", "default")
+
+
+def test_a_deleted_slug_stays_reserved_for_its_organisation(
+    control, organization, other_organization_id
+):
+    control.delete_endpoint(organization.id, "default")
+    with pytest.raises(SlugTakenError):
+        control.create_endpoint(other_organization_id, "x", "default")
+    assert control.create_endpoint(other_organization_id, "default").slug != "default"
+    assert control.create_endpoint(organization.id, "x", "default").slug == "default"
+
+
+def test_an_endpoint_without_a_name_is_refused(control, organization):
+    with pytest.raises(ControlError, match="name"):
+        control.create_endpoint(organization.id, "  ")
+
+
+def test_nobody_deletes_what_is_anothers(control, organization, other_organization_id):
+    (default,) = control.list_endpoints(organization.id)
+    for key in ("default", default.id, "nothing"):
+        with pytest.raises(NotFoundError):
+            control.delete_endpoint(other_organization_id, key)
+    assert control.delete_endpoint(organization.id, default.id) == default
+
+
+def test_a_secret_is_made_once_and_differs_by_name(control):
+    assert control.get_secret("a") == control.get_secret("a")
+    assert control.get_secret("a") != control.get_secret("b")
+    assert len(control.get_secret("a")) == 32
+
+
+def test_the_directory_sees_what_is_created_and_deleted_at_once(control, organization, directory):
+    assert directory.find("new") is None
+    created = control.create_endpoint(organization.id, "New", "new", "buffered")
+    assert directory.find("new") == created
+    control.delete_endpoint(organization.id, "new")
+    assert directory.find("new") is None
+
+
+def test_the_directory_uses_an_index(control):
+    (row,) = control._db.execute(
+        "explain query plan select id from proxy_endpoints where slug = 'x' and deleted_at is null"
+    )
+    assert "USING INDEX proxy_endpoints_" in row[3]
+
+
+def test_the_last_good_answer_stands_in_only_while_the_file_cannot_be_read(
+    control, organization, directory, path
+):
+    known = directory.find("default")
+    away = path.with_name("away.db")
+    directory.close()
+    control.close()
+    path.rename(away)
+    assert directory.find("default") == known
+    with pytest.raises(sqlite3.Error):
+        directory.find("never-seen")
+    away.rename(path)
+    with ControlDatabase(path) as again:
+        again.delete_endpoint(organization.id, "default")
+    assert directory.find("default") is None

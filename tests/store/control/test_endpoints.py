@@ -1,0 +1,73 @@
+import pytest
+
+from runtime.errors import InvalidInputError, NotFoundError
+from store.control import endpoints
+from store.control.database import ControlDatabase
+
+
+@pytest.fixture
+def control(tmp_path):
+    with ControlDatabase(tmp_path / "control.db") as control:
+        control.set_up()
+        yield control
+
+
+@pytest.fixture
+def organization_id(control):
+    return control.get_local_organization().id
+
+
+@pytest.fixture
+def db(control):
+    with control.transaction() as db:
+        yield db
+
+
+def test_an_endpoint_is_found_by_id_and_by_slug(db, organization_id):
+    endpoint = endpoints.create(db, organization_id, "Mine")
+    assert endpoints.get(db, organization_id, endpoint.id) == endpoint
+    assert endpoints.get(db, organization_id, "mine") == endpoint
+
+
+def test_an_id_comes_before_a_slug_that_looks_like_it(db, organization_id):
+    first = endpoints.create(db, organization_id, "First")
+    second = endpoints.create(db, organization_id, "Second", first.id)
+    assert endpoints.get(db, organization_id, first.id) == first
+    endpoints.delete(db, organization_id, first.id)
+    assert endpoints.get(db, organization_id, first.id) == second
+
+
+def test_only_what_is_given_changes(db, organization_id):
+    endpoint = endpoints.create(db, organization_id, "Mine", None, "live")
+    changed = endpoints.update(db, organization_id, endpoint.id, metadata_only=True)
+    assert (changed.name, changed.streaming, changed.metadata_only) == ("Mine", "live", True)
+    changed = endpoints.update(db, organization_id, "mine", name="Ours", streaming="service")
+    assert (changed.name, changed.streaming, changed.metadata_only) == ("Ours", None, True)
+    assert (changed.slug, changed.created_at) == (endpoint.slug, endpoint.created_at)
+    assert endpoints.get(db, organization_id, endpoint.id) == changed
+
+
+def test_a_change_to_a_bad_name_is_refused(db, organization_id):
+    with pytest.raises(InvalidInputError):
+        endpoints.update(db, organization_id, "default", name=" ")
+
+
+def test_what_is_deleted_can_neither_be_changed_nor_deleted_again(db, organization_id):
+    endpoints.delete(db, organization_id, "default")
+    for call in (endpoints.get, endpoints.update, endpoints.delete):
+        with pytest.raises(NotFoundError):
+            call(db, organization_id, "default")
+
+
+def test_those_made_within_a_millisecond_are_in_order_too(db, organization_id):
+    made = [endpoints.create(db, organization_id, "x").id for _ in range(200)]
+    listed = [each.id for each in endpoints.list_behind(db, organization_id)]
+    assert listed[:200] == made[::-1]
+
+
+def test_a_page_is_read_from_an_index_that_holds_no_deleted_endpoints(db, organization_id):
+    (plan,) = db.execute(
+        f"explain query plan {endpoints._LIST}", (organization_id, "2026", "x", 20)
+    ).fetchall()
+    assert "proxy_endpoints_live_newest" in plan[3]
+    assert "(created_at,id)<(?,?)" in plan[3]

@@ -1,0 +1,246 @@
+import sqlite3
+from contextlib import closing
+from datetime import date, timedelta
+
+import pytest
+
+from metering.entry import UsageLogEntry
+from runtime import clock
+from runtime.errors import (
+    ConflictError,
+    ForbiddenError,
+    InvalidCursorError,
+    InvalidInputError,
+    LimitReachedError,
+    NotFoundError,
+    SlugTakenError,
+)
+from store.control import audit
+from store.control.management import Management
+from store.traces.database import TraceDatabase, trace_path
+from tests.manage.organizations import People, make_people
+
+
+@pytest.fixture
+def people(management) -> People:
+    return make_people(management)
+
+
+def test_the_local_caller_owns_the_first_organisation(management, control):
+    caller = management.local_caller()
+    assert caller.role == "owner"
+    assert caller.organization_id == control.get_local_organization().id
+    assert management.find_caller(None) == caller
+
+
+def test_an_address_nobody_has_is_no_caller(management):
+    with pytest.raises(NotFoundError, match="no user"):
+        management.find_caller("nobody@example.org")
+
+
+def test_everything_stays_within_an_organisation(management, people):
+    ours = management.create_endpoint(people.ann, "Ours", "ours")
+    theirs = management.create_endpoint(people.cid, "Theirs", "theirs")
+    assert management.list_endpoints(people.bob).items == [ours]
+    assert management.list_endpoints(people.dee).items == [theirs]
+    for key in (theirs.id, theirs.slug):
+        for call in (
+            management.get_endpoint,
+            management.update_endpoint,
+            management.delete_endpoint,
+        ):
+            with pytest.raises(NotFoundError):
+                call(people.ann, key)
+    with pytest.raises(SlugTakenError):
+        management.create_endpoint(people.ann, "x", "theirs")
+    management.delete_endpoint(people.bob, "ours")
+    with pytest.raises(SlugTakenError):
+        management.create_endpoint(people.cid, "x", "ours")
+    assert management.create_endpoint(people.ann, "x", "ours").id != ours.id
+
+
+def test_a_cursor_shows_nobody_anothers_endpoints(management, people):
+    for caller in (people.ann, people.cid):
+        for _ in range(3):
+            management.create_endpoint(caller, "x")
+    cursor = management.list_endpoints(people.ann, limit=1).next_cursor
+    organizations = {e.organization_id for e in management.list_endpoints(people.cid, cursor).items}
+    assert organizations <= {people.cid.organization_id}
+
+
+def test_a_cursor_of_endpoints_is_none_of_keys(management, people):
+    for name in ("One", "Two"):
+        management.create_endpoint(people.ann, name)
+        management.create_key(people.ann, name)
+    cursor = management.list_endpoints(people.ann, limit=1).next_cursor
+    with pytest.raises(InvalidCursorError):
+        management.list_keys(people.ann, cursor)
+
+
+def test_keys_are_their_owners_alone(management, people):
+    key, _ = management.create_key(people.ann, "Laptop")
+    assert management.list_keys(people.ann).items == [key]
+    assert management.list_keys(people.bob).items == []
+    with pytest.raises(ForbiddenError):
+        management.delete_key(people.bob, key.id)
+    for stranger in (people.cid, people.dee):
+        with pytest.raises(NotFoundError):
+            management.delete_key(stranger, key.id)
+    management.delete_key(people.ann, key.id)
+    with pytest.raises(NotFoundError):
+        management.delete_key(people.ann, key.id)
+
+
+def test_a_key_authenticates_its_owner_until_it_is_deleted(management, people):
+    key, raw = management.create_key(people.bob, "Laptop")
+    assert management.authenticate(raw).user_id == people.bob.user_id
+    assert management.authenticate(raw[:-1] + "!") is None
+    management.delete_key(people.bob, key.id)
+    assert management.authenticate(raw) is None
+
+
+def test_use_is_noted_at_first_and_then_once_a_minute(management, people, now):
+    _, raw = management.create_key(people.ann, "Laptop")
+
+    def last_used_at():
+        (key,) = management.list_keys(people.ann).items
+        return key.last_used_at
+
+    assert last_used_at() is None
+    first = clock.format_ms(now.at)
+    management.authenticate(raw)
+    assert last_used_at() == first
+    now.at += timedelta(seconds=59)
+    management.authenticate(raw)
+    assert last_used_at() == first
+    now.at += timedelta(seconds=1)
+    management.authenticate(raw)
+    assert last_used_at() == clock.format_ms(now.at)
+
+
+def test_a_busy_writer_holds_no_key_up(management, people, tmp_path):
+    _, raw = management.create_key(people.ann, "Laptop")
+    with closing(sqlite3.connect(tmp_path / "control.db", isolation_level=None)) as writer:
+        writer.execute("begin immediate")
+        assert management.authenticate(raw).user_id == people.ann.user_id
+    assert management.list_keys(people.ann).items[0].last_used_at is None
+    management.authenticate(raw)
+    assert management.list_keys(people.ann).items[0].last_used_at is not None
+
+
+def test_the_audit_log_says_who_did_what_and_keeps_no_secret(management, people, control):
+    endpoint = management.create_endpoint(people.ann, "Café #1")
+    management.update_endpoint(people.bob, endpoint.id, streaming="buffered")
+    key, raw = management.create_key(people.bob, "Laptop")
+    management.delete_key(people.bob, key.id)
+    management.delete_endpoint(people.ann, endpoint.slug)
+    with control.transaction() as db:
+        log = audit.read(db, people.ann.organization_id)
+    assert [(entry.email, entry.action) for entry in log] == [
+        ("ann@example.org", "endpoint.delete"),
+        ("bob@example.org", "key.delete"),
+        ("bob@example.org", "key.create"),
+        ("bob@example.org", "endpoint.update"),
+        ("ann@example.org", "endpoint.create"),
+        (None, "user.create"),
+        (None, "user.create"),
+    ]
+    assert log[3].details["streaming"] == "buffered"
+    assert raw[8:] not in repr(log)
+
+
+def test_what_was_refused_is_not_in_the_audit_log(management, people, control):
+    management.create_endpoint(people.cid, "x", "taken")
+    with pytest.raises(SlugTakenError):
+        management.create_endpoint(people.ann, "x", "taken")
+    with control.transaction() as db:
+        actions = {entry.action for entry in audit.read(db, people.ann.organization_id)}
+    assert actions == {"user.create"}
+
+
+def test_usage_is_that_of_the_callers_organisation(management, people, tmp_path):
+    entry = UsageLogEntry(
+        entry_id="1",
+        created_at="2026-06-01T10:11:12.131Z",
+        proxy_endpoint_id="e",
+        slug="s",
+        outcome="complete",
+        usage_source="final",
+        streamed=True,
+    )
+    with TraceDatabase(trace_path(tmp_path, people.ann.organization_id)) as traces:
+        traces.insert([entry])
+    assert management.usage(people.bob).totals.calls == 1
+    assert management.usage(people.cid).totals.calls == 0
+    assert management.usage(people.ann, "day", date(2026, 6, 2)).totals.calls == 0
+    with pytest.raises(InvalidInputError):
+        management.usage(people.ann, "day", date(2026, 6, 2), date(2026, 6, 1))
+
+
+def test_a_user_gets_an_organisation_or_joins_one(management):
+    ann = management.create_user("Ann@example.org")
+    assert (ann.email, ann.organization_name, ann.role) == (
+        "ann@example.org",
+        "ann@example.org",
+        "owner",
+    )
+    bob = management.create_user("bob@example.org", join="ann@example.org")
+    assert (bob.organization_id, bob.role) == (ann.organization_id, "member")
+    assert [user.email for user in management.list_users()] == [
+        "bob@example.org",
+        "ann@example.org",
+        None,
+    ]
+
+
+def test_a_new_organisation_starts_empty(management, people):
+    assert management.list_endpoints(people.ann).items == []
+    assert management.list_keys(people.ann).items == []
+
+
+def test_a_user_who_cannot_join_is_not_made(management):
+    with pytest.raises(NotFoundError):
+        management.create_user("ann@example.org", join="nowhere")
+    with pytest.raises(NotFoundError):
+        management.find_caller("ann@example.org")
+
+
+def test_there_is_one_user_for_an_address(management, people):
+    with pytest.raises(ConflictError):
+        management.create_user("ANN@example.org")
+
+
+def test_a_deleted_user_is_out_and_what_the_organisation_has_stays(management, people):
+    _, raw = management.create_key(people.bob, "Laptop")
+    endpoint = management.create_endpoint(people.bob, "Bob's")
+    management.delete_user("bob@example.org")
+    assert management.authenticate(raw) is None
+    assert management.list_endpoints(people.ann).items == [endpoint]
+    with pytest.raises(NotFoundError):
+        management.delete_user("bob@example.org")
+
+
+def test_the_only_owner_stays_while_others_are_there(management, people):
+    with pytest.raises(ConflictError, match="only owner"):
+        management.delete_user("ann@example.org")
+    management.delete_user("bob@example.org")
+    management.delete_user("ann@example.org")
+
+
+def test_slugs_that_stay_reserved_are_bounded_too(control, tmp_path, now, people):
+    management = Management(control, tmp_path, now, max_endpoints=1)
+    for number in range(10):
+        management.create_endpoint(people.ann, "x", f"slug-{number}")
+        management.delete_endpoint(people.ann, f"slug-{number}")
+    with pytest.raises(LimitReachedError, match="10 slugs"):
+        management.create_endpoint(people.ann, "x", "one-more")
+    assert management.create_endpoint(people.cid, "x", "one-more").slug == "one-more"
+
+
+def test_an_endpoint_less_makes_room_for_another(control, tmp_path, now, people):
+    management = Management(control, tmp_path, now, max_endpoints=1)
+    management.create_endpoint(people.ann, "x", "first")
+    with pytest.raises(LimitReachedError, match="1 proxy endpoints"):
+        management.create_endpoint(people.ann, "x", "second")
+    management.delete_endpoint(people.ann, "first")
+    assert management.create_endpoint(people.ann, "x", "first").slug == "first"

@@ -1,0 +1,61 @@
+from unittest import mock
+
+from hypothesis import given, settings, strategies as st
+
+from store.traces import bodies, pieces
+from store.traces.bodies import RequestPreparer, prepare_request
+from tests.store.traces.test_pieces import FRAGMENTS, small_bounds
+from tests.store.traffic import agent_requests
+
+texts = st.sampled_from(FRAGMENTS[:-1]) | st.text(max_size=8).map(str.encode)
+fragments = texts | st.sampled_from([b"\xff", b"\0", b"\xc3"])
+# What requests of one conversation may look like: each keeps some of the one before.
+conversations = st.lists(
+    st.tuples(st.integers(0, 40), st.lists(texts, max_size=30), st.lists(fragments, max_size=1)),
+    max_size=6,
+)
+# Every body is compared with the one before, however small it is.
+all_compared = mock.patch.multiple(bodies, MIN_BODY_BYTES=1, guess_key=lambda *_: ())
+
+
+@small_bounds
+@all_compared
+@given(conversations)
+@settings(max_examples=300)
+def test_what_is_remembered_makes_no_difference(turns):
+    preparer = RequestPreparer()
+    kept: list[bytes] = []
+    for keeps, new, odd in turns:
+        kept = kept[:keeps] + new
+        body = b"".join(kept + odd)
+        assert preparer.prepare(body) == prepare_request(body)
+
+
+@all_compared
+def test_nor_does_it_for_an_agent():
+    preparer = RequestPreparer()
+    for body in agent_requests(40):
+        assert preparer.prepare(body) == prepare_request(body)
+
+
+def test_of_a_turn_only_what_is_new_is_cut(monkeypatch):
+    hashed: list[int] = []
+    digest = pieces.digest
+
+    def count_and_digest(data):
+        hashed.append(len(data))
+        return digest(data)
+
+    monkeypatch.setattr(pieces, "digest", count_and_digest)
+    preparer = RequestPreparer()
+    for body in agent_requests(40):
+        hashed.clear()
+        preparer.prepare(body)
+    assert len(body) > 100_000
+    assert sum(hashed) < 15_000
+
+
+def test_small_bodies_are_not_remembered():
+    preparer = RequestPreparer()
+    preparer.prepare(b"small")
+    assert len(preparer._conversations) == 0

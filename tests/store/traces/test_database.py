@@ -1,0 +1,560 @@
+import hashlib
+import multiprocessing
+import os
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from metering.entry import UsageLogEntry
+from store.spool.exchange_files import Rejection
+from store.traces import pieces
+from store.traces.bodies import MissingPieceError
+from store.traces.costs import NewCost
+from store.traces.database import SCALARS, TraceDatabase, trace_path
+from store.traces.rollup import HourSums
+from tests.store.traffic import agent_requests, make_entry, make_item
+
+BODIES = {
+    "empty": b"",
+    "json": b'{"messages":[{"role":"user","content":"hi"}]}',
+    "text": "“ü” €😀 \ufeff\ufffe".encode(),
+    "lone surrogate escape": rb'{"messages":[{"role":"user","content":"\ud800 \u0000"}]}',
+    "one byte": b"x",
+    "carriage returns": b"data: a\r\n\r\ndata: b\n\r",
+    "NUL": b'{"messages":[{"role":"user","content":"a\0b"}]}',
+    "only NUL": b"\0",
+    "not UTF-8": b'{"messages":[{"role":"user","content":"\xff\xfe"}]}',
+    "lone surrogate in UTF-8": b"\xed\xa0\x80",
+    "overlong": b"\xc0\x80",
+    "cut off inside a character": "é".encode()[:1],
+}
+TEXTS = {"empty", "json", "text", "lone surrogate escape", "one byte", "carriage returns"}
+HOURLY = tuple(HourSums.__dataclass_fields__)
+
+
+def rows(traces: TraceDatabase, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
+    return traces.connection.execute(sql, parameters).fetchall()
+
+
+def hourly(traces: TraceDatabase) -> list[dict[str, Any]]:
+    found = rows(traces, f"select {', '.join(HOURLY)} from usage_hourly order by hour, model")  # noqa: S608
+    return [dict(zip(HOURLY, row, strict=True)) for row in found]
+
+
+def agent_entries(turns: int, seed: int = 1) -> list[UsageLogEntry]:
+    return [
+        make_entry(request_body=body, response_body=b"data: {}\n\n" * 10)
+        for body in agent_requests(turns, seed)
+    ]
+
+
+def counts(traces: TraceDatabase) -> list[tuple[object, ...]]:
+    tables = ("usage", "request_bodies", "response_bodies", "usage_cost", "segments", "pieces")
+    return [(table, *rows(traces, f"select count(*) from {table}")[0]) for table in tables]  # noqa: S608
+
+
+def dump(traces: TraceDatabase) -> list[str]:
+    """Everything but the next id to give out, which a refused insert moves."""
+    return [line for line in traces.connection.iterdump() if "sqlite_sequence" not in line]
+
+
+# --- paths
+
+
+def test_each_organization_has_a_folder_of_its_own():
+    path = trace_path(Path("data"), "org_A-1")
+    assert path == Path("data/traces/org_A-1/traces.db")
+
+
+@pytest.mark.parametrize("bad", ["", "..", "a/b", "a b", "ä", "a\n", "a\0", "."])
+def test_an_organization_id_cannot_leave_its_folder(bad):
+    with pytest.raises(ValueError, match="not an organization id"):
+        trace_path(Path("data"), bad)
+
+
+# --- bodies
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_bodies_come_back_exactly(traces, name):
+    body = BODIES[name]
+    entry = make_entry(request_body=body, response_body=body)
+    assert traces.insert([entry]) == 1
+    read = traces.read_bodies(entry.entry_id)
+    assert (read.request, read.response) == (body, body)
+    assert traces.read_bodies(1) == read
+    expected = body.decode() if name in TEXTS else body
+    shown = rows(traces, "select request_body, response_body from usage_log")
+    assert shown == [(expected, expected)]
+    assert list(traces.verify()) == []
+
+
+def test_a_body_that_was_not_kept_is_null_and_an_empty_one_is_not(traces):
+    traces.insert([make_entry(), make_entry(request_body=b"", response_body=b"")])
+    assert rows(traces, "select request_body, response_body from usage_log order by id") == [
+        (None, None),
+        ("", ""),
+    ]
+    kept = traces.read_bodies(1)
+    assert (kept.request, kept.response) == (None, None)
+    assert list(traces.verify()) == []
+
+
+def test_a_large_body_comes_back_exactly(traces):
+    message = b'{"role":"user","content":[{"type":"text","text":"' + b"x" * 5000 + b'"}]},'
+    body = b'{"messages":[' + message * 4000 + "ü".encode() + b"]}"
+    assert len(body) > 20_000_000
+    entry = make_entry(request_body=body, response_body=body)
+    traces.insert([entry])
+    read = traces.read_bodies(entry.entry_id)
+    assert read.request == read.response == body
+    assert list(traces.verify()) == []
+
+
+def test_a_fresh_plain_connection_can_select_everything(traces, traces_path):
+    traces.insert([make_entry(request_body=body, response_body=body) for body in BODIES.values()])
+    traces.insert([make_entry()])
+    with closing(sqlite3.connect(traces_path)) as plain:
+        found = plain.execute(
+            "select *, typeof(request_body), typeof(response_body) from usage_log order by id"
+        ).fetchall()
+    types = ["text" if name in TEXTS else "blob" for name in BODIES]
+    assert [row[-2:] for row in found] == [(each, each) for each in types] + [("null", "null")]
+
+
+def test_the_view_keeps_the_order_of_thousands_of_pieces(traces):
+    """What SQLite 3.40 does with an ordered sub-query under group_concat, pinned."""
+    messages = [b'{"role":"user","content":"%d"},' % n for n in range(3000)]
+    forwards = b"[" + b"".join(messages) + b"]"
+    # The same pieces again in another order, so that order of id is not order of the body.
+    backwards = b"[" + b"".join(reversed(messages)) + b"]"
+    twice = b"[" + b"".join(messages[::2] + messages[::-3] + messages[:500] * 2) + b"]"
+    bodies = [forwards, backwards, twice]
+    sizes = [sum(len(each.piece_ends) for each in pieces.split(body)) for body in bodies]
+    assert min(sizes) > 2000
+    traces.insert([make_entry(request_body=body) for body in bodies])
+    for statistics in ("", "analyze"):  # which may change the plan
+        traces.connection.execute(statistics)
+        shown = rows(traces, "select request_body from usage_log order by id")
+        assert [row[0].encode() for row in shown] == bodies
+    assert [traces.read_bodies(n).request for n in (1, 2, 3)] == bodies
+
+
+def test_the_view_shows_what_the_reader_reads(traces):
+    entries = agent_entries(30)
+    traces.insert(entries)
+    shown = dict(rows(traces, "select entry_id, request_body from usage_log"))
+    for entry in entries:
+        assert shown[entry.entry_id].encode() == entry.request_body
+        assert traces.read_bodies(entry.entry_id).request == entry.request_body
+
+
+def test_queries_without_bodies_read_no_body(traces):
+    roots = dict(rows(traces, "select rootpage, name from sqlite_schema where rootpage > 0"))
+
+    def tables_read(sql: str) -> set[object]:
+        return {roots[row[3]] for row in rows(traces, f"explain {sql}") if row[1] == "OpenRead"}
+
+    for sql in (
+        "select id, model, cost_cents from usage_log where id = 1",
+        "select id, created_at, status_code from usage_log order by id desc limit 50",
+    ):
+        assert tables_read(sql) == {"usage"}
+    for sql in (
+        "select model, count(*) from usage_log group by model",
+        "select model, count(*) from (select * from usage_log) group by model",
+    ):
+        assert tables_read(sql) == {"usage_model"}
+    assert tables_read("select count(*) from usage_log") == {"usage_created_at"}
+    assert "pieces" in tables_read("select request_body from usage_log")
+
+
+def test_an_unknown_entry_has_no_bodies(traces):
+    assert traces.read_bodies("nobody") is None
+    assert traces.read_bodies(1) is None
+
+
+def test_an_agent_session_costs_what_is_new_in_it(traces, traces_path):
+    entries = agent_entries(200)
+    for start in range(0, 200, 20):
+        traces.insert(entries[start : start + 20])
+    traces.connection.execute("pragma wal_checkpoint(truncate)")
+    responses = sum(len(entry.response_body or b"") for entry in entries)
+    sent = sum(len(entry.request_body or b"") for entry in entries)
+    assert sent / 200 > 150_000
+    assert (traces_path.stat().st_size - responses) / 200 <= 7_000
+
+
+# --- rows
+
+
+def test_every_scalar_is_stored_as_it_is(traces):
+    entry = make_entry(
+        outcome="upstream_error",
+        usage_source="partial",
+        cost_cents=Decimal("1.2345"),
+        ttfb_ms=12.5,
+        proxy_overhead_ms=0.25,
+        status_code=529,
+        request_model="claude-x",
+        upstream_request_id="req_1",
+        session_id="s",
+        agent_id="a",
+        client="claude-cli/2.0",
+        service_tier="standard",
+        speed="fast",
+        inference_geo="us",
+        retry_count=2,
+        request_bytes=100,
+        response_bytes=200,
+        error_type="overloaded_error",
+        credential_hmac="abc",
+        body_notes="response not kept: disk full",
+        path_query="/v1/messages?beta=true",
+        api_version="2023-06-01",
+        betas="a,b",
+        max_tokens=100,
+        message_count=3,
+        tool_count=0,
+    )
+    traces.insert([entry])
+    (row,) = rows(traces, f"select {', '.join(SCALARS)} from usage_log")  # noqa: S608
+    assert row == tuple(
+        1.2345 if name == "cost_cents" else getattr(entry, name) for name in SCALARS
+    )
+
+
+def test_ids_follow_insertion_and_are_never_used_again(traces):
+    traces.insert([make_entry(), make_entry()])
+    traces.prune(before="9999", pause=lambda _: None)
+    traces.insert([make_entry()])
+    assert rows(traces, "select id from usage_log") == [(3,)]
+
+
+def test_text_that_sqlite_cannot_hold_does_not_keep_a_batch_out(traces):
+    item = make_item(model="m\0\ud800")
+    traces.insert([make_entry(model="m\0\ud800", client="ü", cost_items=(item,)), make_entry()])
+    assert rows(traces, "select model, client from usage_log where id = 1") == [("m\ufffd?", "ü")]
+    assert rows(traces, "select model from usage_cost where usage_id = 1") == [("m\ufffd?",)]
+    assert rows(traces, "select count(*) from usage_hourly where model = 'm\ufffd?'") == [(1,)]
+
+
+def test_inserting_again_changes_nothing(traces):
+    entries = agent_entries(5)
+    assert traces.insert(entries) == 5
+    before = dump(traces)
+    assert traces.insert(entries) == 0
+    assert dump(traces) == before
+
+
+def test_only_what_is_new_in_a_batch_is_counted(traces):
+    old, new = make_entry(), make_entry()
+    traces.insert([old])
+    assert traces.insert([old, new, new]) == 1
+    assert hourly(traces)[0]["entries"] == 2
+
+
+def test_an_empty_batch_is_fine(traces):
+    assert traces.insert([]) == 0
+
+
+# --- hourly sums and rejections
+
+
+def test_hourly_sums_are_those_of_the_rows(traces):
+    traces.insert(
+        [
+            make_entry(),
+            make_entry(outcome="client_disconnected", duration_ms=None),
+            make_entry(
+                outcome="upstream_timeout",
+                usage_source="none",
+                input_tokens=None,
+                output_tokens=None,
+                cache_creation_input_tokens=None,
+                cache_read_input_tokens=None,
+                cost_cents=None,
+            ),
+            make_entry(cost_cents=None),
+            make_entry(model=None, created_at="2026-01-02T04:00:00.000Z"),
+        ]
+    )
+    first, second = hourly(traces)
+    assert first == {
+        "entries": 4,
+        "errors": 1,
+        "unpriced": 1,
+        "timed": 3,
+        "input_tokens": 30,
+        "output_tokens": 60,
+        "cache_creation_input_tokens": 90,
+        "cache_read_input_tokens": 120,
+        "cost_cents": 2.5,
+        "duration_ms": 301.5,
+    }
+    assert second["entries"] == 1
+    assert rows(traces, "select hour, model from usage_hourly order by hour") == [
+        ("2026-01-02T03", "claude-sonnet-4-5"),
+        ("2026-01-02T04", ""),
+    ]
+
+
+def test_rejections_of_a_flush_read_again_are_not_counted_twice(traces):
+    def rejection(hour: str, count: int) -> Rejection:
+        return Rejection(
+            organization_id="org_1",
+            proxy_endpoint_id="pe_1",
+            slug="default",
+            bucket="messages",
+            hour=hour,
+            count=count,
+        )
+
+    traces.insert_rejections("f1", [rejection("2026-01-02T03", 3), rejection("2026-01-02T04", 1)])
+    traces.insert_rejections("f1", [rejection("2026-01-02T03", 3), rejection("2026-01-02T04", 1)])
+    traces.insert_rejections("f2", [rejection("2026-01-02T03", 5), rejection("2026-01-02T03", 1)])
+    assert rows(traces, "select * from rejections_hourly order by hour") == [
+        ("2026-01-02T03", "pe_1", "default", "messages", 9),
+        ("2026-01-02T04", "pe_1", "default", "messages", 1),
+    ]
+
+
+# --- costs
+
+
+def test_line_items_come_back_exactly_and_in_order(traces):
+    items = (
+        make_item(),
+        make_item(component="output", cents=Decimal("40.740711"), rate_usd=Decimal("18.75")),
+        make_item(pass_index=1, model=None, rate_usd=None, multiplier=None, cents=None),
+    )
+    traces.insert([make_entry(cost_items=items, cost_cents=Decimal("0.1"))])
+    (stored,) = traces.iter_costs()
+    assert stored.cost_items == items
+    assert stored.cost_cents == Decimal("0.1")
+
+
+def test_only_entries_with_usage_and_no_cost_are_unpriced(traces):
+    unpriced = make_entry(cost_cents=None, speed="fast", inference_geo="us", service_tier="batch")
+    traces.insert([make_entry(), unpriced, make_entry(cost_cents=None, usage_source="none")])
+    (found,) = traces.iter_unpriced()
+    assert (found.usage_id, found.entry_id, found.model) == (2, unpriced.entry_id, unpriced.model)
+    assert (found.speed, found.inference_geo, found.service_tier) == ("fast", "us", "batch")
+    assert found.cost_items == unpriced.cost_items
+
+
+def test_giving_a_cost_moves_the_hourly_sums_with_it(traces):
+    traces.insert([make_entry(cost_cents=None), make_entry()])
+    item = make_item(cents=Decimal(5), price_version="2026-02-01")
+    cost = NewCost(usage_id=1, cost_cents=Decimal(5), cost_items=(item,))
+    for _ in range(2):
+        assert traces.update_costs([cost]) == 1
+        assert hourly(traces)[0]["cost_cents"] == 6.25
+        assert hourly(traces)[0]["unpriced"] == 0
+        assert hourly(traces)[0]["entries"] == 2
+    assert rows(traces, "select cost_cents from usage_log where id = 1") == [(5.0,)]
+    assert rows(traces, "select price_version, cents from usage_cost where usage_id = 1") == [
+        ("2026-02-01", 5.0)
+    ]
+    assert list(traces.iter_unpriced()) == []
+
+
+def test_taking_a_cost_away_makes_an_entry_unpriced(traces):
+    traces.insert([make_entry()])
+    traces.update_costs([NewCost(usage_id=1, cost_cents=None, cost_items=())])
+    assert (hourly(traces)[0]["cost_cents"], hourly(traces)[0]["unpriced"]) == (0, 1)
+
+
+def test_an_entry_that_is_gone_gets_no_cost(traces):
+    assert traces.update_costs([NewCost(usage_id=7, cost_cents=None, cost_items=())]) == 0
+    assert rows(traces, "select * from usage_hourly") == []
+
+
+def test_all_unpriced_entries_can_be_priced_while_they_are_listed(traces):
+    traces.insert([make_entry(cost_cents=None, cost_items=()) for _ in range(1200)])
+    for stored in traces.iter_unpriced():
+        traces.update_costs(
+            [NewCost(usage_id=stored.usage_id, cost_cents=Decimal(1), cost_items=())]
+        )
+    assert hourly(traces)[0]["unpriced"] == 0
+    assert hourly(traces)[0]["cost_cents"] == 1200
+
+
+# --- failures
+
+
+def fail_at(traces: TraceDatabase, table: str) -> None:
+    """Let the next insert into this table fail as a full disk would."""
+    traces.connection.execute(
+        f"create temp trigger full before insert on main.{table}"
+        " begin select raise(rollback, 'disk is full'); end"
+    )
+
+
+def test_a_batch_that_fails_leaves_nothing_and_can_be_repeated(traces):
+    first, second = agent_entries(12)[:6], agent_entries(12)[6:]
+    traces.insert(first)
+    before = counts(traces)
+    fail_at(traces, "usage_hourly")
+    with pytest.raises(sqlite3.IntegrityError, match="disk is full"):
+        traces.insert(second)
+    assert counts(traces) == before
+    assert not traces.connection.in_transaction
+    traces.connection.execute("drop trigger full")
+    assert traces.insert(second) == 6
+    assert list(traces.verify()) == []
+
+
+def test_ids_given_out_before_a_rollback_are_forgotten(traces):
+    """The second batch shares its text with the one that was rolled back."""
+    entry = agent_entries(1)[0]
+    fail_at(traces, "usage_hourly")
+    with pytest.raises(sqlite3.IntegrityError):
+        traces.insert([entry])
+    traces.connection.execute("drop trigger full")
+    traces.insert(agent_entries(1, seed=2))  # takes the ids that the first one had
+    traces.insert([entry])
+    assert traces.read_bodies(entry.entry_id).request == entry.request_body
+    assert list(traces.verify()) == []
+
+
+def test_a_locked_database_is_reported_and_recovers(traces, traces_path):
+    with closing(sqlite3.connect(traces_path, isolation_level=None)) as other:
+        other.execute("begin immediate")
+        with pytest.raises(sqlite3.OperationalError, match="locked"):
+            traces.insert([make_entry()])
+        other.execute("rollback")
+    assert traces.insert([make_entry()]) == 1
+
+
+def insert_and_die(path: Path, entries: list[UsageLogEntry], statements: int) -> None:
+    traces = TraceDatabase(path)
+    traces.insert(entries[:4])
+    left = statements
+
+    def count_down(_: str) -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            os._exit(9)
+
+    traces.connection.set_trace_callback(count_down)
+    traces.insert(entries[4:])
+    os._exit(0)
+
+
+@pytest.mark.parametrize("statements", [1, 5, 20, 40])
+def test_a_process_killed_inside_a_batch_loses_nothing_and_doubles_nothing(traces_path, statements):
+    entries = agent_entries(10)
+    process = multiprocessing.get_context("fork").Process(
+        target=insert_and_die, args=(traces_path, entries, statements)
+    )
+    process.start()
+    process.join()
+    assert process.exitcode == 9
+    with TraceDatabase(traces_path) as traces:
+        assert hourly(traces)[0]["entries"] == 4
+        assert traces.insert(entries) == 6
+        assert hourly(traces)[0]["entries"] == 10
+        assert list(traces.verify()) == []
+
+
+def insert_in_turns(path: Path, seed: int) -> None:
+    with TraceDatabase(path) as traces:
+        traces.connection.execute("pragma busy_timeout = 10000")
+        for entry in agent_entries(40, seed % 2):
+            traces.insert([entry])
+
+
+def test_two_processes_can_write_the_same_database(traces_path):
+    context = multiprocessing.get_context("fork")
+    processes = [context.Process(target=insert_in_turns, args=(traces_path, n)) for n in range(3)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0, 0, 0]
+    with TraceDatabase(traces_path) as traces:
+        assert rows(traces, "select count(*) from usage") == [(120,)]
+        assert hourly(traces)[0]["entries"] == 120
+        assert list(traces.verify()) == []
+        assert rows(traces, "select count(*) = count(distinct text) from pieces") == [(1,)]
+
+
+def test_two_connections_taking_turns_share_their_pieces(traces, traces_path):
+    entries = agent_entries(20)
+    with TraceDatabase(traces_path) as other:
+        for place, entry in enumerate(entries):
+            (traces, other)[place % 2].insert([entry])
+    assert list(traces.verify()) == []
+    assert rows(traces, "select count(*) = count(distinct text) from pieces") == [(1,)]
+
+
+def test_a_cache_that_is_too_small_costs_time_only(traces_path):
+    with TraceDatabase(traces_path, max_cached_ids=3) as traces:
+        for entry in agent_entries(20):
+            traces.insert([entry])
+        assert list(traces.verify()) == []
+
+
+# --- verify
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        ("update pieces set text = text || 'x' where id = 2", "bytes, not"),
+        ("update pieces set text = replace(text, 'self', 'flew')", "differs"),
+        ("update response_bodies set body = 'tampered'", "response_body"),
+        ("update response_bodies set body = cast(body as blob)", "is blob, not text"),
+        ("delete from pieces where id = 2", "piece 2 is missing"),
+        ("delete from pieces where id = 2", "segment 1: pieces 2 are missing"),
+        ("delete from segments where id = 1", "segment 1 is missing"),
+        ("delete from request_bodies", "request_body is missing"),
+        ("delete from response_bodies", "response_body is missing"),
+        ("update usage set request_body_length = null", "although it was not kept"),
+        ("update request_bodies set sha256 = x'00'", "differs"),
+        ("delete from usage", "belongs to no row"),
+    ],
+)
+def test_damage_is_found(traces, damage, message):
+    traces.insert(agent_entries(3))
+    assert list(traces.verify()) == []
+    traces.connection.execute(damage)
+    assert any(message in problem.message for problem in traces.verify())
+
+
+@pytest.mark.parametrize("table", ["usage_model", "pieces", "usage_cost", "segments"])
+def test_a_broken_page_is_found_and_the_check_goes_on(traces, traces_path, table):
+    traces.insert([*agent_entries(3), make_entry(request_body=b"\0")])
+    traces.connection.execute("delete from response_bodies where usage_id = 3")
+    (root,) = rows(traces, "select rootpage from sqlite_schema where name = ?", table)[0]
+    traces.connection.execute("pragma wal_checkpoint(truncate)")
+    traces.close()
+    content = bytearray(traces_path.read_bytes())
+    content[(root - 1) * 4096 : (root - 1) * 4096 + 20] = b"\xff" * 20
+    traces_path.write_bytes(content)
+    with TraceDatabase(traces_path) as again:
+        problems = list(again.verify())
+    assert any(problem.entry_id is None for problem in problems)
+    assert len(problems) >= 2
+
+
+def test_a_missing_piece_is_no_silent_loss_for_a_reader(traces):
+    traces.insert(agent_entries(1))
+    traces.connection.execute("delete from pieces where id = 2")
+    with pytest.raises(MissingPieceError, match="piece 2"):
+        traces.read_bodies(1)
+
+
+def test_the_noted_hash_is_that_of_the_whole_body(traces):
+    entry = replace(make_entry(), request_body=b'{"role":1}' * 9, response_body=b"\0")
+    traces.insert([entry])
+    assert rows(traces, "select q.sha256, r.sha256 from request_bodies q, response_bodies r") == [
+        (hashlib.sha256(b'{"role":1}' * 9).digest(), hashlib.sha256(b"\0").digest())
+    ]

@@ -1,0 +1,261 @@
+import itertools
+import multiprocessing
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from metering.entry import UsageLogEntry
+from store.traces import retention
+from store.traces.database import TraceDatabase
+from tests.store.traffic import agent_requests, make_entry
+
+
+def no_pause(_: float) -> None:
+    pass
+
+
+def session(turns: int, seed: int = 1, start: int = 0) -> list[UsageLogEntry]:
+    """Entries a minute apart."""
+    return [
+        make_entry(
+            created_at=f"2026-01-02T{(start + n) // 60:02d}:{(start + n) % 60:02d}:00.000Z",
+            request_body=body,
+            response_body=b"data: %d\n\n" % n * 50,
+        )
+        for n, body in enumerate(agent_requests(turns, seed))
+    ]
+
+
+def insert_all(traces: TraceDatabase, entries: list[UsageLogEntry]) -> None:
+    for start in range(0, len(entries), 10):
+        traces.insert(entries[start : start + 10])
+
+
+def count(traces: TraceDatabase, table: str) -> int:
+    (number,) = traces.connection.execute(f"select count(*) from {table}").fetchone()  # noqa: S608
+    return int(number)
+
+
+def unused(traces: TraceDatabase) -> tuple[int, int]:
+    """Segments and pieces that nothing uses."""
+    found = traces.connection.execute(
+        "select (select count(*) from segments where id not in"
+        " (select s.value from request_bodies q, json_each(q.segment_ids) s)),"
+        " (select count(*) from pieces where id not in"
+        " (select k.value from segments g, json_each(g.piece_ids) k))"
+    ).fetchone()
+    return found[0], found[1]
+
+
+@pytest.fixture
+def small_steps(monkeypatch):
+    """Only one thing is done in each transaction."""
+    turns = itertools.cycle([True, False])
+    monkeypatch.setattr(retention._Step, "has_time", property(lambda _: next(turns)))
+
+
+@pytest.fixture(params=["large steps", "small steps"])
+def any_steps(request):
+    if request.param == "small steps":
+        request.getfixturevalue("small_steps")
+
+
+def test_entries_before_an_instant_go_and_the_rest_stay_whole(traces, any_steps):
+    entries = session(60)
+    insert_all(traces, entries)
+    pruned = traces.prune(before="2026-01-02T00:40", pause=no_pause)
+    assert pruned.entries == 40
+    assert pruned.bytes_after < pruned.bytes_before
+    left = [row[0] for row in traces.connection.execute("select entry_id from usage_log")]
+    assert left == [entry.entry_id for entry in entries[40:]]
+    assert list(traces.verify()) == []
+    assert unused(traces) == (0, 0)
+    assert count(traces, "loose_segments") == count(traces, "loose_pieces") == 0
+
+
+def test_age_is_that_of_the_request_not_of_the_row(traces):
+    old, new = session(2)
+    traces.insert([new, old])
+    traces.prune(before=new.created_at, pause=no_pause)
+    assert traces.read_bodies(old.entry_id) is None
+    assert traces.read_bodies(new.entry_id).request == new.request_body
+
+
+def test_everything_can_go(traces, any_steps):
+    insert_all(traces, session(20))
+    pruned = traces.prune(before="9999", pause=no_pause)
+    assert pruned.entries == 20
+    for table in ("usage", "usage_cost", "request_bodies", "response_bodies", "segments", "pieces"):
+        assert count(traces, table) == 0
+
+
+def test_the_oldest_go_until_the_rest_fits(traces, any_steps):
+    for seed in range(6):
+        insert_all(traces, session(15, seed, start=seed * 15))
+    before = retention.used_bytes(traces.connection)
+    traces.prune(max_bytes=before // 2, pause=no_pause)
+    after = retention.used_bytes(traces.connection)
+    assert before * 0.35 < after <= before // 2
+    left = [row[0] for row in traces.connection.execute("select id from usage order by id")]
+    assert left == list(range(left[0], 91))
+    assert list(traces.verify()) == []
+    assert unused(traces) == (0, 0)
+
+
+def test_what_fits_is_left_alone(traces):
+    insert_all(traces, session(5))
+    pruned = traces.prune(before="2026-01-01", max_bytes=10**9, pause=no_pause)
+    assert pruned.entries == 0
+    assert count(traces, "usage") == 5
+
+
+def test_a_size_that_cannot_be_reached_empties_the_database_and_ends(traces):
+    insert_all(traces, session(10))
+    assert traces.prune(max_bytes=1, pause=no_pause).entries == 10
+
+
+def test_bodies_stored_whole_go_too(traces):
+    traces.insert([make_entry(request_body=b"\xff" * 500_000, response_body=b"\0" * 500_000)])
+    pruned = traces.prune(before="9999", pause=no_pause)
+    assert pruned.bytes_before - pruned.bytes_after >= 990_000
+
+
+def test_hourly_sums_are_the_history_and_stay(traces):
+    insert_all(traces, session(10))
+    sums = "select * from usage_hourly"
+    before = traces.connection.execute(sums).fetchall()
+    traces.prune(before="9999", pause=no_pause)
+    assert traces.connection.execute(sums).fetchall() == before
+
+
+def test_the_file_shrinks(traces, traces_path):
+    insert_all(traces, session(60))
+    traces.connection.execute("pragma wal_checkpoint(truncate)")
+    before = traces_path.stat().st_size
+    traces.prune(before="9999", pause=no_pause)
+    traces.connection.execute("pragma wal_checkpoint(truncate)")
+    assert traces_path.stat().st_size < before / 2
+    assert traces.connection.execute("pragma freelist_count").fetchone() == (0,)
+
+
+def test_the_patience_of_the_connection_is_what_it_was(traces):
+    traces.prune(before="9999", pause=no_pause)
+    assert traces.connection.execute("pragma busy_timeout").fetchone() == (100,)
+
+
+def test_the_lock_is_free_in_each_pause(traces, traces_path, small_steps):
+    insert_all(traces, session(20))
+    pauses = []
+    with closing(sqlite3.connect(traces_path, timeout=0, isolation_level=None)) as other:
+
+        def take_lock(seconds: float) -> None:
+            pauses.append(seconds)
+            other.execute("begin immediate")
+            other.execute("rollback")
+
+        traces.prune(before="2026-01-02T00:10", pause=take_lock)
+    assert len(pauses) > 20
+    assert set(pauses) == {retention.PAUSE_S}
+
+
+def test_what_the_same_connection_recorded_before_is_not_remembered_after(traces):
+    """PRAGMA data_version does not move for commits of one's own."""
+    entries = session(10)
+    insert_all(traces, entries)
+    traces.prune(before="9999", pause=no_pause)
+    again = [make_entry(request_body=entry.request_body) for entry in entries]
+    insert_all(traces, again)
+    assert list(traces.verify()) == []
+
+
+def test_what_another_connection_deleted_is_not_remembered(traces, traces_path):
+    entries = session(10)
+    insert_all(traces, entries)
+    with TraceDatabase(traces_path) as other:
+        other.prune(before="9999", pause=no_pause)
+    again = [make_entry(request_body=entry.request_body) for entry in entries]
+    insert_all(traces, again)
+    assert list(traces.verify()) == []
+
+
+@pytest.mark.parametrize("every", [1, 2, 3, 5])
+def test_pieces_used_again_between_two_steps_are_kept(traces, traces_path, small_steps, every):
+    """In the pauses a recorder stores again the requests whose pieces are being removed."""
+    entries = session(12)
+    again = [
+        make_entry(created_at="2026-02-01T00:00:00.000Z", request_body=entry.request_body)
+        for entry in entries
+    ]
+    waiting = list(again)
+    pauses = itertools.count()
+    with TraceDatabase(traces_path) as recorder:
+        insert_all(recorder, entries)
+
+        def record(_: float) -> None:
+            if next(pauses) % every == 0 and waiting:
+                recorder.insert([waiting.pop()])
+
+        traces.prune(before="2026-01-03", pause=record)
+        insert_all(recorder, waiting)
+    assert count(traces, "usage") == 12
+    for entry in again:
+        assert traces.read_bodies(entry.entry_id).request == entry.request_body
+    assert list(traces.verify()) == []
+    traces.prune(before="9999", pause=no_pause)
+    assert unused(traces) == (0, 0)
+    assert count(traces, "pieces") == 0
+
+
+class Killed(Exception):
+    pass
+
+
+@pytest.mark.parametrize("after", [1, 5, 13, 20, 40])
+def test_a_run_that_was_killed_is_finished_by_the_next(traces, small_steps, after):
+    insert_all(traces, session(20))
+    pauses = itertools.count(1)
+
+    def die(_: float) -> None:
+        if next(pauses) == after:
+            raise Killed
+
+    with pytest.raises(Killed):
+        traces.prune(before="2026-01-02T00:10", pause=die)
+    assert list(traces.verify()) == []
+    traces.prune(before="2026-01-02T00:10", pause=no_pause)
+    assert count(traces, "usage") == 10
+    assert unused(traces) == (0, 0)
+    assert list(traces.verify()) == []
+
+
+def record_sessions(path: Path, ready: object) -> None:
+    """The same sessions over and over, so that what is being pruned is being used again."""
+    with TraceDatabase(path) as traces:
+        traces.connection.execute("pragma busy_timeout = 10000")
+        for round_ in range(12):
+            for seed in range(2):
+                insert_all(traces, session(20, seed, start=round_ * 60))
+            ready.set()  # type: ignore[attr-defined]
+
+
+def test_pruning_while_another_process_records_leaves_every_entry_whole(traces, traces_path):
+    # A connection of SQLite must not be carried into another process, and a fork would carry ours.
+    context = multiprocessing.get_context("spawn")
+    ready = context.Event()
+    recorder = context.Process(target=record_sessions, args=(traces_path, ready))
+    recorder.start()
+    ready.wait()
+    removed = rounds = 0
+    while recorder.is_alive():
+        removed += traces.prune(max_bytes=300_000, pause=no_pause).entries
+        rounds += 1
+    recorder.join()
+    assert recorder.exitcode == 0
+    assert removed > 0
+    assert count(traces, "usage") + removed == 12 * 2 * 20
+    assert list(traces.verify()) == []
+    traces.prune(before="2026-01-02T11:00", pause=no_pause)
+    assert unused(traces) == (0, 0)
+    assert list(traces.verify()) == []

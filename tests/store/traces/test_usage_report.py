@@ -1,0 +1,143 @@
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+from datetime import date
+from decimal import Decimal
+
+import pytest
+
+from metering.entry import UsageLogEntry
+from store.spool.exchange_files import Rejection
+from store.traces.usage_report import Totals, read_usage
+
+CALL = UsageLogEntry(
+    entry_id="0",
+    created_at="2026-06-01T10:11:12.131Z",
+    proxy_endpoint_id="e1",
+    slug="one",
+    outcome="complete",
+    usage_source="final",
+    streamed=True,
+    model="m1",
+    input_tokens=10,
+    output_tokens=2,
+    cache_creation_input_tokens=3,
+    cache_read_input_tokens=4,
+    cost_cents=Decimal("0.5"),
+    duration_ms=100.0,
+)
+LATE = "2026-06-02T23:59:59.999Z"
+
+
+@pytest.fixture
+def recorded(traces):
+    calls = [
+        CALL,
+        replace(CALL, model="m2", cost_cents=Decimal(2), created_at=LATE),
+        replace(CALL, model="m3", cost_cents=None, created_at=LATE, proxy_endpoint_id="e2", slug="two"),
+        replace(CALL, model=None, cost_cents=None, usage_source="none", outcome="upstream_error",
+                created_at="2026-06-03T00:00:00.000Z", input_tokens=None, output_tokens=None,
+                cache_creation_input_tokens=None, cache_read_input_tokens=None),
+    ]  # fmt: skip
+    traces.insert([replace(call, entry_id=str(n)) for n, call in enumerate(calls)])
+    traces.insert_rejections(
+        "flush",
+        [
+            Rejection(hour=hour, organization_id="org_1", proxy_endpoint_id=id_, slug=slug, bucket=bucket, count=count)
+            for hour, id_, slug, bucket, count in (
+                ("2026-06-01T10", "e1", "one", "messages", 5),
+                ("2026-06-01T10", "e1", "one", "count_tokens", 1),
+                ("2026-06-04T00", "e3", "three", "messages", 7),
+            )
+        ],
+    )  # fmt: skip
+
+
+def test_before_anything_was_recorded_there_is_nothing(tmp_path):
+    report = read_usage(tmp_path / "none.db", "day")
+    assert report.totals == Totals()
+    assert report.groups == []
+    assert not (tmp_path / "none.db").exists()
+
+
+def test_a_database_that_is_only_being_made_is_empty(tmp_path):
+    (tmp_path / "traces.db").touch()
+    assert read_usage(tmp_path / "traces.db", "model").totals == Totals()
+
+
+def test_what_is_no_database_is_reported(tmp_path):
+    (tmp_path / "traces.db").write_bytes(b"no database" * 100)
+    with pytest.raises(sqlite3.DatabaseError):
+        read_usage(tmp_path / "traces.db", "model")
+
+
+@pytest.mark.usefixtures("recorded")
+def test_totals_are_the_same_however_they_are_grouped(traces_path):
+    expected = Totals(
+        calls=4,
+        errors=1,
+        input_tokens=30,
+        output_tokens=6,
+        cache_creation_input_tokens=9,
+        cache_read_input_tokens=12,
+        cost_cents=2.5,
+        unpriced=1,
+        rejected=13,
+    )
+    for by in ("day", "model", "endpoint"):
+        assert read_usage(traces_path, by).totals == expected
+
+
+@pytest.mark.usefixtures("recorded")
+def test_days_come_newest_first_with_what_was_rejected(traces_path):
+    groups = read_usage(traces_path, "day").groups
+    assert [(g.day, g.totals.calls, g.totals.rejected) for g in groups] == [
+        ("2026-06-04", 0, 7),
+        ("2026-06-03", 1, 0),
+        ("2026-06-02", 2, 0),
+        ("2026-06-01", 1, 6),
+    ]
+
+
+@pytest.mark.usefixtures("recorded")
+def test_models_come_dearest_first_and_name_no_rejections(traces_path):
+    groups = read_usage(traces_path, "model").groups
+    assert [(g.model, g.totals.cost_cents) for g in groups] == [
+        ("m2", 2.0),
+        ("m1", 0.5),
+        ("m3", 0.0),
+        (None, 0.0),
+    ]
+    assert {g.totals.rejected for g in groups} == {None}
+
+
+@pytest.mark.usefixtures("recorded")
+def test_endpoints_are_named_by_id_and_slug(traces_path):
+    groups = read_usage(traces_path, "endpoint").groups
+    assert [
+        (g.proxy_endpoint_id, g.slug, g.totals.calls, g.totals.unpriced, g.totals.rejected)
+        for g in groups
+    ] == [("e1", "one", 3, 0, 6), ("e2", "two", 1, 1, 0), ("e3", "three", 0, 0, 7)]
+
+
+@pytest.mark.usefixtures("recorded")
+@pytest.mark.parametrize(
+    ("from_day", "to_day", "calls", "rejected"),
+    [
+        (date(2026, 6, 2), None, 3, 7),
+        (None, date(2026, 6, 2), 3, 6),
+        (date(2026, 6, 2), date(2026, 6, 2), 2, 0),
+        (date(2026, 7, 1), None, 0, 0),
+    ],
+)
+def test_days_are_inclusive(traces_path, from_day, to_day, calls, rejected):
+    totals = read_usage(traces_path, "day", from_day, to_day).totals
+    assert (totals.calls, totals.rejected) == (calls, rejected)
+
+
+@pytest.mark.usefixtures("recorded")
+def test_it_reads_while_somebody_writes(traces_path):
+    with closing(sqlite3.connect(traces_path, isolation_level=None)) as writer:
+        writer.execute("begin immediate")
+        writer.execute("update usage_hourly set entries = 99")
+        assert read_usage(traces_path, "day").totals.calls == 4
