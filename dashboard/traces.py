@@ -27,7 +27,14 @@ from dashboard.addresses import raw_path
 from dashboard.call.pages import CallPages, find_address
 from dashboard.queries.processes import NoProcessError
 from dashboard.queries.protocol import Caller as QueryCaller
-from dashboard.queries.relay import Query, QueryRelay, RefusedError, StoppedError
+from dashboard.queries.query import Query
+from dashboard.queries.relay import (
+    MAX_DOWNLOADS,
+    DownloadsError,
+    QueryRelay,
+    RefusedError,
+    StoppedError,
+)
 from dashboard.turns import BusyError
 from dashboard.visitors import NotSignedInError, Visitors
 from runtime.settings import QUERY_SOCKETS_VARIABLE, Settings
@@ -115,6 +122,12 @@ class Traces:
                 f" {error.wait_s} s, and ask for less."
             )
             raise _refuse(429, message, error.wait_s) from error
+        except DownloadsError as error:
+            message = (
+                f"{MAX_DOWNLOADS} downloads of your organisation are still going on. Start this one"
+                " when one of them has ended."
+            )
+            raise _refuse(429, message, 10) from error
         except StoppedError as error:
             raise HTTPException(400, _STOPPED) from error
 

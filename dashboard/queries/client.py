@@ -5,13 +5,17 @@ What the reader here has not taken stays in the socket, and then with the proces
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
 import h11
 
+from dashboard.queries.protocol import LEAVE_OFF
+
 CHUNK_BYTES = 64 << 10
+_EXPECTED = h11.InformationalResponse | h11.Response | h11.Data | h11.EndOfMessage
 _HOP_BY_HOP = {b"connection", b"keep-alive", b"transfer-encoding"}
 
 type Headers = Sequence[tuple[bytes, bytes]]
@@ -33,6 +37,10 @@ class NotThereError(ProcessGoneError):
     """Nobody listens: the process had ended before it was asked."""
 
 
+class SilentError(ProcessGoneError):
+    """The process listens, and does not run."""
+
+
 class Connection:
     """A connection for one request. Every method raises ProcessGoneError."""
 
@@ -40,6 +48,8 @@ class Connection:
         self._reader = reader
         self._writer = writer
         self._http = h11.Connection(h11.CLIENT)
+        self._is_abandoned = False
+        self.is_over = False  # the process computes nothing for this connection any more
 
     @classmethod
     async def open(cls, path: Path) -> Self:
@@ -57,8 +67,8 @@ class Connection:
     def close(self) -> None:
         self._writer.transport.abort()
 
-    async def request(self, method: str, target: bytes, headers: Headers) -> Head:
-        """Send a request without a body; return the response's head."""
+    async def begin(self, method: str, target: bytes, headers: Headers) -> None:
+        """Send a request without a body, and wait until the process says that it runs."""
         request = h11.Request(
             method=method, target=target, headers=[*headers, (b"connection", b"close")]
         )
@@ -68,6 +78,12 @@ class Connection:
             await self._writer.drain()
         except OSError as error:
             raise ProcessGoneError(str(error)) from error
+        event = await self._next_event()
+        if not isinstance(event, h11.InformationalResponse):
+            raise ProcessGoneError(f"{type(event).__name__} before the process said that it runs")
+
+    async def read_head(self) -> Head:
+        """Return the head of the response."""
         event = await self._next_event()
         if not isinstance(event, h11.Response):
             raise ProcessGoneError(f"{type(event).__name__} instead of a response")
@@ -79,12 +95,30 @@ class Connection:
         event = await self._next_event()
         return bytes(event.data) if isinstance(event, h11.Data) else None
 
+    def abandon(self) -> None:
+        """Tell the process that nobody waits for the response. It ends the connection when it has left off."""
+        self._is_abandoned = True
+        self._writer.write(LEAVE_OFF)
+
+    async def leave_off(self, within_s: float) -> bool:
+        """Abandon the response. Return whether the process left off within that time."""
+        self.abandon()
+        with suppress(ProcessGoneError, TimeoutError):
+            async with asyncio.timeout(within_s):
+                while not self.is_over:
+                    await self._next_event()
+        return self.is_over
+
     async def _next_event(self) -> h11.Event:
         try:
             while (event := self._http.next_event()) is h11.NEED_DATA:
                 self._http.receive_data(await self._reader.read(CHUNK_BYTES))
         except (OSError, h11.RemoteProtocolError) as error:
+            self.is_over = self._is_abandoned
             raise ProcessGoneError(str(error)) from error
-        if isinstance(event, h11.Response | h11.Data | h11.EndOfMessage):
+        if isinstance(event, h11.EndOfMessage):
+            self.is_over = True
+        if isinstance(event, _EXPECTED):
             return event
+        self.is_over = self._is_abandoned
         raise ProcessGoneError(f"the connection is {event!r}")

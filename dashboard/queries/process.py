@@ -24,7 +24,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from dashboard.queries import isolation
-from dashboard.queries.protocol import READING_SIGNAL, SOCKET_SUFFIX, Caller
+from dashboard.queries.protocol import READING_SIGNAL, RUNNING, SOCKET_SUFFIX, Caller
 from dashboard.tables import response_guard
 from dashboard.tables.instances import Instances
 from dashboard.tables.mistakes import Asked
@@ -37,10 +37,12 @@ READY, READING = b"r", b"s"
 
 
 class QueryApp:
-    """It is the ASGI application of a query process. ``should_end`` is set when it has done its last."""
+    """It is the ASGI application of a query process. ``should_end`` is set when it has done its last,
+    ``abandoned`` when nobody waits for the response any more."""
 
     def __init__(self, traces: Path) -> None:
-        self.instances = Instances(traces)
+        self.abandoned = threading.Event()
+        self.instances = Instances(traces, self.abandoned)
         self.should_end = asyncio.Event()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -69,9 +71,16 @@ def _describe(scope: Scope, caller: Caller) -> Scope:
 class Supervised:
     """Adds to the application the alarm, and what the pool is told on a pipe."""
 
-    def __init__(self, app: ASGIApp, should_end: asyncio.Event, pool_fd: int) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        should_end: asyncio.Event,
+        abandoned: threading.Event,
+        pool_fd: int,
+    ) -> None:
         self._app = app
         self._should_end = should_end
+        self._abandoned = abandoned
         self._pool_fd = pool_fd
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -79,9 +88,13 @@ class Supervised:
             signal.alarm(ALARM_BETWEEN_MESSAGES_S)
             await send(message)
 
+        self._abandoned.clear()
         signal.alarm(ALARM_S)
         try:
             await self._app(scope, receive, send_watched)
+        except Exception:
+            if not self._abandoned.is_set():  # otherwise it failed because it was interrupted
+                raise
         finally:
             signal.alarm(0)
             if peak_bytes() > MAX_GROWN_BYTES:
@@ -109,14 +122,30 @@ def run(traces: Path, sockets: Path, pool_fd: int, alive_fd: int) -> None:
 
 
 class _Protocol(H11Protocol):
-    """Calls ``on_broken`` when nobody is there any more to take a response that is not over."""
+    """Says that this process runs, and learns when nobody waits for the response any more.
 
+    ``on_broken`` is called when the connection ends while the response is being made."""
+
+    abandoned: threading.Event
     on_broken: Callable[[], None]
 
+    def data_received(self, data: bytes) -> None:
+        cycle = getattr(self, "cycle", None)  # None before the request
+        if cycle is None:
+            super().data_received(data)
+            if self.cycle is not None:
+                self.transport.write(RUNNING)
+        elif self.tasks:
+            self.abandoned.set()
+            cycle.disconnected = True  # what is sent from now on is dropped
+            for task in self.tasks:
+                task.add_done_callback(lambda _task: self.transport.abort())
+
     def connection_lost(self, error: Exception | None) -> None:
-        is_unfinished = not getattr(self.cycle, "response_complete", True)  # None before a request
+        is_whole = getattr(self.cycle, "response_complete", True)
+        is_broken = not is_whole and any(not task.done() for task in self.tasks)
         super().connection_lost(error)
-        if is_unfinished:
+        if is_broken:
             self.on_broken()
 
 
@@ -126,10 +155,10 @@ async def _serve(traces: Path, sockets: Path, pool_fd: int) -> None:
     path = sockets / f"{os.getpid()}.new"
     with contextlib.closing(socket.socket(socket.AF_UNIX)) as listener:
         listener.bind(str(path))
-        supervised = Supervised(app, app.should_end, pool_fd)
+        supervised = Supervised(app, app.should_end, app.abandoned, pool_fd)
         asyncio.get_running_loop().add_signal_handler(READING_SIGNAL, supervised.leave_pool)
         # A web process that has ended kills nobody; its successor would find a busy one, taken for idle.
-        server = await listen(supervised, listener, on_broken=lambda: os._exit(0))
+        server = await listen(supervised, listener, app.abandoned, lambda: os._exit(0))
         path.rename(path.with_suffix(SOCKET_SUFFIX))
         isolation.refuse_other_files(traces)
         os.write(pool_fd, READY)
@@ -139,7 +168,10 @@ async def _serve(traces: Path, sockets: Path, pool_fd: int) -> None:
 
 
 async def listen(
-    app: ASGIApp, listener: socket.socket, on_broken: Callable[[], None] = lambda: None
+    app: ASGIApp,
+    listener: socket.socket,
+    abandoned: threading.Event,
+    on_broken: Callable[[], None],
 ) -> asyncio.Server:
     """Serve an ASGI application over HTTP/1.1, without the rest of uvicorn: its server looks at the
     clock ten times a second, and there is nothing to reload or to count here."""
@@ -156,6 +188,7 @@ async def listen(
 
     def make_protocol() -> _Protocol:
         protocol = _Protocol(config=config, server_state=ServerState(), app_state={})
+        protocol.abandoned = abandoned
         protocol.on_broken = on_broken
         return protocol
 

@@ -10,8 +10,8 @@ import socket
 import sys
 import time
 from collections import OrderedDict
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
 
 from dashboard.queries.client import Connection, NotThereError, ProcessGoneError
@@ -44,30 +44,32 @@ class Processes:
             raise NoProcessError(_NO_POOL)
         return self._folder / f"{pid}{SOCKET_SUFFIX}"
 
-    @contextmanager
-    def lend(self, pid: int) -> Iterator[None]:
-        """Lend a process for one request. It is killed when that does not end well."""
+    @asynccontextmanager
+    async def lend(self, pid: int) -> AsyncIterator[Connection]:
+        """Connect to a process for one request. It is killed when that ends by an exception, unless it has
+        left off.
+
+        Raises NotThereError when it has ended, NoProcessError when this process is out of descriptors."""
         try:
-            yield
+            with closing(await self._connect(pid)) as connection:
+                try:
+                    yield connection
+                except ProcessGoneError:
+                    if not connection.is_over:
+                        self.discard(pid)
+                    raise
+                except BaseException:
+                    if not connection.is_over:
+                        self.kill(pid)
+                    raise
         except NotThereError:
             self.path(pid).unlink(missing_ok=True)  # its number may be another's
             raise
-        except ProcessGoneError:
-            self.discard(pid)
-            raise
-        except BaseException:
-            self.kill(pid)
-            raise
         finally:
-            self._lent.discard(pid)
-            pidfd = self._pidfds.pop(pid, None)
-            if pidfd is not None:
-                os.close(pidfd)
+            self._return(pid)
 
-    async def connect(self, pid: int) -> Connection:
-        """Connect to a process that was lent. Only then can it be killed.
-
-        Raises NotThereError when it has ended, NoProcessError when this process is out of descriptors."""
+    async def _connect(self, pid: int) -> Connection:
+        """Connect to a process. Only then can it be killed."""
         try:
             connection = await Connection.open(self.path(pid))
             try:
@@ -94,6 +96,7 @@ class Processes:
         """Keep a process for the slow lane from now on."""
         if pid in self._slow:
             return
+        self._list()  # those that have ended are not too many
         self._slow.add(pid)
         lower_priority(pid)
         surplus = len(self._slow) - self._slow_count
@@ -102,7 +105,8 @@ class Processes:
 
     def note_reading(self, pid: int) -> None:
         """Have the pool put another in the place of one that only sends on; it ends with its response."""
-        self.note_slow(pid)
+        self._slow.discard(pid)  # it is none that the lane could have
+        lower_priority(pid)
         if pid in self._pidfds and self.path(pid).exists():
             send_signal(READING_SIGNAL, pid, self._pidfds[pid])
 
@@ -134,8 +138,14 @@ class Processes:
                 return
             except OSError:  # it stays for now
                 return
-        with self.lend(pid):
-            self.discard(pid)
+        self.discard(pid)
+        self._return(pid)
+
+    def _return(self, pid: int) -> None:
+        self._lent.discard(pid)
+        pidfd = self._pidfds.pop(pid, None)
+        if pidfd is not None:
+            os.close(pidfd)
 
     def _lend(self, pid: int, organization_id: str, *, is_slow: bool) -> int:
         self._lent.add(pid)

@@ -2,6 +2,9 @@
 
 Everything else is plain HTTP/1.1 over a Unix socket: the target as it came, and the headers that
 Datasette may see. The header is set by the web process alone; one that a client sent is dropped.
+
+One request comes on a connection. A process that has read it says so before it computes (``RUNNING``).
+What follows a request (``LEAVE_OFF``) says that nobody waits for the response any more.
 """
 
 import json
@@ -14,6 +17,7 @@ HEADER = b"x-taximeter-query"
 MAX_OPEN = 16  # organisations whose databases one process keeps open
 SOCKET_SUFFIX = ".sock"  # a query process listens on <its pid>.sock
 MAX_READING = 4  # processes that only send on what was computed, beside those that are ready
+RUNNING, LEAVE_OFF = b"HTTP/1.1 102 Processing\r\n\r\n", b"\n"
 READING_SIGNAL = signal.SIGUSR1  # tells a process that it is one of these, see relay
 _DROPPED = {
     HEADER,

@@ -3,38 +3,44 @@
 One organisation's requests are computed one at a time, each by a process that it has alone until it is
 answered: so it is never in doubt whose query holds a process, nobody else's fails with it, and killing
 it harms nobody. What takes too long, is too long, or is not read ends with its process.
+
+When a client leaves, its process is told to leave off, which takes it milliseconds: it can then be lent
+again. Only one that does not leave off is killed, as if the client had stayed.
 """
 
 import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
-from contextlib import closing
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import parse_qs
 
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Send
 
 from dashboard.addresses import requested
-from dashboard.queries.client import Connection, Head, NotThereError, ProcessGoneError
+from dashboard.queries.client import (
+    Connection,
+    Head,
+    NotThereError,
+    ProcessGoneError,
+    SilentError,
+)
 from dashboard.queries.lanes import QUICK_S, Lanes, Place
 from dashboard.queries.processes import Processes, cpu_s
-from dashboard.queries.protocol import HEADER, MAX_READING, Caller, forwarded_headers
+from dashboard.queries.protocol import HEADER, forwarded_headers
+from dashboard.queries.query import Query, Request
 from dashboard.queries.refusals import Refusals
+from dashboard.queries.responses import Body, CutError, Readers
 from dashboard.turns import BusyError, Turns
 
 # In the quick lane, however little of the processor there was; less when others wait for a place.
 MAX_QUICK_S, CROWDED_QUICK_S, LOOK_EVERY_S = 1.0, 0.15, 0.02
-DEADLINE_S = 4.0  # to the response's head; a query itself is stopped after 3
+RUNNING_S = 2.0  # until a process says that it runs
+LEAVE_OFF_S = 0.1  # for a process that was told to leave off
 MAX_WAIT_S = 30.0  # for one's turn and a place in a lane
 READING_AFTER_S = 1.0  # after the head: others are computed while the rest is read
-PAGE_S = 6.0  # from one part of a body to the next, by the process
-NO_PROGRESS_S = 15.0  # the same by the client
-MIN_BYTES_PER_S = 32 << 10  # by the client, of the time that is spent waiting for it
-RECHECK_S = 0.25
-MAX_RESPONSE_BYTES, MAX_STREAM_BYTES = 256 << 20, 1100 << 20
+MAX_DOWNLOADS = 2  # of one organisation at once
 MAX_DEATHS = 2  # of processes for one request
 
 logger = logging.getLogger(__name__)
@@ -52,37 +58,12 @@ class RefusedError(Exception):
         self.wait_s = wait_s
 
 
+class DownloadsError(Exception):
+    """The organisation has as many downloads as it may have at once."""
+
+
 class _SlowError(Exception):
     """It has to begin anew, in the slow lane."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Query:
-    """It is a request for Datasette. ``check`` raises when its caller may no longer read; the response's
-    head has to be there within ``deadline_s`` of its turn."""
-
-    scope: Scope
-    caller: Caller
-    check: Callable[[], Awaitable[object]]
-    deadline_s: float = field(default_factory=lambda: DEADLINE_S)
-
-    @property
-    def organization_id(self) -> str:
-        return self.caller.organization_id
-
-    @property
-    def is_stream(self) -> bool:
-        arguments = self.scope["query_string"].decode("latin-1")
-        return self.scope["path"].endswith(".csv") and "_stream" in parse_qs(arguments)
-
-    @property
-    def turn(self) -> str:
-        """Downloads take turns among themselves: pages must not wait for them."""
-        return f"{self.organization_id}/stream" if self.is_stream else self.organization_id
-
-    @property
-    def max_bytes(self) -> int:
-        return MAX_STREAM_BYTES if self.is_stream else MAX_RESPONSE_BYTES
 
 
 class QueryRelay:
@@ -96,18 +77,25 @@ class QueryRelay:
         self._lanes = Lanes(count, clock_s)
         self._processes = Processes(folder, max(1, count - 1))
         self._refusals = Refusals(clock_s)
-        self._readers = _Readers()
+        self._readers = Readers()
+        self._downloads: Counter[str] = Counter()
 
     async def answer(self, query: Query, receive: Receive, send: Send) -> None:
         """Relay the request and its response, until the client leaves.
 
-        Raises BusyError, RefusedError, NoProcessError, StoppedError or what ``check`` raises, all
-        before anything was sent. A response that cannot be finished is left unfinished: its connection
+        Raises BusyError, RefusedError, DownloadsError, NoProcessError, StoppedError or what ``check``
+        raises, all before anything was sent. A response that cannot be finished is left unfinished: its connection
         is then cut, so that nobody takes it for a whole one."""
-        answering = asyncio.create_task(self._answer(query, send))
+        request = Request(query=query, send=send, begun_s=self._clock_s())
+        answering = asyncio.create_task(self._answer(request))
+        request.cancel = answering.cancel
+        request.when_left(request.cancel)
         leaving = asyncio.create_task(_wait_for_end(receive))
         try:
             await asyncio.wait({answering, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            if not answering.done():
+                request.leave()
+                await asyncio.wait({answering})
         finally:
             answering.cancel()
             leaving.cancel()
@@ -115,82 +103,106 @@ class QueryRelay:
         if not answering.cancelled():
             answering.result()
 
-    async def _answer(self, query: Query, send: Send) -> None:
-        begun_s = self._clock_s()
+    async def _answer(self, request: Request) -> None:
+        query = request.query
         self._check_refused(query)
-        async with self._turns.take(query.turn, MAX_WAIT_S) as end_turn:
-            deaths, is_slow = 0, False
-            while deaths < MAX_DEATHS:  # somebody else may have ended the first; it only reads
-                self._check_refused(query)
-                place = await self._take_place(query, begun_s, is_slow=is_slow)
-                try:
-                    await self._try(query, place, end_turn, send)
-                except _SlowError:
-                    is_slow = True
-                    continue
-                except NotThereError:
-                    continue
-                except ProcessGoneError:
-                    deaths += 1
-                    continue
-                finally:
-                    self._lanes.release(place)
+        with self._count_download(query):
+            async with self._turns.take(query.turn, MAX_WAIT_S) as request.end_turn:
+                await self._repeat(request)
+
+    async def _repeat(self, request: Request) -> None:
+        """Try until there is a response, or the query is to blame that there is none."""
+        deaths, is_slow = 0, False
+        while deaths < MAX_DEATHS:  # somebody else may have ended the first; it only reads
+            self._check_refused(request.query)
+            place = await self._take_place(request, is_slow=is_slow)
+            try:
+                await self._try(request, place)
+            except _SlowError:
+                is_slow = True
+            except (NotThereError, SilentError):
+                continue  # the process never had the query
+            except ProcessGoneError:
+                deaths += 1
+            else:
                 return
-            self._refusals.note_kill(query.organization_id)
-            raise StoppedError("it ended its processes")
+            finally:
+                self._lanes.release(place)
+                request.when_left(request.cancel)
+            if request.has_left:
+                return
+        self._refusals.note_kill(request.query.organization_id)
+        raise StoppedError("it ended its processes")
+
+    @contextmanager
+    def _count_download(self, query: Query) -> Iterator[None]:
+        """Count a download for as long as it goes on. Raises DownloadsError."""
+        if not query.is_stream:
+            yield
+            return
+        organization_id = query.organization_id
+        if self._downloads[organization_id] >= MAX_DOWNLOADS:
+            raise DownloadsError
+        self._downloads[organization_id] += 1
+        try:
+            yield
+        finally:
+            self._downloads[organization_id] -= 1
+            self._downloads += Counter()  # keeps those that are positive
 
     def _check_refused(self, query: Query) -> None:
         wait_s = self._refusals.find_wait(query.organization_id)
         if wait_s:
             raise RefusedError(wait_s)
 
-    async def _take_place(self, query: Query, begun_s: float, *, is_slow: bool) -> Place:
+    async def _take_place(self, request: Request, *, is_slow: bool) -> Place:
+        left_s = MAX_WAIT_S - (self._clock_s() - request.begun_s)
+        if left_s <= 0:
+            raise BusyError
         try:
-            async with asyncio.timeout(max(MAX_WAIT_S - (self._clock_s() - begun_s), 0)):
-                return await self._lanes.take(query.organization_id, is_slow=is_slow)
+            async with asyncio.timeout(left_s):
+                return await self._lanes.take(request.query.organization_id, is_slow=is_slow)
         except TimeoutError as error:
             raise BusyError from error
 
-    async def _try(
-        self, query: Query, place: Place, end_turn: Callable[[], None], send: Send
-    ) -> None:
-        pid = await self._processes.take(query.organization_id, is_slow=place.is_slow)
-        with (
-            self._processes.lend(pid),
-            closing(await self._processes.connect(pid)) as connection,
-        ):
-            head = await self._fetch_head(query, place, pid, connection)
-            await query.check()
-            body = _Body(query, connection, send, self._clock_s)
-
-            def become_reader() -> None:
-                end_turn()
-                self._lanes.release(place)
-                self._processes.note_reading(pid)
-                self._readers.add(body)
-
-            becoming = asyncio.get_running_loop().call_later(READING_AFTER_S, become_reader)
+    async def _try(self, request: Request, place: Place) -> None:
+        organization_id = request.query.organization_id
+        pid = await self._processes.take(organization_id, is_slow=place.is_slow)
+        async with self._processes.lend(pid) as connection:
+            request.go_on()  # what has not begun cannot leave off
+            await self._begin(request.query, pid, connection)
+            request.when_left(connection.abandon)
             try:
-                await body.relay(head)
-            except _CutError as error:
-                if error.is_by_process:
-                    self._refusals.note_kill(query.organization_id)
-                self._processes.kill(pid)
-                logger.warning("A response to %s was cut: %s", query.organization_id, error)
-            finally:
-                becoming.cancel()
-                if body in self._readers:
-                    self._readers.remove(body)
-                    self._processes.discard(pid)  # the pool has another in its place
+                head = await self._fetch_head(request.query, place, pid, connection)
+                request.when_left(request.cancel)
+                await request.query.check()
+                await self._send(request, place, pid, connection, head)
+            except _SlowError:
+                if not await connection.leave_off(LEAVE_OFF_S) and request.has_left:
+                    self._refusals.note_kill(organization_id)
+                raise
+            except asyncio.CancelledError:
+                if place.is_held:  # otherwise the pool has another in its place
+                    await connection.leave_off(LEAVE_OFF_S)
+                raise
+
+    async def _begin(self, query: Query, pid: int, connection: Connection) -> None:
+        """Give the request to the process. Raises SilentError when that stands still, which is not the
+        fault of the request."""
+        headers = [*forwarded_headers(query.scope["headers"]), (HEADER, query.caller.encode())]
+        target = requested(query.scope).encode("latin-1")
+        try:
+            async with asyncio.timeout(RUNNING_S):
+                await connection.begin(query.scope["method"], target, headers)
+        except TimeoutError as error:
+            logger.warning("Query process %s stands still and is replaced.", pid)
+            raise SilentError(f"process {pid} stands still") from error
 
     async def _fetch_head(
         self, query: Query, place: Place, pid: int, connection: Connection
     ) -> Head:
-        scope = query.scope
-        headers = [*forwarded_headers(scope["headers"]), (HEADER, query.caller.encode())]
-        target = requested(scope).encode("latin-1")
         begun_s = self._clock_s()
-        fetching = asyncio.ensure_future(connection.request(scope["method"], target, headers))
+        fetching = asyncio.ensure_future(connection.read_head())
         try:
             if not place.is_slow and not await self._is_quick(fetching, pid):
                 if not self._lanes.note_slow(place):
@@ -204,6 +216,32 @@ class QueryRelay:
         finally:
             fetching.cancel()
             await asyncio.wait({fetching})
+
+    async def _send(
+        self, request: Request, place: Place, pid: int, connection: Connection, head: Head
+    ) -> None:
+        """Send the response. After a while it is out of the lanes."""
+        body = Body(request.query, connection, request.send, self._clock_s)
+
+        def become_reader() -> None:
+            request.end_turn()
+            self._lanes.release(place)
+            self._processes.note_reading(pid)
+            self._readers.add(body)
+
+        becoming = asyncio.get_running_loop().call_later(READING_AFTER_S, become_reader)
+        try:
+            await body.relay(head)
+        except CutError as error:
+            if error.is_by_process:
+                self._refusals.note_kill(body.organization_id)
+            self._processes.kill(pid)
+            logger.warning("A response to %s was cut: %s", body.organization_id, error)
+        finally:
+            becoming.cancel()
+            if body in self._readers:
+                self._readers.remove(body)
+                self._processes.discard(pid)  # the pool has another in its place
 
     async def _is_quick(self, fetching: asyncio.Future[Head], pid: int) -> bool:
         """Wait until it is done or has used its time. That is counted in time of the processor: on a
@@ -220,103 +258,6 @@ class QueryRelay:
             if left_s <= 0 or taken_s >= most_s:
                 return False
         return True
-
-
-class _CutError(Exception):
-    """A response cannot be finished."""
-
-    def __init__(self, reason: str, *, is_by_process: bool = False) -> None:
-        super().__init__(reason)
-        self.is_by_process = is_by_process
-
-
-class _Body:
-    """Passes a response on, a part at a time: the next is read when the last has been taken."""
-
-    def __init__(
-        self, query: Query, connection: Connection, send: Send, clock_s: Callable[[], float]
-    ) -> None:
-        self._query = query
-        self._connection = connection
-        self._send = send
-        self._clock_s = clock_s
-        self._sent_bytes = 0
-        self._begun_s = self._checked_s = clock_s()
-        self._waited_s = 0.0  # for the client
-        self._cutting = asyncio.timeout(None)
-        self.is_cut = False
-
-    @property
-    def organization_id(self) -> str:
-        return self._query.organization_id
-
-    @property
-    def bytes_per_s(self) -> float:
-        return self._sent_bytes / (self._clock_s() - self._begun_s + 0.001)
-
-    def cut(self) -> None:
-        """End it now; more than once does nothing."""
-        if not self.is_cut:
-            self.is_cut = True
-            self._cutting.reschedule(asyncio.get_running_loop().time())
-
-    async def relay(self, head: Head) -> None:
-        """Send all of it. Raises _CutError."""
-        start = {"type": "http.response.start", "status": head.status, "headers": head.headers}
-        try:
-            async with self._cutting:
-                await self._hand_over(start)
-                while (part := await self._read()) is not None:
-                    await self._pass_on(part)
-                await self._hand_over({"type": "http.response.body", "body": b""})
-        except TimeoutError as error:
-            raise _CutError("too many are read, of which it is the slowest") from error
-
-    async def _read(self) -> bytes | None:
-        try:
-            async with asyncio.timeout(PAGE_S):
-                return await self._connection.read()
-        except TimeoutError as error:
-            reason = f"its process sent nothing for {PAGE_S:g} s"
-            raise _CutError(reason, is_by_process=True) from error
-        except ProcessGoneError as error:
-            raise _CutError(f"its process ended: {error}", is_by_process=True) from error
-
-    async def _pass_on(self, part: bytes) -> None:
-        self._sent_bytes += len(part)
-        if self._sent_bytes > self._query.max_bytes:
-            raise _CutError(f"more than {self._query.max_bytes >> 20} MB", is_by_process=True)
-        if self._clock_s() - self._checked_s > RECHECK_S:
-            try:
-                await self._query.check()
-            except Exception as error:
-                # Whatever the reason, also one that passes: what may not be read is not sent.
-                raise _CutError(f"its caller may no longer read ({error!r})") from error
-            self._checked_s = self._clock_s()
-        await self._hand_over({"type": "http.response.body", "body": part, "more_body": True})
-
-    async def _hand_over(self, message: Message) -> None:
-        """Wait until the client has taken it, in time and not too slowly altogether."""
-        owed_s = self._sent_bytes / MIN_BYTES_PER_S - self._waited_s
-        begun_s = self._clock_s()
-        try:
-            async with asyncio.timeout(NO_PROGRESS_S + min(owed_s, 0)):
-                await self._send(message)
-        except TimeoutError as error:
-            raise _CutError("its client did not read on, or too slowly") from error
-        self._waited_s += self._clock_s() - begun_s
-
-
-class _Readers(set[_Body]):
-    """Holds the responses that are read slowly, or are long. Of too many one is cut: of the organisation that has
-    most of them, the slowest."""
-
-    def add(self, body: _Body) -> None:
-        super().add(body)
-        going_on = [each for each in self if not each.is_cut]
-        held = Counter(each.organization_id for each in going_on)
-        if len(going_on) > MAX_READING:
-            min(going_on, key=lambda each: (-held[each.organization_id], each.bytes_per_s)).cut()
 
 
 async def _is_done(task: asyncio.Future[Head], within_s: float) -> bool:

@@ -13,6 +13,7 @@ import asyncio
 import json
 import os
 import sqlite3
+import threading
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -119,7 +120,7 @@ class TraceFile(Database):
             cursor = connection.cursor()
             values = {} if params is None else params
             try:
-                with query_limits.limits(connection, limit_ms):
+                with query_limits.limits(connection, limit_ms, self.ds.abandoned):
                     cursor.execute(sql, values)
                     rows = query_limits.fetch(cursor, None if max_rows is None else max_rows + 1)
                     description = cursor.description
@@ -205,9 +206,10 @@ _shared_templates: list[Environment] = []
 
 
 class TraceBrowser(Datasette):
-    """A Datasette over one file, called ``traces``, with nothing else in it."""
+    """A Datasette over one file, called ``traces``, with nothing else in it. It leaves off what it computes when
+    ``abandoned`` is set."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, abandoned: threading.Event) -> None:
         super().__init__(
             metadata=json.loads(METADATA_PATH.read_text()),
             settings=SETTINGS,
@@ -217,6 +219,7 @@ class TraceBrowser(Datasette):
         self.databases: OrderedDict[str, Database] = (
             OrderedDict()
         )  # without _memory, and _internal with its writing thread
+        self.abandoned = abandoned
         self.file = self.add_database(TraceFile(self, path), name="traces")
         render, can_render = self.renderers["blob"]
         self.renderers["blob"] = (_only_bodies(render), can_render)
@@ -224,7 +227,7 @@ class TraceBrowser(Datasette):
     @classmethod
     def load_templates(cls) -> None:
         """Compile all templates, which every instance of this process then shares."""
-        environment = cls(Path(os.devnull)).jinja_env
+        environment = cls(Path(os.devnull), threading.Event()).jinja_env
         for name in environment.list_templates(["html"]):
             environment.get_template(name)
 
@@ -293,6 +296,7 @@ class Instances:
     """Those that were used last stay open. All methods are for the event loop's thread."""
 
     traces: Path
+    abandoned: threading.Event = field(default_factory=threading.Event)
     max_open: int = MAX_OPEN
     _open: OrderedDict[str, Instance] = field(default_factory=OrderedDict)
 
@@ -329,7 +333,7 @@ class Instances:
         if file_id is None:
             return None
         if instance is None:
-            browser = TraceBrowser(path)
+            browser = TraceBrowser(path, self.abandoned)
             instance = Instance(browser=browser, app=browser.app(), file_id=file_id)
             self._open[organization_id] = instance
         self._open.move_to_end(organization_id)

@@ -10,6 +10,7 @@ relay kills and the kernel bounds (see queries/relay, queries/isolation).
 """
 
 import sqlite3
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -88,12 +89,14 @@ def prepare(connection: sqlite3.Connection) -> None:
 
 
 @contextmanager
-def limits(connection: sqlite3.Connection, limit_ms: float) -> Iterator[None]:
+def limits(
+    connection: sqlite3.Connection, limit_ms: float, abandoned: threading.Event
+) -> Iterator[None]:
     """Bound one query while it runs. Raises TooLargeError for a value that is too long; what takes too much
-    time is interrupted (sqlite3.OperationalError)."""
+    time, or is abandoned, is interrupted (sqlite3.OperationalError)."""
     plain, connection.text_factory = connection.text_factory, _Texts()
     try:
-        with _known_names(connection), _time_limit(connection, limit_ms):
+        with _known_names(connection), _time_limit(connection, limit_ms, abandoned):
             yield
     except sqlite3.DataError as error:
         if error.sqlite_errorcode != sqlite3.SQLITE_TOOBIG:
@@ -135,11 +138,13 @@ def _known_names(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 @contextmanager
-def _time_limit(connection: sqlite3.Connection, limit_ms: float) -> Iterator[None]:
+def _time_limit(
+    connection: sqlite3.Connection, limit_ms: float, abandoned: threading.Event
+) -> Iterator[None]:
     end = time.monotonic() + limit_ms / 1000
 
     def is_over() -> bool:
-        return time.monotonic() >= end
+        return abandoned.is_set() or time.monotonic() >= end
 
     connection.set_progress_handler(is_over, _CHECK_EVERY_STEPS)
     try:

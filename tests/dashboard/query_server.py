@@ -69,7 +69,7 @@ class QueryServer:
     def _start(self, folder: Path) -> None:
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(f"{folder}/{next(_no_pids)}{protocol.SOCKET_SUFFIX}")
-        self._servers.append(self._run(listen(self, listener)))
+        self._servers.append(self._run(listen(self, listener, threading.Event(), lambda: None)))
 
     def _run[T](self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)

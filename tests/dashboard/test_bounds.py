@@ -2,13 +2,14 @@
 # ruff: noqa: S608 - SQL made of text is what is tried here
 
 import asyncio
+import sqlite3
 import threading
 from contextlib import suppress
 
 import psutil
 import pytest
 
-from dashboard.queries import relay
+from dashboard.queries import query as query_module, relay, responses
 from dashboard.tables import query_limits
 from dashboard.tables.instances import Instances, TraceFile
 from store.control import people
@@ -72,7 +73,9 @@ async def test_three_hundred_organisations_take_no_more_than_the_few_that_stay_o
 
 
 async def test_twelve_endless_queries_keep_nobody_else_waiting(client, ann, cid, monkeypatch):
-    monkeypatch.setattr(relay, "DEADLINE_S", 60)  # they end by themselves, however busy the machine
+    monkeypatch.setattr(
+        query_module, "DEADLINE_S", 60
+    )  # they end by themselves, however busy the machine
     await client.get("/traces/usage", headers=cid.cookie)
     endless = [asyncio.create_task(client.get(sql(ENDLESS), headers=ann.cookie)) for _ in range(12)]
     for _ in range(10):
@@ -84,15 +87,28 @@ async def test_twelve_endless_queries_keep_nobody_else_waiting(client, ann, cid,
     await asyncio.gather(*endless, return_exceptions=True)
 
 
+def test_a_query_for_which_nobody_waits_is_interrupted(ann):
+    abandoned = threading.Event()
+    query = f"select count(*) from json_each('[{'0,' * 9_999}0]')"
+    with (
+        TraceDatabase(ann.path) as traces,
+        query_limits.limits(traces.connection, 60_000, abandoned),
+    ):
+        assert traces.connection.execute(query).fetchone()[0] == 10_000
+        abandoned.set()
+        with pytest.raises(sqlite3.OperationalError, match="interrupted"):
+            traces.connection.execute(query)
+
+
 async def test_what_has_to_be_stopped_says_what_to_do_and_then_to_wait(
     client, ann, cid, monkeypatch
 ):
-    monkeypatch.setattr(relay, "DEADLINE_S", 0.05)
+    monkeypatch.setattr(query_module, "DEADLINE_S", 0.05)
     for suffix in ("", ".json", ".json"):
         answer = await client.get(sql(ENDLESS, suffix), headers=ann.cookie)
         assert answer.status_code == 400
         assert "The query was stopped" in answer.text
-    monkeypatch.setattr(relay, "DEADLINE_S", 4.0)
+    monkeypatch.setattr(query_module, "DEADLINE_S", 4.0)
     answer = await client.get("/traces/usage.json", headers=ann.cookie)
     assert answer.status_code == 429
     assert 0 < int(answer.headers["retry-after"]) <= 60
@@ -100,6 +116,15 @@ async def test_what_has_to_be_stopped_says_what_to_do_and_then_to_wait(
     assert (await client.get("/traces/usage", headers=ann.cookie)).status_code == 429
     assert (await client.get("/traces/usage", headers=cid.cookie)).status_code == 200
     assert (await client.get("/", headers=ann.cookie)).status_code == 200
+
+
+async def test_a_download_too_many_says_when_to_start_it(client, ann, monkeypatch):
+    monkeypatch.setattr(relay, "MAX_DOWNLOADS", 0)
+    answer = await client.get("/traces/usage.csv?_stream=1", headers=ann.bearer)
+    assert answer.status_code == 429
+    assert int(answer.headers["retry-after"]) > 0
+    assert "Start this one when one of them has ended" in answer.json()["error"]["message"]
+    assert (await client.get("/traces/usage.csv", headers=ann.bearer)).status_code == 200
 
 
 @pytest.mark.parametrize("signed_in_by", ["cookie", "bearer"])
@@ -110,7 +135,7 @@ async def test_a_download_ends_when_its_reader_is_removed(
     record(ann.path, OURS, 3000)
     member = Someone(control, settings.data_dir, "bob@example.org", ann.organization_id)
     headers = getattr(member, signed_in_by)
-    parts, pass_on = 0, relay._Body._pass_on
+    parts, pass_on = 0, responses.Body._pass_on
 
     async def remove_meanwhile(body, part):
         nonlocal parts
@@ -120,8 +145,8 @@ async def test_a_download_ends_when_its_reader_is_removed(
                 people.remove_member(db, member.organization_id, member.user_id)
         await pass_on(body, part)
 
-    monkeypatch.setattr(relay, "RECHECK_S", 0.0)
-    monkeypatch.setattr(relay._Body, "_pass_on", remove_meanwhile)
+    monkeypatch.setattr(responses, "RECHECK_S", 0.0)
+    monkeypatch.setattr(responses.Body, "_pass_on", remove_meanwhile)
     with suppress(AssertionError):  # of the client, which wants an end
         await client.get("/traces/usage.csv?_stream=1", headers=headers)
     assert parts == 3

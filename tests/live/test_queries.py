@@ -132,10 +132,20 @@ def test_query_processes_know_no_settings_and_no_control_database(service, peopl
         assert not [file for file in process.open_files() if "control.db" in file.path]
 
 
-def test_a_killed_pool_is_started_again_and_meanwhile_only_queries_are_missing(service, people):
+def test_while_the_pool_is_away_only_tables_are_missing_and_they_come_back(service, people):
     victim, _ = people
-    killed = service.kill9("queries")
-    assert victim.get("/settings").status in (200, 307)
+    newest = json.loads(victim.get("/traces/usage.json?_col=id&_size=1").body)["rows"][0][0]
+    service.signal(signal.SIGSTOP)  # so that nobody starts another
+    try:
+        killed = service.kill9("queries")
+        answer = victim.get("/traces/usage", [("Accept", "text/html")])
+        assert answer.status == 503
+        assert b"Queries cannot be answered just now; other pages can." in answer.body
+        assert int(answer.head.header("retry-after") or 0) > 0
+        for path in ("/", "/settings", f"/traces/usage/{newest}"):
+            assert victim.get(path, [("Accept", "text/html")]).status == 200
+    finally:
+        service.signal(signal.SIGCONT)
     service.wait_restarted(killed)
     assert_everything_is_answered(service, victim)
 

@@ -15,7 +15,8 @@ import psutil
 from starlette.types import Message
 
 from dashboard.queries.protocol import SOCKET_SUFFIX, Caller
-from dashboard.queries.relay import Query, QueryRelay
+from dashboard.queries.query import Query
+from dashboard.queries.relay import QueryRelay
 from runtime import parent_watch
 from tests import ROOT
 from tests.upstream import wait_until

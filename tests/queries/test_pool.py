@@ -15,13 +15,25 @@ from urllib.parse import quote
 import psutil
 import pytest
 
-from dashboard.queries import isolation, processes as processes_module, relay as relay_module
+from dashboard.queries import (
+    isolation,
+    processes as processes_module,
+    query as query_module,
+    relay as relay_module,
+    responses,
+)
 from dashboard.queries.__main__ import prepare_folder
 from dashboard.queries.client import Connection
 from dashboard.queries.processes import NoProcessError, cpu_s
 from dashboard.queries.protocol import HEADER, SOCKET_SUFFIX
 from dashboard.queries.refusals import MAX_KILLS, REFUSED_S
-from dashboard.queries.relay import QueryRelay, RefusedError, StoppedError
+from dashboard.queries.relay import (
+    MAX_DOWNLOADS,
+    DownloadsError,
+    QueryRelay,
+    RefusedError,
+    StoppedError,
+)
 from dashboard.turns import BusyError
 from store.traces.database import TraceDatabase, trace_path_in
 from tests import ROOT
@@ -33,6 +45,10 @@ from tests.store.traffic import make_entry
 from tests.upstream import wait_until
 
 PAGE = "/traces/usage.json"
+SLOW = (
+    "with recursive n(i) as (select 1 union all select i + 1 from n where i < 500000)"
+    " select count(*) as c from n"
+)
 
 
 @pytest.fixture(scope="module")
@@ -138,6 +154,103 @@ async def test_repeated_kills_are_refused_for_a_while(relay, now_s):
     await assert_served(relay, "ours", OURS)
 
 
+# -- clients that leave ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def patient(monkeypatch):
+    """Give processes the time to leave off that they need on a busy machine."""
+    monkeypatch.setattr(relay_module, "LEAVE_OFF_S", 60.0)
+
+
+async def find_computing(relay, organization_id):
+    """The process that computes something for an organisation."""
+    found: list[int] = []
+
+    def is_computing():
+        found[:] = [
+            pid
+            for pid in relay._processes._lent
+            if next(reversed(relay._processes._served[pid])) == organization_id
+        ]
+        return found and (cpu_s(found[0]) or 0.0) > used_s.setdefault(
+            found[0], cpu_s(found[0]) or 0.0
+        )
+
+    used_s: dict[int, float] = {}
+    await wait_for(is_computing)
+    return found[0]
+
+
+async def leave(relay, organization_id, target, **more):
+    """Ask for something, and leave as soon as it is being computed."""
+    client = Client()
+    query = make_query(organization_id, target, **more)
+    asking = asyncio.create_task(relay.answer(query, client.receive, client.send))
+    await find_computing(relay, organization_id)
+    client.has_left.set()
+    await asking
+    assert client.status == 0
+
+
+async def test_whoever_leaves_costs_no_process_and_is_blamed_for_nothing(relay, pool, patient):
+    before = pool.pids()
+    for _ in range(2 * MAX_KILLS):
+        await leave(relay, "ours", sql(ENDLESS))
+        await assert_served(relay)
+    assert pool.pids() == before
+    await assert_served(relay, "ours", OURS)
+
+
+async def test_whoever_leaves_before_anything_was_computed_costs_no_process(relay, pool):
+    before = pool.pids()
+    for turns in range(40):
+        client, asking = start_reading(relay, "ours", PAGE)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        client.has_left.set()
+        await asking
+    assert pool.pids() == before
+    await assert_served(relay, "ours", OURS)
+
+
+async def test_what_does_not_leave_off_ends_with_its_process_and_counts(relay, pool):
+    for _ in range(MAX_KILLS):
+        with pytest.raises(StoppedError):
+            await leave(relay, "ours", sql(ENDLESS_STEPS["the check of the text"]), deadline_s=0.7)
+    with pytest.raises(RefusedError):
+        await ask(relay, "ours", PAGE)
+    await assert_served(relay)
+
+
+async def test_without_room_among_slow_queries_what_does_not_leave_off_counts_too(
+    relay, monkeypatch
+):
+    monkeypatch.setattr(relay_module, "LEAVE_OFF_S", 0.05)
+    slow = asyncio.create_task(ask(relay, "theirs", sql(ENDLESS)))
+    await wait_for(lambda: not relay._lanes._lanes[True].free)
+    for _ in range(MAX_KILLS):
+        await leave(relay, "ours", sql(ENDLESS_STEPS["the check of the text"]))
+    assert relay._refusals.find_wait("ours")
+    slow.cancel()
+    await asyncio.wait({slow})
+
+
+async def test_a_query_that_begins_anew_as_a_slow_one_kills_nothing(
+    relay, pool, patient, monkeypatch
+):
+    monkeypatch.setattr(relay_module, "QUICK_S", 0.01)
+    before = pool.pids()
+    client, slow = start_reading(relay, "ours", sql(ENDLESS))
+    await wait_for(lambda: not relay._lanes._lanes[True].free)
+    asking = asyncio.create_task(ask(relay, "theirs", sql(SLOW)))
+    await wait_for(lambda: relay._lanes._lanes[True].waiters)
+    client.has_left.set()
+    await slow
+    assert b"500000" in (await asking).body
+    assert pool.pids() == before
+
+
 # -- processes that end ------------------------------------------------------------------------------
 
 
@@ -151,17 +264,42 @@ async def find_busy(relay):
 
 
 async def test_a_request_whose_process_is_killed_is_repeated(relay):
-    slow = (
-        "with recursive n(i) as (select 1 union all select i + 1 from n where i < 500000)"
-        " select count(*) as c from n"
-    )
-    asking = asyncio.create_task(ask(relay, "theirs", sql(slow)))
+    asking = asyncio.create_task(ask(relay, "theirs", sql(SLOW)))
     victim = await find_busy(relay)
     os.kill(victim, signal.SIGKILL)
     client = await asking
     assert client.status == 200
     assert b"500000" in client.body
     assert relay._refusals.find_wait("theirs") == 0
+
+
+async def test_processes_that_stand_still_are_replaced_and_nobody_is_blamed(
+    relay, pool, monkeypatch
+):
+    monkeypatch.setattr(relay_module, "RUNNING_S", 0.3)
+    monkeypatch.setattr(processes_module, "WAIT_S", 60.0)
+    stopped = pool.pids()
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
+    await assert_served(relay)
+    assert relay._refusals._kills_s == {}
+    assert not set(stopped) <= set(pool.pids())
+    for pid in set(stopped) & set(pool.pids()):
+        os.kill(pid, signal.SIGCONT)
+
+
+async def test_when_all_processes_stand_still_that_is_told_in_time(relay, pool, monkeypatch):
+    monkeypatch.setattr(relay_module, "RUNNING_S", 0.01)
+    monkeypatch.setattr(relay_module, "MAX_WAIT_S", 0.5)
+
+    async def stand_still(*_request):
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(Connection, "begin", stand_still)
+    async with asyncio.timeout(60):
+        with pytest.raises(BusyError):
+            await ask(relay, "ours", PAGE)
+    assert relay._refusals._kills_s == {}
 
 
 async def test_a_query_that_ends_every_process_it_gets_is_stopped(relay, monkeypatch):
@@ -211,12 +349,10 @@ async def test_what_is_computed_for_a_web_process_that_has_ended_ends(pool):
     target = f"{query.scope['path']}?{query.scope['query_string'].decode()}"
     with closing(await Connection.open(pool.folder / f"{victim}{SOCKET_SUFFIX}")) as connection:
         headers = [(b"host", b"localhost"), (HEADER, query.caller.encode())]
-        asking = asyncio.create_task(connection.request("GET", target.encode(), headers))
+        await connection.begin("GET", target.encode(), headers)
         used_s = cpu_s(victim) or 0.0
         await wait_for(lambda: (cpu_s(victim) or 0.0) > used_s + 0.05)
-    asking.cancel()
-    await asyncio.wait({asking})
-    wait_until(lambda: victim not in pool.pids() and len(pool.pids()) == COUNT, "another")
+    await wait_for(lambda: victim not in pool.pids() and len(pool.pids()) == COUNT)
 
 
 async def test_a_pool_that_was_told_to_end_leaves_room_for_the_next(tmp_path):
@@ -437,7 +573,7 @@ async def test_an_export_is_whole(relay, long_traces):
 async def test_an_export_ends_when_its_caller_may_no_longer_read(
     relay, long_traces, monkeypatch, caplog
 ):
-    monkeypatch.setattr(relay_module, "RECHECK_S", 0.0)
+    monkeypatch.setattr(responses, "RECHECK_S", 0.0)
     is_removed = False
     client = Client()
     client.reads.set()
@@ -470,7 +606,7 @@ async def test_nothing_is_sent_to_a_caller_who_was_removed_while_waiting(relay):
     assert client.status == 0
 
 
-async def test_an_export_ends_when_its_reader_leaves(relay, long_traces, pool):
+async def test_an_export_ends_when_its_reader_leaves(relay, long_traces, pool, patient):
     client = Client()
     client.reads.set()
     client.on_part = lambda _part: client.has_left.set()
@@ -478,14 +614,32 @@ async def test_an_export_ends_when_its_reader_leaves(relay, long_traces, pool):
     await relay.answer(make_query(long_traces, STREAM), client.receive, client.send)
     assert not client.is_whole
     assert len(client.body) < 1_000_000
-    wait_until(lambda: len(pool.pids()) == COUNT and pool.pids() != before, "another process")
+    assert pool.pids() == before, "its process has left off"
+    await assert_served(relay, long_traces, "query_ms")
+
+
+async def test_an_organisation_has_so_many_downloads_at_once_and_no_more(
+    relay, long_traces, monkeypatch
+):
+    monkeypatch.setattr(relay_module, "READING_AFTER_S", 0.1)
+    monkeypatch.setattr(responses, "NO_PROGRESS_S", 120.0)
+    started = [start_reading(relay, long_traces, STREAM) for _ in range(MAX_DOWNLOADS)]
+    await wait_for(lambda: all(client.status for client, _ in started))
+    with pytest.raises(DownloadsError):
+        await ask(relay, long_traces, STREAM)
+    await assert_served(relay, long_traces, "query_ms")
+    assert (await ask(relay, "theirs", "/traces/usage.csv?_stream=1")).is_whole
+    for client, asking in started:
+        client.has_left.set()
+        await asking
+    assert (await ask(relay, long_traces, STREAM)).is_whole
 
 
 async def test_who_does_not_read_is_cut_and_meanwhile_holds_nobody_up(
     relay, long_traces, pool, monkeypatch, caplog
 ):
     monkeypatch.setattr(relay_module, "READING_AFTER_S", 0.2)
-    monkeypatch.setattr(relay_module, "NO_PROGRESS_S", 2.0)
+    monkeypatch.setattr(responses, "NO_PROGRESS_S", 2.0)
     client = Client()
     asking = asyncio.create_task(
         relay.answer(make_query(long_traces, STREAM), client.receive, client.send)
@@ -511,7 +665,7 @@ def start_reading(relay, organization_id, target=LONG_VALUE):
 async def test_pages_that_nobody_reads_take_no_process_from_the_others(relay, pool, monkeypatch):
     """They are one message each: the process has done its part at once, and all waits in buffers."""
     monkeypatch.setattr(relay_module, "READING_AFTER_S", 0.2)
-    monkeypatch.setattr(relay_module, "NO_PROGRESS_S", 120.0)
+    monkeypatch.setattr(responses, "NO_PROGRESS_S", 120.0)
     monkeypatch.setattr(processes_module, "WAIT_S", 20.0)
     names = ["ours", "unread_1", "unread_2"]
     assert len(names) == COUNT
@@ -529,8 +683,8 @@ async def test_pages_that_nobody_reads_take_no_process_from_the_others(relay, po
 
 
 async def test_who_reads_a_little_now_and_then_is_cut(relay, monkeypatch, caplog):
-    monkeypatch.setattr(relay_module, "MIN_BYTES_PER_S", 10 << 20)
-    monkeypatch.setattr(relay_module, "NO_PROGRESS_S", 1.0)
+    monkeypatch.setattr(responses, "MIN_BYTES_PER_S", 10 << 20)
+    monkeypatch.setattr(responses, "NO_PROGRESS_S", 1.0)
     client, asking = start_reading(relay, "ours")
     while not asking.done():  # always sooner than a client that takes nothing is cut
         client.reads.set()
@@ -545,7 +699,7 @@ async def test_who_reads_a_little_now_and_then_is_cut(relay, monkeypatch, caplog
 
 async def test_of_too_many_long_responses_the_slowest_is_cut(relay, pool, long_traces, monkeypatch):
     monkeypatch.setattr(relay_module, "READING_AFTER_S", 0.1)
-    monkeypatch.setattr(relay_module, "MAX_READING", 1)
+    monkeypatch.setattr(responses, "MAX_READING", 1)
     content = trace_path_in(pool.traces, long_traces).read_bytes()
     path = trace_path_in(pool.traces, "long_2")
     path.parent.mkdir(exist_ok=True)
@@ -568,8 +722,8 @@ async def test_an_organisation_that_reads_much_at_once_cuts_itself_and_nobody_sl
     relay, monkeypatch
 ):
     monkeypatch.setattr(relay_module, "READING_AFTER_S", 0.1)
-    monkeypatch.setattr(relay_module, "MAX_READING", 2)
-    monkeypatch.setattr(relay_module, "NO_PROGRESS_S", 120.0)
+    monkeypatch.setattr(responses, "MAX_READING", 2)
+    monkeypatch.setattr(responses, "NO_PROGRESS_S", 120.0)
     slow, asking_slow = start_reading(relay, "theirs")
     await wait_for(lambda: len(relay._readers) == 1)
     asking = [start_reading(relay, "ours")[1] for _ in range(2)]
@@ -587,7 +741,7 @@ async def test_a_page_that_nobody_reads_keeps_none_of_the_same_organisation_wait
     relay, monkeypatch
 ):
     monkeypatch.setattr(relay_module, "READING_AFTER_S", 0.2)
-    monkeypatch.setattr(relay_module, "NO_PROGRESS_S", 120.0)
+    monkeypatch.setattr(responses, "NO_PROGRESS_S", 120.0)
     client, asking = start_reading(relay, "ours")
     await wait_for(lambda: client.status)
     async with asyncio.timeout(60):
@@ -599,7 +753,7 @@ async def test_a_page_that_nobody_reads_keeps_none_of_the_same_organisation_wait
 
 async def test_a_turn_that_does_not_come_in_time_is_told(relay, monkeypatch):
     monkeypatch.setattr(relay_module, "READING_AFTER_S", 60.0)
-    monkeypatch.setattr(relay_module, "NO_PROGRESS_S", 120.0)
+    monkeypatch.setattr(responses, "NO_PROGRESS_S", 120.0)
     client, asking = start_reading(relay, "ours")
     await wait_for(lambda: client.status)
     monkeypatch.setattr(relay_module, "MAX_WAIT_S", 0.1)
@@ -613,7 +767,7 @@ async def test_a_turn_that_does_not_come_in_time_is_told(relay, monkeypatch):
 
 
 async def test_a_response_that_is_too_long_is_cut(relay, long_traces, monkeypatch, caplog):
-    monkeypatch.setattr(relay_module, "MAX_STREAM_BYTES", 1_000_000)
+    monkeypatch.setattr(query_module, "MAX_STREAM_BYTES", 1_000_000)
     client = await ask(relay, long_traces, STREAM)
     assert not client.is_whole
     assert len(client.body) <= 1_000_000

@@ -1,15 +1,18 @@
 """What goes with every request in a query process."""
 
 import asyncio
+import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
-from contextlib import suppress
+import threading
 
 import pytest
 
 from dashboard.queries import process
+from dashboard.queries.client import Connection, ProcessGoneError
 from dashboard.queries.process import READING, Supervised
 from tests import ROOT
 
@@ -56,8 +59,10 @@ async def send(_message):
 async def test_an_alarm_of_the_kernel_runs_for_as_long_as_the_request(pipe, monkeypatch, error):
     monkeypatch.setattr(process, "MAX_GROWN_BYTES", 1 << 40)  # so has the process of the tests
     app = App(error)
-    with suppress(ValueError):
-        await Supervised(app, app.should_end, pipe[1])({"takes_s": 0}, receive, send)
+    with contextlib.suppress(ValueError):
+        await Supervised(app, app.should_end, threading.Event(), pipe[1])(
+            {"takes_s": 0}, receive, send
+        )
     assert all(0 < left_s <= process.ALARM_BETWEEN_MESSAGES_S for left_s in app.alarms)
     assert app.alarms[0] <= process.ALARM_S
     assert signal.getitimer(signal.ITIMER_REAL)[0] == 0
@@ -67,11 +72,61 @@ async def test_an_alarm_of_the_kernel_runs_for_as_long_as_the_request(pipe, monk
 async def test_a_process_that_is_read_slowly_and_has_grown_leaves_the_pool_once(pipe, monkeypatch):
     monkeypatch.setattr(process, "MAX_GROWN_BYTES", 0)
     app = App()
-    supervised = Supervised(app, app.should_end, pipe[1])
+    supervised = Supervised(app, app.should_end, threading.Event(), pipe[1])
     supervised.leave_pool()
     await supervised({"takes_s": 0}, receive, send)
     assert app.should_end.is_set()
     assert os.read(pipe[0], 16) == READING
+
+
+@contextlib.asynccontextmanager
+async def connected(folder, app, abandoned, on_broken):
+    """A connection to the application, which has a request."""
+    with contextlib.closing(socket.socket(socket.AF_UNIX)) as listener:
+        listener.bind(str(folder / "one.sock"))
+        server = await process.listen(app, listener, abandoned, on_broken)
+        with contextlib.closing(await Connection.open(folder / "one.sock")) as connection:
+            await connection.begin("GET", b"/", [(b"host", b"localhost")])
+            yield connection
+        server.close()
+        await server.wait_closed()
+
+
+async def test_what_is_told_that_nobody_waits_leaves_off_and_sends_nothing(tmp_path):
+    abandoned = threading.Event()
+    sent: list[object] = []
+
+    async def app(_scope, _receive, send):
+        while not abandoned.is_set():
+            await asyncio.sleep(0.001)
+        for message in (
+            {"type": "http.response.start", "status": 200, "headers": []},
+            {"type": "http.response.body", "body": b"late"},
+        ):
+            await send(message)
+            sent.append(message["type"])
+
+    broken: list[bool] = []
+    async with connected(tmp_path, app, abandoned, lambda: broken.append(True)) as connection:
+        assert not abandoned.is_set()
+        connection.abandon()
+        with pytest.raises(ProcessGoneError):
+            await asyncio.wait_for(connection.read_head(), 60)
+        assert connection.is_over
+    assert len(sent) == 2, "it was let run to its end"
+    assert broken == []
+
+
+async def test_a_process_whose_connection_ends_while_it_computes_is_told(tmp_path):
+    broken, never = asyncio.Event(), asyncio.Event()
+
+    async def app(_scope, _receive, _send):
+        await never.wait()
+
+    async with connected(tmp_path, app, threading.Event(), broken.set) as connection:
+        connection.close()
+        await asyncio.wait_for(broken.wait(), 60)
+        never.set()
 
 
 def test_the_web_process_does_not_load_datasette():

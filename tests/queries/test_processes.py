@@ -5,7 +5,7 @@ import os
 import socket
 import subprocess
 import sys
-from contextlib import closing
+from contextlib import closing, contextmanager
 
 import psutil
 import pytest
@@ -14,6 +14,8 @@ from dashboard.queries import processes as processes_module
 from dashboard.queries.processes import SLOW_NICENESS, NoProcessError, Processes
 from dashboard.queries.relay import QueryRelay
 from tests.queries.pool import ask
+
+NOBODY = 100_000_000  # no kernel gives such a pid
 
 
 @pytest.fixture
@@ -32,6 +34,16 @@ def stale(tmp_path, monkeypatch, bystander):
     with closing(socket.socket(socket.AF_UNIX)) as listener:
         listener.bind(f"{bystander.pid}.sock")
     return tmp_path
+
+
+@contextmanager
+def listening(folder, process):
+    """Let it look as if the process could be asked."""
+    (folder / f"{process.pid}.sock").unlink()
+    with closing(socket.socket(socket.AF_UNIX)) as listener:
+        listener.bind(f"{process.pid}.sock")
+        listener.listen()
+        yield
 
 
 def is_running(process):
@@ -54,6 +66,25 @@ async def test_a_surplus_process_that_has_ended_is_not_killed(stale, bystander):
     processes = Processes(stale, 0)
     processes.note_slow(bystander.pid)
     assert not list(stale.glob("*.sock"))
+    assert is_running(bystander)
+
+
+def test_a_process_that_only_sends_on_displaces_none_of_the_slow_ones(stale, bystander):
+    with listening(stale, bystander):
+        processes = Processes(stale, 1)
+        processes.note_slow(bystander.pid)
+        processes._lent.add(NOBODY)
+        processes.note_reading(NOBODY)
+    assert is_running(bystander)
+
+
+def test_slow_processes_that_have_ended_displace_no_other(stale, bystander, monkeypatch):
+    discarded: list[int] = []
+    monkeypatch.setattr(Processes, "_discard_idle", lambda _self, pid: discarded.append(pid))
+    processes = Processes(stale, 1)
+    processes.note_slow(NOBODY)
+    processes.note_slow(bystander.pid)
+    assert discarded == []
     assert is_running(bystander)
 
 

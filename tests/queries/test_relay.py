@@ -7,7 +7,8 @@ import pytest
 from dashboard.queries import relay as relay_module
 from dashboard.queries.client import Connection, Head
 from dashboard.queries.lanes import Place
-from dashboard.queries.relay import QueryRelay, StoppedError, _Body, _CutError
+from dashboard.queries.relay import QueryRelay, StoppedError
+from dashboard.queries.responses import Body, CutError
 from tests.queries.pool import Client, make_query
 
 
@@ -23,7 +24,7 @@ class Endless(Connection):
 
 async def test_a_response_that_is_cut_while_its_client_takes_a_part_ends():
     client = Client()
-    body = _Body(
+    body = Body(
         make_query("ours", "/traces"), Endless(), client.send, asyncio.get_running_loop().time
     )
     relaying = asyncio.create_task(body.relay(Head(status=200, headers=[])))
@@ -33,7 +34,7 @@ async def test_a_response_that_is_cut_while_its_client_takes_a_part_ends():
     client.reads.set()
     body.cut()
     body.cut()
-    with pytest.raises(_CutError):
+    with pytest.raises(CutError):
         await asyncio.wait_for(relaying, 10)
     body.cut()
 
@@ -44,14 +45,16 @@ class Silent(Connection):
     def __init__(self):
         pass
 
-    async def request(self, method, target, headers):
+    async def read_head(self):
         await asyncio.Event().wait()
         raise AssertionError("nobody sets the event")
 
 
-async def test_the_deadline_counts_from_the_request_and_not_from_the_slow_lane(monkeypatch):
+async def test_the_deadline_counts_from_the_request_and_not_from_the_slow_lane(
+    tmp_path, monkeypatch
+):
     now_s = 100.0
-    relay = QueryRelay(None, 2, lambda: now_s)
+    relay = QueryRelay(tmp_path, 2, lambda: now_s)
 
     async def pass_time(_task, within_s):
         nonlocal now_s

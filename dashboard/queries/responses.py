@@ -1,0 +1,113 @@
+"""A response is sent to its client, as fast as that reads, and is cut when it cannot be finished."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+
+from starlette.types import Message, Send
+
+from dashboard.queries.client import Connection, Head, ProcessGoneError
+from dashboard.queries.protocol import MAX_READING
+from dashboard.queries.query import Query
+
+PAGE_S = 6.0  # from one part of a body to the next, by the process
+NO_PROGRESS_S = 15.0  # the same by the client
+MIN_BYTES_PER_S = 32 << 10  # by the client, of the time that is spent waiting for it
+RECHECK_S = 0.25
+
+
+class CutError(Exception):
+    """A response cannot be finished."""
+
+    def __init__(self, reason: str, *, is_by_process: bool = False) -> None:
+        super().__init__(reason)
+        self.is_by_process = is_by_process
+
+
+class Body:
+    """Passes a response on, a part at a time: the next is read when the last has been taken."""
+
+    def __init__(
+        self, query: Query, connection: Connection, send: Send, clock_s: Callable[[], float]
+    ) -> None:
+        self._query = query
+        self._connection = connection
+        self._send = send
+        self._clock_s = clock_s
+        self._sent_bytes = 0
+        self._begun_s = self._checked_s = clock_s()
+        self._waited_s = 0.0  # for the client
+        self._cutting = asyncio.timeout(None)
+        self.is_cut = False
+
+    @property
+    def organization_id(self) -> str:
+        return self._query.organization_id
+
+    @property
+    def bytes_per_s(self) -> float:
+        return self._sent_bytes / (self._clock_s() - self._begun_s + 0.001)
+
+    def cut(self) -> None:
+        """End it now; more than once does nothing."""
+        if not self.is_cut:
+            self.is_cut = True
+            self._cutting.reschedule(asyncio.get_running_loop().time())
+
+    async def relay(self, head: Head) -> None:
+        """Send all of it. Raises CutError."""
+        start = {"type": "http.response.start", "status": head.status, "headers": head.headers}
+        try:
+            async with self._cutting:
+                await self._hand_over(start)
+                while (part := await self._read()) is not None:
+                    await self._pass_on(part)
+                await self._hand_over({"type": "http.response.body", "body": b""})
+        except TimeoutError as error:
+            raise CutError("too many are read, of which it is the slowest") from error
+
+    async def _read(self) -> bytes | None:
+        try:
+            async with asyncio.timeout(PAGE_S):
+                return await self._connection.read()
+        except TimeoutError as error:
+            reason = f"its process sent nothing for {PAGE_S:g} s"
+            raise CutError(reason, is_by_process=True) from error
+        except ProcessGoneError as error:
+            raise CutError(f"its process ended: {error}", is_by_process=True) from error
+
+    async def _pass_on(self, part: bytes) -> None:
+        self._sent_bytes += len(part)
+        if self._sent_bytes > self._query.max_bytes:
+            raise CutError(f"more than {self._query.max_bytes >> 20} MB", is_by_process=True)
+        if self._clock_s() - self._checked_s > RECHECK_S:
+            try:
+                await self._query.check()
+            except Exception as error:
+                # Whatever the reason, also one that passes: what may not be read is not sent.
+                raise CutError(f"its caller may no longer read ({error!r})") from error
+            self._checked_s = self._clock_s()
+        await self._hand_over({"type": "http.response.body", "body": part, "more_body": True})
+
+    async def _hand_over(self, message: Message) -> None:
+        """Wait until the client has taken it, in time and not too slowly altogether."""
+        owed_s = self._sent_bytes / MIN_BYTES_PER_S - self._waited_s
+        begun_s = self._clock_s()
+        try:
+            async with asyncio.timeout(NO_PROGRESS_S + min(owed_s, 0)):
+                await self._send(message)
+        except TimeoutError as error:
+            raise CutError("its client did not read on, or too slowly") from error
+        self._waited_s += self._clock_s() - begun_s
+
+
+class Readers(set[Body]):
+    """Holds the responses that are read slowly, or are long. Of too many one is cut: of the organisation that has
+    most of them, the slowest."""
+
+    def add(self, body: Body) -> None:
+        super().add(body)
+        going_on = [each for each in self if not each.is_cut]
+        held = Counter(each.organization_id for each in going_on)
+        if len(going_on) > MAX_READING:
+            min(going_on, key=lambda each: (-held[each.organization_id], each.bytes_per_s)).cut()
