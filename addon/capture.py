@@ -64,10 +64,12 @@ class Spooler:
         fields: headers.Fields,
         body: bytes | None,
         target: str,
+        run_id: str | None = None,
     ) -> "Capture | None":
         """Write a request to the spool; None, loudly, when that fails. ``body`` is None where it
-        was too large to be held. ``target`` is the path below the slug with its query."""
-        make_head = partial(self._make_head, endpoint, arrived_at, fields, body, target)
+        was too large to be held. ``target`` is the path below the slug with its query, without the
+        run that it names."""
+        make_head = partial(self._make_head, endpoint, arrived_at, fields, body, target, run_id)
         is_kept = body is not None and not endpoint.metadata_only and not self._disk_is_low
         if self._disk_is_low and body:
             self.troubles.request_bodies_not_kept += 1
@@ -88,6 +90,7 @@ class Spooler:
         fields: headers.Fields,
         body: bytes | None,
         target: str,
+        run_id: str | None,
         *,
         is_kept: bool,
     ) -> RequestHead:
@@ -123,6 +126,7 @@ class Spooler:
             max_tokens=facts.max_tokens,
             message_count=facts.message_count,
             tool_count=facts.tool_count,
+            run_id=run_id,
         )
 
     def _join_betas(self, fields: headers.Fields) -> str | None:

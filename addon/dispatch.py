@@ -150,6 +150,7 @@ class Dispatcher:
             endpoint=endpoint,
             origin=flow.metadata.get(ORIGIN),
             target=route.target,
+            run_id=route.run_id,
             logged=logged,
             buffered=logged and mode == "buffered",
         )

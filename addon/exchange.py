@@ -29,6 +29,7 @@ class Exchange:
     endpoint: ProxyEndpoint | None = None  # None: on its way to the web process
     origin: bytes | None = None  # the listed origin of the page that made the request
     target: str = ""  # below the slug, with the query
+    run_id: str | None = None
     logged: bool = False
     buffered: bool = False
     old_client: bool = False  # HTTP/1.0: knows no chunks, the end of the connection ends the answer

@@ -325,6 +325,7 @@ class UsageProxy:
                 flow.request.headers.fields,
                 flow.request.raw_content,
                 exchange.target,
+                exchange.run_id,
             )
         except Exception:
             # Our own mistake must not cost the client its answer; the counter makes it visible.

@@ -3,6 +3,9 @@
 Below ``/proxy/<slug>`` only what is on an exact list is let through: the target is sent on
 verbatim, so whatever an upstream might read differently from us (dot segments, encoded slashes,
 doubled slashes, fragments) is refused rather than normalised. The web process gets all the rest.
+
+``/proxy/<slug>/run/<run id>`` is the same endpoint. The run id groups the calls of one client, and
+the upstream never sees it.
 """
 
 import re
@@ -12,6 +15,7 @@ from urllib.parse import unquote
 
 from addon import errors
 from addon.errors import Refusal
+from store import runs
 from store.control import slugs
 
 PROXIED_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
@@ -35,11 +39,13 @@ class Destination(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """``target`` is what the upstream is asked for, below its path prefix, with the query."""
+    """``target`` is what the upstream is asked for, below its path prefix, with the query.
+    ``run_id`` is None where the path names no run."""
 
     destination: Destination
     slug: str = ""
     target: str = ""
+    run_id: str | None = None
 
 
 _WEB = Route(Destination.WEB)
@@ -58,6 +64,7 @@ def find_route(method: str, target: str) -> Route | Refusal:
         # A base URL without its /proxy/<slug>: the upstream's clients understand this answer.
         return errors.unknown_path() if path.startswith("/v1/") else _WEB
     slug, rest = match.groups()
+    run_id, rest = runs.split_path(rest)
     if rest in ("", "/") and method in ("HEAD", "GET"):
         return _probe(method, slug)
     if rest.startswith("//v1/"):  # a base URL that was configured with a slash at its end
@@ -69,7 +76,7 @@ def find_route(method: str, target: str) -> Route | Refusal:
         return errors.unknown_slug(slug)
     if method not in PROXIED_METHODS:
         return errors.method_not_allowed(method, PROXIED_METHODS)
-    return Route(_destination(method, rest), slug, rest + question_mark + query)
+    return Route(_destination(method, rest), slug, rest + question_mark + query, run_id)
 
 
 def _probe(method: str, slug: str) -> Route | Refusal:

@@ -87,3 +87,4 @@ class UsageLogEntry:
     max_tokens: int | None = None
     message_count: int | None = None
     tool_count: int | None = None
+    run_id: str | None = None

@@ -47,6 +47,7 @@ _NAMES = (
     "inference_geo",
     "error_type",
     "api_version",
+    "run_id",
 )
 NO_BODY = DecodedBody(body=b"", text=b"")
 _LANGUAGE = re.compile(r"/[^0-9/]+$")
@@ -121,6 +122,7 @@ def make_entry(
         max_tokens=facts.max_tokens,
         message_count=facts.message_count,
         tool_count=facts.tool_count,
+        run_id=clean_text(head.run_id),
     )
     return _without_text(entry) if head.metadata_only else entry
 

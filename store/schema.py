@@ -267,6 +267,48 @@ def m004_order_the_calls_of_an_agent_by_arrival(db: Database) -> None:
     )
 
 
+@traces()
+def m005_group_the_calls_of_a_run(db: Database) -> None:
+    """Add the run that the client's base URL names, and find its calls without reading the others.
+
+    Null for calls that name none, and for all rows from before."""
+    for statement in (
+        "alter table usage add column run_id text",
+        "create index usage_run on usage (run_id) where run_id is not null",
+        "drop view usage_log",
+        """
+        create view usage_log as
+        select
+            u.id, u.entry_id, u.created_at, u.proxy_endpoint_id, u.slug, u.model,
+            u.input_tokens, u.output_tokens,
+            u.cache_creation_input_tokens, u.cache_read_input_tokens,
+            u.cost_cents, u.duration_ms, u.status_code,
+            (
+                select case when q.segment_ids is null then q.whole else coalesce((
+                    select group_concat(text, '') from (
+                        select p.text as text
+                        from json_each(q.segment_ids) as s
+                        cross join segments as g on g.id = s.value
+                        cross join json_each(g.piece_ids) as k
+                        cross join pieces as p on p.id = k.value
+                        order by s.key, k.key
+                    )
+                ), '') end
+                from request_bodies as q where q.usage_id = u.id
+            ) as request_body,
+            (select r.body from response_bodies as r where r.usage_id = u.id) as response_body,
+            u.streamed, u.outcome, u.usage_source, u.ttfb_ms, u.proxy_overhead_ms,
+            u.request_model, u.upstream_request_id, u.session_id, u.agent_id, u.client,
+            u.service_tier, u.request_bytes, u.response_bytes, u.error_type, u.credential_hmac,
+            u.speed, u.inference_geo, u.retry_count,
+            u.body_notes, u.path_query, u.api_version, u.betas,
+            u.max_tokens, u.message_count, u.tool_count, u.run_id
+        from usage as u
+        """,
+    ):
+        db.execute(statement)
+
+
 @control()
 def m001_organizations_and_endpoints(db: Database) -> None:
     """Organisations, people and proxy endpoints.

@@ -147,6 +147,7 @@ def list_facts(call: Call) -> tuple[Group, ...]:
                 _linked("Proxy endpoint", entry.proxy_endpoint_id, "proxy_endpoint_id"),
                 _linked("Session", entry.session_id, "session_id"),
                 _linked("Agent", entry.agent_id, "agent_id"),
+                _linked("Run", entry.run_id, "run_id"),
                 _linked("Client", entry.client, "client"),
                 _count("Retry", entry.retry_count),
                 _linked("Path and query", entry.path_query, "path_query"),

@@ -24,7 +24,9 @@ _CALL_TABLES = {"usage", "usage_log"}
 _ASKS_FOR_CALLS = re.compile(r"\busage(?:_log)?\b", re.IGNORECASE)
 _CALL_IDS = {"id", "last_id"}  # of calls, in a query that reads the table of calls
 _CENTS = {"cost_cents", "cents"}
-_SHARED = {"session_id", "agent_id", "parent_agent_id", "proxy_endpoint_id", "credential_hmac"}
+_SHARED = {
+    "session_id", "agent_id", "parent_agent_id", "run_id", "proxy_endpoint_id", "credential_hmac",
+}  # fmt: skip
 _PLAIN_NUMBERS = {"id", "line", "pass_index", "piece", "status_code", "year"}
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?Z", re.ASCII)
 _HOUR = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d)", re.ASCII)

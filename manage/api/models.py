@@ -19,7 +19,7 @@ from store.control import names, slugs
 from store.control.api_keys import ApiKey
 from store.control.endpoints import ProxyEndpoint
 from store.pagination import Page
-from store.traces.usage_report import Group, Grouping, Totals, UsageReport
+from store.traces.usage_report import Group, Grouping, RunReport, Totals, UsageReport
 
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _WHOLE_NUMBER = re.compile(r"\d{1,9}", re.ASCII)
@@ -228,7 +228,9 @@ class UsageTotals(ApiModel):
     unpriced: Annotated[int, Field(description="Calls with usage but without a known price.")]
     rejected: Annotated[
         int | None,
-        Field(description="Requests over the rate limit, which are no calls. null by model."),
+        Field(
+            description="Requests over the rate limit, which are no calls. null by model and of a run."
+        ),
     ]
 
     @classmethod
@@ -271,6 +273,24 @@ class Usage(ApiModel):
             to_day=report.to_day,
             totals=UsageTotals.make(report.totals),
             groups=[UsageGroup.make_group(group) for group in report.groups],
+        )
+
+
+class Run(ApiModel):
+    run_id: str
+    pending: Annotated[
+        int, Field(description="Calls of the run that are not recorded yet, and not in the totals.")
+    ]
+    totals: UsageTotals
+    models: Annotated[list[UsageGroup], Field(description="Dearest first.")]
+
+    @classmethod
+    def make(cls, report: RunReport) -> Self:
+        return cls(
+            run_id=report.run_id,
+            pending=report.pending,
+            totals=UsageTotals.make(report.totals),
+            models=[UsageGroup.make_group(group) for group in report.models],
         )
 
 

@@ -19,6 +19,7 @@ from manage.api.models import (
     NewKey,
     Nothing,
     PageQuery,
+    Run,
     Usage,
     UsageQuery,
 )
@@ -113,6 +114,10 @@ def delete_key(asked: Asked[Nothing, Nothing]) -> Done:
 def get_usage(asked: Asked[UsageQuery, Nothing]) -> Usage:
     query = asked.query
     return Usage.make(asked.management.usage(asked.caller, query.by, query.from_day, query.to_day))
+
+
+def get_run(asked: Asked[Nothing, Nothing]) -> Run:
+    return Run.make(asked.management.run_usage(asked.caller, asked.id))
 
 
 _NO_ENDPOINT = {HTTPStatus.NOT_FOUND: "There is no such proxy endpoint in your organisation."}
@@ -220,5 +225,18 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
         body=Nothing,
         answer=Usage,
         run=get_usage,
+    ),
+    Operation(
+        method="GET",
+        path="/runs/{id}",
+        name="getRun",
+        summary="Totals of the calls of one run, and of each model. A run without calls has zeros.",
+        query=Nothing,
+        body=Nothing,
+        answer=Run,
+        run=get_run,
+        refusals={
+            HTTPStatus.NOT_FOUND: "There is no such run: an id has 1 to 64 letters, digits and . _ -"
+        },
     ),
 )

@@ -10,7 +10,16 @@ from datetime import date
 from functools import partial
 from typing import Any, Protocol
 
-from manage.api.models import ApiModel, CreatedKey, Done, Endpoint, EndpointPage, KeyPage, Usage
+from manage.api.models import (
+    ApiModel,
+    CreatedKey,
+    Done,
+    Endpoint,
+    EndpointPage,
+    KeyPage,
+    Run,
+    Usage,
+)
 from runtime.settings import Settings, Streaming
 from store.control.database import ControlDatabase
 from store.control.endpoints import StreamingChange
@@ -48,6 +57,8 @@ class Backend(Protocol):
     def delete_key(self, key_id: str) -> Document: ...
 
     def usage(self, by: Grouping, from_day: date | None, to_day: date | None) -> Document: ...
+
+    def run_usage(self, run_id: str) -> Document: ...
 
 
 class LocalBackend:
@@ -103,6 +114,9 @@ class LocalBackend:
 
     def usage(self, by: Grouping, from_day: date | None, to_day: date | None) -> Document:
         return _document(Usage.make(self._management.usage(self._caller, by, from_day, to_day)))
+
+    def run_usage(self, run_id: str) -> Document:
+        return _document(Run.make(self._management.run_usage(self._caller, run_id)))
 
 
 def _join_pages[T: Listed](read: Callable[[str | None], Page[T]]) -> Page[T]:

@@ -146,6 +146,16 @@ class RemoteBackend:
             raise self._not_ours("no totals")
         return document
 
+    def run_usage(self, run_id: str) -> Document:
+        document = self._ask("GET", f"/runs/{_quote(run_id)}")
+        models, pending = document.get("models"), document.get("pending")
+        has_sums = isinstance(models, list) and all(
+            map(_has_sums, [document.get("totals"), *models])
+        )
+        if not has_sums or not isinstance(pending, int):
+            raise self._not_ours("no totals of a run")
+        return document
+
     def _list(self, path: str) -> Document:
         """Every page as one."""
         items: list[Document] = []

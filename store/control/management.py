@@ -25,8 +25,16 @@ from store.control.endpoints import ProxyEndpoint, StreamingChange
 from store.control.invitations import Invitation
 from store.control.people import Caller, Member, Organization
 from store.pagination import DEFAULT_LIMIT, Page, read_page
+from store.runs import is_run_id
+from store.spool.unrecorded import count_unrecorded
 from store.traces.database import trace_path
-from store.traces.usage_report import Grouping, UsageReport, read_usage
+from store.traces.usage_report import (
+    Grouping,
+    RunReport,
+    UsageReport,
+    read_run,
+    read_usage,
+)
 
 
 class Management:
@@ -278,6 +286,17 @@ class Management:
         if from_day is not None and to_day is not None and from_day > to_day:
             raise InvalidInputError("from must not come after to", "from")
         return read_usage(trace_path(self._data_dir, caller.organization_id), by, from_day, to_day)
+
+    def run_usage(self, caller: Caller, run_id: str) -> RunReport:
+        """Return the totals of one run in the caller's organisation, zeros where it made no call.
+
+        Raises NotFoundError for what is not a run id."""
+        if not is_run_id(run_id):
+            raise NotFoundError(f"{run_id!r} is not a run id")
+        # Counted before the entries are read: what is recorded in between is then in both, not in
+        # neither.
+        pending = count_unrecorded(self._data_dir / "spool", caller.organization_id, run_id)
+        return read_run(trace_path(self._data_dir, caller.organization_id), run_id, pending)
 
     # -- users, for the operator ------------------------------------------------------------------
 

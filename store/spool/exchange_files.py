@@ -50,6 +50,7 @@ _skipped: set[Path] = set()
 OPEN, DONE, UNREADABLE = ".open", ".done", "unreadable"
 LOCK, RESERVE = "lock", "reserve"
 READ_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+MAX_HEAD_BYTES = 256 * 1024  # the headers of a request have less
 RESERVE_BYTES = 32 * 1024 * 1024  # some hundred responses; the recorder takes them away as they end
 REJECTIONS = "rejections"
 
@@ -97,6 +98,7 @@ class RequestHead:
     max_tokens: int | None = None
     message_count: int | None = None
     tool_count: int | None = None
+    run_id: str | None = None
 
     @property
     def facts(self) -> RequestFacts:
@@ -422,6 +424,16 @@ def parse_exchange(
             response_lost=handed_over,
         ),
     )
+
+
+def read_head(path: str | os.PathLike[str]) -> RequestHead | None:
+    """Return the head of a request, None when it is not whole. Raises SpoolError, OSError."""
+    fd = os.open(path, READ_FLAGS)
+    try:
+        start = os.read(fd, MAX_HEAD_BYTES)
+    finally:
+        os.close(fd)
+    return _parse_request_head(next(_frames(start), None), _name(path))
 
 
 def _parse_request_head(frame: "_Frame | None", name: str) -> RequestHead | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from metering.entry import Outcome, UsageLogEntry, UsageSource
 
 # A client that goes away (a person pressing Esc) is no error of anybody.
-_NO_ERROR: tuple[Outcome, ...] = ("complete", "client_disconnected")
+NO_ERROR: tuple[Outcome, ...] = ("complete", "client_disconnected")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Tally:
     def add(self, entry: UsageLogEntry) -> None:
         sums = self.sums(entry.created_at, entry.proxy_endpoint_id, entry.slug, entry.model)
         sums.entries += 1
-        sums.errors += entry.outcome not in _NO_ERROR
+        sums.errors += entry.outcome not in NO_ERROR
         sums.unpriced += is_unpriced(entry.cost_cents, entry.usage_source)
         sums.timed += entry.duration_ms is not None
         sums.input_tokens += entry.input_tokens or 0

@@ -6,12 +6,13 @@ same whether a day had a hundred calls or a million.
 
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import Literal
 
 from store.database import open_readonly, snapshot
+from store.traces.rollup import NO_ERROR
 
 type Grouping = Literal["day", "model", "endpoint"]
 
@@ -20,6 +21,15 @@ _SUMS = (
     "sum(entries), sum(errors), sum(unpriced), sum(input_tokens), sum(output_tokens),"
     " sum(cache_creation_input_tokens), sum(cache_read_input_tokens), sum(cost_cents)"
 )
+# In the order of _SUMS.
+_RUN_SUMS = f"""
+    select coalesce(model, ''), count(*), sum(outcome not in ({", ".join("?" * len(NO_ERROR))})),
+        sum(cost_cents is null and usage_source <> 'none'),
+        total(input_tokens), total(output_tokens),
+        total(cache_creation_input_tokens), total(cache_read_input_tokens), total(cost_cents)
+    from usage where run_id = ? group by 1
+"""  # noqa: S608 - question marks
+_HAS_RUNS = "select 1 from pragma_table_info('usage') where name = 'run_id'"
 _KEYS: dict[Grouping, str] = {
     "day": "substr(hour, 1, 10), null, null, null",
     "model": "null, model, null, null",
@@ -67,6 +77,17 @@ class UsageReport:
     groups: Sequence[Group]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunReport:
+    """Totals of the calls of one run, and of each model. ``pending`` calls are not in them: they are
+    in flight, or wait in the spool."""
+
+    run_id: str
+    pending: int
+    totals: Totals
+    models: Sequence[Group]
+
+
 type _Key = tuple[str | None, str | None, str | None, str | None]
 
 
@@ -102,6 +123,22 @@ def read_usage(
                 )
             }
     return _report(by, from_day, to_day, sums, rejected)
+
+
+def read_run(path: Path, run_id: str, pending: int = 0) -> RunReport:
+    """Read the totals of one run from its entries. Those that retention has removed are missing.
+
+    Raises sqlite3.Error when the database cannot be read."""
+    sums: dict[_Key, tuple[float, ...]] = {}
+    if path.exists():
+        with closing(open_readonly(path, busy_timeout_s=READ_TIMEOUT_S)) as db:
+            # A database that the recorder has not yet made or migrated has no such column.
+            if db.execute(_HAS_RUNS).fetchone():
+                rows = db.execute(_RUN_SUMS, (*NO_ERROR, run_id))
+                sums = {(None, model, None, None): values for model, *values in rows}
+    report = _report("model", None, None, sums, {})
+    totals = replace(report.totals, rejected=None)
+    return RunReport(run_id=run_id, pending=pending, totals=totals, models=report.groups)
 
 
 def _between(from_day: date | None, to_day: date | None) -> tuple[str, list[str]]:

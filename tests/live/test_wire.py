@@ -1514,3 +1514,14 @@ def test_calls_with_the_same_credential_can_be_grouped(live: Endpoint) -> None:
     first, second, third = (row["credential_hmac"] for row in live.rows())
     assert first == third
     assert first != second
+
+
+def test_the_upstream_never_sees_the_run_that_a_call_belongs_to(live: Endpoint) -> None:
+    message = live.message(path="/run/build-42/v1/messages?beta=true")
+    assert live.send(message).status == 200
+    assert live.send(request("HEAD", live.target("/run/build-42"))).status == 200
+    (seen,) = live.upstream.requests
+    assert seen.target == "/v1/messages?beta=true"
+    assert b"build-42" not in seen.head
+    row = live.row()
+    assert (row["run_id"], row["path_query"]) == ("build-42", "/v1/messages?beta=true")

@@ -81,6 +81,7 @@ def test_a_whole_stream_becomes_a_whole_entry():
             "path_query": "/v1/messages?beta=true",
             "api_version": "2023-06-01",
             "betas": "a,b",
+            "run_id": "build-42",
         },
         response=replace(STREAM, upstream_request_id="req_1"),
         ending={"proxy_overhead_ms": 0.449},
@@ -108,7 +109,7 @@ def test_a_whole_stream_becomes_a_whole_entry():
     assert (entry.request_bytes, entry.response_bytes) == (40, len(START + DELTA + STOP))
     assert (entry.error_type, entry.credential_hmac) == (None, "abc")
     assert (entry.path_query, entry.api_version) == ("/v1/messages?beta=true", "2023-06-01")
-    assert entry.betas == "a,b"
+    assert (entry.betas, entry.run_id) == ("a,b", "build-42")
 
 
 @pytest.mark.parametrize(

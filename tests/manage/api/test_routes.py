@@ -357,6 +357,12 @@ def test_a_colleagues_key_is_403_and_a_strangers_404(ask):
     error_of(ask("ann", "GET", "/api-keys"), 401, "unauthorized")
 
 
+def test_a_run_has_zeros_before_anything_was_recorded(ann):
+    run = ann("GET", "/runs/build-42").json()
+    assert (run["run_id"], run["pending"], run["models"]) == ("build-42", 0, [])
+    assert (run["totals"]["calls"], run["totals"]["rejected"]) == (0, None)
+
+
 def test_usage_is_empty_before_anything_was_recorded(ann):
     usage = ann("GET", "/usage?by=endpoint&from=2026-01-01&to=2026-01-31").json()
     assert list(usage) == ["by", "from", "to", "totals", "groups"]

@@ -221,6 +221,7 @@ def test_every_scalar_is_stored_as_it_is(traces):
         max_tokens=100,
         message_count=3,
         tool_count=0,
+        run_id="build-42",
     )
     traces.insert([entry])
     (row,) = rows(traces, f"select {', '.join(SCALARS)} from usage_log")  # noqa: S608

@@ -89,7 +89,7 @@ def test_hourly_sums_have_exactly_the_columns_that_are_written(connection):
     assert set(columns(connection, "usage_hourly")) == written
 
 
-def test_usage_has_the_five_indexes(connection):
+def test_usage_has_the_six_indexes(connection):
     indexes = {
         tuple(row[2] for row in connection.execute(f"pragma index_info({name})"))
         for _, name, _, origin, _ in connection.execute("pragma index_list(usage)")
@@ -97,6 +97,7 @@ def test_usage_has_the_five_indexes(connection):
     }
     assert indexes == {
         ("created_at",),
+        ("run_id",),
         ("proxy_endpoint_id", "created_at"),
         ("model", "created_at"),
         ("status_code", "created_at"),
@@ -176,9 +177,9 @@ def test_the_oldest_schema_grows_into_the_newest_and_keeps_its_rows(tmp_path, ol
     with closing(database.open_database(oldest_path, schema.traces)) as grown:
         (row,) = grown.execute(
             "select entry_id, request_body, body_notes, path_query, api_version, betas,"
-            " max_tokens, message_count, tool_count from usage_log"
+            " max_tokens, message_count, tool_count, run_id from usage_log"
         ).fetchall()
-        assert row == ("e", "{}", *(None,) * 7)
+        assert row == ("e", "{}", *(None,) * 8)
         with closing(database.open_database(tmp_path / "new.db", schema.traces)) as new:
             shape = (
                 "select type, name, sql from sqlite_schema where name not like 'sqlite%' order by 2"

@@ -8,7 +8,7 @@ import pytest
 
 from metering.entry import UsageLogEntry
 from store.spool.exchange_files import Rejection
-from store.traces.usage_report import Totals, read_usage
+from store.traces.usage_report import Totals, read_run, read_usage
 
 CALL = UsageLogEntry(
     entry_id="0",
@@ -141,3 +141,43 @@ def test_it_reads_while_somebody_writes(traces_path):
         writer.execute("begin immediate")
         writer.execute("update usage_hourly set entries = 99")
         assert read_usage(traces_path, "day").totals.calls == 4
+
+
+def test_a_run_has_the_totals_of_its_own_calls(traces, traces_path):
+    mine = replace(CALL, run_id="mine")
+    calls = [
+        mine,
+        replace(mine, slug="two", proxy_endpoint_id="e2"),
+        replace(mine, model="m2", cost_cents=Decimal(2)),
+        replace(mine, model="m3", cost_cents=None),
+        replace(mine, model=None, cost_cents=None, usage_source="none", outcome="upstream_error",
+                input_tokens=None, output_tokens=None, cache_creation_input_tokens=None,
+                cache_read_input_tokens=None),
+        replace(mine, model=None, cost_cents=None, usage_source="none",
+                outcome="client_disconnected"),
+        replace(CALL, run_id="other"),
+        CALL,
+    ]  # fmt: skip
+    traces.insert([replace(call, entry_id=str(n)) for n, call in enumerate(calls)])
+    report = read_run(traces_path, "mine", 3)
+    assert (report.run_id, report.pending) == ("mine", 3)
+    assert report.totals == Totals(
+        calls=6, errors=1, input_tokens=50, output_tokens=10, cache_creation_input_tokens=15,
+        cache_read_input_tokens=20, cost_cents=3.0, unpriced=1, rejected=None,
+    )  # fmt: skip
+    assert [(each.model, each.totals.calls, each.totals.cost_cents) for each in report.models] == [
+        ("m2", 1, 2.0), ("m1", 2, 1.0), (None, 2, 0.0), ("m3", 1, 0.0),
+    ]  # fmt: skip
+
+
+def test_a_run_is_read_from_an_index(traces):
+    (plan,) = traces.connection.execute(
+        "explain query plan select id from usage where run_id = 'x'"
+    )
+    assert "usage_run" in plan[3]
+
+
+def test_a_run_without_calls_has_zeros(tmp_path, traces, traces_path):
+    for path in (tmp_path / "none.db", traces_path):
+        report = read_run(path, "mine")
+        assert (report.totals, report.models) == (Totals(rejected=None), [])

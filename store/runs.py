@@ -1,0 +1,36 @@
+"""Run ids: the calls of one client, grouped by an id in its base URL.
+
+``taximeter run`` gives its client the base URL ``<service>/proxy/<slug>/run/<run id>``. Every client
+that has a base URL sends it on with each call, which no header, session or time window can promise.
+"""
+
+import re
+import secrets
+
+_PREFIX = "/run/"
+_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
+
+
+def new_run_id() -> str:
+    """Return an id that no other run has."""
+    return secrets.token_hex(8)
+
+
+def is_run_id(text: str) -> bool:
+    """Return whether a text can stand as a run id in a path."""
+    return _RUN_ID.fullmatch(text) is not None
+
+
+def split_path(path: str) -> tuple[str | None, str]:
+    """Split what follows the slug of a proxy path into the run id and the rest.
+
+    The run id is None, and the path whole, where it names no run or what is not a run id."""
+    if not path.startswith(_PREFIX):
+        return None, path
+    run_id, slash, rest = path[len(_PREFIX) :].partition("/")
+    return (run_id, slash + rest) if is_run_id(run_id) else (None, path)
+
+
+def append_run(endpoint_url: str, run_id: str) -> str:
+    """Return the base URL of a run at a proxy endpoint."""
+    return f"{endpoint_url}{_PREFIX}{run_id}"

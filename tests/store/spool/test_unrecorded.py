@@ -1,0 +1,43 @@
+from store.spool import exchange_files as spool, unrecorded
+from store.spool.exchange_files import Ending, SpoolRun
+from store.spool.unrecorded import count_unrecorded
+from tests.store.spool.test_exchange_files import make_head, write_exchange
+
+
+def test_calls_in_flight_and_calls_that_wait_are_counted_until_they_are_recorded(tmp_path):
+    run = SpoolRun(tmp_path)
+    try:
+        in_flight = write_exchange(run, "0001", run_id="mine")
+        write_exchange(run, "0002", run_id="mine").finish(Ending(outcome="complete"), 4.0)
+        write_exchange(run, "0003", run_id="other").finish(Ending(outcome="complete"), 4.0)
+        write_exchange(run, "0004").finish(Ending(outcome="complete"), 4.0)
+        run.create(make_head("0005", run_id="mine", organization_id="others"), b"{}").close()
+        assert count_unrecorded(tmp_path, "org", "mine") == 2
+        for waiting in spool.find_waiting(tmp_path):
+            spool.remove(waiting)
+        assert count_unrecorded(tmp_path, "org", "mine") == 1
+        in_flight.discard()
+        assert count_unrecorded(tmp_path, "org", "mine") == 0
+    finally:
+        run.close()
+
+
+def test_what_is_no_spool_file_of_a_call_is_not_counted(tmp_path):
+    (tmp_path / "unreadable").mkdir()
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "0001~org.open").write_bytes(b"")
+    (tmp_path / "run" / "0002~org.done").write_bytes(b"no frame at all, but long enough for one")
+    (tmp_path / "unreadable" / "0003~org.done").write_bytes(b"")
+    assert count_unrecorded(tmp_path, "org", "mine") == 0
+    assert count_unrecorded(tmp_path / "none", "org", "mine") == 0
+
+
+def test_of_a_long_backlog_only_the_newest_are_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(unrecorded, "MAX_LOOKED_AT", 2)
+    run = SpoolRun(tmp_path)
+    try:
+        for number in range(4):
+            write_exchange(run, f"{number:04}", run_id="mine").close()
+        assert count_unrecorded(tmp_path, "org", "mine") == 2
+    finally:
+        run.close()
