@@ -90,7 +90,7 @@ def open_backend(
 ) -> Iterator[Backend]:
     """The service to act on: a remote one where ``--base-url`` names it, or where the environment
     has both its address and a key; else the data on this machine."""
-    remote = _find_remote(base_url, data_dir, user)
+    remote = find_remote(base_url, data_dir, user)
     if remote is None:
         settings = read_settings(data_dir=data_dir)
         with open_control(settings) as control:
@@ -106,7 +106,10 @@ def open_backend(
         yield backend
 
 
-def _find_remote(base_url: str | None, data_dir: str | None, user: str | None) -> str | None:
+def find_remote(base_url: str | None, data_dir: str | None, user: str | None = None) -> str | None:
+    """Return the address of the remote service that is meant, None for the data on this machine.
+
+    Raises UsageError."""
     if base_url is None:
         variables = {BASE_URL_VARIABLE, API_KEY_VARIABLE}
         if data_dir is not None or user is not None or not all(map(os.environ.get, variables)):

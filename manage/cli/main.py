@@ -3,8 +3,11 @@
 Exit status 0, 1 (refused or not found), 2 (usage)."""
 
 import asyncio
+import os
+import signal
 import sys
 from contextlib import closing
+from functools import partial
 
 import click
 
@@ -14,9 +17,11 @@ from manage.cli.entry_commands import export, tail
 from manage.cli.key_commands import keys
 from manage.cli.maintenance_commands import doctor, prune, reprice, verify
 from manage.cli.output_errors import CommandGroup
+from manage.cli.run_commands import run
 from manage.cli.usage_commands import usage
 from manage.cli.user_commands import make_link, users
 from manage.data_dir import prepare_data_dir
+from manage.supervision import run_lock
 from manage.supervision.announcement import Announcement
 from manage.supervision.supervisor import Supervisor, check_trust_store
 from runtime.settings import Settings
@@ -34,6 +39,7 @@ def cli() -> None:
     \b
     Start here:
       taximeter up                          run the service
+      taximeter run claude                  run one client through it, and print what it cost
       taximeter tail                        watch calls as they are recorded
       taximeter usage --by model            what they cost
       taximeter endpoints create "My team"  make another proxy endpoint
@@ -55,7 +61,11 @@ def cli() -> None:
 @cli.command()
 @settings_options
 @json_option
-def up(as_json: bool, **given: str | None) -> None:
+@click.option(
+    "--until-unused", is_flag=True, hidden=True,
+    help="End when no `taximeter run` uses the service any more.",
+)  # fmt: skip
+def up(as_json: bool, until_unused: bool, **given: str | None) -> None:
     """Run the service: proxy, recorder and web pages.
 
     Every option is also an environment variable: --listen is TAXIMETER_LISTEN, and so on.
@@ -75,6 +85,8 @@ def up(as_json: bool, **given: str | None) -> None:
         environ["TAXIMETER_DATA_DIR"] = str(settings.data_dir.absolute())
         if warning := prepare_data_dir(settings.data_dir):
             click.echo(f"taximeter: {warning}", err=True)
+        if until_unused:
+            run_lock.watch(settings.data_dir, partial(os.kill, os.getpid(), signal.SIGTERM))
         asyncio.run(_up(settings, environ, as_json=as_json))
 
 
@@ -138,6 +150,7 @@ def _greet(settings: Settings, endpoint_url: str | None, link: str | None) -> No
 
 
 for command in (
+    run,
     endpoints,
     keys,
     users,

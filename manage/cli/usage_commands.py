@@ -7,13 +7,12 @@ import click
 
 from manage.cli.console import explained, json_option, open_backend, print_json, service_options
 from manage.cli.periods import Day, find_days, period_options
-from manage.cli.terminal import format_cost, format_count, make_bar, print_table
+from manage.cli.terminal import make_bar, print_table
+from manage.cli.usage_cells import COUNT_HEADINGS, count_cells
 from store.traces.usage_report import Grouping
 
 _NAMES: dict[Grouping, str] = {"day": "day", "model": "model", "endpoint": "slug"}
 _TITLES: dict[Grouping, str] = {"day": "DAY (UTC)", "model": "MODEL", "endpoint": "SLUG"}
-_COUNTS = ("CALLS", "ERRORS", "INPUT", "CACHED", "OUTPUT", "COST")
-_INPUT_FIELDS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 
 
 @click.command()
@@ -66,13 +65,13 @@ def _print_report(by: Grouping, document: dict[str, Any]) -> None:
     rows = [
         (
             group.get(_NAMES[by]) or "(not known)",
-            *_cells(group),
+            *count_cells(group),
             make_bar(group.get(measure) or 0, largest),
         )
         for group in groups
     ]
-    header = (_TITLES[by], *_COUNTS, "")
-    print_table(header, [*rows, ("TOTAL", *_cells(totals), "")], right=_COUNTS)
+    header = (_TITLES[by], *COUNT_HEADINGS, "")
+    print_table(header, [*rows, ("TOTAL", *count_cells(totals), "")], right=COUNT_HEADINGS)
     if totals.get("unpriced"):
         click.echo(
             f"\n{totals['unpriced']:,} calls have no known price and are not in the cost;"
@@ -80,16 +79,3 @@ def _print_report(by: Grouping, document: dict[str, Any]) -> None:
         )
     if totals.get("rejected"):
         click.echo(f"\n{totals['rejected']:,} requests over the rate limit were refused.")
-
-
-def _cells(sums: dict[str, Any]) -> tuple[str, ...]:
-    cost = sums.get("cost_cents")
-    is_unknown = sums.get("unpriced") and not cost  # which is not the same as nothing
-    return (
-        format_count(sums.get("calls")),
-        format_count(sums.get("errors")),
-        format_count(sum(sums.get(name) or 0 for name in _INPUT_FIELDS)),
-        format_count(sums.get("cache_read_input_tokens")),
-        format_count(sums.get("output_tokens")),
-        format_cost(None if is_unknown else cost),
-    )

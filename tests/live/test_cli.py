@@ -3,16 +3,15 @@
 import json
 import os
 import signal
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
+from tests.live.command import PATIENCE_S, TAXIMETER, Done, base_url, call, environment, running
 from tests.live.conftest import EndpointFactory
 from tests.live.service import Endpoint, Output, Service
 from tests.rawclient import Cut, RawClient, request
@@ -27,32 +26,7 @@ from tests.upstream import (
     wait_until,
 )
 
-TAXIMETER = Path(sys.executable).with_name("taximeter")
-PATIENCE_S = 60.0
-
-type Done = subprocess.CompletedProcess[str]
 type Run = Callable[..., Done]
-
-
-def base_url(service: Service) -> str:
-    return f"http://{service.host}"
-
-
-def environment(service: Service, **more: str) -> dict[str, str]:
-    """As on the machine of the service, without its address."""
-    inherited = {name: service.environment[name] for name in ("PATH", "HOME", "LANG")}
-    return inherited | {"TAXIMETER_DATA_DIR": str(service.data_dir)} | more
-
-
-def call(arguments: tuple[str, ...], environ: dict[str, str]) -> Done:
-    return subprocess.run(  # noqa: S603 - our own program
-        [str(TAXIMETER), *arguments],
-        env=environ,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
 
 
 @pytest.fixture
@@ -88,37 +62,6 @@ def elsewhere(shared_service: Service, key: str, tmp_path: Path) -> Run:
 def document(done: Done) -> Any:
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
-
-
-@contextmanager
-def running(
-    arguments: tuple[str, ...], environ: dict[str, str]
-) -> Iterator[tuple[subprocess.Popen[str], Output, Output]]:
-    """A command that goes on; its end is the test's."""
-    process = subprocess.Popen(  # noqa: S603 - our own program
-        [str(TAXIMETER), *arguments],
-        env=environ,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    assert process.stdout
-    assert process.stderr
-    outputs = Output(process.stdout), Output(process.stderr)
-    try:
-        yield process, *outputs
-    finally:
-        children = []
-        with suppress(psutil.NoSuchProcess):
-            children = psutil.Process(process.pid).children(recursive=True)
-        process.kill()
-        process.wait()
-        for child in children:
-            with suppress(psutil.NoSuchProcess):
-                child.kill()
-        for output in outputs:
-            output.close()
 
 
 def wait_for_lines(output: Output, count: int) -> list[str]:

@@ -1,0 +1,203 @@
+"""``taximeter run``: start a client whose calls go through Taximeter, and print what they cost."""
+
+import json
+import os
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import closing
+from typing import Any, Protocol
+
+import click
+import httpx
+
+from manage.cli.backend import Backend, Document
+from manage.cli.client_process import ClientError, check_client, run_client
+from manage.cli.console import explained, find_remote, open_backend, read_settings, service_options
+from manage.cli.remote import is_loopback
+from manage.cli.run_summary import describe_run
+from manage.cli.terminal import show
+from manage.supervision.run_service import RunService
+from store.runs import append_run, new_run_id
+
+CLIENT_VARIABLE = "ANTHROPIC_BASE_URL"
+HINTS_VARIABLE = "CLAUDE_CODE_GATEWAY_HINT_HEADERS"
+RECORDING_S, POLL_S = 10.0, 0.2
+PROBE_S = 10.0
+DEFAULT_SLUG = "default"
+
+
+class Place(Protocol):
+    """A service that clients can use: its address for them, and for people."""
+
+    address: str
+    base_url: str
+
+    @property
+    def is_running(self) -> bool: ...
+
+    def close(self) -> None: ...
+
+
+class RemotePlace:
+    """A service elsewhere, which is left alone."""
+
+    is_running = True
+
+    def __init__(self, base_url: str) -> None:
+        self.address = self.base_url = base_url
+
+    def close(self) -> None:
+        pass
+
+
+@click.command(context_settings={"allow_interspersed_args": False})
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="COMMAND [ARGUMENTS]...")
+@click.option(
+    "--endpoint", "slug", metavar="SLUG",
+    help="The proxy endpoint to use.  [default: default, or the only one]",
+)  # fmt: skip
+@click.option(
+    "--json", "as_json", is_flag=True,
+    help="Print the summary as one JSON document, the last line of standard error.",
+)  # fmt: skip
+@service_options
+@click.pass_context
+def run(
+    context: click.Context,
+    command: tuple[str, ...],
+    slug: str | None,
+    as_json: bool,
+    base_url: str | None,
+    data_dir: str | None,
+) -> None:
+    """Run a client through Taximeter, and print what it cost.
+
+    Starts COMMAND with ANTHROPIC_BASE_URL set to the proxy endpoint, and with
+    CLAUDE_CODE_GATEWAY_HINT_HEADERS=1, so that Claude Code names its prompts and compactions. Where
+    no service runs on the data directory, one runs until COMMAND has ended; its settings come from
+    the environment, and it writes to run.log in the data directory.
+
+    COMMAND has the terminal, and standard output is its own. The summary is on standard error. The exit status is
+    COMMAND's; 128 + n when signal n ended it, 127 when there is no such command.
+
+    The base URL names the run (…/proxy/SLUG/run/ID), which is how its calls are told from others, two runs at the
+    same time included; the column run_id has it. Calls of a client that does not use ANTHROPIC_BASE_URL are not
+    seen, as with another API provider; nor are those that it makes after its end in the background.
+
+    \b
+    Examples:
+      taximeter run claude
+      taximeter run --endpoint team-blue -- claude -p "Explain this repository"
+      taximeter run --json python agent.py 2>agent.log    the summary is its last line
+      taximeter run --base-url https://meter.example.org claude
+    """
+    if not command:
+        raise click.UsageError("name the client to run, as in: taximeter run claude")
+    try:
+        check_client(command[0])
+        with (
+            explained(),
+            closing(_open_place(base_url, data_dir)) as place,
+            open_backend(base_url, data_dir) as backend,
+        ):
+            found = choose_slug(backend.list_endpoints()["items"], slug)
+            run_id = new_run_id()
+            url = append_run(f"{place.address}/proxy/{found}", run_id)
+            _check_address(url)
+            _warn_of_other_address(os.environ)
+            status = run_client(command, make_client_environ(os.environ, url))
+            place.close()
+            _print_summary(place, backend, run_id, as_json=as_json)
+    except ClientError as error:
+        _say(str(error))
+        context.exit(error.status)
+    context.exit(status)
+
+
+def choose_slug(endpoints: Iterable[Mapping[str, Any]], wanted: str | None) -> str:
+    """Return the slug of the proxy endpoint to use. Raises ClickException, UsageError."""
+    slugs = [str(each.get("slug")) for each in endpoints]
+    if wanted is not None:
+        if wanted not in slugs:
+            raise click.ClickException(
+                f"there is no proxy endpoint with the slug {wanted!r}; `taximeter endpoints list`"
+                " lists those of your organisation"
+            )
+        return wanted
+    if DEFAULT_SLUG in slugs:
+        return DEFAULT_SLUG
+    if not slugs:
+        raise click.ClickException(
+            "there is no proxy endpoint; `taximeter endpoints create NAME` makes one"
+        )
+    if len(slugs) > 1:
+        raise click.UsageError(f"choose a proxy endpoint with --endpoint: {', '.join(slugs)}")
+    return slugs[0]
+
+
+def make_client_environ(environ: Mapping[str, str], url: str) -> dict[str, str]:
+    """Return the environment of a client; what it says about hint headers itself stays."""
+    return {HINTS_VARIABLE: "1", **environ, CLIENT_VARIABLE: url}
+
+
+def _open_place(base_url: str | None, data_dir: str | None) -> Place:
+    remote = find_remote(base_url, data_dir)
+    if remote is not None:
+        return RemotePlace(remote)
+    return RunService(read_settings(data_dir=data_dir), os.environ, _say)
+
+
+def _check_address(url: str) -> None:
+    """Raises ClickException where the client could not make calls at this address."""
+    try:
+        answer = httpx.head(
+            url,
+            timeout=PROBE_S,
+            verify=httpx.create_ssl_context(),
+            trust_env=not is_loopback(url),
+        )
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise click.ClickException(f"{url} cannot be reached: {show(str(error))}") from error
+    if answer.status_code != 200:
+        raise click.ClickException(
+            f"{url} answers {answer.status_code}: the service there is not Taximeter, or is of an"
+            " earlier version"
+        )
+
+
+def _warn_of_other_address(environ: Mapping[str, str]) -> None:
+    before = environ.get(CLIENT_VARIABLE, "")
+    if before and "/proxy/" not in before:
+        _say(
+            f"{CLIENT_VARIABLE} was {show(before)}; this run does not use it. Where calls go is set"
+            " by the service's TAXIMETER_UPSTREAM_URL."
+        )
+
+
+def _print_summary(place: Place, backend: Backend, run_id: str, *, as_json: bool) -> None:
+    """Print what the run cost. The client has ended, so no failure may change the exit status."""
+    try:
+        with explained():
+            document = _wait_for_calls(backend, run_id)
+    except click.ClickException as error:
+        _say(f"what the run cost is not known: {error.format_message()}")
+        return
+    if as_json:
+        click.echo(json.dumps(document), err=True)
+        return
+    for line in describe_run(document, place.base_url, is_running=place.is_running):
+        click.echo(line, err=True)
+
+
+def _wait_for_calls(backend: Backend, run_id: str) -> Document:
+    """Return the totals once every call is in them, or after a while those that there are."""
+    deadline_s = time.monotonic() + RECORDING_S
+    document = backend.run_usage(run_id)
+    while document["pending"] and time.monotonic() < deadline_s:
+        time.sleep(POLL_S)
+        document = backend.run_usage(run_id)
+    return document
+
+
+def _say(text: str) -> None:
+    click.echo(f"taximeter: {text}", err=True)

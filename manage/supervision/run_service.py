@@ -1,0 +1,172 @@
+"""The service that a run uses: the one that runs on the data directory, or one started for the run.
+
+A service that is started here is a process in a session of its own, so that what is typed at the
+terminal reaches the client alone. It writes to ``run.log`` in the data directory, and ends after the
+last run that uses it.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import httpx
+
+from manage.cli.terminal import show
+from manage.data_dir import prepare_data_dir
+from manage.supervision.announcement import find_running
+from manage.supervision.run_lock import RunLock
+from manage.supervision.supervisor import StartError
+from runtime.settings import Settings
+
+LOG_NAME = "run.log"
+START_S, STOP_S = 60.0, 60.0
+POLL_S = 0.1
+LAST_LINES = 20
+ANY_PORT = "127.0.0.1:0"
+_LISTEN = "TAXIMETER_LISTEN"
+
+
+class RunService:
+    """``address`` is where the service is reached on this machine; ``base_url`` is the address that
+    people use. ``say`` prints a line for the person at the terminal."""
+
+    def __init__(
+        self, settings: Settings, environ: Mapping[str, str], say: Callable[[str], None]
+    ) -> None:
+        """Find the service on the data directory, or start one and wait until it is healthy.
+
+        Raises StartError, SettingsError, OSError."""
+        self._data_dir = settings.data_dir.absolute()
+        self._say = say
+        self._process: subprocess.Popen[bytes] | None = None
+        self._is_closed = False
+        if warning := prepare_data_dir(self._data_dir):
+            say(warning)
+        self._lock = RunLock(self._data_dir)
+        try:
+            if find_running(self._data_dir) is None:
+                say(f"starting the service; it writes to {show(self.log_path)}")
+                self._start(choose_listen(settings, environ))
+            running = self._wait()
+        except StartError:
+            self._lock.release()
+            raise
+        except BaseException:
+            self.close()
+            raise
+        self.address = f"http://{running.listen.connectable}"
+        self.base_url = running.base_url
+
+    @property
+    def log_path(self) -> Path:
+        """Return where a service that is started here writes to."""
+        return self._data_dir / LOG_NAME
+
+    @property
+    def is_running(self) -> bool:
+        """Return whether the service goes on after ``close``."""
+        return self._process is None
+
+    def close(self) -> None:
+        """End the service, if it was started here and no other run uses it. May be called again."""
+        if self._process is not None and not self._is_closed:
+            self._end(self._process)
+        self._is_closed = True
+        self._lock.release()
+
+    def _end(self, process: subprocess.Popen[bytes]) -> None:
+        if process.poll() is not None:
+            self._say(f"the service has ended during the run{self._quote_log()}")
+        elif not self._lock.is_last():
+            self._process = None  # it is the others' now, and ends after the last of them
+        else:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(STOP_S)
+            except subprocess.TimeoutExpired:
+                self._say(f"the service did not stop within {STOP_S:g} s and is killed")
+                process.kill()  # its children end with it
+                process.wait()
+
+    def _start(self, listen: str) -> None:
+        environ = {
+            **os.environ,
+            "TAXIMETER_DATA_DIR": str(self._data_dir),
+            _LISTEN: listen,
+        }
+        command = [sys.executable, "-P", "-m", "manage.cli.main", "up", "--until-unused"]
+        flags = os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
+        log_fd = os.open(self.log_path, flags, 0o600)
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - our own program
+                command,
+                env=environ,
+                stdin=subprocess.DEVNULL,
+                stdout=log_fd,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        finally:
+            os.close(log_fd)
+
+    def _wait(self) -> Settings:
+        """Wait until a service answers, a new one until it is healthy. Returns its settings."""
+        deadline_s = time.monotonic() + START_S
+        while time.monotonic() < deadline_s:
+            announcement = find_running(self._data_dir)
+            if announcement is not None:
+                self._settle_for(announcement.pid)
+                running = announcement.settings(self._data_dir)
+                path = "/livez" if self._process is None else "/healthz"
+                if _is_ok(f"http://{running.listen.connectable}{path}"):
+                    return running
+            elif self._process is not None and self._process.poll() is not None:
+                raise StartError(f"the service could not start{self._quote_log()}")
+            time.sleep(POLL_S)
+        raise StartError(
+            f"the service on {self._data_dir} does not answer; `taximeter doctor` says more"
+        )
+
+    def _settle_for(self, pid: int) -> None:
+        """Give up our own service where another one was quicker; ours has found the lock taken."""
+        if self._process is not None and self._process.pid != pid:
+            self._process.wait()
+            self._process = None
+
+    def _quote_log(self) -> str:
+        """Return the last lines of the log, to append to a message."""
+        with suppress(OSError), self.log_path.open(errors="replace") as log:
+            lines = deque((show(line.rstrip("\n")) for line in log), LAST_LINES)
+            return f". The last lines of {self.log_path}:\n" + "\n".join(f"  {x}" for x in lines)
+        return f"; {self.log_path} may say why"
+
+
+def choose_listen(settings: Settings, environ: Mapping[str, str]) -> str:
+    """Return the listen address for a service: the one that is set, else the default one, or any port
+    where that is taken."""
+    if environ.get(_LISTEN, "").strip() or _is_free(settings):
+        return str(settings.listen)
+    return ANY_PORT
+
+
+def _is_free(settings: Settings) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((settings.listen.host, settings.listen.port))
+        except OSError:
+            return False
+    return True
+
+
+def _is_ok(url: str) -> bool:
+    with suppress(httpx.HTTPError):
+        return httpx.get(url, timeout=5.0, trust_env=False).status_code == 200
+    return False

@@ -1,0 +1,68 @@
+"""The command as people call it: run to its end, or kept running for the time of a test."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import psutil
+
+from tests.live.service import Output, Service
+
+TAXIMETER = Path(sys.executable).with_name("taximeter")
+PATIENCE_S = 60.0
+
+type Done = subprocess.CompletedProcess[str]
+
+
+def base_url(service: Service) -> str:
+    return f"http://{service.host}"
+
+
+def environment(service: Service, **more: str) -> dict[str, str]:
+    """As on the machine of the service, without its address."""
+    inherited = {name: service.environment[name] for name in ("PATH", "HOME", "LANG")}
+    return inherited | {"TAXIMETER_DATA_DIR": str(service.data_dir)} | more
+
+
+def call(arguments: tuple[str, ...], environ: dict[str, str]) -> Done:
+    return subprocess.run(  # noqa: S603 - our own program
+        [str(TAXIMETER), *arguments],
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+
+
+@contextmanager
+def running(
+    arguments: tuple[str, ...], environ: dict[str, str]
+) -> Iterator[tuple[subprocess.Popen[str], Output, Output]]:
+    """A command that goes on; its end is the test's."""
+    process = subprocess.Popen(  # noqa: S603 - our own program
+        [str(TAXIMETER), *arguments],
+        env=environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout
+    assert process.stderr
+    outputs = Output(process.stdout), Output(process.stderr)
+    try:
+        yield process, *outputs
+    finally:
+        children = []
+        with suppress(psutil.NoSuchProcess):
+            children = psutil.Process(process.pid).children(recursive=True)
+        process.kill()
+        process.wait()
+        for child in children:
+            with suppress(psutil.NoSuchProcess):
+                child.kill()
+        for output in outputs:
+            output.close()

@@ -1,0 +1,113 @@
+"""The parts of ``taximeter run`` that need no client and no service."""
+
+import socket
+
+import click
+import pytest
+
+from manage.cli.run_commands import choose_slug, make_client_environ
+from manage.cli.run_summary import describe_run
+from manage.supervision.run_lock import RunLock, watch
+from manage.supervision.run_service import ANY_PORT, choose_listen
+from runtime.settings import Settings
+from tests.upstream import wait_until
+
+SUMS = {
+    "calls": 3,
+    "errors": 1,
+    "input_tokens": 1000,
+    "output_tokens": 50,
+    "cache_creation_input_tokens": 0,
+    "cache_read_input_tokens": 500,
+    "cost_cents": 12.345,
+    "unpriced": 0,
+    "rejected": None,
+}
+
+
+def run_of(*, pending=0, models=({"model": "claude-x", **SUMS},), **changes):
+    totals = SUMS | changes
+    return {"run_id": "r1", "pending": pending, "totals": totals, "models": models}
+
+
+def test_the_summary_has_the_cost_the_models_and_where_to_look():
+    assert describe_run(run_of(), "http://meter", is_running=True) == [
+        "",
+        "taximeter: 3 calls, $0.1235",
+        "MODEL     CALLS  ERRORS  INPUT  CACHED  OUTPUT     COST",
+        "claude-x      3       1  1,500     500      50  $0.1235",
+        "Each call: http://meter/traces/usage?run_id=r1",
+    ]
+
+
+def test_what_is_not_in_the_cost_is_said():
+    unknown = {"model": "\x1b[2Jx", **SUMS, "cost_cents": 0, "unpriced": 1}
+    lines = describe_run(
+        run_of(pending=2, models=[unknown], unpriced=1), "http://meter", is_running=False
+    )
+    assert lines[3].startswith("?[2Jx")
+    assert lines[3].endswith(" -")
+    assert lines[4:] == [
+        "1 call without a known price, not in the cost.",
+        "2 calls not recorded yet, not in the totals.",
+        "Each call: `taximeter up`, then http://meter/traces/usage?run_id=r1",
+    ]
+
+
+def test_a_run_without_calls_is_pointed_out():
+    (_, line) = describe_run(run_of(calls=0, models=()), "http://meter", is_running=True)
+    assert "ANTHROPIC_BASE_URL" in line
+
+
+@pytest.mark.parametrize(
+    ("slugs", "wanted", "chosen"),
+    [(["a", "default"], None, "default"), (["a"], None, "a"), (["a", "b"], "b", "b")],
+)
+def test_the_endpoint_is_the_one_wanted_or_the_obvious_one(slugs, wanted, chosen):
+    assert choose_slug([{"slug": slug} for slug in slugs], wanted) == chosen
+
+
+@pytest.mark.parametrize(
+    ("slugs", "wanted", "message"),
+    [
+        (["a"], "b", "no proxy endpoint with the slug 'b'"),
+        ([], None, "endpoints create"),
+        (["a", "b"], None, "--endpoint: a, b"),
+    ],
+)
+def test_an_endpoint_that_cannot_be_chosen_is_a_sentence(slugs, wanted, message):
+    with pytest.raises(click.ClickException, match=message):
+        choose_slug([{"slug": slug} for slug in slugs], wanted)
+
+
+def test_the_environment_of_the_client_is_ours_but_for_two_variables():
+    environ = {"PATH": "/bin", "ANTHROPIC_BASE_URL": "https://elsewhere"}
+    assert make_client_environ(environ, "http://here") == {
+        "PATH": "/bin",
+        "ANTHROPIC_BASE_URL": "http://here",
+        "CLAUDE_CODE_GATEWAY_HINT_HEADERS": "1",
+    }
+    hints = {"CLAUDE_CODE_GATEWAY_HINT_HEADERS": "0"}
+    assert make_client_environ(hints, "x")["CLAUDE_CODE_GATEWAY_HINT_HEADERS"] == "0"
+
+
+def test_a_default_port_that_is_taken_is_replaced_and_one_that_was_chosen_is_not():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        settings = Settings.from_env({"TAXIMETER_LISTEN": address})
+        assert choose_listen(settings, {}) == ANY_PORT
+        assert choose_listen(settings, {"TAXIMETER_LISTEN": address}) == address
+    assert choose_listen(settings, {}) == address
+
+
+def test_a_service_is_unused_once_the_last_run_has_ended(tmp_path):
+    ended = []
+    first, second = RunLock(tmp_path), RunLock(tmp_path)
+    watch(tmp_path, lambda: ended.append(True))
+    assert not first.is_last()
+    first.release()
+    first.release()
+    assert not ended
+    assert second.is_last()
+    second.release()
+    wait_until(lambda: ended, "the service to be told")
