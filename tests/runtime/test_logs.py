@@ -9,7 +9,7 @@ from tests import ROOT
 
 
 def test_a_line_begins_with_the_time_in_utc_and_the_process():
-    code = "import logging; from store import logs; logs.configure('web'); logging.error('hello')"
+    code = "import logging; from runtime import logs; logs.configure('web'); logging.error('hello')"
     done = subprocess.run(  # noqa: S603 - our own program
         [sys.executable, "-c", code],
         env=os.environ | {"TZ": "XYZ-9", "PYTHONPATH": str(ROOT)},
