@@ -19,14 +19,8 @@ from metering.request_facts import NO_FACTS, keep_plain_names, parse_facts
 from runtime import clock
 from runtime.reserve_file import NO_ROOM, ReserveFile
 from store.control.database import ProxyEndpoint
-from store.spool.exchange_files import (
-    Ending,
-    Rejection,
-    RequestHead,
-    ResponseHead,
-    SpoolFile,
-    SpoolRun,
-)
+from store.spool.format import Ending, Rejection, RequestHead, ResponseHead
+from store.spool.writer import SpoolFile, SpoolRun
 
 logger = logging.getLogger(__name__)
 

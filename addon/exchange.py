@@ -8,7 +8,7 @@ from enum import Enum
 from addon.capture import Capture
 from runtime import clock
 from store.control.database import ProxyEndpoint
-from store.spool.exchange_files import Ending, TransportOutcome
+from store.spool.format import Ending, TransportOutcome
 
 
 class Phase(Enum):

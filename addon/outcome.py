@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from addon import core_words, errors, response_heads
 from addon.errors import Refusal
 from addon.exchange import Phase
-from store.spool.exchange_files import TransportOutcome
+from store.spool.format import TransportOutcome
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 from addon import errors
 from addon.errors import Refusal
-from store import runs
+from runtime import runs
 from store.control import slugs
 
 PROXIED_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")

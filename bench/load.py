@@ -23,7 +23,7 @@ import psutil
 
 from bench.client import CallsJob, CallsResult, StreamsJob, StreamsResult
 from store.control.database import ControlDatabase
-from store.traces.database import trace_path
+from store.traces.paths import trace_path
 
 type Part = Literal["proxy", "recorder", "web", "queries", "supervisor"]
 

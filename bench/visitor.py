@@ -8,7 +8,7 @@ from bench.load import HOST, BenchError
 from store.control import people
 from store.control.database import ControlDatabase
 from store.control.sign_in import SignIn
-from store.traces.database import trace_path
+from store.traces.paths import trace_path
 
 
 class Visitor:

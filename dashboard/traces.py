@@ -40,7 +40,7 @@ from dashboard.visitors import NotSignedInError, Visitors
 from runtime.settings import QUERY_SOCKETS_VARIABLE, Settings
 from store.control.people import Caller
 from store.control.sign_in import Visitor
-from store.traces.database import trace_path
+from store.traces.paths import trace_path
 
 _OURS = re.compile(r"/traces(?:[/.].*)?", re.DOTALL)
 _STOPPED = (

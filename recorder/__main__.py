@@ -21,7 +21,7 @@ from runtime.locks import LockHeldError, ProcessLock
 from runtime.settings import Settings, SettingsError
 from runtime.terminal_output import Outlet
 from runtime.trouble_log import TroubleLog
-from store.spool import exchange_files
+from store.spool import reader
 from store.traces.call_line import format_entry
 
 logger = logging.getLogger(__name__)
@@ -150,7 +150,7 @@ class Recorder:
     def _may_come_more(self, last: Round) -> bool:
         if last.handled > 0:
             return True
-        return self._is_supervised and exchange_files.has_live_runs(self._settings.spool_path)
+        return self._is_supervised and reader.has_live_runs(self._settings.spool_path)
 
     def _housekeep(self) -> None:
         now_s = time.monotonic()
@@ -163,7 +163,7 @@ class Recorder:
             beat_s=now_s,
             waiting=self._waiting,
             stuck_organizations=self._ingester.stuck_organizations,
-            unreadable=exchange_files.count_unreadable(self._settings.spool_path),
+            unreadable=reader.count_unreadable(self._settings.spool_path),
         )
         try:
             self._disk.refill()  # first: on a full disk the heartbeat takes its room

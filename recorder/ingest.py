@@ -27,10 +27,12 @@ from recorder.body_notes import Side, drop_body
 from recorder.disk import DiskRoom
 from recorder.record import make_entry
 from recorder.requests import RequestReader
-from store.spool import exchange_files
-from store.spool.exchange_files import Rejection, SpoolError, Waiting
+from store.spool import reader
+from store.spool.format import REJECTIONS, Rejection, SpoolError
+from store.spool.reader import Waiting
 from store.traces.bodies import RequestPreparer
-from store.traces.database import TraceDatabase, find_trace_files, trace_path
+from store.traces.database import TraceDatabase
+from store.traces.paths import find_trace_files, trace_path
 
 logger = logging.getLogger(__name__)
 
@@ -109,7 +111,7 @@ class Ingester:
     def run_round(self) -> Round:
         result = Round()
         by_owner: defaultdict[str, list[Waiting]] = defaultdict(list)
-        for waiting in exchange_files.find_waiting(self._root):
+        for waiting in reader.find_waiting(self._root):
             by_owner[waiting.owner].append(waiting)
         for owner, files in by_owner.items():
             result.waiting += len(files)
@@ -117,11 +119,7 @@ class Ingester:
             if pause is not None and self._clock_s() < pause.until_s:
                 continue
             try:
-                store = (
-                    self._store_rejections
-                    if owner == exchange_files.REJECTIONS
-                    else self._store_entries
-                )
+                store = self._store_rejections if owner == REJECTIONS else self._store_entries
                 handled = store(owner, files)
             except Exception as error:  # whatever it is, the others must not wait for it
                 self._pause(owner, error)
@@ -143,7 +141,7 @@ class Ingester:
         self._databases.clear()
 
     def _tidy(self) -> None:
-        exchange_files.remove_empty_runs(self._root)
+        reader.remove_empty_runs(self._root)
         self._tidy_at_s = self._clock_s() + TIDY_S
 
     def _store_entries(self, organization_id: str, files: Sequence[Waiting]) -> int:
@@ -250,15 +248,15 @@ class Ingester:
     def _settle(self, batch: Sequence[Recorded]) -> None:
         """The rows are committed: their files may go."""
         for waiting, _ in batch:
-            exchange_files.remove(waiting)
+            reader.remove(waiting)
         self._on_entries([entry for _, entry in batch])
 
     def _make_entry(self, waiting: Waiting) -> UsageLogEntry | None:
         """None when there is none to make: never forwarded (the file goes) or set aside."""
         try:
-            exchange = exchange_files.read_exchange(waiting.file)
+            exchange = reader.read_exchange(waiting.file)
             if exchange is None:
-                exchange_files.remove(waiting)
+                reader.remove(waiting)
                 return None
             trace_path(self._data_dir, waiting.owner)
             if exchange.head.organization_id != waiting.owner:
@@ -279,7 +277,7 @@ class Ingester:
         failed: Exception | None = None
         for waiting in files:
             try:
-                rejections = exchange_files.read_rejections(waiting.file)
+                rejections = reader.read_rejections(waiting.file)
                 for rejection in rejections:
                     trace_path(self._data_dir, rejection.organization_id)
             except (SpoolError, ValueError, OSError) as error:
@@ -297,13 +295,13 @@ class Ingester:
             if failures:
                 failed = failed or failures[0]
             else:
-                exchange_files.remove(waiting)
+                reader.remove(waiting)
         if failed is not None:
             raise failed
         return len(files)
 
     def _set_aside(self, waiting: Waiting, error: Exception) -> None:
-        target = exchange_files.set_aside(self._root, waiting.path)
+        target = reader.set_aside(self._root, waiting.path)
         logger.error("A spool file cannot be recorded (%s); it is kept as %s", error, target)
 
     def _open(self, organization_id: str) -> TraceDatabase:

@@ -26,7 +26,7 @@ from recorder.body_notes import Reason, Side, format_note, join_notes
 from recorder.decode import DecodedBody, decode_body
 from recorder.requests import RequestReader
 from runtime import clock
-from store.spool.exchange_files import SpooledExchange
+from store.spool.format import SpooledExchange
 
 MAX_RETRIES = 1_000_000
 MAX_PATH_CHARS, MAX_BETAS_CHARS = 2_000, 1_000

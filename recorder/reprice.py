@@ -15,7 +15,8 @@ from metering.prices import PriceFileError, PriceTable, load_prices
 from runtime import clock
 from runtime.settings import Settings, SettingsError
 from store.traces.costs import NewCost, StoredCost
-from store.traces.database import TraceDatabase, find_trace_files
+from store.traces.database import TraceDatabase
+from store.traces.paths import find_trace_files
 
 BATCH = 200
 

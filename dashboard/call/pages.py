@@ -40,7 +40,7 @@ from runtime.settings import Settings
 from store.control.people import Caller
 from store.traces.bodies import MissingPieceError
 from store.traces.call_reader import Call, CallReader, Side
-from store.traces.database import trace_path
+from store.traces.paths import trace_path
 
 THREADS = 4
 MAX_DOWNLOADS = 8

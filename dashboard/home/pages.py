@@ -20,7 +20,7 @@ from store.control.invitations import Invitation
 from store.control.management import Management
 from store.control.sign_in import Visitor
 from store.pagination import Page
-from store.traces.database import trace_path
+from store.traces.paths import trace_path
 
 ENDPOINTS = 5  # the others are in the settings
 

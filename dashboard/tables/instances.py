@@ -43,7 +43,7 @@ from dashboard.tables.patched_datasette import (
     TableView,
 )
 from dashboard.tables.views import TracesView
-from store.traces.database import trace_path_in
+from store.traces.paths import trace_path_in
 
 HERE = Path(__file__).parent
 METADATA_PATH = HERE / "datasette-metadata.json"

@@ -24,7 +24,7 @@ from manage.cli.follow import Followed, Follower
 from manage.cli.periods import Instant, find_instants, period_options
 from manage.cli.terminal import show
 from store.traces.call_line import format_entry
-from store.traces.database import find_trace_files
+from store.traces.paths import find_trace_files
 from store.traces.reader import Wanted, make_entry
 
 POLL_S = 0.2

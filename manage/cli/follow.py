@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from store.traces.database import find_trace_files
+from store.traces.paths import find_trace_files
 from store.traces.reader import Row, TraceReader, Wanted
 
 

@@ -27,7 +27,8 @@ from manage.supervision.announcement import Announcement, find_running
 from runtime import clock
 from runtime.errors import ControlError
 from runtime.settings import Settings, SettingsError, parse_size
-from store.traces.database import TraceDatabase, find_trace_files
+from store.traces.database import TraceDatabase
+from store.traces.paths import find_trace_files
 
 _DATA_DIR = "TAXIMETER_DATA_DIR"
 _VERDICT_WIDTH, _CHECK_WIDTH = 5, 11

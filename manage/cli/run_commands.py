@@ -17,7 +17,7 @@ from manage.cli.remote import is_loopback
 from manage.cli.run_summary import describe_run
 from manage.cli.terminal import show
 from manage.supervision.run_service import RunService
-from store.runs import append_run, new_run_id
+from runtime.runs import append_run, new_run_id
 
 CLIENT_VARIABLE = "ANTHROPIC_BASE_URL"
 HINTS_VARIABLE = "CLAUDE_CODE_GATEWAY_HINT_HEADERS"

@@ -29,10 +29,13 @@ from manage.supervision.announcement import TRUST_VARIABLE, Announcement
 from runtime import clock
 from runtime.heartbeat import Heartbeat
 from runtime.settings import Settings
-from store import schema
-from store.migration_status import read_condition, read_newest_arrival
-from store.spool import exchange_files
-from store.traces.database import find_trace_files
+from store.control import schema as control_schema
+from store.migration_status import read_migration_status
+from store.spool import reader
+from store.spool.format import UNREADABLE
+from store.traces import schema as traces_schema
+from store.traces.paths import find_trace_files
+from store.traces.reader import read_newest_arrival
 
 OLDEST_PYTHON = (3, 12)
 OLDEST_SQLITE = (3, 35)  # RETURNING
@@ -132,8 +135,12 @@ def check_free_space(settings: Settings) -> Finding:
 
 
 def check_databases(settings: Settings) -> Iterator[Finding]:
-    found = [(settings.control_path, schema.control)] if settings.control_path.exists() else []
-    found += [(path, schema.traces) for path in find_trace_files(settings.data_dir)]
+    found = (
+        [(settings.control_path, control_schema.migrations)]
+        if settings.control_path.exists()
+        else []
+    )
+    found += [(path, traces_schema.migrations) for path in find_trace_files(settings.data_dir)]
     findings = [_check_database(path, migrations) for path, migrations in found]
     bad = [finding for finding in findings if finding is not None]
     yield from bad
@@ -145,7 +152,7 @@ def check_databases(settings: Settings) -> Iterator[Finding]:
 def _check_database(path: Path, migrations: Migrations) -> Finding | None:
     name = "databases"
     try:
-        condition = read_condition(path, migrations)
+        condition = read_migration_status(path, migrations)
     except sqlite3.Error as error:
         advice = "`taximeter verify` says what is damaged; restore it from a backup if need be"
         return Finding(name, "wrong", f"{path} cannot be read: {error}", advice)
@@ -162,14 +169,14 @@ def check_spool(settings: Settings) -> Iterator[Finding]:
     name = "spool"
     root = settings.spool_path
     try:
-        waiting = sum(1 for _ in exchange_files.find_waiting(root))
-        unreadable = exchange_files.count_unreadable(root)
+        waiting = sum(1 for _ in reader.find_waiting(root))
+        unreadable = reader.count_unreadable(root)
     except OSError as error:
         message = f"{error.filename}: {error.strerror}"
         yield Finding(name, "wrong", message, advise_owner(settings.data_dir))
         return
     if unreadable:
-        folder = root / exchange_files.UNREADABLE
+        folder = root / UNREADABLE
         message = f"{unreadable} files could not be made entries"
         yield Finding(
             name, "wrong", f"{message} and are kept in {folder}",

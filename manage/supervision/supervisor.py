@@ -30,7 +30,7 @@ from runtime.settings import (
     without_web_settings,
 )
 from runtime.terminal_output import Outlet
-from store.traces.database import traces_folder
+from store.traces.paths import traces_folder
 
 # A proxy that is down fails calls: it either comes back soon or ends the service.
 PROXY_LONGEST_PAUSE_S = 1.0

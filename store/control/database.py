@@ -14,8 +14,8 @@ from typing import Self
 
 from runtime.errors import ControlError, InvalidSlugError, NotFoundError, SlugTakenError
 from runtime.settings import Streaming
-from store import database, schema
-from store.control import api_keys, endpoints, people
+from store import database
+from store.control import api_keys, endpoints, people, schema
 from store.control.endpoints import ProxyEndpoint
 from store.control.people import Organization, Role
 
@@ -42,7 +42,7 @@ class ControlDatabase:
         another, though not used by two at once."""
         self._db = database.open_database(
             path,
-            schema.control,
+            schema.migrations,
             synchronous="NORMAL",
             busy_timeout_ms=BUSY_TIMEOUT_MS,
             any_thread=any_thread,

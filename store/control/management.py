@@ -16,6 +16,7 @@ from typing import Self
 from runtime import clock
 from runtime.email_addresses import parse_email
 from runtime.errors import ConflictError, ForbiddenError, InvalidInputError, NotFoundError
+from runtime.runs import is_run_id
 from runtime.settings import Settings, Streaming
 from store.control import api_keys, audit, endpoints, invitations, key_authentication, people
 from store.control.api_keys import ApiKey
@@ -25,9 +26,8 @@ from store.control.endpoints import ProxyEndpoint, StreamingChange
 from store.control.invitations import Invitation
 from store.control.people import Caller, Member, Organization
 from store.pagination import DEFAULT_LIMIT, Page, read_page
-from store.runs import is_run_id
 from store.spool.unrecorded import count_unrecorded
-from store.traces.database import trace_path
+from store.traces.paths import trace_path
 from store.traces.usage_report import (
     Grouping,
     RunReport,

@@ -3,7 +3,8 @@
 from itertools import islice
 from pathlib import Path
 
-from store.spool import exchange_files as spool
+from store.spool import reader
+from store.spool.format import DONE, OPEN, UNREADABLE, SpoolError
 
 MAX_LOOKED_AT = 1_000  # of a backlog, the newest: calls of a run that has just ended
 
@@ -24,15 +25,15 @@ def _find_files(spool_path: Path, organization_id: str) -> set[Path]:
         path.with_suffix("")
         for _ in range(2)  # one listing can miss a file that is renamed under it
         for path in spool_path.glob(pattern)
-        if path.suffix in (spool.OPEN, spool.DONE) and path.parent.name != spool.UNREADABLE
+        if path.suffix in (OPEN, DONE) and path.parent.name != UNREADABLE
     }
 
 
 def _is_of_run(path: Path, run_id: str) -> bool:
-    for suffix in (spool.OPEN, spool.DONE):  # in the order that a file has them
+    for suffix in (OPEN, DONE):  # in the order that a file has them
         try:
-            head = spool.read_head(path.with_suffix(suffix))
-        except (OSError, spool.SpoolError):
+            head = reader.read_head(path.with_suffix(suffix))
+        except (OSError, SpoolError):
             continue  # recorded meanwhile, or not a file that will become an entry
         return head is not None and head.run_id == run_id
     return False

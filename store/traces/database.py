@@ -7,20 +7,18 @@ that was killed after the commit and before it deleted the spool file simply ins
 Every method raises sqlite3.Error as SQLite gives it; then nothing of that call was stored.
 """
 
-import re
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import lru_cache
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Self
 
 from metering.entry import UsageLogEntry
-from store import database, schema
-from store.spool.exchange_files import Rejection
-from store.traces import bodies, costs, retention, rollup, verify
+from store import database
+from store.spool.format import Rejection
+from store.traces import bodies, costs, retention, rollup, schema, verify
 from store.traces.bodies import (
     PieceStore,
     PreparedRequest,
@@ -29,7 +27,6 @@ from store.traces.bodies import (
     StoredBodies,
 )
 
-_ORGANIZATION_ID = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 _NOT_SCALAR = ("request_body", "response_body", "cost_items")
 
 SCALARS = tuple(field.name for field in fields(UsageLogEntry) if field.name not in _NOT_SCALAR)
@@ -42,28 +39,6 @@ _scalars = attrgetter(*SCALARS)
 _TEXTS = tuple(field.name for field in fields(UsageLogEntry) if field.type in (str, str | None))
 _texts = attrgetter(*_TEXTS)
 _COST_INDEX = SCALARS.index("cost_cents")
-
-
-@lru_cache(maxsize=1024)
-def trace_path(data_dir: Path, organization_id: str) -> Path:
-    """Return where an organisation's traces are. Raises ValueError for an id that is no plain name."""
-    return trace_path_in(traces_folder(data_dir), organization_id)
-
-
-def traces_folder(data_dir: Path) -> Path:
-    return data_dir / "traces"
-
-
-def trace_path_in(folder: Path, organization_id: str) -> Path:
-    """Return the same for whoever knows the folder of the traces alone. Raises ValueError."""
-    if not _ORGANIZATION_ID.fullmatch(organization_id):
-        raise ValueError(f"not an organization id: {organization_id!r}")
-    return folder / organization_id / "traces.db"
-
-
-def find_trace_files(data_dir: Path) -> list[Path]:
-    """The databases of every organisation that has recorded anything."""
-    return sorted(data_dir.glob("traces/*/traces.db"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +60,7 @@ class TraceDatabase:
     ) -> None:
         """Make and migrate it if need be. ``preparer`` may be shared by many databases: what it
         remembers is of requests and of no database. Raises sqlite3.Error and OSError."""
-        self.connection = database.open_database(path, schema.traces)
+        self.connection = database.open_database(path, schema.migrations)
         self._preparer = RequestPreparer() if preparer is None else preparer
         self._pieces = PieceStore(self.connection, max_cached_ids)
 

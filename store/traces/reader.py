@@ -6,6 +6,7 @@ reads slowly: SQLite could not shorten its write-ahead log until the end of it.
 
 import sqlite3
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -157,3 +158,12 @@ def _row(cursor: sqlite3.Cursor, values: tuple[Any, ...]) -> Row:
     return {
         description[0]: value for description, value in zip(cursor.description, values, strict=True)
     }
+
+
+def read_newest_arrival(path: Path) -> str | None:
+    """Return ``created_at`` of the latest entry of a trace database, None where there is no entry.
+
+    Raises sqlite3.Error."""
+    with closing(database.open_readonly(path, busy_timeout_s=BUSY_TIMEOUT_S)) as connection:
+        row = connection.execute("select max(created_at) from usage").fetchone()
+        return None if row is None else row[0]

@@ -9,8 +9,8 @@ import pytest
 from addon.capture import Spooler
 from metering.request_facts import RequestFacts
 from runtime import clock
-from store.spool import exchange_files
-from store.spool.exchange_files import Ending
+from store.spool import reader
+from store.spool.format import REJECTIONS, Ending
 from tests.addon.endpoints import ENDPOINT
 
 ARRIVED_AT = clock.parse_instant("2026-01-02T03:04:05.678Z")
@@ -28,9 +28,7 @@ def spooler(tmp_path):
 
 
 def read_all(root):
-    return [
-        exchange_files.read_exchange(waiting.path) for waiting in exchange_files.find_waiting(root)
-    ]
+    return [reader.read_exchange(waiting.path) for waiting in reader.find_waiting(root)]
 
 
 def fail(number):
@@ -41,7 +39,7 @@ def fail(number):
 
 
 def fail_with(monkeypatch, number):
-    monkeypatch.setattr("store.spool.exchange_files.os.writev", fail(number))
+    monkeypatch.setattr("store.spool.writer.os.writev", fail(number))
 
 
 def test_an_exchange_is_kept_in_the_order_it_happened(spooler, tmp_path):
@@ -105,7 +103,7 @@ def test_a_torn_write_is_cut_off_again(spooler, tmp_path, monkeypatch):
     real = os.writev
     with monkeypatch.context() as broken:
         broken.setattr(
-            "store.spool.exchange_files.os.writev",
+            "store.spool.writer.os.writev",
             lambda fd, parts: real(fd, [b"".join(parts)[:7]]),
         )
         capture.chunk(b"torn", 1.0)
@@ -137,7 +135,7 @@ class FullDisk:
         self._root = root
         self._writev = os.writev
         self.capacity = 0
-        monkeypatch.setattr("store.spool.exchange_files.os.writev", self._write)
+        monkeypatch.setattr("store.spool.writer.os.writev", self._write)
 
     @property
     def used(self):
@@ -257,7 +255,7 @@ def test_rejections_that_could_not_be_written_are_kept_for_the_next_time(
 ):
     spooler.count_rejection("org", "endpoint", "default", "messages")
     with monkeypatch.context() as failing:
-        failing.setattr("store.spool.exchange_files.Path.write_bytes", fail(errno.EIO))
+        failing.setattr("store.spool.writer.Path.write_bytes", fail(errno.EIO))
         spooler.flush_rejections()
     assert spooler.troubles.current is not None
     spooler.flush_rejections()
@@ -288,9 +286,9 @@ def test_rejections_are_summed_and_flushed_once(spooler, tmp_path):
         spooler.count_rejection("org", "endpoint", "default", "messages")
     spooler.flush_rejections()
     spooler.flush_rejections()
-    (waiting,) = exchange_files.find_waiting(tmp_path / "spool")
-    assert waiting.owner == exchange_files.REJECTIONS
-    (rejection,) = exchange_files.read_rejections(waiting.path)
+    (waiting,) = reader.find_waiting(tmp_path / "spool")
+    assert waiting.owner == REJECTIONS
+    (rejection,) = reader.read_rejections(waiting.path)
     assert (rejection.slug, rejection.bucket, rejection.count) == ("default", "messages", 3)
 
 
@@ -305,9 +303,9 @@ def test_rejections_that_cannot_be_written_are_kept_for_the_next_flush(
     with monkeypatch.context() as broken:
         broken.setattr("pathlib.Path.write_bytes", write_bytes)
         spooler.flush_rejections()
-    assert list(exchange_files.find_waiting(tmp_path / "spool")) == []
+    assert list(reader.find_waiting(tmp_path / "spool")) == []
     spooler.flush_rejections()
-    assert len(list(exchange_files.find_waiting(tmp_path / "spool"))) == 1
+    assert len(list(reader.find_waiting(tmp_path / "spool"))) == 1
 
 
 def test_what_is_kept_of_a_request_is_named_and_holds_no_credential(spooler, tmp_path):
@@ -318,9 +316,9 @@ def test_what_is_kept_of_a_request_is_named_and_holds_no_credential(spooler, tmp
         (b"cookie", b"also-secret"),
     )
     open_capture(spooler, fields=fields).finish(Ending(outcome="complete"), 1.0)
-    (waiting,) = exchange_files.find_waiting(tmp_path / "spool")
+    (waiting,) = reader.find_waiting(tmp_path / "spool")
     assert b"secret" not in waiting.path.read_bytes()
-    exchange = exchange_files.read_exchange(waiting.path)
+    exchange = reader.read_exchange(waiting.path)
     assert exchange is not None
     assert (exchange.head.user_agent, exchange.head.session_id) == ("claude-cli/2.1", "session")
     assert exchange.head.created_at == "2026-01-02T03:04:05.678Z"
@@ -340,7 +338,7 @@ def test_what_it_takes_to_send_a_request_again_is_kept(spooler, tmp_path):
     assert exchange.head.path_query == "/v1/messages?beta=true&api_key=REDACTED"
     assert (exchange.head.api_version, exchange.head.betas) == ("2026-10-21", "a-2025,b-2026,c")
     assert b"not-to-be-seen" not in b"".join(
-        waiting.path.read_bytes() for waiting in exchange_files.find_waiting(tmp_path / "spool")
+        waiting.path.read_bytes() for waiting in reader.find_waiting(tmp_path / "spool")
     )
 
 
@@ -367,10 +365,10 @@ def test_where_bodies_are_not_kept_names_and_numbers_are(spooler, tmp_path):
     endpoint = replace(ENDPOINT, metadata_only=True)
     body = json.dumps(TEXT_AND_NUMBERS).encode()
     open_capture(spooler, body, endpoint=endpoint).finish(Ending(outcome="complete"), 1.0)
-    (waiting,) = exchange_files.find_waiting(tmp_path / "spool")
+    (waiting,) = reader.find_waiting(tmp_path / "spool")
     assert b"private" not in waiting.path.read_bytes()
     assert b"account" not in waiting.path.read_bytes()
-    exchange = exchange_files.read_exchange(waiting.path)
+    exchange = reader.read_exchange(waiting.path)
     assert exchange is not None
     assert (exchange.head.request_model, exchange.head.session_id) == ("claude-x", "5f3c")
     assert exchange.head.facts == RequestFacts(
@@ -384,7 +382,7 @@ def test_where_bodies_are_not_kept_text_is_no_name(spooler, tmp_path, text):
     user_id = json.dumps({"session_id": text})
     body = json.dumps({"model": text, "max_tokens": 5, "metadata": {"user_id": user_id}}).encode()
     open_capture(spooler, body, endpoint=endpoint).finish(Ending(outcome="complete"), 1.0)
-    (waiting,) = exchange_files.find_waiting(tmp_path / "spool")
+    (waiting,) = reader.find_waiting(tmp_path / "spool")
     assert b"private" not in waiting.path.read_bytes()
     (exchange,) = read_all(tmp_path / "spool")
     assert exchange.head.facts == RequestFacts(max_tokens=5)

@@ -10,7 +10,7 @@ from addon.exchange import Exchange, Phase
 from addon.proxy import UsageProxy
 from addon.wiring import Wiring
 from runtime.settings import Settings
-from store.spool import exchange_files
+from store.spool import reader
 from tests.addon.endpoints import ENDPOINT
 
 
@@ -34,8 +34,8 @@ def crash(proxy, phase):
     proxy._memory.hold("gone", 1000)
     proxy._close_overdue(time.monotonic())
     found = map(
-        exchange_files.read_exchange,
-        (each.path for each in exchange_files.find_waiting(proxy._spooler._root)),
+        reader.read_exchange,
+        (each.path for each in reader.find_waiting(proxy._spooler._root)),
     )
     return [exchange.ending.outcome for exchange in found if exchange]
 

@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 from manage.server import make_app
 from runtime.settings import Settings
 from store.control.database import ControlDatabase
-from store.traces.database import traces_folder
+from store.traces.paths import traces_folder
 from tests.dashboard.people import BASE_URL, Someone
 from tests.dashboard.query_server import QueryServer
 

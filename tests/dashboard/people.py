@@ -8,7 +8,8 @@ from store.control import api_keys, people
 from store.control.database import ControlDatabase
 from store.control.people import Role
 from store.control.sign_in import SignIn
-from store.traces.database import TraceDatabase, trace_path
+from store.traces.database import TraceDatabase
+from store.traces.paths import trace_path
 from tests.store.traffic import make_entry
 
 BASE_URL = "http://meter.example:8080"

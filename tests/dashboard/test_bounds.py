@@ -13,7 +13,8 @@ from dashboard.queries import query as query_module, relay, responses
 from dashboard.tables import query_limits
 from dashboard.tables.instances import Instances, TraceFile
 from store.control import people
-from store.traces.database import TraceDatabase, trace_path, traces_folder
+from store.traces.database import TraceDatabase
+from store.traces.paths import trace_path, traces_folder
 from tests.dashboard.browsing import ENDLESS, OURS, THEIRS, ask_for, record, settle, sql
 from tests.dashboard.people import Someone
 from tests.store.traffic import make_entry

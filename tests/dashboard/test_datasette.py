@@ -20,7 +20,7 @@ from dashboard.tables.patched_datasette import Datasette
 from dashboard.turns import MAX_WAITING
 from store.control import api_keys
 from store.control.sign_in import SignIn
-from store.traces.database import trace_path, traces_folder
+from store.traces.paths import trace_path, traces_folder
 from tests.dashboard.browsing import (
     ENDLESS,
     OURS,

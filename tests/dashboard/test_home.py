@@ -14,7 +14,8 @@ from dashboard.home.overview import Day, read_overview
 from runtime import clock
 from runtime.heartbeat import Heartbeat
 from store.control.management import Management
-from store.traces.database import TraceDatabase, trace_path
+from store.traces.database import TraceDatabase
+from store.traces.paths import trace_path
 from store.traces.usage_report import Totals
 from tests.dashboard.people import BASE_URL, Person
 from tests.store.traffic import make_entry

@@ -19,7 +19,8 @@ from runtime import clock
 from store.control import audit
 from store.control.management import Management
 from store.control.sign_in import Origin, SignIn
-from store.traces.database import TraceDatabase, trace_path
+from store.traces.database import TraceDatabase
+from store.traces.paths import trace_path
 from tests.dashboard.pages import Page
 from tests.dashboard.people import BASE_URL, HERE, Person
 from tests.store.traffic import make_entry

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from store.control.database import ControlDatabase
-from store.spool import exchange_files
+from store.spool import reader
 from tests import ROOT
 from tests.live.service import API_KEY
 from tests.rawclient import RawClient, request
@@ -64,8 +64,8 @@ def test_stock_mitmdump_runs_the_addon(upstream: Upstream, tmp_path: Path) -> No
     (seen,) = upstream.requests
     assert seen.target == "/v1/messages"
     assert "x-unknown" not in {name.lower() for name, _ in seen.headers}
-    (waiting,) = exchange_files.find_waiting(tmp_path / "data" / "spool")
-    exchange = exchange_files.read_exchange(waiting.path)
+    (waiting,) = reader.find_waiting(tmp_path / "data" / "spool")
+    exchange = reader.read_exchange(waiting.path)
     assert exchange is not None
     assert exchange.request_body == b'{"model":"m"}'
     assert exchange.ending.outcome == "complete"

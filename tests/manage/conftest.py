@@ -10,7 +10,8 @@ from click.testing import CliRunner, Result
 
 from manage.cli.main import cli
 from store.control.database import ControlDatabase
-from store.traces.database import TraceDatabase, trace_path
+from store.traces.database import TraceDatabase
+from store.traces.paths import trace_path
 
 type Run = Callable[..., Result]
 

@@ -35,7 +35,8 @@ from dashboard.queries.relay import (
     StoppedError,
 )
 from dashboard.turns import BusyError
-from store.traces.database import TraceDatabase, trace_path_in
+from store.traces.database import TraceDatabase
+from store.traces.paths import trace_path_in
 from tests import ROOT
 from tests.dashboard.browsing import ENDLESS, OURS, THEIRS, record
 from tests.live.service import is_over

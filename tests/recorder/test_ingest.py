@@ -20,17 +20,13 @@ from recorder.ingest import (
     Ingester,
 )
 from recorder.record import make_entry
-from store import database, schema
-from store.spool import exchange_files
-from store.spool.exchange_files import (
-    Ending,
-    Rejection,
-    RequestHead,
-    ResponseHead,
-    SpoolRun,
-    Waiting,
-)
-from store.traces.database import TraceDatabase, trace_path
+from store import database
+from store.spool.format import REJECTIONS, Ending, Rejection, RequestHead, ResponseHead
+from store.spool.reader import Waiting
+from store.spool.writer import SpoolRun
+from store.traces import schema
+from store.traces.database import TraceDatabase
+from store.traces.paths import trace_path
 
 ANSWER = (
     b'{"type":"message","model":"claude-haiku-4-5","stop_reason":"end_turn",'
@@ -189,7 +185,7 @@ def is_unblocked():
 
 
 @pytest.mark.usefixtures("is_unblocked")
-@pytest.mark.parametrize("owner", ["a", exchange_files.REJECTIONS])
+@pytest.mark.parametrize("owner", ["a", REJECTIONS])
 @pytest.mark.parametrize("kind", ["pipe", "link", "link to a device", "folder", "socket"])
 def test_what_is_no_regular_file_is_kept_aside_and_not_read(
     ingester, run, tmp_path, kind, owner, monkeypatch
@@ -555,7 +551,7 @@ def test_a_lack_of_descriptors_is_not_taken_for_a_bad_file(
         raise OSError(errno.EMFILE, "Too many open files")
 
     with monkeypatch.context() as broken:
-        broken.setattr("store.spool.exchange_files._read", refuse)
+        broken.setattr("store.spool.reader._read", refuse)
         ingester.run_round()
     assert not (tmp_path / "spool" / "unreadable").exists()
     clock.now_s += 100
@@ -567,7 +563,7 @@ def test_a_file_that_was_taken_away_is_nobodys_trouble(ingester, run, tmp_path, 
     spool_call(run, "1").path.with_suffix(".done").unlink()
     spool_call(run, "2")
     listed = [Waiting(str(run.path / f"{n}~a.done"), n, "a") for n in ("1", "2")]
-    monkeypatch.setattr("recorder.ingest.exchange_files.find_waiting", lambda _root: iter(listed))
+    monkeypatch.setattr("recorder.ingest.reader.find_waiting", lambda _root: iter(listed))
     ingester.run_round()
     assert read_ids(tmp_path) == ["2"]
     assert not (tmp_path / "spool" / "unreadable").exists()

@@ -13,7 +13,7 @@ from metering.entry import UsageLogEntry
 from metering.prices import PriceTable
 from recorder.record import make_entry
 from recorder.requests import RequestReader
-from store.spool.exchange_files import Ending, RequestHead, ResponseHead, SpooledExchange
+from store.spool.format import Ending, RequestHead, ResponseHead, SpooledExchange
 from tests import ROOT
 
 PRICES = PriceTable()

@@ -6,7 +6,8 @@ import pytest
 from runtime import clock
 from store.control.database import ControlDatabase
 from store.control.management import Management
-from store.traces.database import TraceDatabase, trace_path
+from store.traces.database import TraceDatabase
+from store.traces.paths import trace_path
 
 
 class Now:

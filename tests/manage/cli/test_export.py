@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from manage.cli import export
-from store.traces.database import TraceDatabase, trace_path
+from store.traces.database import TraceDatabase
+from store.traces.paths import trace_path
 from store.traces.reader import Wanted
 from tests.store.traffic import make_entry
 

@@ -1,7 +1,8 @@
 import pytest
 
 from manage.cli.follow import Follower
-from store.traces.database import TraceDatabase, trace_path
+from store.traces.database import TraceDatabase
+from store.traces.paths import trace_path
 from store.traces.reader import Wanted
 from tests.store.traffic import make_entry
 

@@ -21,7 +21,8 @@ from runtime.child_troubles import ChildTrouble, write_troubles
 from runtime.heartbeat import Heartbeat
 from runtime.locks import ProcessLock
 from runtime.settings import Settings
-from store.spool.exchange_files import RequestHead, SpoolRun
+from store.spool.format import RequestHead
+from store.spool.writer import SpoolRun
 from tests.store.traffic import make_entry
 from tests.upstream import PATIENCE_S, Upstream, answer, refusing_address
 

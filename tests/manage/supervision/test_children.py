@@ -91,7 +91,7 @@ async def test_a_machine_that_has_no_room_for_a_child_is_like_its_end(monkeypatc
 
 
 async def test_a_child_that_says_so_is_ready_even_when_it_dies_in_the_same_instant():
-    child = python("from store import readiness; readiness.announce(); import os; os.abort()")
+    child = python("from runtime import readiness; readiness.announce(); import os; os.abort()")
     ready = []
     child.on_ready = lambda: ready.append(child.name)
     assert await child.run_once(os.environ | {"PYTHONPATH": "."}) == -signal.SIGABRT
@@ -107,7 +107,7 @@ async def test_a_child_that_ends_without_a_word_was_never_ready():
 
 async def test_a_child_is_ready_while_it_runs():
     child = python(
-        "from store import readiness; readiness.announce(); import signal; signal.pause()"
+        "from runtime import readiness; readiness.announce(); import signal; signal.pause()"
     )
     running = asyncio.create_task(child.run_once(os.environ | {"PYTHONPATH": "."}))
     await wait_until(lambda: child.was_ready)

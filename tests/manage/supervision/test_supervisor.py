@@ -62,7 +62,7 @@ async def test_a_first_start_that_fails_is_an_error_with_the_last_lines(keep):
 async def test_a_process_that_is_killed_before_it_is_ready_is_started_again(keep, tmp_path):
     child = await keep(
         "import os, pathlib, signal\n"
-        "from store import readiness\n"
+        "from runtime import readiness\n"
         f"been_here = pathlib.Path({str(tmp_path / 'been-here')!r})\n"
         "if not been_here.exists():\n"
         "    been_here.touch()\n"

@@ -17,7 +17,8 @@ from runtime.errors import (
 )
 from store.control import audit
 from store.control.management import Management
-from store.traces.database import TraceDatabase, trace_path
+from store.traces.database import TraceDatabase
+from store.traces.paths import trace_path
 from tests.manage.organizations import People, make_people
 
 

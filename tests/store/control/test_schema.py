@@ -6,8 +6,8 @@ import pytest
 from sqlite_utils import Migrations
 
 from runtime.errors import LimitReachedError
-from store import database, schema
-from store.control import endpoints
+from store import database
+from store.control import endpoints, schema
 from store.control.database import ControlDatabase
 
 SHAPE = "select type, name, sql from sqlite_schema where name not like 'sqlite%' order by 2"

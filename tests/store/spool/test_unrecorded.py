@@ -1,7 +1,8 @@
-from store.spool import exchange_files as spool, unrecorded
-from store.spool.exchange_files import Ending, SpoolRun
+from store.spool import reader, unrecorded
+from store.spool.format import Ending
 from store.spool.unrecorded import count_unrecorded
-from tests.store.spool.test_exchange_files import make_head, write_exchange
+from store.spool.writer import SpoolRun
+from tests.store.spool.test_spool import make_head, write_exchange
 
 
 def test_calls_in_flight_and_calls_that_wait_are_counted_until_they_are_recorded(tmp_path):
@@ -13,8 +14,8 @@ def test_calls_in_flight_and_calls_that_wait_are_counted_until_they_are_recorded
         write_exchange(run, "0004").finish(Ending(outcome="complete"), 4.0)
         run.create(make_head("0005", run_id="mine", organization_id="others"), b"{}").close()
         assert count_unrecorded(tmp_path, "org", "mine") == 2
-        for waiting in spool.find_waiting(tmp_path):
-            spool.remove(waiting)
+        for waiting in reader.find_waiting(tmp_path):
+            reader.remove(waiting)
         assert count_unrecorded(tmp_path, "org", "mine") == 1
         in_flight.discard()
         assert count_unrecorded(tmp_path, "org", "mine") == 0

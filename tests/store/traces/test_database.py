@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from metering.entry import UsageLogEntry
-from store.spool.exchange_files import Rejection
+from store.spool.format import Rejection
 from store.traces import pieces
 from store.traces.bodies import MissingPieceError
 from store.traces.costs import NewCost
-from store.traces.database import SCALARS, TraceDatabase, trace_path
+from store.traces.database import SCALARS, TraceDatabase
+from store.traces.paths import trace_path
 from store.traces.rollup import HourSums
 from tests.store.traffic import agent_requests, make_entry, make_item
 

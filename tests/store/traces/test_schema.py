@@ -13,7 +13,8 @@ import pytest
 from sqlite_utils import Database, Migrations
 
 from metering.entry import CostItem
-from store import database, schema
+from store import database
+from store.traces import schema
 from store.traces.call_reader import CallReader
 from store.traces.database import SCALARS
 from store.traces.reader import TraceReader, Wanted, make_entry
@@ -55,7 +56,7 @@ CONTRACT = [
 
 @pytest.fixture
 def connection(traces_path):
-    with closing(database.open_database(traces_path, schema.traces)) as connection:
+    with closing(database.open_database(traces_path, schema.migrations)) as connection:
         yield connection
 
 
@@ -141,7 +142,7 @@ def test_only_the_owner_can_read_it_whatever_the_umask(tmp_path):
     path = tmp_path / "data" / "traces" / "org" / "traces.db"
     umask = os.umask(0)
     try:
-        with closing(database.open_database(path, schema.traces)) as connection:
+        with closing(database.open_database(path, schema.migrations)) as connection:
             connection.execute("insert into loose_pieces values (1)")
             modes = {each.name: stat.S_IMODE(each.stat().st_mode) for each in path.parent.iterdir()}
     finally:
@@ -153,7 +154,7 @@ def test_only_the_owner_can_read_it_whatever_the_umask(tmp_path):
 
 def test_migrating_twice_is_a_noop(traces_path, connection):
     before = dump(connection)
-    with closing(database.open_database(traces_path, schema.traces)) as again:
+    with closing(database.open_database(traces_path, schema.migrations)) as again:
         assert dump(again) == before
 
 
@@ -174,13 +175,13 @@ def oldest_path(traces_path, monkeypatch):
 
 
 def test_the_oldest_schema_grows_into_the_newest_and_keeps_its_rows(tmp_path, oldest_path):
-    with closing(database.open_database(oldest_path, schema.traces)) as grown:
+    with closing(database.open_database(oldest_path, schema.migrations)) as grown:
         (row,) = grown.execute(
             "select entry_id, request_body, body_notes, path_query, api_version, betas,"
             " max_tokens, message_count, tool_count, run_id from usage_log"
         ).fetchall()
         assert row == ("e", "{}", *(None,) * 8)
-        with closing(database.open_database(tmp_path / "new.db", schema.traces)) as new:
+        with closing(database.open_database(tmp_path / "new.db", schema.migrations)) as new:
             shape = (
                 "select type, name, sql from sqlite_schema where name not like 'sqlite%' order by 2"
             )
@@ -204,7 +205,7 @@ def test_a_second_connection_leaves_the_locks_of_the_first(traces_path, connecti
     count = "select count(*) from loose_pieces"
     program = "import sqlite3, sys; print(*sqlite3.connect(sys.argv[1]).execute(sys.argv[2]))"
     command = [sys.executable, "-c", program, str(traces_path), count]
-    with closing(database.open_database(traces_path, schema.traces)):
+    with closing(database.open_database(traces_path, schema.migrations)):
         for number in range(1, 3):
             connection.execute("insert into loose_pieces values (?)", (number,))
             done = subprocess.run(command, capture_output=True, check=True)  # noqa: S603
@@ -213,7 +214,7 @@ def test_a_second_connection_leaves_the_locks_of_the_first(traces_path, connecti
 
 def test_opening_what_is_up_to_date_waits_for_no_writer(traces_path, connection):
     connection.execute("begin immediate")
-    with closing(database.open_database(traces_path, schema.traces)) as again:
+    with closing(database.open_database(traces_path, schema.migrations)) as again:
         assert columns(again, "usage")
 
 
@@ -254,13 +255,13 @@ def test_what_is_not_a_database_is_reported_as_sqlite_does(tmp_path):
     path = tmp_path / "not.db"
     path.write_bytes(b"this is no database" * 100)
     with pytest.raises(sqlite3.DatabaseError, match="not a database"):
-        database.open_database(path, schema.traces)
+        database.open_database(path, schema.migrations)
     assert path.read_bytes() == b"this is no database" * 100
 
 
 def open_and_close(path: Path, barrier: object) -> None:
     barrier.wait()  # type: ignore[attr-defined]
-    database.open_database(path, schema.traces).close()
+    database.open_database(path, schema.migrations).close()
 
 
 def test_processes_that_make_the_same_database_at_once_all_succeed(tmp_path):
@@ -274,7 +275,7 @@ def test_processes_that_make_the_same_database_at_once_all_succeed(tmp_path):
         for process in processes:
             process.join()
         assert [process.exitcode for process in processes] == [0] * 4
-        with closing(database.open_database(path, schema.traces)) as connection:
+        with closing(database.open_database(path, schema.migrations)) as connection:
             assert columns(connection, "usage_log")[: len(CONTRACT)] == CONTRACT
             assert pragma(connection, "auto_vacuum") == 2
             applied = connection.execute("select name from _sqlite_migrations").fetchall()

@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from metering.entry import UsageLogEntry
-from store.spool.exchange_files import Rejection
+from store.spool.format import Rejection
 from store.traces.usage_report import Totals, read_run, read_usage
 
 CALL = UsageLogEntry(

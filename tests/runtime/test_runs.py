@@ -1,6 +1,6 @@
 import pytest
 
-from store import runs
+from runtime import runs
 
 
 @pytest.mark.parametrize(

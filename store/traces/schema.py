@@ -1,6 +1,4 @@
-"""What is in our databases, told in migrations.
-
-A trace database keeps one organisation's calls. Four ideas shape it:
+"""The schema of a trace database, as migrations. It keeps one organisation's calls. Four ideas shape it:
 
 - **A narrow row.** ``usage`` has every scalar of an entry and no body, so facets and sums read few
   pages. Bodies are next door, keyed by the same id.
@@ -16,18 +14,15 @@ A trace database keeps one organisation's calls. Four ideas shape it:
 Foreign keys are declared for readers (Datasette makes links of them) and checked by ``verify``; they
 are not enforced, which would cost a lookup per insert for what one module writes.
 
-``control.db`` is small and shared: who may do what, and which slugs exist.
-
-A change is a new function at the bottom of its set, never an edit of one that was released.
+A change is a new function at the bottom, never an edit of one that was released.
 """
 
 from sqlite_utils import Database, Migrations
 
-traces = Migrations("traces")
-control = Migrations("control")
+migrations = Migrations("traces")
 
 
-@traces()
+@migrations()
 def m001_usage_bodies_and_rollups(db: Database) -> None:
     """The first shape of a trace database."""
     for statement in (
@@ -196,14 +191,14 @@ def m001_usage_bodies_and_rollups(db: Database) -> None:
         db.execute(statement)
 
 
-@traces()
+@migrations()
 def m002_find_the_calls_of_a_session(db: Database) -> None:
     """By session, and in it in order of insertion: an index ends with the id. Clients that name no
     session pay nothing for it."""
     db.execute("create index usage_session on usage (session_id) where session_id is not null")
 
 
-@traces()
+@migrations()
 def m003_how_the_request_was_sent_and_what_is_kept(db: Database) -> None:
     """What it takes to send a request again, its few numbers, and whether its bodies are whole.
 
@@ -256,7 +251,7 @@ def m003_how_the_request_was_sent_and_what_is_kept(db: Database) -> None:
         db.execute(statement)
 
 
-@traces()
+@migrations()
 def m004_order_the_calls_of_an_agent_by_arrival(db: Database) -> None:
     """A session may hold several agents, whose calls take turns. The neighbours of a call are those of
     its own agent, found without sorting a session of thousands."""
@@ -267,7 +262,7 @@ def m004_order_the_calls_of_an_agent_by_arrival(db: Database) -> None:
     )
 
 
-@traces()
+@migrations()
 def m005_group_the_calls_of_a_run(db: Database) -> None:
     """Add the run that the client's base URL names, and find its calls without reading the others.
 
@@ -307,141 +302,3 @@ def m005_group_the_calls_of_a_run(db: Database) -> None:
         """,
     ):
         db.execute(statement)
-
-
-@control()
-def m001_organizations_and_endpoints(db: Database) -> None:
-    """Organisations, people and proxy endpoints.
-
-    A deleted endpoint keeps its row: its slug stays reserved for its organisation, because whoever
-    got it next would receive the traffic of clients that still use it.
-    """
-    for statement in (
-        """create table organizations (
-            id text primary key, name text not null, created_at text not null)""",
-        """create table users (
-            id text primary key, email text unique, created_at text not null)""",
-        """create table memberships (
-            organization_id text not null references organizations(id),
-            user_id text not null references users(id),
-            role text not null check (role in ('owner', 'member')),
-            created_at text not null,
-            primary key (organization_id, user_id))""",
-        """create table proxy_endpoints (
-            id text primary key,
-            organization_id text not null references organizations(id),
-            name text not null,
-            slug text not null,
-            streaming text check (streaming in ('live', 'buffered')),
-            metadata_only integer not null default 0,
-            created_at text not null,
-            deleted_at text)""",
-        "create unique index proxy_endpoints_live_slug on proxy_endpoints(slug) where deleted_at is null",
-        "create index proxy_endpoints_slug on proxy_endpoints(slug)",
-        "create index proxy_endpoints_newest on proxy_endpoints(organization_id, created_at, id)",
-        # Keys of our own making, such as the one that fingerprints upstream credentials.
-        "create table secrets (name text primary key, value blob not null)",
-    ):
-        db.execute(statement)
-
-
-@control()
-def m002_sign_in(db: Database) -> None:
-    """Links that sign a person in once, and the sessions that come of them.
-
-    Only SHA-256 hashes are kept: who reads this file cannot sign in with what it holds.
-    """
-    for statement in (
-        """create table sign_in_links (
-            token_sha256 blob primary key,
-            user_id text not null references users(id),
-            expires_at text not null,
-            used_at text)""",
-        """create table sessions (
-            token_sha256 blob primary key,
-            user_id text not null references users(id),
-            created_at text not null,
-            seen_at text not null)""",
-        "create index sessions_user on sessions(user_id)",
-    ):
-        db.execute(statement)
-
-
-@control()
-def m003_keys_and_audit_log(db: Database) -> None:
-    """Service API keys, and who did what when.
-
-    Of a key only the SHA-256 is kept. The log has no foreign keys: it outlives what it tells of.
-    Lists show what is there, so the index that pages are read from leaves deleted endpoints out;
-    without that, a page would read past every one that was ever deleted.
-    """
-    for statement in (
-        """create table api_keys (
-            id text primary key,
-            user_id text not null references users(id),
-            organization_id text not null references organizations(id),
-            name text not null,
-            key_sha256 blob not null unique,
-            key_prefix text not null,
-            created_at text not null,
-            last_used_at text)""",
-        "create index api_keys_newest on api_keys(user_id, organization_id, created_at, id)",
-        "create index memberships_user on memberships(user_id)",
-        "drop index proxy_endpoints_newest",
-        """create index proxy_endpoints_live_newest
-            on proxy_endpoints(organization_id, created_at, id) where deleted_at is null""",
-        """create table audit_log (
-            id integer primary key autoincrement,
-            at text not null,
-            organization_id text not null,
-            user_id text,                   -- null: the operator at the command line
-            email text,
-            action text not null,
-            subject_id text not null,
-            details text not null)""",
-        "create index audit_log_newest on audit_log(organization_id, id)",
-    ):
-        db.execute(statement)
-
-
-@control()
-def m004_sign_in_by_address_and_invitations(db: Database) -> None:
-    """Links to an address that may have no user yet, and invitations.
-
-    A link is for a user or for whoever has the address when it is used. It may carry an invitation,
-    and where to go. There is no need to keep the links of before: they are good for 15 minutes.
-
-    A session is in one organisation; null is the one joined first. An invitation is gone once it is
-    accepted or declined. Who invited is an address and not a user: it outlives the user.
-    """
-    for statement in (
-        "drop table sign_in_links",
-        """create table sign_in_links (
-            token_sha256 blob primary key,
-            user_id text references users(id),
-            email text,
-            invitation_id text,
-            next_path text not null,
-            expires_at text not null,
-            used_at text,
-            check ((user_id is null) <> (email is null)))""",
-        "alter table sessions add column organization_id text references organizations(id)",
-        """create table invitations (
-            id text primary key,
-            organization_id text not null references organizations(id),
-            email text not null,
-            invited_by text,
-            created_at text not null,
-            expires_at text not null,
-            unique (organization_id, email))""",
-        "create index invitations_email on invitations(email)",
-    ):
-        db.execute(statement)
-
-
-@control()
-def m005_index_of_all_endpoints(db: Database) -> None:
-    """Make it quick to count the slugs of an organisation, those of deleted endpoints included."""
-    db.execute(
-        "create index proxy_endpoints_organization on proxy_endpoints(organization_id, slug)"
-    )

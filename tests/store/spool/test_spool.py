@@ -7,8 +7,18 @@ import orjson
 import pytest
 from hypothesis import given, strategies as st
 
-from store.spool import exchange_files
-from store.spool.exchange_files import Ending, RequestHead, ResponseHead, SpoolError, SpoolRun
+from store.spool import reader
+from store.spool.format import (
+    DONE,
+    FRAME,
+    RESERVE,
+    Ending,
+    RequestHead,
+    ResponseHead,
+    SpoolError,
+    parse_exchange,
+)
+from store.spool.writer import SpoolRun
 
 
 def make_head(entry_id="0001", **changes):
@@ -63,8 +73,8 @@ def test_the_file_of_an_older_proxy_is_read_and_what_it_did_not_note_is_none(roo
         (b"C", b"hello"),
         (b"E", b'{"outcome":"complete","error_type":null,"duration_ms":1.0,"proxy_overhead_ms":0.1,"response_bytes":5,"response_lost":false}'),
     )  # fmt: skip
-    data = b"".join(exchange_files.FRAME.pack(kind, 1.0, len(body)) + body for kind, body in parts)
-    exchange = exchange_files.parse_exchange(data)
+    data = b"".join(FRAME.pack(kind, 1.0, len(body)) + body for kind, body in parts)
+    exchange = parse_exchange(data)
     assert exchange is not None
     assert (exchange.head.user_agent, exchange.response_body) == ("claude-cli/2.1", b"hello")
     names = (field.name for field in fields(RequestHead) if field.name not in head)
@@ -74,7 +84,7 @@ def test_the_file_of_an_older_proxy_is_read_and_what_it_did_not_note_is_none(roo
 def test_a_finished_file_waits_and_an_open_one_of_a_living_run_does_not(root, run):
     write_exchange(run, "0002").finish(Ending(outcome="complete"), 4.0)
     still_open = write_exchange(run, "0001")
-    assert [waiting.entry_id for waiting in exchange_files.find_waiting(root)] == ["0002"]
+    assert [waiting.entry_id for waiting in reader.find_waiting(root)] == ["0002"]
     still_open.close()
 
 
@@ -82,8 +92,8 @@ def test_when_its_run_is_gone_an_open_file_waits_with_all_that_had_come(root):
     run = SpoolRun(root)
     write_exchange(run).close()
     run.close()
-    (waiting,) = exchange_files.find_waiting(root)
-    exchange = exchange_files.read_exchange(waiting.path)
+    (waiting,) = reader.find_waiting(root)
+    exchange = reader.read_exchange(waiting.path)
     assert exchange is not None
     assert exchange.response_body == b"hello world"
     assert exchange.ending == Ending(outcome="proxy_restarted", duration_ms=3.5, response_bytes=11)
@@ -92,14 +102,14 @@ def test_when_its_run_is_gone_an_open_file_waits_with_all_that_had_come(root):
 def test_oldest_arrivals_come_first(root, run):
     for entry_id in ("0003", "0001", "0002"):
         write_exchange(run, entry_id).finish(Ending(outcome="complete"), 1.0)
-    assert [w.entry_id for w in exchange_files.find_waiting(root)] == ["0001", "0002", "0003"]
+    assert [w.entry_id for w in reader.find_waiting(root)] == ["0001", "0002", "0003"]
 
 
 def spooled_bytes(root):
     run = SpoolRun(root)
     file = write_exchange(run)
     file.finish(Ending(outcome="complete", response_bytes=11), 4.0)
-    data = file.path.with_suffix(exchange_files.DONE).read_bytes()
+    data = file.path.with_suffix(DONE).read_bytes()
     run.close()
     return data
 
@@ -108,7 +118,7 @@ def test_a_file_cut_anywhere_gives_what_is_whole_and_never_fails(root):
     data = spooled_bytes(root)
     bodies: list[bytes] = []
     for length in range(len(data)):
-        exchange = exchange_files.parse_exchange(data[:length])
+        exchange = parse_exchange(data[:length])
         if exchange is None:
             assert not bodies, "once forwarded, always an entry"
             continue
@@ -116,7 +126,7 @@ def test_a_file_cut_anywhere_gives_what_is_whole_and_never_fails(root):
         assert b"hello world".startswith(exchange.response_body)
         bodies.append(exchange.response_body)
     assert bodies == sorted(bodies, key=len)
-    whole = exchange_files.parse_exchange(data)
+    whole = parse_exchange(data)
     assert whole is not None
     assert whole.ending.outcome == "complete"
 
@@ -124,13 +134,13 @@ def test_a_file_cut_anywhere_gives_what_is_whole_and_never_fails(root):
 @given(st.binary(max_size=200))
 def test_garbage_is_a_spool_error_or_nothing_at_all(data):
     with suppress(SpoolError):
-        assert exchange_files.parse_exchange(data) is None
+        assert parse_exchange(data) is None
 
 
 def test_an_empty_or_headless_file_was_never_forwarded(root, run):
     path = run.path / "0001~org.open"
     path.write_bytes(b"")
-    assert exchange_files.read_exchange(path) is None
+    assert reader.read_exchange(path) is None
 
 
 def test_a_run_shows_only_when_it_is_locked(root, run):
@@ -140,12 +150,12 @@ def test_a_run_shows_only_when_it_is_locked(root, run):
 
 def test_an_empty_folder_is_removed_only_when_its_run_is_gone(root):
     run = SpoolRun(root)
-    exchange_files.remove_empty_runs(root)
+    reader.remove_empty_runs(root)
     assert run.path.is_dir()
-    assert exchange_files.has_live_runs(root)
+    assert reader.has_live_runs(root)
     run.close()
-    assert not exchange_files.has_live_runs(root)
-    exchange_files.remove_empty_runs(root)
+    assert not reader.has_live_runs(root)
+    reader.remove_empty_runs(root)
     assert not run.path.exists()
 
 
@@ -153,8 +163,8 @@ def test_a_folder_with_files_left_is_kept(root):
     run = SpoolRun(root)
     write_exchange(run).close()
     run.close()
-    exchange_files.remove_empty_runs(root)
-    assert len(list(exchange_files.find_waiting(root))) == 1
+    reader.remove_empty_runs(root)
+    assert len(list(reader.find_waiting(root))) == 1
 
 
 @pytest.mark.parametrize("has_files", [True, False])
@@ -163,37 +173,37 @@ def test_the_reserve_of_a_run_that_was_killed_is_given_back(root, has_files):
     run.reserve.fill()
     if has_files:
         write_exchange(run).close()
-    exchange_files.remove_empty_runs(root)
-    assert (run.path / exchange_files.RESERVE).exists(), "it lives"
+    reader.remove_empty_runs(root)
+    assert (run.path / RESERVE).exists(), "it lives"
     os.close(run._lock_fd)  # as the kernel does it
-    exchange_files.remove_empty_runs(root)
-    assert not (run.path / exchange_files.RESERVE).exists()
+    reader.remove_empty_runs(root)
+    assert not (run.path / RESERVE).exists()
     assert run.path.exists() == has_files
-    assert len(list(exchange_files.find_waiting(root))) == has_files
+    assert len(list(reader.find_waiting(root))) == has_files
 
 
 def test_a_file_set_aside_waits_no_more_but_is_kept(root, run):
     write_exchange(run).finish(Ending(outcome="complete"), 1.0)
-    (waiting,) = exchange_files.find_waiting(root)
-    target = exchange_files.set_aside(root, waiting.path)
+    (waiting,) = reader.find_waiting(root)
+    target = reader.set_aside(root, waiting.path)
     assert target.exists()
-    assert list(exchange_files.find_waiting(root)) == []
-    assert exchange_files.count_unreadable(root) == 1
+    assert list(reader.find_waiting(root)) == []
+    assert reader.count_unreadable(root) == 1
 
 
 def test_two_files_of_the_same_name_are_both_kept_aside(root, run):
     for _ in range(2):
         write_exchange(run).finish(Ending(outcome="complete"), 1.0)
-        (waiting,) = exchange_files.find_waiting(root)
-        exchange_files.set_aside(root, waiting.path)
-    assert exchange_files.count_unreadable(root) == 2
+        (waiting,) = reader.find_waiting(root)
+        reader.set_aside(root, waiting.path)
+    assert reader.count_unreadable(root) == 2
 
 
 def test_links_that_lead_nowhere_are_both_kept_aside(root, run):
     for _ in range(2):
         (run.path / "0~a.done").symlink_to("nowhere")
-        exchange_files.set_aside(root, run.path / "0~a.done")
-    assert exchange_files.count_unreadable(root) == 2
+        reader.set_aside(root, run.path / "0~a.done")
+    assert reader.count_unreadable(root) == 2
 
 
 def test_what_is_spooled_is_readable_by_its_owner_only(root, run):
@@ -211,7 +221,7 @@ def test_an_entry_that_exists_is_not_overwritten(run):
 
 def test_files_of_strangers_in_the_folder_are_left_alone(root, run):
     (run.path / "notes.txt").write_text("mine")
-    assert list(exchange_files.find_waiting(root)) == []
+    assert list(reader.find_waiting(root)) == []
     assert os.listdir(run.path).count("notes.txt") == 1  # noqa: PTH208
 
 
@@ -220,14 +230,14 @@ def test_a_broken_record_of_rejections_is_a_spool_error(root, data, tmp_path):
     path = tmp_path / "x~rejections.done"
     path.write_bytes(data)
     with pytest.raises(SpoolError):
-        exchange_files.read_rejections(path)
+        reader.read_rejections(path)
 
 
 def test_a_file_handed_over_without_its_ending_was_complete_on_the_wire(root, run):
     file = write_exchange(run)
     file.close()
-    done = file.path.rename(file.path.with_suffix(exchange_files.DONE))
-    exchange = exchange_files.read_exchange(done)
+    done = file.path.rename(file.path.with_suffix(DONE))
+    exchange = reader.read_exchange(done)
     assert exchange is not None
     assert (exchange.ending.outcome, exchange.ending.response_lost) == ("complete", True)
 
@@ -241,8 +251,8 @@ def test_an_odd_thing_in_the_spool_keeps_nobody_waiting(root, run, oddity):
     else:
         (odd / "lock").mkdir(parents=True)
         (odd / "0000~org.open").write_bytes(b"")
-    assert [waiting.entry_id for waiting in exchange_files.find_waiting(root)] == ["0001"]
-    exchange_files.remove_empty_runs(root)
+    assert [waiting.entry_id for waiting in reader.find_waiting(root)] == ["0001"]
+    reader.remove_empty_runs(root)
     assert odd.exists()
 
 
@@ -252,7 +262,7 @@ def test_a_run_that_cannot_be_locked_leaves_nothing_behind(root, monkeypatch):
 
     before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0  # noqa: PTH112, PTH208
     with monkeypatch.context() as broken:
-        broken.setattr("store.spool.exchange_files.fcntl.flock", refuse)
+        broken.setattr("store.spool.writer.fcntl.flock", refuse)
         for _ in range(3):
             with pytest.raises(OSError, match="No locks"):
                 SpoolRun(root)

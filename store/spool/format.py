@@ -1,0 +1,252 @@
+"""The spool: one append-only file per exchange, the seam between proxy and recorder.
+
+It is the maildir idea: create, append, rename when done. A proxy run owns a folder of its own below
+``data/spool`` and holds an exclusive lock on it; the lock's being free means that run is gone, and
+what it left unfinished is the recorder's to finish.
+
+    data/spool/<run id>/lock
+    data/spool/<run id>/reserve                              room for when the disk is full
+    data/spool/<run id>/<entry id>~<organization id>.open    being written
+    data/spool/<run id>/<entry id>~<organization id>.done    complete, never touched again
+
+A file is a sequence of frames: kind (1 byte), milliseconds since the request was complete (a double),
+length of the payload (4 bytes), payload. Kinds, in order:
+
+    H  JSON  RequestHead        R  JSON  ResponseHead
+    Q  bytes the request body   C  bytes of the response, one frame per chunk
+                                E  JSON  Ending
+
+H and Q are one write, before the upstream connection is opened; each C is written before its chunk
+is passed on. A file without a whole Q was therefore never forwarded and is no entry. Only what this
+module names is ever written: no header goes in that is not a field here, so no credential can.
+
+When the disk is full, what must not be lost takes the room of the reserve: all but request bodies.
+
+Rejections of our own rate limit travel the same way, as ``<id>~rejections.done`` with one J frame.
+"""
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+import orjson
+
+from metering.request_facts import RequestFacts
+
+FRAME = struct.Struct(">cdI")
+OPEN, DONE, UNREADABLE = ".open", ".done", "unreadable"
+LOCK, RESERVE = "lock", "reserve"
+REJECTIONS = "rejections"
+
+type TransportOutcome = Literal[
+    "complete",
+    "upstream_interrupted",
+    "upstream_unreachable",
+    "upstream_timeout",
+    "client_disconnected",
+    "proxy_restarted",
+]
+
+type RequestBodyKept = Literal["whole", "omitted"]
+
+
+class SpoolError(Exception):
+    """A spool file that cannot be read as one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestHead:
+    """What the proxy knows of a request before it is forwarded. Header values are as received,
+    None when absent. ``request_bytes`` is the size of the body on the wire, ``path_query`` the path
+    below the slug with its query, without credentials.
+
+    New fields go to the end and have a default: the files of an older proxy lack them."""
+
+    entry_id: str
+    created_at: str
+    organization_id: str
+    proxy_endpoint_id: str
+    slug: str
+    metadata_only: bool
+    request_bytes: int | None
+    request_body: RequestBodyKept
+    credential_hmac: str | None = None
+    content_encoding: str | None = None
+    user_agent: str | None = None
+    session_id: str | None = None
+    agent_id: str | None = None
+    retry_count: str | None = None
+    path_query: str | None = None
+    api_version: str | None = None
+    betas: str | None = None
+    request_model: str | None = None
+    max_tokens: int | None = None
+    message_count: int | None = None
+    tool_count: int | None = None
+    run_id: str | None = None
+
+    @property
+    def facts(self) -> RequestFacts:
+        """Return what the proxy read in a request body that is not kept."""
+        return RequestFacts(
+            model=self.request_model,
+            max_tokens=self.max_tokens,
+            message_count=self.message_count,
+            tool_count=self.tool_count,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResponseHead:
+    status_code: int
+    content_type: str | None = None
+    content_encoding: str | None = None
+    upstream_request_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How the exchange went on the wire; the recorder refines it by what the body says.
+    ``response_lost`` is true when chunks were forwarded but could not be written to the spool."""
+
+    outcome: TransportOutcome
+    error_type: str | None = None
+    duration_ms: float | None = None
+    proxy_overhead_ms: float | None = None
+    response_bytes: int = 0
+    response_lost: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejection:
+    """Requests of one slug that our own limit refused within one clock hour (``YYYY-MM-DDTHH``)."""
+
+    organization_id: str
+    proxy_endpoint_id: str
+    slug: str
+    bucket: str
+    hour: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpooledExchange:
+    """A spool file read back. ``response`` and ``ttfb_ms`` are None when upstream sent no head;
+    bodies are as on the wire, still content-encoded. ``request_body`` is None when it was not kept."""
+
+    head: RequestHead
+    request_body: bytes | None
+    response: ResponseHead | None
+    ttfb_ms: float | None
+    response_body: bytes
+    last_byte_ms: float | None
+    ending: Ending
+
+
+def parse_exchange(
+    data: bytes, name: str = "spool file", *, handed_over: bool = False
+) -> SpooledExchange | None:
+    """What ``read_exchange`` does, for bytes. Once the request is whole there is an entry, and
+    whatever follows that makes no sense (a torn frame, blocks of zeros after a power cut) ends it."""
+    frames = _frames(data)
+    head = _parse_request_head(next(frames, None), name)
+    request = next(frames, None)
+    if head is None or request is None or request.torn:
+        return None
+    if request.kind != b"Q":
+        raise SpoolError(f"{name}: no request after its head")
+    answer = _Answer()
+    for frame in frames:
+        if not answer.take(frame):
+            break
+    body = b"".join(answer.chunks)
+    return SpooledExchange(
+        head=head,
+        request_body=request.payload if head.request_body == "whole" else None,
+        response=answer.head,
+        ttfb_ms=answer.ttfb_ms,
+        response_body=body,
+        last_byte_ms=answer.last_byte_ms,
+        ending=answer.ending
+        or Ending(
+            outcome="complete" if handed_over else "proxy_restarted",
+            duration_ms=answer.last_byte_ms,
+            response_bytes=len(body),
+            response_lost=handed_over,
+        ),
+    )
+
+
+def parse_rejections(data: bytes, name: str) -> list[Rejection]:
+    """Return the rejections of one record. Raises SpoolError when it is not a whole J frame."""
+    frames = list(_frames(data))
+    if len(frames) != 1 or frames[0].kind != b"J" or frames[0].torn:
+        raise SpoolError(f"{name}: not a record of rejections")
+    try:
+        return [Rejection(**item) for item in orjson.loads(frames[0].payload)]
+    except (ValueError, TypeError) as error:
+        raise SpoolError(f"{name}: {error}") from error
+
+
+def parse_head(data: bytes, name: str) -> RequestHead | None:
+    """Return the head at the beginning of a spool file, None when it is not whole. Raises SpoolError."""
+    return _parse_request_head(next(_frames(data), None), name)
+
+
+def _parse_request_head(frame: "_Frame | None", name: str) -> RequestHead | None:
+    if frame is None:
+        return None
+    if frame.kind != b"H":
+        raise SpoolError(f"{name}: not a spool file")
+    if frame.torn:
+        return None
+    try:
+        return RequestHead(**orjson.loads(frame.payload))
+    except (ValueError, TypeError) as error:
+        raise SpoolError(f"{name}: {error}") from error
+
+
+@dataclass(slots=True)
+class _Answer:
+    """What has been read of the answer so far."""
+
+    head: ResponseHead | None = None
+    ttfb_ms: float | None = None
+    last_byte_ms: float | None = None
+    chunks: list[bytes] = field(default_factory=list)
+    ending: Ending | None = None
+
+    def take(self, frame: "_Frame") -> bool:
+        """Returns whether more may follow. Of a torn frame only a chunk has any use."""
+        if frame.kind == b"C":
+            self.chunks.append(frame.payload)
+            self.last_byte_ms = frame.elapsed_ms
+            return not frame.torn
+        if frame.torn:
+            return False
+        try:
+            if frame.kind == b"R":
+                self.head = ResponseHead(**orjson.loads(frame.payload))
+                self.ttfb_ms = self.last_byte_ms = frame.elapsed_ms
+            elif frame.kind == b"E":
+                self.ending = Ending(**orjson.loads(frame.payload))
+        except (ValueError, TypeError):
+            return False
+        return frame.kind == b"R"
+
+
+class _Frame(NamedTuple):
+    kind: bytes
+    elapsed_ms: float
+    payload: bytes
+    torn: bool
+
+
+def _frames(data: bytes) -> Iterator[_Frame]:
+    start = FRAME.size
+    while start <= len(data):
+        kind, elapsed_ms, length = FRAME.unpack_from(data, start - FRAME.size)
+        payload = data[start : start + length]
+        yield _Frame(kind, elapsed_ms, payload, len(payload) < length)
+        start += len(payload) + FRAME.size

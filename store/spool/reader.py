@@ -1,0 +1,201 @@
+"""Reading the spool: what waits in the folders of all runs, and what is done with it."""
+
+import fcntl
+import logging
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from runtime import clock
+from store.spool.format import (
+    DONE,
+    LOCK,
+    OPEN,
+    RESERVE,
+    UNREADABLE,
+    Rejection,
+    RequestHead,
+    SpooledExchange,
+    SpoolError,
+    parse_exchange,
+    parse_head,
+    parse_rejections,
+)
+
+logger = logging.getLogger(__name__)
+
+MAX_HEAD_BYTES = 256 * 1024  # the headers of a request have less
+READ_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+_skipped: set[Path] = set()
+
+
+class Waiting(NamedTuple):
+    """A spool file ready to be read, recognised by its name alone. (A tuple with a plain text, since
+    there is one for every call, and a Path takes longer to make than a file to open.)"""
+
+    file: str
+    entry_id: str
+    owner: str  # an organization id, or REJECTIONS
+
+    @property
+    def path(self) -> Path:
+        return Path(self.file)
+
+
+def find_waiting(root: Path) -> Iterator[Waiting]:
+    """Files that no proxy writes any more, oldest arrival first within each run.
+
+    Those that end in ``.open`` are given only once the lock of their run is free."""
+    for run in sorted(_folders(root)):
+        names = sorted(_names(run))
+        unfinished = any(name.endswith(OPEN) for name in names) and _is_abandoned(run)
+        if unfinished:
+            # The proxy may have renamed files between the listing and its end: look again.
+            names = sorted(_names(run))
+        endings = (DONE, OPEN) if unfinished else (DONE,)
+        folder = str(run)
+        for name in names:
+            if name.endswith(endings):
+                entry_id, separator, owner = name.rpartition(".")[0].partition("~")
+                if separator:
+                    yield Waiting(f"{folder}/{name}", entry_id, owner)
+
+
+def remove_empty_runs(root: Path) -> None:
+    """Remove the folders of runs that are gone and have nothing left in them, and the reserves of
+    those that have."""
+    for run in _folders(root):
+        names = set(_names(run))
+        has_no_files = names <= {LOCK, RESERVE}
+        if (RESERVE in names or (names and has_no_files)) and _is_abandoned(run):
+            (run / RESERVE).unlink(missing_ok=True)
+            if has_no_files:
+                (run / LOCK).unlink(missing_ok=True)
+        if not _names(run):
+            try:
+                run.rmdir()
+            except OSError:
+                continue  # not empty after all: a file came in between, the next round sees it
+
+
+def has_live_runs(root: Path) -> bool:
+    """Does a proxy still hold the lock of its run?"""
+    return any((run / LOCK).exists() and not _is_abandoned(run) for run in _folders(root))
+
+
+def remove(waiting: Waiting) -> None:
+    """Delete what is stored, or was never forwarded."""
+    with suppress(FileNotFoundError):
+        os.unlink(waiting.file)  # noqa: PTH108 - see Waiting
+
+
+def set_aside(root: Path, path: Path) -> Path:
+    """Move a file that cannot be read out of the way, kept for a person to look at."""
+    folder = root / UNREADABLE
+    folder.mkdir(mode=0o700, exist_ok=True)
+    target = folder / path.name
+    if os.path.lexists(target):
+        target = folder / f"{path.name}.{clock.new_id()}"
+    return path.rename(target)
+
+
+def count_unreadable(root: Path) -> int:
+    return len(_names(root / UNREADABLE))
+
+
+def read_rejections(path: str | os.PathLike[str]) -> list[Rejection]:
+    """Read one record of rejections. Raises SpoolError when it is none, OSError when it cannot be read."""
+    return parse_rejections(_read(path), _name(path))
+
+
+def read_exchange(path: str | os.PathLike[str]) -> SpooledExchange | None:
+    """Read one exchange back; None for one that was never forwarded.
+
+    A file that simply stops (its proxy was killed) is no error: everything that came is given, with
+    the outcome ``proxy_restarted``. One that was handed over without its ending had no room for it:
+    it went to its end on the wire, but what of its answer is missing here nobody knows. Raises
+    SpoolError for what is not a spool file at all, OSError when it cannot be read."""
+    return parse_exchange(_read(path), _name(path), handed_over=_name(path).endswith(DONE))
+
+
+def read_head(path: str | os.PathLike[str]) -> RequestHead | None:
+    """Return the head of a request, None when it is not whole. Raises SpoolError, OSError."""
+    fd = os.open(path, READ_FLAGS)
+    try:
+        start = os.read(fd, MAX_HEAD_BYTES)
+    finally:
+        os.close(fd)
+    return parse_head(start, _name(path))
+
+
+def _read(path: str | os.PathLike[str]) -> bytes:
+    """Return what is in a regular file, at half the cost of ``Path.read_bytes``, because there is no
+    file object.
+
+    A pipe, a device or a link is not one of ours, and might never end. Raises SpoolError, OSError."""
+    fd = os.open(path, READ_FLAGS)
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise SpoolError(f"{_name(path)}: not a regular file")
+        parts = [os.read(fd, os.fstat(fd).st_size)]
+        while more := os.read(fd, 1024 * 1024):  # hardly ever: up to 2 GB one read takes it whole
+            parts.append(more)
+        return b"".join(parts)  # of one part that is the part itself
+    finally:
+        os.close(fd)
+
+
+def _name(path: str | os.PathLike[str]) -> str:
+    return os.fspath(path).rpartition("/")[2]
+
+
+def _folders(root: Path) -> list[Path]:
+    try:
+        with os.scandir(root) as entries:
+            names = [
+                e.name
+                for e in entries
+                if e.is_dir(follow_symlinks=False) and not e.name.startswith(".")
+            ]
+    except OSError as error:
+        return _skip(root, error)
+    return [root / name for name in names if name != UNREADABLE]
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return [entry.name for entry in entries]
+    except OSError as error:
+        return _skip(folder, error)
+
+
+def _skip(folder: Path, error: OSError) -> list[Any]:
+    """Nothing in it can be listed. One such folder must not keep the others waiting; it is reported
+    once, unless it is merely gone."""
+    if not isinstance(error, FileNotFoundError) and folder not in _skipped:
+        _skipped.add(folder)
+        logger.error("Calls in %s cannot be recorded: %s", folder, error.strerror)
+    return []
+
+
+def _is_abandoned(run: Path) -> bool:
+    """Is the lock of this run free? A folder without a lock file belongs to nobody yet or any more;
+    a proxy makes the lock before its first file, so one with files but no lock is abandoned."""
+    try:
+        fd = os.open(run / LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return any(name != LOCK for name in _names(run))
+    except OSError as error:  # nobody can tell, so it is left alone
+        _skip(run / LOCK, error)
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+    return True

@@ -1,0 +1,165 @@
+"""Writing the spool: the folder of one run of a proxy, and the file of one exchange in it."""
+
+import errno
+import fcntl
+import os
+from collections.abc import Buffer, Sequence
+from pathlib import Path
+
+import orjson
+
+from runtime import clock
+from runtime.reserve_file import NO_ROOM, STEP_BYTES, ReserveFile
+from store.spool.format import (
+    DONE,
+    FRAME,
+    LOCK,
+    OPEN,
+    REJECTIONS,
+    RESERVE,
+    Ending,
+    Rejection,
+    RequestHead,
+    ResponseHead,
+)
+
+RESERVE_BYTES = 32 * 1024 * 1024  # some hundred responses; the recorder takes them away as they end
+
+
+class SpoolRun:
+    """The folder of one run of a proxy, locked for as long as that process lives."""
+
+    def __init__(self, root: Path) -> None:
+        """Raises OSError when the folder cannot be made or locked."""
+        run_id = clock.new_id()
+        # Locked under a hidden name first: a folder that shows and is not locked is abandoned.
+        hidden = root / f".{run_id}"
+        hidden.mkdir(parents=True, mode=0o700)
+        try:
+            self._lock_fd = os.open(hidden / LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        except OSError:
+            hidden.rmdir()
+            raise
+        try:
+            fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self.path = hidden.rename(root / run_id)
+        except OSError:
+            os.close(self._lock_fd)
+            (hidden / LOCK).unlink()
+            hidden.rmdir()
+            raise
+        self.reserve = ReserveFile(self.path / RESERVE, RESERVE_BYTES)
+
+    def create(self, head: RequestHead, request_body: Buffer) -> "SpoolFile":
+        """Write head and request in one go. Raises OSError, and then leaves no file behind.
+
+        A request with a body gets nothing of the reserve: try again without."""
+        path = self.path / f"{head.entry_id}~{head.organization_id}{OPEN}"
+        if memoryview(request_body).nbytes:
+            return SpoolFile(path, head, request_body, self.reserve)
+        return self.reserve.retry(
+            STEP_BYTES, lambda: SpoolFile(path, head, request_body, self.reserve)
+        )
+
+    def write_rejections(self, rejections: Sequence[Rejection]) -> None:
+        """Raises OSError; then nothing was written and the caller still owns the counts."""
+        path = self.path / f"{clock.new_id()}~{REJECTIONS}{OPEN}"
+        payload = orjson.dumps(list(rejections))
+        data = FRAME.pack(b"J", 0, len(payload)) + payload
+        try:
+            self.reserve.retry(len(data), lambda: path.write_bytes(data))
+        except OSError:
+            path.unlink(missing_ok=True)
+            raise
+        path.rename(path.with_suffix(DONE))
+
+    def try_writing(self) -> None:
+        """Make a file with a few bytes and remove it. Raises OSError where no call could be kept.
+
+        A file that stays behind has no head, so it is no exchange to the recorder."""
+        path = self.path / f"{clock.new_id()}~probe{OPEN}"
+        fd = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        try:
+            _write_all(fd, (b"probe",), 5)
+        finally:
+            os.close(fd)
+            path.unlink()
+
+    def close(self) -> None:
+        """Give the folder up. Files still open in it are the recorder's from here on."""
+        self.reserve.remove()
+        os.close(self._lock_fd)
+
+
+class SpoolFile:
+    """One exchange being written. Every method but ``close`` may raise OSError."""
+
+    def __init__(
+        self, path: Path, head: RequestHead, request_body: Buffer, reserve: ReserveFile
+    ) -> None:
+        self.path = path
+        self._reserve = reserve
+        self._fd = os.open(
+            path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o600
+        )
+        try:
+            payload = orjson.dumps(head)
+            body = memoryview(request_body)
+            _write_all(
+                self._fd,
+                (
+                    FRAME.pack(b"H", 0, len(payload)) + payload + FRAME.pack(b"Q", 0, body.nbytes),
+                    body,
+                ),
+                2 * FRAME.size + len(payload) + body.nbytes,
+            )
+        except BaseException:
+            self.discard()
+            raise
+
+    def write_response_head(self, head: ResponseHead, elapsed_ms: float) -> None:
+        self._write_json(b"R", head, elapsed_ms)
+
+    def write_chunk(self, chunk: bytes, elapsed_ms: float) -> None:
+        size = len(chunk)
+        self._write((FRAME.pack(b"C", elapsed_ms, size), chunk), FRAME.size + size)
+
+    def finish(self, ending: Ending, elapsed_ms: float) -> None:
+        """Write the ending and hand the file to the recorder, even if the ending does not fit."""
+        try:
+            self._write_json(b"E", ending, elapsed_ms)
+        finally:
+            self.close()
+            self.path.rename(self.path.with_suffix(DONE))
+
+    def discard(self) -> None:
+        """Forget an exchange that was never forwarded."""
+        self.close()
+        self.path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _write_json(self, kind: bytes, value: ResponseHead | Ending, elapsed_ms: float) -> None:
+        payload = orjson.dumps(value)
+        frame = FRAME.pack(kind, elapsed_ms, len(payload)) + payload
+        self._write((frame,), len(frame))
+
+    def _write(self, parts: Sequence[Buffer], size: int) -> None:
+        try:
+            _write_all(self._fd, parts, size)
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
+            self._reserve.retry(size, lambda: _write_all(self._fd, parts, size))
+
+
+def _write_all(fd: int, parts: Sequence[Buffer], wanted: int) -> None:
+    """One writev of so many bytes. A short write means that the disk is full: the torn frame is cut
+    off again, so that a later write starts at a frame border. Raises OSError."""
+    written = os.writev(fd, parts)
+    if written != wanted:
+        os.ftruncate(fd, os.fstat(fd).st_size - written)
+        raise OSError(errno.ENOSPC, f"only {written} of {wanted} bytes could be spooled")

@@ -1,0 +1,29 @@
+"""Where the trace databases are: one folder for each organisation."""
+
+import re
+from functools import lru_cache
+from pathlib import Path
+
+_ORGANIZATION_ID = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
+
+
+@lru_cache(maxsize=1024)
+def trace_path(data_dir: Path, organization_id: str) -> Path:
+    """Return where an organisation's traces are. Raises ValueError for an id that is no plain name."""
+    return trace_path_in(traces_folder(data_dir), organization_id)
+
+
+def traces_folder(data_dir: Path) -> Path:
+    return data_dir / "traces"
+
+
+def trace_path_in(folder: Path, organization_id: str) -> Path:
+    """Return the same for whoever knows the folder of the traces alone. Raises ValueError."""
+    if not _ORGANIZATION_ID.fullmatch(organization_id):
+        raise ValueError(f"not an organization id: {organization_id!r}")
+    return folder / organization_id / "traces.db"
+
+
+def find_trace_files(data_dir: Path) -> list[Path]:
+    """The databases of every organisation that has recorded anything."""
+    return sorted(data_dir.glob("traces/*/traces.db"))
