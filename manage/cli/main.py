@@ -12,6 +12,7 @@ from functools import partial
 import click
 
 from manage.cli.console import explained, json_option, make_environ, print_json, settings_options
+from manage.cli.demo_commands import demo
 from manage.cli.endpoint_commands import endpoints
 from manage.cli.entry_commands import export, tail
 from manage.cli.key_commands import keys
@@ -38,6 +39,7 @@ def cli() -> None:
 
     \b
     Start here:
+      taximeter demo                        look at the program with example data
       taximeter up                          run the service
       taximeter run claude                  run one client through it, and print what it cost
       taximeter tail                        watch calls as they are recorded
@@ -151,6 +153,7 @@ def _greet(settings: Settings, endpoint_url: str | None, link: str | None) -> No
 
 for command in (
     run,
+    demo,
     endpoints,
     keys,
     users,

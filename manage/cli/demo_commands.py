@@ -1,0 +1,175 @@
+"""``taximeter demo``: the program on example data, for whoever wants to look before using it."""
+
+import asyncio
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+import httpx
+
+from manage.cli.console import explained, json_option, print_json
+from manage.cli.terminal import show
+from manage.cli.user_commands import make_link
+from manage.data_dir import prepare_data_dir
+from manage.demo import organization
+from manage.demo.upstream import DemoUpstream
+from manage.supervision.announcement import Announcement
+from manage.supervision.run_service import choose_listen
+from manage.supervision.supervisor import StartError, Supervisor
+from runtime.settings import SETTINGS, Settings
+from store.control.database import ControlDatabase
+from store.control.management import Management
+
+START_S, HEALTH_POLL_S = 60.0, 0.1
+_LISTEN, _DATA_DIR, _UPSTREAM = (
+    "TAXIMETER_LISTEN",
+    "TAXIMETER_DATA_DIR",
+    "TAXIMETER_UPSTREAM_URL",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addresses:
+    base_url: str
+    endpoint_url: str
+    sign_in_url: str
+    data_dir: str
+
+
+@click.command()
+@click.option("--listen", metavar="HOST:PORT", help="[default: 127.0.0.1:8080, or any free port]")
+@click.option(
+    "--keep", "folder", metavar="PATH", type=click.Path(path_type=Path),
+    help="Keep the data in this directory, which must be new or empty.  [default: a temporary one]",
+)  # fmt: skip
+@click.option("--pace", type=click.FloatRange(min=0), default=1.0, hidden=True, help="0: at once.")
+@json_option
+def demo(listen: str | None, folder: Path | None, pace: float, as_json: bool) -> None:
+    """Show Taximeter with example data. No credential is needed.
+
+    Runs the whole program on a data directory of its own, with a scripted upstream in place of the real one. Example clients
+    make some thirty calls through it: a coding agent with subagents, a cache break, failures and retries, a stream that
+    is cut, a model without a price. Open the link that it prints.
+
+    It goes on until Ctrl-C, and then removes its data. Settings in the environment are left aside.
+
+    \b
+    Examples:
+      taximeter demo
+      taximeter demo --keep ./demo-data      and afterwards: taximeter usage --data-dir ./demo-data
+      taximeter demo --json 2>demo.log       its addresses as JSON; the lines of calls go to the log
+    """
+    with explained(), _data_dir(folder) as data_dir:
+        upstream = DemoUpstream(pace)
+        with upstream.serving() as upstream_url:
+            environ = make_environ(os.environ, data_dir, upstream_url, listen)
+            asyncio.run(_demo(upstream, environ, pace, as_json=as_json))
+    if folder is not None:
+        click.echo(f"The data is in {show(folder)}.", err=True)
+
+
+def make_environ(
+    environ: Mapping[str, str], data_dir: Path, upstream_url: str, listen: str | None
+) -> dict[str, str]:
+    """Return the environment of the demo's service: none of the person's own settings, which may be of
+    a service that others use. Raises SettingsError."""
+    ours = {setting.variable for setting in SETTINGS}
+    kept = {name: text for name, text in environ.items() if name not in ours}
+    chosen = {} if listen is None else {_LISTEN: listen}
+    settings = Settings.from_env(chosen)
+    return {
+        **kept,
+        _LISTEN: choose_listen(settings, chosen),
+        _DATA_DIR: str(data_dir),
+        _UPSTREAM: upstream_url,
+    }
+
+
+@contextmanager
+def _data_dir(folder: Path | None) -> Iterator[Path]:
+    """Yield an empty data directory. Raises StartError, OSError."""
+    if folder is None:
+        # What a process of the service wrote last may come between.
+        with tempfile.TemporaryDirectory(
+            prefix="taximeter-demo-", ignore_cleanup_errors=True
+        ) as made:
+            yield Path(made)
+        return
+    if folder.exists() and any(folder.iterdir()):
+        raise StartError(f"{folder} is not empty: the demo uses a directory of its own")
+    prepare_data_dir(folder)
+    yield folder.absolute()
+
+
+async def _demo(
+    upstream: DemoUpstream, environ: dict[str, str], pace: float, *, as_json: bool
+) -> None:
+    stdout_fd = sys.stderr.fileno() if as_json else None
+    with closing(Supervisor(Settings.from_env(environ), stdout_fd=stdout_fd)) as supervisor:
+        environ[_LISTEN] = str(supervisor.address)
+        settings = Settings.from_env(environ)
+        _greet(_set_up(settings, environ), as_json=as_json)
+        calls = asyncio.create_task(_make_calls(upstream, settings, pace))
+        try:
+            await supervisor.run(environ)
+        finally:
+            calls.cancel()
+
+
+def _set_up(settings: Settings, environ: Mapping[str, str]) -> Addresses:
+    Announcement.make(settings, environ).write(settings.data_dir)
+    with ControlDatabase(settings.control_path) as control:
+        control.set_up()
+        organization.set_up(Management.make(control, settings))
+        link = make_link(settings, control)
+    return Addresses(
+        base_url=settings.base_url,
+        endpoint_url=settings.endpoint_url(organization.CLAUDE_CODE),
+        sign_in_url=link,
+        data_dir=str(settings.data_dir),
+    )
+
+
+async def _make_calls(upstream: DemoUpstream, settings: Settings, pace: float) -> None:
+    try:
+        await _wait_until_healthy(settings)
+        await organization.make_calls(upstream, settings.endpoint_url, pace)
+    except httpx.HTTPError as error:
+        # The service goes on; the person can look at what is there, and sees why there is no more.
+        _say(f"the example calls broke off: {show(str(error))}")
+    else:
+        _say("the example calls are made. Ctrl-C ends the demo.")
+
+
+async def _wait_until_healthy(settings: Settings) -> None:
+    url = f"http://{settings.listen.connectable}/healthz"
+    async with httpx.AsyncClient(trust_env=False, timeout=START_S) as client:
+        while (await client.get(url)).status_code != 200:
+            await asyncio.sleep(HEALTH_POLL_S)
+
+
+def _greet(addresses: Addresses, *, as_json: bool) -> None:
+    if as_json:
+        print_json(
+            {
+                "base_url": addresses.base_url,
+                "endpoint_url": addresses.endpoint_url,
+                "sign_in_url": addresses.sign_in_url,
+                "data_dir": addresses.data_dir,
+            }
+        )
+    else:
+        click.echo("Taximeter with example data: no call leaves this machine.\n")
+        click.echo("Open this link; it signs you in once, within 15 minutes:\n")
+        click.echo(f"{addresses.sign_in_url}\n")
+        click.echo("Each call is a line here once it has ended. Ctrl-C ends the demo.\n")
+    sys.stdout.flush()
+
+
+def _say(text: str) -> None:
+    click.echo(f"taximeter: {text}", err=True)

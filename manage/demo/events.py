@@ -1,0 +1,94 @@
+"""A scripted reply as the Messages API sends it: one JSON message, or the events of a stream."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from manage.demo.blocks import Block, Message
+from manage.demo.prompt_cache import InputTokens, count_tokens
+
+DELTA_CHARS = 24
+_DEFAULT_MODEL = "claude-haiku-4-5"
+
+
+def make_message(
+    request: Mapping[str, Any], chosen: Message, tokens: InputTokens, message_id: str
+) -> dict[str, Any]:
+    """Return the message that is the response to a request."""
+    usage: dict[str, Any] = {
+        "input_tokens": tokens.uncached,
+        "cache_creation_input_tokens": tokens.written,
+        "cache_read_input_tokens": tokens.read,
+        "cache_creation": {
+            "ephemeral_5m_input_tokens": tokens.written,
+            "ephemeral_1h_input_tokens": 0,
+        },
+        "output_tokens": sum(_count_block(block) for block in chosen.content),
+        "service_tier": "standard",
+    }
+    if chosen.web_searches:
+        usage["server_tool_use"] = {"web_search_requests": chosen.web_searches}
+    return {
+        "id": message_id,
+        "type": "message",
+        "role": "assistant",
+        "model": request.get("model", _DEFAULT_MODEL),
+        "content": list(chosen.content),
+        "stop_reason": chosen.stop_reason,
+        "stop_sequence": None,
+        "usage": usage,
+    }
+
+
+def stream_events(message: Mapping[str, Any]) -> Iterator[bytes]:
+    """Yield the events that stream a message."""
+    usage = message["usage"]
+    start = {**message, "content": [], "stop_reason": None, "usage": {**usage, "output_tokens": 1}}
+    yield _event("message_start", message=start)
+    yield _event("ping")
+    for index, block in enumerate(message["content"]):
+        empty, deltas = _split(block)
+        yield _event("content_block_start", index=index, content_block=empty)
+        for delta in deltas:
+            yield _event("content_block_delta", index=index, delta=delta)
+        yield _event("content_block_stop", index=index)
+    delta = {"stop_reason": message["stop_reason"], "stop_sequence": None}
+    yield _event("message_delta", delta=delta, usage=usage)
+    yield _event("message_stop")
+
+
+def _split(block: Block) -> tuple[Block, list[Block]]:
+    """Return a block as it starts, and the deltas that complete it."""
+    match block["type"]:
+        case "text":
+            deltas = [{"type": "text_delta", "text": part} for part in _parts(block["text"])]
+            return {"type": "text", "text": ""}, deltas
+        case "thinking":
+            deltas = [
+                {"type": "thinking_delta", "thinking": part} for part in _parts(block["thinking"])
+            ]
+            deltas.append({"type": "signature_delta", "signature": block["signature"]})
+            return {"type": "thinking", "thinking": "", "signature": ""}, deltas
+        case "tool_use" | "server_tool_use":
+            arguments = json.dumps(block["input"], ensure_ascii=False)
+            deltas = [
+                {"type": "input_json_delta", "partial_json": part} for part in _parts(arguments)
+            ]
+            return {**block, "input": {}}, deltas
+    return block, []  # a result of a server tool comes whole
+
+
+def _parts(words: str) -> list[str]:
+    return [words[at : at + DELTA_CHARS] for at in range(0, len(words), DELTA_CHARS)]
+
+
+def _count_block(block: Block) -> int:
+    """Return the output tokens of a block; the model does not write the results of server tools."""
+    if block["type"].endswith("_tool_result"):
+        return 0
+    return count_tokens(json.dumps(block, ensure_ascii=False).encode())
+
+
+def _event(name: str, **fields: object) -> bytes:
+    data = json.dumps({"type": name, **fields}, ensure_ascii=False, separators=(",", ":"))
+    return f"event: {name}\ndata: {data}\n\n".encode()

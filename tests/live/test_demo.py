@@ -1,0 +1,79 @@
+"""``taximeter demo``: every kind of call is there after its clients are done, and nothing after its end."""
+
+import json
+import os
+import signal
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from manage.demo import organization
+from tests import ROOT
+from tests.live.command import PATIENCE_S, call, running
+from tests.upstream import wait_until
+
+CALLS = 28  # in the scripts of manage/demo
+
+
+def environ_of(home: Path) -> dict[str, str]:
+    return {
+        "PATH": os.environ.get("PATH", os.defpath),
+        "HOME": str(home),
+        "LANG": "C.UTF-8",
+        "PYTHONPATH": str(ROOT),
+        # Of a service that others may use; the demo must not.
+        "TAXIMETER_UPSTREAM_URL": "http://127.0.0.1:9",
+        "TAXIMETER_DATA_DIR": str(home / "real"),
+    }
+
+
+def test_the_demo_has_every_kind_of_call_and_leaves_nothing(tmp_path: Path) -> None:
+    environ = environ_of(tmp_path)
+    arguments = ("demo", "--json", "--pace", "0", "--listen", "127.0.0.1:0")
+    with running(arguments, environ) as (process, output, errors):
+        wait_until(lambda: "\n" in output.text, "the addresses", patience_s=PATIENCE_S)
+        addresses = json.loads(output.text)
+        wait_until(lambda: "calls are made" in errors.text, "the calls", patience_s=PATIENCE_S)
+        data_dir = Path(addresses["data_dir"])
+        here = environ | {"TAXIMETER_DATA_DIR": str(data_dir)}
+        rows: list[dict[str, Any]] = []
+
+        def read_rows() -> bool:
+            done = call(("export", "--json"), here)
+            rows[:] = json.loads(done.stdout)["items"]
+            return len(rows) == CALLS
+
+        wait_until(read_rows, "every call", patience_s=PATIENCE_S)
+        assert Counter(row["outcome"] for row in rows) == {
+            "complete": len(rows) - 5,
+            "upstream_error": 3,
+            "upstream_interrupted": 1,
+            "client_disconnected": 1,
+        }
+        assert {row["status_code"] for row in rows} == {200, 400, 429, 529}
+        assert {row["slug"] for row in rows} == {slug for _, slug, _ in organization.ENDPOINTS}
+        assert len({row["session_id"] for row in rows} - {None}) == 2
+        assert len({row["agent_id"] for row in rows} - {None}) == 2
+        assert [row["model"] for row in rows if row["usage_source"] != "none" and not row["cost_cents"]] == ["claude-atlas-preview"]  # fmt: skip
+        main = [r for r in rows if r["model"] == "claude-opus-5-5" and r["agent_id"] is None]
+        reads = [row["cache_read_input_tokens"] for row in main]
+        assert reads.count(0) == 2, "the first call, and the one after the tools changed"
+        assert reads[-1] > 3_000
+        assert httpx.get(addresses["sign_in_url"]).status_code == 200
+        url = f"{addresses['endpoint_url']}/v1/messages"
+        assert "no model behind it" in httpx.post(url, json={"max_tokens": 1}).text
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE_S) == 0, errors.text
+        assert not data_dir.exists()
+        assert not (tmp_path / "real").exists()
+
+
+def test_the_demo_leaves_a_directory_alone_that_is_in_use(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("mine")
+    refused = call(("demo", "--keep", str(tmp_path / "mine")), environ_of(tmp_path))
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "is not empty: the demo uses a directory of its own" in refused.stderr
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["notes.txt"]

@@ -1,0 +1,35 @@
+"""What the scripted upstream sends is read as what the real one sends."""
+
+from manage.demo import blocks
+from manage.demo.blocks import Message
+from manage.demo.events import make_message, stream_events
+from manage.demo.prompt_cache import InputTokens
+from metering.usage import read_usage
+
+TOKENS = InputTokens(uncached=3, written=20, read=100)
+CONTENT = (
+    blocks.thinking("Let me think about that for a while."),
+    blocks.text("The answer is longer than one delta of the stream."),
+    blocks.tool_use("1", "Read", file_path="/home/ines/shelf/shelf/reminders.py"),
+)
+
+
+def test_the_usage_of_a_stream_is_that_of_its_message():
+    message = make_message({"model": "m"}, Message(content=CONTENT), TOKENS, "msg_1")
+    usage = read_usage(200, "text/event-stream", b"".join(stream_events(message)), is_complete=True)
+    assert (usage.model, usage.stop_reason, usage.has_message_stop) == ("m", "tool_use", True)
+    assert usage.counts.input_tokens == 3
+    assert usage.counts.cache_creation_input_tokens == 20
+    assert usage.counts.cache_read_input_tokens == 100
+    assert usage.counts.output_tokens == message["usage"]["output_tokens"] > 20
+
+
+def test_results_of_server_tools_are_not_output_and_searches_are_counted():
+    result = {"type": "web_search_tool_result", "tool_use_id": "x", "content": ["long" * 100]}
+    plain = make_message({}, Message(content=CONTENT[1:2]), TOKENS, "msg_1")
+    searched = make_message(
+        {}, Message(content=(result, CONTENT[1]), web_searches=2), TOKENS, "msg_1"
+    )
+    assert searched["usage"]["output_tokens"] == plain["usage"]["output_tokens"]
+    assert searched["usage"]["server_tool_use"] == {"web_search_requests": 2}
+    assert searched["stop_reason"] == "end_turn"
