@@ -3,7 +3,8 @@
 There is no telling from a query how long it takes. So each begins in the quick lane, unless its
 organisation had slow ones lately; what has no response after a tenth of a second goes on in the slow lane,
 if there is room, or begins anew there when there is. In each lane the organisation that used least
-lately comes first.
+lately comes first; in the quick lane waiting makes up for use, so that newcomers keep nobody waiting
+for long.
 """
 
 import asyncio
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 QUICK_S = 0.1
 SLOW_ABOVE_S = 1.0
 HALF_LIFE_S = 30.0
+USE_FORGIVEN = 10.0  # seconds of use for each second of waiting in the quick lane
 _MAX_REMEMBERED = 1_000
 
 
@@ -29,6 +31,7 @@ class Place:
 @dataclass(slots=True, eq=False)
 class _Waiter:
     organization_id: str
+    since_s: float
     got: asyncio.Future[Place]
 
 
@@ -76,7 +79,9 @@ class Lanes:
         lane = self._lanes[is_slow]
         if lane.free and not lane.waiters:
             return self._give(organization_id, is_slow)
-        waiter = _Waiter(organization_id, asyncio.get_running_loop().create_future())
+        waiter = _Waiter(
+            organization_id, self._clock_s(), asyncio.get_running_loop().create_future()
+        )
         lane.waiters.append(waiter)
         try:
             return await waiter.got
@@ -110,10 +115,12 @@ class Lanes:
         self._serve(is_slow=False)
         return True
 
-    @property
-    def is_quick_crowded(self) -> bool:
-        """Return whether quick requests wait for a place."""
-        return bool(self._lanes[False].waiters)
+    def is_in_the_way(self, place: Place) -> bool:
+        """Return whether an organisation that used less lately waits for a quick place like this one."""
+        now_s = self._clock_s()
+        used_s = self._used_s(place.organization_id, now_s)
+        waiters = self._lanes[False].waiters
+        return any(self._used_s(each.organization_id, now_s) < used_s for each in waiters)
 
     def is_slow(self, organization_id: str) -> bool:
         """Return whether an organisation spent much on slow requests lately."""
@@ -125,8 +132,14 @@ class Lanes:
 
     def _serve(self, is_slow: bool) -> None:
         lane, now_s = self._lanes[is_slow], self._clock_s()
+        forgiven = 0.0 if is_slow else USE_FORGIVEN
+
+        def rank(waiter: _Waiter) -> float:
+            used_s = self._used_s(waiter.organization_id, now_s)
+            return used_s - forgiven * (now_s - waiter.since_s)
+
         while lane.free and lane.waiters:
-            waiter = min(lane.waiters, key=lambda each: self._used_s(each.organization_id, now_s))
+            waiter = min(lane.waiters, key=rank)
             lane.waiters.remove(waiter)
             if not waiter.got.done():
                 waiter.got.set_result(self._give(waiter.organization_id, is_slow))

@@ -204,7 +204,7 @@ class QueryRelay:
         begun_s = self._clock_s()
         fetching = asyncio.ensure_future(connection.read_head())
         try:
-            if not place.is_slow and not await self._is_quick(fetching, pid):
+            if not place.is_slow and not await self._is_quick(fetching, place, pid):
                 if not self._lanes.note_slow(place):
                     raise _SlowError
                 self._processes.note_slow(pid)
@@ -243,9 +243,10 @@ class QueryRelay:
                 self._readers.remove(body)
                 self._processes.discard(pid)  # the pool has another in its place
 
-    async def _is_quick(self, fetching: asyncio.Future[Head], pid: int) -> bool:
-        """Wait until it is done or has used its time. That is counted in time of the processor: on a
-        busy machine every request takes long. While others wait for its place, it has less patience."""
+    async def _is_quick(self, fetching: asyncio.Future[Head], place: Place, pid: int) -> bool:
+        """Wait until it is done or has used its time. That is counted in time of the processor: on a busy
+        machine every request takes long. While others who used less lately wait for its place, it has
+        less patience."""
         begun_cpu_s, begun_s = cpu_s(pid), self._clock_s()
         left_s = QUICK_S
         while not await _is_done(fetching, min(left_s, LOOK_EVERY_S)):
@@ -254,7 +255,7 @@ class QueryRelay:
                 left_s = QUICK_S - taken_s
             else:
                 left_s = QUICK_S - (now_cpu_s - begun_cpu_s)
-            most_s = CROWDED_QUICK_S if self._lanes.is_quick_crowded else MAX_QUICK_S
+            most_s = CROWDED_QUICK_S if self._lanes.is_in_the_way(place) else MAX_QUICK_S
             if left_s <= 0 or taken_s >= most_s:
                 return False
         return True

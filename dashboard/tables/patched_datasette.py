@@ -56,6 +56,21 @@ datasette.facets.detect_json1 = lambda: True
 datasette.utils.sqlite._cached_sqlite_version = sqlite3.sqlite_version_info
 
 
+_parse_args = Request.args.fget
+
+
+def _parse_args_once(request: Request) -> Any:
+    """Datasette parses them each time that it looks at one of them, dozens of times for a page. Of a long
+    query that took most of the time there was."""
+    if getattr(request, "parsed_query_string", None) != request.query_string:
+        request.parsed_args = _parse_args(request)
+        request.parsed_query_string = request.query_string
+    return request.parsed_args
+
+
+Request.args = property(_parse_args_once)
+
+
 class _Unfinished:
     """Stands for ``sys`` where CSV is streamed. A mistake in the middle would be printed here with the
     SQL of it, and written below the rows of an answer that then looks whole. It goes on instead."""

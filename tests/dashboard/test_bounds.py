@@ -6,6 +6,7 @@ import sqlite3
 import threading
 from contextlib import suppress
 
+import datasette.utils.asgi
 import psutil
 import pytest
 
@@ -86,6 +87,24 @@ async def test_twelve_endless_queries_keep_nobody_else_waiting(client, ann, cid,
     for task in endless:
         task.cancel()
     await asyncio.gather(*endless, return_exceptions=True)
+
+
+async def test_the_arguments_of_a_page_are_parsed_only_once_or_twice(tmp_path, monkeypatch):
+    """A long query takes 3 ms each time, and a page looks at its arguments dozens of times."""
+    parsed: list[object] = []
+    parse = datasette.utils.asgi.parse_qs
+
+    def parse_and_count(*given, **more):
+        parsed.append(given)
+        return parse(*given, **more)
+
+    monkeypatch.setattr("datasette.utils.asgi.parse_qs", parse_and_count)
+    make_organizations(tmp_path, 1)
+    instances = Instances(traces_folder(tmp_path))
+    answer = await ask_for(instances, "org_0", "/traces/usage?_size=1&_facet=model")
+    instances.close()
+    assert answer.status_code == 200
+    assert 1 <= len(parsed) <= 3
 
 
 def test_a_query_for_which_nobody_waits_is_interrupted(ann):

@@ -43,7 +43,6 @@ async def test_quick_requests_do_not_wait_for_slow_ones(lanes):
     waiting = begin(lanes, "c")
     await settle()
     assert not waiting.done(), "both quick places are taken"
-    assert lanes.is_quick_crowded
     lanes.release(places[0])
     assert not (await waiting).is_slow
 
@@ -100,6 +99,46 @@ async def test_who_used_least_lately_comes_first(lanes, clock):
     lanes.release(held[0])
     await asyncio.gather(*tasks)
     assert order == ["quiet", "busy", "busy"]
+
+
+async def test_newcomers_keep_nobody_waiting_for_long_who_used_more(lanes, clock):
+    place = await lanes.take("busy")
+    clock.now_s += 1.0
+    lanes.release(place)
+    held = [await lanes.take("x"), await lanes.take("y")]
+    busy = begin(lanes, "busy")
+    await settle()
+    served = 0
+    while not busy.done() and served < 100:
+        newcomer = begin(lanes, f"new_{served}")
+        await settle()
+        clock.now_s += 0.01
+        lanes.release(held.pop(0))
+        await settle()
+        held.append((busy if busy.done() else newcomer).result())
+        newcomer.cancel()
+        served += 1
+    assert 1 < served < 20
+    busy.cancel()
+
+
+async def test_only_whoever_used_more_than_one_who_waits_is_in_the_way(lanes, clock):
+    place = await lanes.take("busy")
+    clock.now_s += 0.5
+    lanes.release(place)
+    busy, quiet = await lanes.take("busy"), await lanes.take("quiet")
+    assert not lanes.is_in_the_way(busy), "nobody waits"
+    waiting = [begin(lanes, "busy")]
+    await settle()
+    assert not lanes.is_in_the_way(busy)
+    assert not lanes.is_in_the_way(quiet), "its page takes long because others are at work"
+    waiting.append(begin(lanes, "new"))
+    await settle()
+    assert lanes.is_in_the_way(busy)
+    assert not lanes.is_in_the_way(quiet)
+    for task in waiting:
+        task.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
 
 
 async def test_whoever_stops_waiting_takes_no_place(lanes):
