@@ -66,6 +66,7 @@ def test_the_demo_has_every_kind_of_call_and_leaves_nothing(tmp_path: Path) -> N
         assert "no model behind it" in httpx.post(url, json={"max_tokens": 1}).text
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE_S) == 0, errors.text
+        assert " WARNING " not in errors.text, "nothing is wrong, and nothing says so"
         assert not data_dir.exists()
         assert not (tmp_path / "real").exists()
 
