@@ -22,7 +22,7 @@ You are a coding agent. You help with software engineering tasks in the reposito
 Working directory: /home/ines/shelf
 Is a git repository: yes
 Platform: linux
-Today: the date of the machine
+Shell: bash
 
 # Project notes (AGENTS.md)
 shelf is the lending program of a neighbourhood library: about 4,000 books, 600 members, one desk. It is a command line program with a nightly job.
@@ -175,7 +175,7 @@ STORE = '''\
  3  import sqlite3
  4  from collections.abc import Iterator
  5  from dataclasses import dataclass
- 6  from datetime import datetime
+ 6  from datetime import UTC, date, datetime
  7
  8  from shelf.clock import start_of_day
  9
