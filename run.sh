@@ -89,6 +89,7 @@ case "${1:-up}" in
     .venv/bin/ruff check .
     .venv/bin/ruff format --check .
     .venv/bin/mypy
+    .venv/bin/python -m dashboard.tables.metadata --check
     PYTHONPATH=. .venv/bin/cog --check README.md docs/*.md
     ;;
   *) exec .venv/bin/taximeter "${@:-up}" ;;

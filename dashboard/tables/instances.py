@@ -30,6 +30,7 @@ from dashboard import formats
 from dashboard.addresses import raw_path
 from dashboard.queries.protocol import MAX_OPEN
 from dashboard.tables import arguments, cells, conditions, mistakes, query_limits
+from dashboard.tables.metadata import METADATA_PATH
 from dashboard.tables.mistakes import Asked
 from dashboard.tables.patched_datasette import (
     BadRequest,
@@ -46,7 +47,6 @@ from dashboard.tables.views import TracesView
 from store.traces.paths import trace_path_in
 
 HERE = Path(__file__).parent
-METADATA_PATH = HERE / "datasette-metadata.json"
 SETTINGS = {
     "allow_download": False,
     "default_page_size": 50,

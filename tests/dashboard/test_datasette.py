@@ -15,7 +15,8 @@ from urllib.parse import quote
 
 import pytest
 
-from dashboard.tables.instances import METADATA_PATH, SETTINGS, Instances, TraceFile
+from dashboard.tables.instances import SETTINGS, Instances, TraceFile
+from dashboard.tables.metadata import METADATA_PATH
 from dashboard.tables.patched_datasette import Datasette
 from dashboard.turns import MAX_WAITING
 from store.control import api_keys

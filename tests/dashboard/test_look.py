@@ -2,13 +2,12 @@
 
 import json
 import re
-import sqlite3
-from contextlib import closing
 from itertools import product
 
 import pytest
 
-from dashboard.tables.instances import METADATA_PATH, TraceFile
+from dashboard.tables.instances import TraceFile
+from dashboard.tables.metadata import METADATA_PATH
 from dashboard.tables.patched_datasette import Datasette
 from store.traces.database import TraceDatabase
 from tests import ROOT
@@ -400,25 +399,6 @@ def test_every_text_stands_out_from_every_surface(scheme):
 
 
 # -- the metadata file -------------------------------------------------------------------------------
-
-
-def test_every_table_and_column_is_described_or_hidden(tmp_path):
-    path = tmp_path / "traces.db"
-    TraceDatabase(path).close()
-    with closing(sqlite3.connect(path)) as db:
-        tables = [
-            name for (name,) in db.execute("select name from sqlite_master where type <> 'index'")
-        ]
-        assert set(METADATA["tables"]) == set(tables)
-        for table in tables:
-            about = METADATA["tables"][table]
-            if about.get("hidden"):
-                continue
-            columns = [row[1] for row in db.execute(f"pragma table_info({table})")]
-            assert list(about["columns"]) == columns
-            assert all(about["columns"].values())
-            assert about["title"]
-            assert about["description"]
 
 
 def test_the_metadata_has_no_markup():

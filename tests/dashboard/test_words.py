@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from dashboard.tables.conditions import describe
-from dashboard.tables.instances import METADATA_PATH
+from dashboard.tables.metadata import METADATA_PATH
 from runtime import clock
 from tests import ROOT
 from tests.dashboard.pages import Page

@@ -1,0 +1,100 @@
+"""Descriptions of tables and columns: ``tables.toml``, compared with the tables that there are.
+
+They are Markdown with code in backquotes, which the table reference shows. Pages have no markup in them.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from dashboard.tables.metadata.declarations import Declaration, MetadataError, Words, parse
+
+FILE = "tables.toml"
+
+type Schema = Mapping[str, Sequence[str]]  # the columns of each table and view
+
+
+class Table(Declaration):
+    """A table or view: what it is, how a page sorts it, and the columns that only it has."""
+
+    title: Words
+    description: Words
+    sort_desc: str | None = None
+    size: int | None = None
+    label_column: str | None = None
+    facets: list[str] | None = None
+    columns: dict[str, Words] = Field(default_factory=dict)
+
+    def list_named_columns(self) -> list[str]:
+        """Return the columns that the page sorts by, links with, or counts."""
+        named = [self.sort_desc, self.label_column, *(self.facets or ()), *self.columns]
+        return [name for name in named if name is not None]
+
+
+class DatabasePage(Declaration):
+    """The page that lists tables and queries. It leaves out the ``hidden`` ones."""
+
+    title: Words
+    description: Words
+    hidden: list[str]
+
+
+class Descriptions(Declaration):
+    """The whole file. ``columns`` are those that mean the same in several tables."""
+
+    title: Words
+    database: DatabasePage
+    columns: dict[str, Words]
+    tables: dict[str, Table]
+
+    def describe_column(self, table: str, column: str) -> str:
+        """Return the description of a column, in Markdown. Raises MetadataError."""
+        description = self.tables[table].columns.get(column) or self.columns.get(column)
+        if description is None:
+            raise MetadataError(
+                f"{FILE}: {table}.{column} has no description:"
+                f" add {column} to [tables.{table}.columns], or to [columns]"
+            )
+        return description
+
+
+def read_descriptions(folder: Path) -> Descriptions:
+    """Return the descriptions as they are written. Raises MetadataError."""
+    return parse(Descriptions, (folder / FILE).read_text(), FILE)
+
+
+def describe_tables(descriptions: Descriptions, schema: Schema) -> dict[str, dict[str, Any]]:
+    """Return the metadata of all tables. Raises MetadataError where schema and descriptions differ."""
+    _check_names(descriptions, schema)
+    described = {
+        name: about.model_dump(exclude_none=True)
+        | {
+            "columns": {
+                column: descriptions.describe_column(name, column).replace("`", "")
+                for column in schema[name]
+            }
+        }
+        for name, about in descriptions.tables.items()
+    }
+    return described | {name: {"hidden": True} for name in descriptions.database.hidden}
+
+
+def _check_names(descriptions: Descriptions, schema: Schema) -> None:
+    known = {*descriptions.tables, *descriptions.database.hidden}
+    for name in sorted(set(schema) - known):
+        raise MetadataError(
+            f"{FILE}: the table {name} has no description: add [tables.{name}],"
+            " or its name to hidden"
+        )
+    for name in sorted(known - set(schema)):
+        raise MetadataError(f"{FILE}: there is no table {name}: remove it")
+    for table, about in descriptions.tables.items():
+        for column in about.list_named_columns():
+            if column not in schema[table]:
+                raise MetadataError(f"{FILE}: there is no column {table}.{column}: remove it")
+    all_columns = {column for table in descriptions.tables for column in schema[table]}
+    for column in descriptions.columns:
+        if column not in all_columns:
+            raise MetadataError(f"{FILE}: there is no column {column} in any table: remove it")

@@ -1,0 +1,10 @@
+/*
+title = "Cost by proxy endpoint"
+description = "Calls, errors, cost in US dollars and mean duration of each proxy endpoint."
+place = 20
+parameters.days = { label = "Days", type = "integer", minimum = 0, maximum = 36_500, default = 30 }
+*/
+select slug, sum(entries) as calls, sum(errors) as errors, round(sum(cost_cents) / 100, 4) as cost_usd,
+  cast(round(sum(duration_ms) / nullif(sum(timed), 0)) as integer) as mean_duration_ms
+from usage_hourly where hour >= date('now', '-' || :days || ' days')
+group by slug order by cost_usd desc
