@@ -30,7 +30,6 @@ from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from pathlib import Path
 from typing import cast
 
 import genai_prices
@@ -116,24 +115,19 @@ class PriceTable:
         return _find_base_tiers(model, day, is_fast)
 
 
-def load_prices(path: Path | None = None) -> PriceTable:
-    """The base alone, or with the operator's file before it. Raises PriceFileError."""
-    return PriceTable(read_overrides(path) if path is not None else ())
-
-
-def read_overrides(path: Path) -> list[PriceOverride]:
-    """Raises PriceFileError."""
+def parse_overrides(text: str, file_name: str) -> list[PriceOverride]:
+    """Return what a price file says. Raises PriceFileError, which names the file and the field."""
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"), parse_float=Decimal)
-    except (OSError, ValueError) as error:
-        raise PriceFileError(f"{path.name}: {error}") from error
-    root = _Fields(document, path.name)
+        document = tomllib.loads(text, parse_float=Decimal)
+    except ValueError as error:
+        raise PriceFileError(f"{file_name}: {error}") from error
+    root = _Fields(document, file_name)
     entries = root.take("models")
     root.refuse_rest()
     if not isinstance(entries, list):
-        raise PriceFileError(f"{path.name}: models: must be a list of [[models]] tables")
+        raise PriceFileError(f"{file_name}: models: must be a list of [[models]] tables")
     return [
-        _parse_override(_Fields(entry, path.name, f"models[{index}]"), path.name)
+        _parse_override(_Fields(entry, file_name, f"models[{index}]"), file_name)
         for index, entry in enumerate(entries, start=1)
     ]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import FrameType
 
 from metering.entry import UsageLogEntry
-from metering.prices import PriceFileError, PriceTable, load_prices
+from metering.prices import PriceFileError, PriceTable
 from recorder.disk import DiskRoom
 from recorder.ingest import Ingester, Round
 from runtime import logs, parent_watch, readiness
@@ -21,6 +21,7 @@ from runtime.locks import LockHeldError, ProcessLock
 from runtime.settings import Settings, SettingsError
 from runtime.terminal_output import Outlet
 from runtime.trouble_log import TroubleLog
+from store.price_file import load_prices
 from store.spool import reader
 from store.traces.call_line import format_entry
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from sqlite_utils import Database, Migrations
 
+from store import database
+
 READ_TIMEOUT_S = 5.0
 
 
@@ -22,8 +24,7 @@ class MigrationStatus:
 
 def read_migration_status(path: Path, migrations: Migrations) -> MigrationStatus:
     """Raises sqlite3.Error when it cannot be opened, or is no database."""
-    uri = f"{path.absolute().as_uri()}?mode=ro"
-    with closing(sqlite3.connect(uri, uri=True, timeout=READ_TIMEOUT_S)) as connection:
+    with closing(database.open_readonly(path, busy_timeout_s=READ_TIMEOUT_S)) as connection:
         db = Database(connection, recursive_triggers=False, execute_plugins=False)
         pending = {migration.name for migration in migrations.pending(db)}
         applied = {migration.name for migration in migrations.applied(db)}

@@ -22,6 +22,7 @@ from manage.cli.terminal import can_print, show, show_lines
 from manage.supervision.announcement import Announcement, is_running
 from manage.supervision.children import ChildError
 from manage.supervision.supervisor import StartError
+from metering.prices import PriceFileError
 from runtime.errors import ControlError
 from runtime.settings import SETTINGS, Settings, SettingsError
 from store.control.database import ControlDatabase
@@ -72,7 +73,14 @@ def explained() -> Iterator[None]:
     """Turn what a person can mend into one line on standard error and exit status 1."""
     try:
         yield
-    except (ControlError, SettingsError, StartError, ChildError, RemoteError) as error:
+    except (
+        ControlError,
+        SettingsError,
+        PriceFileError,
+        StartError,
+        ChildError,
+        RemoteError,
+    ) as error:
         raise click.ClickException(show_lines(str(error))) from error
     except sqlite3.Error as error:
         raise click.ClickException(f"the database cannot be used: {show(error)}") from error

@@ -1,9 +1,6 @@
 """``taximeter doctor|verify|reprice|prune``: looking after a service, also while it runs."""
 
-import json
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import asdict
@@ -27,8 +24,10 @@ from manage.supervision.announcement import Announcement, find_running
 from runtime import clock
 from runtime.errors import ControlError
 from runtime.settings import Settings, SettingsError, parse_size
+from store.price_file import load_prices
 from store.traces.database import TraceDatabase
 from store.traces.paths import find_trace_files
+from store.traces.reprice import reprice as reprice_entries
 
 _DATA_DIR = "TAXIMETER_DATA_DIR"
 _VERDICT_WIDTH, _CHECK_WIDTH = 5, 11
@@ -159,25 +158,17 @@ def reprice(everything: bool, prices: str | None, data_dir: str | None, as_json:
       taximeter reprice
       taximeter reprice --all --prices prices.toml    after correcting a price
     """
-    environ = make_environ(data_dir=data_dir, prices=prices)
+    changed = 0
     with explained():
-        trace_files(Settings.from_env(environ))
-        # In a process of its own, as `up` runs the recorder: pricing belongs to it alone.
-        command = [
-            sys.executable,
-            "-P",
-            "-m",
-            "recorder.reprice",
-            *(["--all"] if everything else []),
-        ]
-        done = subprocess.run(command, env=environ, stdout=subprocess.PIPE, check=False)  # noqa: S603
-    if done.returncode:
-        raise SystemExit(1)  # it has said why
-    document = json.loads(done.stdout)
+        settings = read_settings(data_dir=data_dir, prices=prices)
+        table = load_prices(settings.prices)
+        for path in trace_files(settings):
+            with closing(TraceDatabase(path)) as database:
+                changed += reprice_entries(database, table, everything=everything)
     if as_json:
-        print_json(document)
+        print_json({"repriced": changed})
     else:
-        click.echo(f"{document['repriced']:,} entries have a new cost.")
+        click.echo(f"{changed:,} entries have a new cost.")
 
 
 def read_age(_context: object, _parameter: object, text: str | None) -> timedelta | None:

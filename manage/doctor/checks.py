@@ -12,9 +12,6 @@ import socket
 import sqlite3
 import ssl
 import stat
-import subprocess
-import sys
-import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -26,11 +23,13 @@ from manage.cli.terminal import format_size, show
 from manage.doctor.findings import Finding, advise_owner
 from manage.doctor.service_check import check_service
 from manage.supervision.announcement import TRUST_VARIABLE, Announcement
+from metering.prices import PriceFileError
 from runtime import clock
 from runtime.heartbeat import Heartbeat
 from runtime.settings import Settings
 from store.control import schema as control_schema
 from store.migration_status import read_migration_status
+from store.price_file import load_prices
 from store.spool import reader
 from store.spool.format import UNREADABLE
 from store.traces import schema as traces_schema
@@ -239,20 +238,10 @@ def check_prices(settings: Settings) -> Finding:
     name = "prices"
     if settings.prices is None:
         return Finding(name, "ok", "the built-in list")
-    # Only the recorder knows how to read it. With no entries to price, reading is all it does.
-    with tempfile.TemporaryDirectory() as empty:
-        environ = os.environ | {
-            "TAXIMETER_DATA_DIR": empty,
-            "TAXIMETER_PRICES": str(settings.prices),
-        }
-        done = subprocess.run(
-            [sys.executable, "-P", "-m", "recorder.reprice"],
-            env=environ, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-    if done.returncode:
-        lines = done.stderr.strip().splitlines() or ["it cannot be read"]
-        message = show(lines[-1].removeprefix("Error: "))
-        return Finding(name, "wrong", message, "mend this file, or unset TAXIMETER_PRICES")
+    try:
+        load_prices(settings.prices)
+    except PriceFileError as error:
+        return Finding(name, "wrong", show(error), "mend this file, or unset TAXIMETER_PRICES")
     return Finding(name, "ok", f"{settings.prices}, then the built-in list")
 
 

@@ -4,7 +4,7 @@ from decimal import Decimal
 import genai_prices
 import pytest
 
-from metering.prices import BASE_VERSION, PriceFileError, PriceTable, Rates, load_prices
+from metering.prices import BASE_VERSION, PriceFileError, PriceTable, Rates, parse_overrides
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
 BASE = PriceTable()
@@ -152,10 +152,8 @@ cache_write_1h = 2
 
 
 @pytest.fixture
-def prices(tmp_path):
-    path = tmp_path / "prices.toml"
-    path.write_text(OVERRIDES)
-    return load_prices(path)
+def prices():
+    return PriceTable(parse_overrides(OVERRIDES, "prices.toml"))
 
 
 def day(number: int) -> datetime:
@@ -219,14 +217,7 @@ def test_other_models_keep_the_base(prices):
         (OVERRIDES, "[[models]", "Expected ']]'"),
     ],
 )
-def test_a_bad_file_is_refused_with_its_name_and_the_field(tmp_path, old, new, complaint):
-    path = tmp_path / "prices.toml"
-    path.write_text(OVERRIDES.replace(old, new, 1))
+def test_a_bad_file_is_refused_with_its_name_and_the_field(old, new, complaint):
     with pytest.raises(PriceFileError) as raised:
-        load_prices(path)
+        parse_overrides(OVERRIDES.replace(old, new, 1), "prices.toml")
     assert str(raised.value).startswith(f"prices.toml: {complaint}")
-
-
-def test_a_missing_file_is_refused_too(tmp_path):
-    with pytest.raises(PriceFileError, match=r"^prices\.toml: "):
-        load_prices(tmp_path / "prices.toml")

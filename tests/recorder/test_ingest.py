@@ -9,7 +9,6 @@ from contextlib import closing
 import pytest
 from sqlite_utils import Migrations
 
-from metering.prices import load_prices
 from recorder.disk import DiskRoom
 from recorder.ingest import (
     BATCH_BYTES,
@@ -21,6 +20,7 @@ from recorder.ingest import (
 )
 from recorder.record import make_entry
 from store import database
+from store.price_file import load_prices
 from store.spool.format import REJECTIONS, Ending, Rejection, RequestHead, ResponseHead
 from store.spool.reader import Waiting
 from store.spool.writer import SpoolRun

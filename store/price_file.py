@@ -1,0 +1,18 @@
+"""The operator's price file, read from the disk. What is in it is ``metering.prices``' to say."""
+
+from pathlib import Path
+
+from metering.prices import PriceFileError, PriceTable, parse_overrides
+
+
+def load_prices(path: Path | None = None) -> PriceTable:
+    """Return the built-in prices, with those of the operator's file before them where there is one.
+
+    Raises PriceFileError."""
+    if path is None:
+        return PriceTable()
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise PriceFileError(f"{path.name}: {error}") from error
+    return PriceTable(parse_overrides(text, path.name))

@@ -1,0 +1,24 @@
+import pytest
+
+from metering.prices import PriceFileError, PriceTable
+from store.price_file import load_prices
+
+
+def test_without_a_file_the_prices_are_the_built_in_ones():
+    assert isinstance(load_prices(), PriceTable)
+
+
+def test_a_file_that_cannot_be_read_is_refused_with_its_name(tmp_path):
+    path = tmp_path / "prices.toml"
+    with pytest.raises(PriceFileError, match=r"^prices\.toml: .*No such file"):
+        load_prices(path)
+    path.write_bytes(b"\xff")
+    with pytest.raises(PriceFileError, match=r"^prices\.toml: .*utf-8"):
+        load_prices(path)
+
+
+def test_a_file_that_is_wrong_is_refused_with_its_name_and_the_field(tmp_path):
+    path = tmp_path / "prices.toml"
+    path.write_text("[[models]]\nmatch = 3")
+    with pytest.raises(PriceFileError, match=r"^prices\.toml: models\[1\]: match"):
+        load_prices(path)
