@@ -12,6 +12,7 @@ from pathlib import Path
 from random import Random
 
 from metering.entry import CostItem, Outcome, UsageLogEntry
+from metering.token_counts import UNKNOWN, TokenCounts
 from runtime import clock
 from store.traces.database import TraceDatabase
 
@@ -77,10 +78,7 @@ def _entry(number: int, at: datetime, dice: Random, *, has_bodies: bool) -> Usag
         usage_source="final" if good else "none",
         streamed=number % 3 > 0,
         model=model,
-        input_tokens=dice.randrange(2_000) if good else None,
-        output_tokens=dice.randrange(4_000) if good else None,
-        cache_creation_input_tokens=dice.randrange(3_000) if good else None,
-        cache_read_input_tokens=dice.randrange(90_000) if good else None,
+        tokens=_tokens(dice) if good else UNKNOWN,
         cost_cents=cents if priced else None,
         cost_items=(item,) if priced else (),
         duration_ms=ttfb_ms + dice.randrange(30_000),
@@ -100,6 +98,15 @@ def _entry(number: int, at: datetime, dice: Random, *, has_bodies: bool) -> Usag
         request_bytes=150_000,
         response_bytes=3_000,
         error_type=error,
+    )
+
+
+def _tokens(dice: Random) -> TokenCounts:
+    return TokenCounts(
+        input_tokens=dice.randrange(2_000),
+        output_tokens=dice.randrange(4_000),
+        cache_creation_input_tokens=dice.randrange(3_000),
+        cache_read_input_tokens=dice.randrange(90_000),
     )
 
 

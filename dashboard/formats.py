@@ -11,6 +11,7 @@ from typing import Literal
 from jinja2 import Environment
 
 from dashboard.call.shown_text import as_typed, finalize
+from metering.token_counts import PROMPT_CLASSES, TokenCounts
 
 UNKNOWN = "—"
 
@@ -115,18 +116,20 @@ def format_count(count: int | None) -> str:
     return UNKNOWN if count is None else f"{count:,}"
 
 
-def prompt_tokens(uncached: int | None, created: int | None, read: int | None) -> int | None:
-    """Everything the model read; None when nothing is known of it."""
-    known = [count for count in (uncached, created, read) if count is not None]
-    return sum(known) if known else None
+def format_prompt(tokens: TokenCounts) -> str:
+    """Return the size of a prompt with what it consists of, all digits."""
+    parts = (
+        f"{format_count(getattr(tokens, each.name))} {each.title.lower()}"
+        for each in PROMPT_CLASSES
+    )
+    return f"{format_count(tokens.prompt)} tokens: {', '.join(parts)}"
 
 
-def cache_share(uncached: int | None, created: int | None, read: int | None) -> str:
-    """How much of the prompt came from cache. 100% is all of it, and 0% none of it."""
-    total = prompt_tokens(uncached, created, read)
-    if not total:
+def cache_share(tokens: TokenCounts) -> str:
+    """Return how much of the prompt came from cache. 100% is all of it, and 0% none of it."""
+    if not tokens.prompt:
         return UNKNOWN
-    percent = 100 * (read or 0) / total
+    percent = 100 * (tokens.cache_read_input_tokens or 0) / tokens.prompt
     if 0 < percent < 1:
         return "<1%"
     return ">99%" if 99 < percent < 100 else f"{percent:.0f}%"
@@ -152,11 +155,12 @@ FILTERS = {
     "duration": format_duration,
     "tokens": format_tokens,
     "count_of": format_count,
+    "prompt_of": format_prompt,
+    "cache_share": cache_share,
 }
 GLOBALS = {
-    "cache_share": cache_share,
     "outcome_mark": outcome_mark,
-    "prompt_tokens": prompt_tokens,
+    "token_counts": TokenCounts.from_row,
 }
 
 

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
 
+from metering.token_counts import UNKNOWN, TokenCounts
+
 type Outcome = Literal[
     "complete",
     "upstream_error",
@@ -14,14 +16,12 @@ type Outcome = Literal[
     "proxy_restarted",
 ]
 type UsageSource = Literal["final", "partial", "none"]
-type Component = Literal[
-    "input", "output", "cache_read", "cache_write_5m", "cache_write_1h", "web_search"
-]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostItem:
     """One line of an entry's bill: a quantity of one component in one billed pass of the model.
+    ``metering/components.py`` lists the components.
 
     ``pass_index`` counts the billed passes of the call (0 where there is only one); each pass has
     its own model and its own prompt size, which decides the price tier. ``rate_usd`` is the list
@@ -32,7 +32,7 @@ class CostItem:
 
     pass_index: int
     model: str | None
-    component: Component
+    component: str
     quantity: int
     prompt_tokens: int
     rate_usd: Decimal | None = None
@@ -55,10 +55,7 @@ class UsageLogEntry:
     usage_source: UsageSource
     streamed: bool
     model: str | None = None
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cache_creation_input_tokens: int | None = None
-    cache_read_input_tokens: int | None = None
+    tokens: TokenCounts = UNKNOWN
     cost_cents: Decimal | None = None
     cost_items: tuple[CostItem, ...] = ()
     duration_ms: float | None = None

@@ -24,7 +24,7 @@ rate. Whoever computes a cost must make of that an unknown cost.
 """
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
@@ -35,17 +35,10 @@ from typing import cast
 import genai_prices
 from genai_prices.types import ModelPrice, TieredPrices
 
-from metering.entry import Component
+from metering.components import TOKEN_COMPONENTS, WEB_SEARCH
 
 BASE_VERSION = f"genai-prices {genai_prices.__version__}"
 WEB_SEARCH_USD_PER_THOUSAND = Decimal(10)
-BASE_NAMES = {
-    "input": "input_mtok",
-    "output": "output_mtok",
-    "cache_read": "cache_read_mtok",
-    "cache_write_5m": "cache_write_mtok",
-    "cache_write_1h": "cache_write_1h_mtok",
-}
 RESOLVED_RATES_KEPT = 4096
 
 
@@ -55,18 +48,13 @@ class PriceFileError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """US dollars per million tokens, ``web_search`` per thousand searches; None is unknown."""
+    """By component, US dollars per million tokens or per thousand searches; None is unknown."""
 
-    input: Decimal | None
-    output: Decimal | None
-    cache_read: Decimal | None
-    cache_write_5m: Decimal | None
-    cache_write_1h: Decimal | None
-    web_search: Decimal | None
+    by_component: Mapping[str, Decimal | None]
     price_version: str
 
-    def of(self, component: Component) -> Decimal | None:
-        return cast(Decimal | None, getattr(self, component))
+    def of(self, component: str) -> Decimal | None:
+        return self.by_component.get(component)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +123,7 @@ def parse_overrides(text: str, file_name: str) -> list[PriceOverride]:
 def _parse_override(fields: "_Fields", file_name: str) -> PriceOverride:
     match, starts = fields.take_text("match"), fields.take_day("starts")
     version = f"override {file_name} {starts.isoformat()}"
-    web_search = fields.take_rate("web_search", WEB_SEARCH_USD_PER_THOUSAND)
+    web_search = fields.take_rate(WEB_SEARCH.name, WEB_SEARCH_USD_PER_THOUSAND)
     base = _parse_rates(fields, web_search, version)
     long_prompt, fast = fields.take_table("long_prompt"), fields.take_table("fast")
     fields.refuse_rest()
@@ -152,8 +140,8 @@ def _parse_override(fields: "_Fields", file_name: str) -> PriceOverride:
 
 
 def _parse_rates(fields: "_Fields", web_search: Decimal, version: str) -> Rates:
-    rates = {component: fields.take_rate(component) for component in BASE_NAMES}
-    return Rates(**rates, web_search=web_search, price_version=version)
+    rates = {component.name: fields.take_rate(component.name) for component in TOKEN_COMPONENTS}
+    return Rates(by_component=rates | {WEB_SEARCH.name: web_search}, price_version=version)
 
 
 class _Fields:
@@ -248,8 +236,6 @@ def _base_rates(price: ModelPrice, prompt_tokens: int) -> Rates:
         reached = [tier.price for tier in value.tiers if prompt_tokens > tier.start]
         return reached[-1] if reached else value.base
 
-    return Rates(
-        **{component: rate(name) for component, name in BASE_NAMES.items()},
-        web_search=rate("web_searches_kcount") or WEB_SEARCH_USD_PER_THOUSAND,
-        price_version=BASE_VERSION,
-    )
+    rates = {component.name: rate(component.base_price) for component in TOKEN_COMPONENTS}
+    web_search = rate(WEB_SEARCH.base_price) or WEB_SEARCH_USD_PER_THOUSAND
+    return Rates(by_component=rates | {WEB_SEARCH.name: web_search}, price_version=BASE_VERSION)

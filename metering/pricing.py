@@ -16,13 +16,15 @@ quantities for ``reprice``, which needs nothing else. All arithmetic is exact.
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from typing import NamedTuple
 
-from metering.entry import Component, CostItem
+from metering.components import TOKEN_COMPONENTS, WEB_SEARCH
+from metering.entry import CostItem
 from metering.prices import PriceTable
-from metering.usage import Iteration, TokenCounts, Usage
+from metering.usage import Pass, Usage
 
 BATCH_MULTIPLIER = Decimal("0.5")
 US_MULTIPLIER = Decimal("1.1")
@@ -34,17 +36,12 @@ ATTEMPT_TYPES = ("message", "fallback_message")
 _VERSION = re.compile(r"^claude-(?:[a-z]+-)?(\d{1,2})(?:[-.](\d{1,2}))?(?!\d)")
 
 
-class Pass(NamedTuple):
-    model: str | None
-    counts: TokenCounts
-
-
 class Line(NamedTuple):
     """What is to be priced: the fields of a CostItem that do not depend on prices."""
 
     pass_index: int
     model: str | None
-    component: Component
+    component: str
     quantity: int
     prompt_tokens: int
 
@@ -59,7 +56,7 @@ def price_usage(usage: Usage, created_at: datetime, prices: PriceTable) -> Bill:
     passes = _find_billed_passes(usage)
     lines = [line for index, billed in enumerate(passes) for line in _list_tokens(index, billed)]
     if usage.web_search_requests:
-        lines.append(Line(0, usage.model, "web_search", usage.web_search_requests, 0))
+        lines.append(Line(0, usage.model, WEB_SEARCH.name, usage.web_search_requests, 0))
     if not lines:
         return (), Decimal(0) if _are_known(passes, created_at, prices) else None
     return reprice(lines, created_at, usage.service_tier, usage.speed, usage.inference_geo, prices)
@@ -91,34 +88,31 @@ def reprice(
 
 
 def _find_billed_passes(usage: Usage) -> Sequence[Pass]:
-    whole = (Iteration(type="message", model=usage.model, counts=usage.counts),)
+    whole = Pass(
+        type="message",
+        model=usage.model,
+        tokens=usage.tokens,
+        cache_write_1h_tokens=usage.cache_write_1h_tokens,
+    )
     billed: list[Pass] = []
     is_taken_over = False
     # From the end: an attempt was declined if a later one took over and it gave nothing itself.
-    for attempt in reversed(usage.iterations or whole):
+    for attempt in reversed(usage.passes or (whole,)):
         is_attempt = attempt.type in ATTEMPT_TYPES  # and not compaction or advice in between
-        is_declined = is_taken_over and is_attempt and attempt.counts.output_tokens == 0
+        is_declined = is_taken_over and is_attempt and attempt.tokens.output_tokens == 0
         if not is_declined:
-            billed.append(Pass(attempt.model or usage.model, attempt.counts))
+            billed.append(attempt if attempt.model else replace(attempt, model=usage.model))
         if is_attempt:
             is_taken_over = is_declined or attempt.type == "fallback_message"
     return billed[::-1]
 
 
 def _list_tokens(index: int, billed: Pass) -> list[Line]:
-    counts = billed.counts
-    prompt_tokens = counts.prompt_tokens
-    quantities: dict[Component, int | None] = {
-        "input": counts.input_tokens,
-        "cache_read": counts.cache_read_input_tokens,
-        "cache_write_5m": counts.cache_write_5m_tokens,
-        "cache_write_1h": counts.cache_write_1h_tokens,
-        "output": counts.output_tokens,
-    }
+    prompt_tokens = billed.tokens.prompt or 0
     return [
-        Line(index, billed.model, component, quantity, prompt_tokens)
-        for component, quantity in quantities.items()
-        if quantity
+        Line(index, billed.model, component.name, quantity, prompt_tokens)
+        for component in TOKEN_COMPONENTS
+        if (quantity := component.quantity(billed))
     ]
 
 
@@ -143,7 +137,7 @@ def _price_item(
         rates = prices.find_rates(item.model, at, prompt_tokens=item.prompt_tokens, speed=speed)
     if rates is not None:
         rate = rates.of(item.component)
-    unit = SEARCH_UNIT if item.component == "web_search" else TOKEN_UNIT
+    unit = SEARCH_UNIT if item.component == WEB_SEARCH.name else TOKEN_UNIT
     return CostItem(
         pass_index=item.pass_index,
         model=item.model,
@@ -159,7 +153,7 @@ def _price_item(
 
 def _find_multiplier(item: CostItem | Line, *, is_batch: bool, is_us: bool) -> Decimal:
     multiplier = Decimal(1)
-    if item.component == "web_search":
+    if item.component == WEB_SEARCH.name:
         return multiplier
     if is_batch:
         multiplier *= BATCH_MULTIPLIER

@@ -12,19 +12,15 @@ as if it were not there: no count is better than a wrong one.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from metering import token_counts
 from metering.entry import UsageSource
 from metering.json_reading import parse_object
 from metering.sse import BYTE_ORDER_MARK, looks_like_sse, parse_events
+from metering.token_counts import UNKNOWN, TokenCounts
 
 MAX_TEXT_CHARS = 200
 MAX_COUNT = 10**12  # a million of the largest prompts; sums over many rows still fit SQLite
-MAX_ITERATIONS = 1_000
-COUNT_KEYS = (
-    "input_tokens",
-    "output_tokens",
-    "cache_creation_input_tokens",
-    "cache_read_input_tokens",
-)
+MAX_PASSES = 1_000
 NESTED_COUNTS = {
     "cache_creation": ("ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens"),
     "server_tool_use": ("web_search_requests",),
@@ -36,50 +32,29 @@ MARKERS = (b"message_", b"error", b"fallback")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TokenCounts:
-    """The counts as upstream names them, None when absent, and how a cache write splits. The total
-    rules the split, which upstream may send earlier than the total: what is not 1h is 5m."""
+class Pass:
+    """One run of a model within the call. ``model`` is None where it is that of the call.
 
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cache_creation_input_tokens: int | None = None
-    cache_read_input_tokens: int | None = None
-    cache_write_5m_tokens: int = 0
-    cache_write_1h_tokens: int = 0
-
-    @property
-    def are_known(self) -> bool:
-        return any(getattr(self, key) is not None for key in COUNT_KEYS)
-
-    @property
-    def prompt_tokens(self) -> int:
-        """The size of the prompt: what came from the cache, went to it, and neither."""
-        return (
-            (self.input_tokens or 0)
-            + (self.cache_creation_input_tokens or 0)
-            + (self.cache_read_input_tokens or 0)
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Iteration:
-    """One pass of a model within the call. ``model`` is None where it is that of the call."""
+    ``cache_write_1h_tokens`` are those of the cache writes that are kept for an hour; the others are
+    kept for five minutes."""
 
     type: str | None
     model: str | None
-    counts: TokenCounts
+    tokens: TokenCounts
+    cache_write_1h_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """``counts`` are the top-level ones. ``has_error`` may be true without an ``error_type``."""
+    """``tokens`` are the top-level counts. ``has_error`` may be true without an ``error_type``."""
 
     streamed: bool
     source: UsageSource = "none"
     model: str | None = None
-    counts: TokenCounts = TokenCounts()
+    tokens: TokenCounts = UNKNOWN
+    cache_write_1h_tokens: int = 0
     web_search_requests: int | None = None
-    iterations: tuple[Iteration, ...] = ()
+    passes: tuple[Pass, ...] = ()
     service_tier: str | None = None
     speed: str | None = None
     inference_geo: str | None = None
@@ -128,19 +103,20 @@ class _Reading:
 
     def finish(self, *, streamed: bool, is_complete: bool) -> Usage:
         raw = _merge(self.start, self.delta)
-        counts, iterations = _read_counts(raw), _read_iterations(raw.get("iterations"))
+        tokens, cache_write_1h_tokens = _read_tokens(raw)
         source: UsageSource = "none"
-        if counts.are_known:
+        if tokens.are_known:
             source = "final" if self._is_final(is_complete) else "partial"
         return Usage(
             streamed=streamed,
             source=source,
             model=self.model,
-            counts=counts,
+            tokens=tokens,
+            cache_write_1h_tokens=cache_write_1h_tokens,
             web_search_requests=_as_count(
                 _object(raw.get("server_tool_use")).get("web_search_requests")
             ),
-            iterations=iterations,
+            passes=_read_passes(raw.get("iterations")),
             service_tier=clean_text(raw.get("service_tier")),
             speed=clean_text(raw.get("speed")),
             inference_geo=clean_text(raw.get("inference_geo")),
@@ -221,7 +197,7 @@ def _merge(base: dict[str, object], update: Mapping[str, object]) -> dict[str, o
     What says nothing (null, or no count in the place of one) is left out, so that it cannot hide what
     was said before. So is what nobody reads here: this is done for each event, and must not take
     longer the more was said before."""
-    merged = dict(base) | _only_counts(update, COUNT_KEYS)
+    merged = dict(base) | _only_counts(update, token_counts.NAMES)
     for key, names in NESTED_COUNTS.items():
         merged[key] = _object(merged.get(key)) | _only_counts(_object(update.get(key)), names)
     return merged | {key: update[key] for key in OTHER_KEYS if update.get(key) is not None}
@@ -236,37 +212,37 @@ def _as_count(value: object) -> int | None:
     return value if type(value) is int and 0 <= value <= MAX_COUNT else None
 
 
-def _read_counts(raw: Mapping[str, object]) -> TokenCounts:
+def _read_tokens(raw: Mapping[str, object]) -> tuple[TokenCounts, int]:
+    """Return the counts, and how many of the cache writes are kept for an hour.
+
+    The total of the cache writes rules its split, which upstream may send earlier than the total."""
+    counts = {name: _as_count(raw.get(name)) for name in token_counts.NAMES}
     split = _object(raw.get("cache_creation"))
     write_5m = _as_count(split.get("ephemeral_5m_input_tokens"))
     write_1h = _as_count(split.get("ephemeral_1h_input_tokens"))
-    total = _as_count(raw.get("cache_creation_input_tokens"))
+    total = counts["cache_creation_input_tokens"]
     if total is None and (write_5m is not None or write_1h is not None):
         total = (write_5m or 0) + (write_1h or 0)
-    billed_1h = min(write_1h or 0, total or 0)
-    return TokenCounts(
-        input_tokens=_as_count(raw.get("input_tokens")),
-        output_tokens=_as_count(raw.get("output_tokens")),
-        cache_creation_input_tokens=total,
-        cache_read_input_tokens=_as_count(raw.get("cache_read_input_tokens")),
-        cache_write_5m_tokens=(total or 0) - billed_1h,
-        cache_write_1h_tokens=billed_1h,
-    )
+    counts["cache_creation_input_tokens"] = total
+    return TokenCounts(**counts), min(write_1h or 0, total or 0)
 
 
-def _read_iterations(raw: object) -> tuple[Iteration, ...]:
+def _read_passes(raw: object) -> tuple[Pass, ...]:
     """Return those that carry any count; what is none of that is not a pass that could be billed.
 
     Each becomes some rows. A list of more than any call has is treated as if it were not there."""
-    if not isinstance(raw, list) or len(raw) > MAX_ITERATIONS:
+    if not isinstance(raw, list) or len(raw) > MAX_PASSES:
         return ()
     items = [item for item in raw if isinstance(item, dict)]
-    iterations = (
-        Iteration(
-            type=clean_text(item.get("type")),
-            model=clean_text(item.get("model")),
-            counts=_read_counts(item),
-        )
-        for item in items
+    passes = map(_read_pass, items)
+    return tuple(each for each in passes if each.tokens.are_known)
+
+
+def _read_pass(item: Mapping[str, object]) -> Pass:
+    tokens, cache_write_1h_tokens = _read_tokens(item)
+    return Pass(
+        type=clean_text(item.get("type")),
+        model=clean_text(item.get("model")),
+        tokens=tokens,
+        cache_write_1h_tokens=cache_write_1h_tokens,
     )
-    return tuple(iteration for iteration in iterations if iteration.counts.are_known)

@@ -88,10 +88,7 @@ def make_entry(
         usage_source=usage.source,
         streamed=usage.streamed and response is not None,
         model=usage.model,
-        input_tokens=usage.counts.input_tokens,
-        output_tokens=usage.counts.output_tokens,
-        cache_creation_input_tokens=usage.counts.cache_creation_input_tokens,
-        cache_read_input_tokens=usage.counts.cache_read_input_tokens,
+        tokens=usage.tokens,
         cost_cents=cost_cents,
         cost_items=items,
         duration_ms=_round(

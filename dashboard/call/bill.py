@@ -15,16 +15,8 @@ from dashboard.formats import (
     format_count,
     format_dollars,
 )
-from metering.entry import Component, CostItem, UsageLogEntry
-
-_COMPONENTS: dict[Component, str] = {
-    "input": "Uncached input",
-    "cache_read": "Cache reads",
-    "cache_write_5m": "Cache writes, 5 minutes",
-    "cache_write_1h": "Cache writes, 1 hour",
-    "output": "Output",
-    "web_search": "Web searches",
-}
+from metering import components
+from metering.entry import CostItem, UsageLogEntry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,9 +87,9 @@ def _pass_of(item: CostItem) -> tuple[int, str]:
 
 
 def _make_line(item: CostItem) -> Line:
-    unit = "1k" if item.component == "web_search" else "1M"
+    unit = "1k" if item.component == components.WEB_SEARCH.name else "1M"
     return Line(
-        component=_COMPONENTS.get(item.component, item.component),
+        component=components.TITLES.get(item.component, item.component),
         quantity=format_count(item.quantity),
         rate=UNKNOWN if item.rate_usd is None else f"{format_dollars(item.rate_usd)} / {unit}",
         multiplier=""

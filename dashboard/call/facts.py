@@ -3,7 +3,7 @@
 All text here is fit to be shown (see ``shown_text``) and still to be escaped, which templates do.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from urllib.parse import quote
 
@@ -18,6 +18,7 @@ from dashboard.formats import (
     format_time,
 )
 from metering.entry import UsageLogEntry
+from metering.token_counts import OTHER_CLASSES, PROMPT_CLASSES, TokenClass, TokenCounts
 from store.traces.call_reader import Call
 
 _TABLE = "/traces/usage"
@@ -67,7 +68,7 @@ class Headline:
 
 def make_headline(entry: UsageLogEntry, title: str = "") -> Headline:
     """Return what stands at the top of the page: title, model, time, and the main figures, rounded."""
-    counts = _prompt_counts(entry)
+    tokens = entry.tokens
     return Headline(
         title=title,
         model=visible(entry.model or entry.request_model or "Unknown model"),
@@ -77,16 +78,15 @@ def make_headline(entry: UsageLogEntry, title: str = "") -> Headline:
         cost=formats.format_cents(None if entry.cost_cents is None else float(entry.cost_cents)),
         duration=format_duration(entry.duration_ms),
         first_byte=format_duration(entry.ttfb_ms),
-        prompt=formats.format_tokens(formats.prompt_tokens(*counts)),
-        cache_share=formats.cache_share(*counts),
-        output=formats.format_tokens(entry.output_tokens),
+        prompt=formats.format_tokens(tokens.prompt),
+        cache_share=formats.cache_share(tokens),
+        output=formats.format_tokens(tokens.output_tokens),
     )
 
 
 def list_facts(call: Call) -> tuple[Group, ...]:
     """Every field of ``usage_log`` but the bodies."""
     entry = call.entry
-    counts = _prompt_counts(entry)
     return (
         Group(
             title="Call",
@@ -106,15 +106,13 @@ def list_facts(call: Call) -> tuple[Group, ...]:
         Group(
             title="Tokens",
             facts=(
-                _count("Uncached input", entry.input_tokens),
-                _count("Cache writes", entry.cache_creation_input_tokens),
-                _count("Cache reads", entry.cache_read_input_tokens),
+                *_counts(entry.tokens, PROMPT_CLASSES),
                 Fact(
                     label="Prompt total",
-                    text=format_count(formats.prompt_tokens(*counts)),
-                    note=_share(counts),
+                    text=format_count(entry.tokens.prompt),
+                    note=_share(entry.tokens),
                 ),
-                _count("Output", entry.output_tokens),
+                *_counts(entry.tokens, OTHER_CLASSES),
                 Fact(
                     label="Usage source", text=_SOURCES.get(entry.usage_source, entry.usage_source)
                 ),
@@ -173,12 +171,12 @@ def calls_address(column: str, value: object) -> str:
     return f"{_TABLE}?{column}={quote(str(value).encode('utf-8', 'replace'), safe='')}"
 
 
-def _prompt_counts(entry: UsageLogEntry) -> tuple[int | None, int | None, int | None]:
-    return (entry.input_tokens, entry.cache_creation_input_tokens, entry.cache_read_input_tokens)
+def _counts(tokens: TokenCounts, classes: Iterable[TokenClass]) -> Iterator[Fact]:
+    return (_count(each.title, getattr(tokens, each.name)) for each in classes)
 
 
-def _share(counts: Sequence[int | None]) -> str:
-    share = formats.cache_share(*counts)
+def _share(tokens: TokenCounts) -> str:
+    share = formats.cache_share(tokens)
     return "" if share == UNKNOWN else f"{share} from cache"
 
 

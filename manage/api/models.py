@@ -6,12 +6,13 @@ Only the wire's spelling and types are here. What makes a good name or slug is s
 
 import re
 from collections.abc import Callable
-from dataclasses import asdict
 from datetime import date
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, create_model
 
+from metering import token_counts
+from metering.token_counts import flatten
 from runtime import clock
 from runtime.settings import Streaming
 from store import pagination
@@ -217,13 +218,16 @@ class Done(ApiModel):
     ok: Literal[True] = True
 
 
-class UsageTotals(ApiModel):
+class _Calls(ApiModel):
     calls: int
     errors: Annotated[int, Field(description="Calls that failed; a client that left is no error.")]
-    input_tokens: int
-    output_tokens: int
-    cache_creation_input_tokens: int
-    cache_read_input_tokens: int
+
+
+_TOKEN_FIELDS: dict[str, Any] = dict.fromkeys(token_counts.NAMES, int)
+_CallsAndTokens = create_model("_CallsAndTokens", __base__=_Calls, **_TOKEN_FIELDS)
+
+
+class UsageTotals(_CallsAndTokens):  # type: ignore[misc, valid-type]  # made from the classes of tokens
     cost_cents: Annotated[float, Field(description="Without the calls that are unpriced.")]
     unpriced: Annotated[int, Field(description="Calls with usage but without a known price.")]
     rejected: Annotated[
@@ -235,7 +239,7 @@ class UsageTotals(ApiModel):
 
     @classmethod
     def make(cls, totals: Totals) -> Self:
-        return cls(**asdict(totals))
+        return cls(**flatten(totals))
 
 
 class UsageGroup(UsageTotals):
@@ -251,7 +255,7 @@ class UsageGroup(UsageTotals):
             model=group.model,
             proxy_endpoint_id=group.proxy_endpoint_id,
             slug=group.slug,
-            **asdict(group.totals),
+            **flatten(group.totals),
         )
 
 

@@ -7,7 +7,6 @@ believed no further than it must be: text of a service is made harmless before i
 import os
 import ssl
 from collections.abc import Mapping
-from dataclasses import fields
 from datetime import date
 from importlib.metadata import version
 from typing import Any, Self
@@ -16,6 +15,7 @@ from urllib.parse import quote, urlsplit
 import httpx
 
 from manage.cli.terminal import show
+from metering.token_counts import list_flat_fields
 from runtime.settings import LOOPBACK_HOSTS, Streaming
 from store.control.api_keys import RAW_KEY
 from store.control.endpoints import StreamingChange
@@ -25,7 +25,7 @@ API_KEY_VARIABLE = "TAXIMETER_API_KEY"
 TIMEOUT_S, CONNECT_TIMEOUT_S = 30.0, 10.0
 PAGE_LIMIT = 100
 _MAX_MESSAGE = 300
-_SUMS = tuple(field.name for field in fields(Totals))
+_SUMS = tuple(list_flat_fields(Totals))
 
 type Document = dict[str, Any]
 

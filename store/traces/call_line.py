@@ -3,6 +3,7 @@
 Here because two processes print it: the recorder as calls come, and the command that follows them."""
 
 from metering.entry import UsageLogEntry
+from metering.token_counts import TokenCounts
 from runtime import clock
 
 _UNKNOWN = "-"
@@ -19,8 +20,8 @@ def format_entry(entry: UsageLogEntry) -> str:
         clock.format_line_time(clock.parse_instant(entry.created_at)),
         _printable(entry.slug),
         _printable(entry.model or entry.request_model),
-        _tokens_in(entry),
-        f"{_count(entry.output_tokens)} out",
+        _tokens_in(entry.tokens),
+        f"{_count(entry.tokens.output_tokens)} out",
         _UNKNOWN if entry.cost_cents is None else f"${entry.cost_cents / 100:,.4f}",
         _UNKNOWN if entry.status_code is None else str(entry.status_code),
         _UNKNOWN if entry.duration_ms is None else f"{entry.duration_ms:,.0f} ms",
@@ -32,12 +33,9 @@ def format_entry(entry: UsageLogEntry) -> str:
     return "  ".join(parts)
 
 
-def _tokens_in(entry: UsageLogEntry) -> str:
-    counts = (entry.input_tokens, entry.cache_creation_input_tokens, entry.cache_read_input_tokens)
-    if all(count is None for count in counts):
-        return f"{_UNKNOWN} in"
-    cached = f" ({entry.cache_read_input_tokens:,} cached)" if entry.cache_read_input_tokens else ""
-    return f"{sum(count or 0 for count in counts):,} in{cached}"
+def _tokens_in(tokens: TokenCounts) -> str:
+    read = tokens.cache_read_input_tokens
+    return f"{_count(tokens.prompt)} in{f' ({read:,} cached)' if read else ''}"
 
 
 def _count(value: int | None) -> str:

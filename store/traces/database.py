@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from metering.entry import UsageLogEntry
+from metering.token_counts import list_flat_fields
 from store import database
 from store.spool.format import Rejection
 from store.traces import bodies, costs, retention, rollup, schema, verify
@@ -29,13 +30,16 @@ from store.traces.bodies import (
 
 _NOT_SCALAR = ("request_body", "response_body", "cost_items")
 
-SCALARS = tuple(field.name for field in fields(UsageLogEntry) if field.name not in _NOT_SCALAR)
+_PATHS = {
+    name: path for name, path in list_flat_fields(UsageLogEntry).items() if name not in _NOT_SCALAR
+}
+SCALARS = tuple(_PATHS)
 _COLUMNS = (*SCALARS, "request_body_length", "response_body_length")
 _INSERT = (
     f"insert into usage ({', '.join(_COLUMNS)}) values ({', '.join('?' * len(_COLUMNS))})"  # noqa: S608
     " on conflict (entry_id) do nothing"
 )
-_scalars = attrgetter(*SCALARS)
+_scalars = attrgetter(*_PATHS.values())
 _TEXTS = tuple(field.name for field in fields(UsageLogEntry) if field.type in (str, str | None))
 _texts = attrgetter(*_TEXTS)
 _COST_INDEX = SCALARS.index("cost_cents")

@@ -11,12 +11,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
+from metering import token_counts
 from metering.entry import UsageLogEntry
+from metering.token_counts import TokenCounts
 from store import database
 from store.traces import costs
 from store.traces.database import SCALARS
 
 BUSY_TIMEOUT_S = 5.0  # people can wait
+_PLAIN = tuple(name for name in SCALARS if name not in token_counts.NAMES)
 BODIES = ("request_body", "response_body")
 _PAGE = 200
 
@@ -143,10 +146,10 @@ def make_entry(row: Row) -> UsageLogEntry:
     """Return the entry that a row of ``usage_log`` shows, without bodies and line items.
 
     A database that no newer recorder has opened yet lacks the newest columns: they are None."""
-    values = {name: row[name] for name in SCALARS if name in row}
+    values = {name: row[name] for name in _PLAIN if name in row}
     values["cost_cents"] = costs.from_real(row["cost_cents"])
     values["streamed"] = bool(row["streamed"])
-    return UsageLogEntry(**values)
+    return UsageLogEntry(**values, tokens=TokenCounts.from_row(row))
 
 
 def _as_glob(pattern: str) -> str:

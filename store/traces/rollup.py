@@ -4,16 +4,19 @@ A batch is tallied here first, so that a hundred calls of one hour and model are
 """
 
 import sqlite3
-from dataclasses import dataclass, fields
+from collections import defaultdict
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import NamedTuple
 
 from metering.entry import Outcome, UsageLogEntry, UsageSource
+from metering.token_counts import ZERO, TokenCounts, list_flat_fields
 
 # A client that goes away (a person pressing Esc) is no error of anybody.
 NO_ERROR: tuple[Outcome, ...] = ("complete", "client_disconnected")
 
 
-@dataclass(frozen=True, slots=True)
-class HourKey:
+class HourKey(NamedTuple):
     hour: str
     proxy_endpoint_id: str
     slug: str
@@ -28,16 +31,13 @@ class HourSums:
     errors: int = 0
     unpriced: int = 0
     timed: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cache_creation_input_tokens: int = 0
-    cache_read_input_tokens: int = 0
+    tokens: TokenCounts = ZERO
     cost_cents: float = 0.0
     duration_ms: float = 0.0
 
 
-_KEYS = tuple(field.name for field in fields(HourKey))
-_SUMS = tuple(field.name for field in fields(HourSums))
+_KEYS, _SUMS = HourKey._fields, list_flat_fields(HourSums)
+_read_sums = attrgetter(*_SUMS.values())
 _UPSERT = (
     f"insert into usage_hourly ({', '.join((*_KEYS, *_SUMS))})"  # noqa: S608 - our own names
     f" values ({', '.join('?' * len((*_KEYS, *_SUMS)))})"
@@ -50,7 +50,7 @@ class Tally:
     """What one transaction adds to the hourly sums."""
 
     def __init__(self) -> None:
-        self._sums: dict[HourKey, HourSums] = {}
+        self._sums = defaultdict[HourKey, HourSums](HourSums)
 
     def add(self, entry: UsageLogEntry) -> None:
         sums = self.sums(entry.created_at, entry.proxy_endpoint_id, entry.slug, entry.model)
@@ -58,10 +58,7 @@ class Tally:
         sums.errors += entry.outcome not in NO_ERROR
         sums.unpriced += is_unpriced(entry.cost_cents, entry.usage_source)
         sums.timed += entry.duration_ms is not None
-        sums.input_tokens += entry.input_tokens or 0
-        sums.output_tokens += entry.output_tokens or 0
-        sums.cache_creation_input_tokens += entry.cache_creation_input_tokens or 0
-        sums.cache_read_input_tokens += entry.cache_read_input_tokens or 0
+        sums.tokens += entry.tokens
         sums.cost_cents += float(entry.cost_cents or 0)
         sums.duration_ms += entry.duration_ms or 0
 
@@ -70,15 +67,12 @@ class Tally:
     ) -> HourSums:
         """The sums that an entry with these fields belongs to."""
         key = HourKey(created_at[:13], proxy_endpoint_id, slug, model or "")
-        return self._sums.setdefault(key, HourSums())
+        return self._sums[key]
 
     def write(self, connection: sqlite3.Connection) -> None:
         connection.executemany(
             _UPSERT,
-            (
-                (*(getattr(key, name) for name in _KEYS), *(getattr(sums, name) for name in _SUMS))
-                for key, sums in self._sums.items()
-            ),
+            ((*key, *_read_sums(sums)) for key, sums in self._sums.items()),
         )
 
 

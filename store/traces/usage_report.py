@@ -4,32 +4,26 @@ The sums outlive the entries that retention removes, and there are few of them; 
 same whether a day had a hundred calls or a million.
 """
 
-from collections.abc import Sequence
+import sqlite3
+from collections.abc import Container, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import Literal
 
+from metering import token_counts
+from metering.token_counts import ZERO, TokenCounts
 from store.database import open_readonly, snapshot
 from store.traces.rollup import NO_ERROR
 
 type Grouping = Literal["day", "model", "endpoint"]
 
 READ_TIMEOUT_S = 1.0
-_SUMS = (
-    "sum(entries), sum(errors), sum(unpriced), sum(input_tokens), sum(output_tokens),"
-    " sum(cache_creation_input_tokens), sum(cache_read_input_tokens), sum(cost_cents)"
-)
-# In the order of _SUMS.
-_RUN_SUMS = f"""
-    select coalesce(model, ''), count(*), sum(outcome not in ({", ".join("?" * len(NO_ERROR))})),
-        sum(cost_cents is null and usage_source <> 'none'),
-        total(input_tokens), total(output_tokens),
-        total(cache_creation_input_tokens), total(cache_read_input_tokens), total(cost_cents)
-    from usage where run_id = ? group by 1
-"""  # noqa: S608 - question marks
-_HAS_RUNS = "select 1 from pragma_table_info('usage') where name = 'run_id'"
+# Calls, errors, unpriced calls, cost: what _totals takes, before the token counts.
+_HOURLY_SUMS = "sum(entries), sum(errors), sum(unpriced), sum(cost_cents)"
+_RUN_SUMS = f"""count(*), sum(outcome not in ({", ".join("?" * len(NO_ERROR))})),
+    sum(cost_cents is null and usage_source <> 'none'), total(cost_cents)"""
 _KEYS: dict[Grouping, str] = {
     "day": "substr(hour, 1, 10), null, null, null",
     "model": "null, model, null, null",
@@ -45,10 +39,7 @@ class Totals:
 
     calls: int = 0
     errors: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cache_creation_input_tokens: int = 0
-    cache_read_input_tokens: int = 0
+    tokens: TokenCounts = ZERO
     cost_cents: float = 0.0
     unpriced: int = 0
     rejected: int | None = 0
@@ -100,16 +91,16 @@ def read_usage(
     if not path.exists():
         return _report(by, from_day, to_day, {}, {})
     with closing(open_readonly(path, busy_timeout_s=READ_TIMEOUT_S)) as db:
-        # The recorder makes the file a moment before the tables.
-        if not db.execute("select 1 from sqlite_schema where name = 'usage_hourly'").fetchone():
+        columns = _list_columns(db, "usage_hourly")
+        if not columns:  # the recorder makes the file a moment before the tables
             return _report(by, from_day, to_day, {}, {})
         where, parameters = _between(from_day, to_day)
         with snapshot(db):
             sums = {
                 row[:4]: row[4:]
                 for row in db.execute(
-                    f"select {_KEYS[by]}, {_SUMS} from usage_hourly {where}"  # noqa: S608
-                    f" group by {_GROUPED[by]}",
+                    f"select {_KEYS[by]}, {_HOURLY_SUMS}, {_sum_tokens(columns)}"  # noqa: S608
+                    f" from usage_hourly {where} group by {_GROUPED[by]}",
                     parameters,
                 )
             }
@@ -132,13 +123,30 @@ def read_run(path: Path, run_id: str, pending: int = 0) -> RunReport:
     sums: dict[_Key, tuple[float, ...]] = {}
     if path.exists():
         with closing(open_readonly(path, busy_timeout_s=READ_TIMEOUT_S)) as db:
-            # A database that the recorder has not yet made or migrated has no such column.
-            if db.execute(_HAS_RUNS).fetchone():
-                rows = db.execute(_RUN_SUMS, (*NO_ERROR, run_id))
+            columns = _list_columns(db, "usage")
+            if "run_id" in columns:
+                rows = db.execute(
+                    f"select coalesce(model, ''), {_RUN_SUMS}, {_sum_tokens(columns)}"  # noqa: S608
+                    " from usage where run_id = ? group by 1",
+                    (*NO_ERROR, run_id),
+                )
                 sums = {(None, model, None, None): values for model, *values in rows}
     report = _report("model", None, None, sums, {})
     totals = replace(report.totals, rejected=None)
     return RunReport(run_id=run_id, pending=pending, totals=totals, models=report.groups)
+
+
+def _list_columns(db: sqlite3.Connection, table: str) -> set[str]:
+    """Return the columns of a table. One that the recorder has not made yet has none, and one that it
+    has not migrated yet lacks the newest."""
+    return {name for (name,) in db.execute("select name from pragma_table_info(?)", (table,))}
+
+
+def _sum_tokens(columns: Container[str]) -> str:
+    """Return SQL for the sum of each class of tokens: 0 for one that has no column yet."""
+    return ", ".join(
+        f"coalesce(sum({name}), 0)" if name in columns else "0" for name in token_counts.NAMES
+    )
 
 
 def _between(from_day: date | None, to_day: date | None) -> tuple[str, list[str]]:
@@ -196,14 +204,11 @@ def _report(
 def _totals(sums: tuple[float, ...] | None, rejected: int | None) -> Totals:
     if sums is None:
         return Totals(rejected=rejected)
-    calls, errors, unpriced, input_, output, cache_creation, cache_read, cost_cents = sums
+    calls, errors, unpriced, cost_cents, *tokens = sums
     return Totals(
         calls=int(calls),
         errors=int(errors),
-        input_tokens=int(input_),
-        output_tokens=int(output),
-        cache_creation_input_tokens=int(cache_creation),
-        cache_read_input_tokens=int(cache_read),
+        tokens=TokenCounts(**dict(zip(token_counts.NAMES, map(int, tokens), strict=True))),
         cost_cents=float(cost_cents),
         unpriced=int(unpriced),
         rejected=rejected,

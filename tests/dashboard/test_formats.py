@@ -2,6 +2,7 @@ import pytest
 from jinja2 import Environment
 
 from dashboard import formats
+from metering.token_counts import TokenCounts
 
 
 @pytest.mark.parametrize(
@@ -62,24 +63,28 @@ def test_many_tokens_are_shortened(count, text):
 
 
 @pytest.mark.parametrize(
-    ("tokens", "text"),
+    ("counts", "text"),
     [
-        ((None, None, None), "—"),
-        ((0, 0, 0), "—"),
-        ((10, 30, 40), "50%"),
-        ((10, None, None), "0%"),
-        ((0, 0, 7), "100%"),
-        ((1, 0, 100_000), ">99%"),
-        ((100_000, 0, 1), "<1%"),
+        ((None, None), "—"),
+        ((0, 0), "—"),
+        ((40, 40), "50%"),
+        ((10, None), "0%"),
+        ((0, 7), "100%"),
+        ((1, 100_000), ">99%"),
+        ((100_000, 1), "<1%"),
     ],
 )
-def test_the_cache_share_says_all_or_nothing_only_when_it_is(tokens, text):
-    assert formats.cache_share(*tokens) == text
+def test_the_cache_share_says_all_or_nothing_only_when_it_is(counts, text):
+    uncached, read = counts
+    tokens = TokenCounts(input_tokens=uncached, cache_read_input_tokens=read)
+    assert formats.cache_share(tokens) == text
 
 
-def test_what_is_known_of_a_prompt_is_summed():
-    assert formats.prompt_tokens(None, None, None) is None
-    assert formats.prompt_tokens(10, None, 40) == 50
+def test_a_prompt_is_itemized_by_class():
+    tokens = TokenCounts(input_tokens=1_234, cache_read_input_tokens=40, output_tokens=7)
+    assert formats.format_prompt(tokens) == (
+        "1,274 tokens: 1,234 uncached input, — cache writes, 40 cache reads"
+    )
 
 
 @pytest.mark.parametrize(
@@ -105,6 +110,8 @@ def test_templates_have_them():
     formats.add_filters(environment)
     template = environment.from_string(
         "{{ 1.5 | cents }} {{ 20 | duration }} {{ 3 | tokens }} {{ 4000 | count_of }}"
-        " {{ outcome_mark('complete').label }} {{ cache_share(1, 2, 1) }} {{ prompt_tokens(1, 2, 3) }}"
+        " {{ outcome_mark('complete').label }} {{ token_counts(row) | cache_share }}"
+        " {{ token_counts(row).prompt }}"
     )
-    assert template.render() == "$0.0150 20 ms 3 4,000 complete 25% 6"
+    row = {"input_tokens": 3, "cache_read_input_tokens": 1}
+    assert template.render(row=row) == "$0.0150 20 ms 3 4,000 complete 25% 4"

@@ -14,11 +14,11 @@ def amounts(rates: Rates | None) -> list[Decimal | None] | None:
     if rates is None:
         return None
     return [
-        rates.input,
-        rates.output,
-        rates.cache_read,
-        rates.cache_write_5m,
-        rates.cache_write_1h,
+        rates.of("input"),
+        rates.of("output"),
+        rates.of("cache_read"),
+        rates.of("cache_write_5m"),
+        rates.of("cache_write_1h"),
     ]
 
 
@@ -57,7 +57,7 @@ def test_the_list_prices_are_those_published(model, row):
     rates = BASE.find_rates(model, NOW)
     assert amounts(rates) == decimals(row)
     assert rates is not None
-    assert rates.web_search == Decimal(10)
+    assert rates.of("web_search") == Decimal(10)
     assert rates.price_version == BASE_VERSION == f"genai-prices {genai_prices.__version__}"
 
 
@@ -168,14 +168,14 @@ def test_before_its_start_an_override_changes_nothing(prices):
 def test_an_override_rules_from_its_start(prices):
     rates = prices.find_rates("claude-opus-5-5-20261001", day(1))
     assert amounts(rates) == decimals("3.6 18 0.18 4.5 7.2")
-    assert rates.web_search == Decimal(9)
+    assert rates.of("web_search") == Decimal(9)
     assert rates.price_version == "override prices.toml 2026-11-01"
 
 
 def test_the_override_that_started_last_holds(prices):
     rates = prices.find_rates("claude-opus-5-5", day(10))
-    assert (rates.input, rates.web_search) == (Decimal(1), Decimal(10))
-    assert prices.find_rates("claude-opus-5-5", day(9)).input == Decimal("3.6")
+    assert (rates.of("input"), rates.of("web_search")) == (Decimal(1), Decimal(10))
+    assert prices.find_rates("claude-opus-5-5", day(9)).of("input") == Decimal("3.6")
 
 
 def test_an_override_has_its_own_tier_and_fast_rates(prices):

@@ -7,7 +7,8 @@ import pytest
 from metering.entry import CostItem
 from metering.prices import BASE_VERSION, PriceTable, RateTiers
 from metering.pricing import price_usage, reprice
-from metering.usage import Iteration, TokenCounts, Usage
+from metering.token_counts import TokenCounts
+from metering.usage import Pass, Usage
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 PRICES = PriceTable()
@@ -20,23 +21,28 @@ def tokens(
     read: int | None = None,
     write_5m: int = 0,
     write_1h: int = 0,
-) -> TokenCounts:
-    return TokenCounts(
+) -> Pass:
+    counts = TokenCounts(
         input_tokens=input,
         output_tokens=output,
         cache_read_input_tokens=read,
         cache_creation_input_tokens=write_5m + write_1h,
-        cache_write_5m_tokens=write_5m,
-        cache_write_1h_tokens=write_1h,
     )
+    return Pass(type="message", model=None, tokens=counts, cache_write_1h_tokens=write_1h)
 
 
-def usage(counts: TokenCounts, model: str | None = "claude-opus-5", **fields: object) -> Usage:
-    values = {"streamed": True, "source": "final", "model": model, "counts": counts} | fields
+def usage(counts: Pass, model: str | None = "claude-opus-5", **fields: object) -> Usage:
+    values = {
+        "streamed": True,
+        "source": "final",
+        "model": model,
+        "tokens": counts.tokens,
+        "cache_write_1h_tokens": counts.cache_write_1h_tokens,
+    } | fields
     return Usage(**values)  # type: ignore[arg-type]  # a table of tests says what it likes
 
 
-def cost(counts: TokenCounts, model: str | None = "claude-opus-5", **fields: object):
+def cost(counts: Pass, model: str | None = "claude-opus-5", **fields: object):
     return price_usage(usage(counts, model, **fields), NOW, PRICES)[1]
 
 
@@ -141,8 +147,8 @@ def test_the_whole_prompt_decides_the_tier_of_all_tokens(counts, cents):
     assert cost(counts, "claude-haiku-5-5") == Decimal(cents)
 
 
-def iteration(type: str, counts: TokenCounts, model: str | None = None) -> Iteration:
-    return Iteration(type=type, model=model, counts=counts)
+def iteration(type: str, counts: Pass, model: str | None = None) -> Pass:
+    return replace(counts, type=type, model=model)
 
 
 def test_iterations_are_summed_instead_of_the_top_level():
@@ -151,7 +157,7 @@ def test_iterations_are_summed_instead_of_the_top_level():
         iteration("message", tokens(input=612, output=2_819)),
     )
     top = tokens(input=612, output=2_819)
-    items, total = price_usage(usage(top, "claude-opus-4-6", iterations=passes), NOW, PRICES)
+    items, total = price_usage(usage(top, "claude-opus-4-6", passes=passes), NOW, PRICES)
     assert [(item.pass_index, item.component, item.quantity) for item in items] == [
         (0, "input", 60_385),
         (0, "output", 522),
@@ -168,7 +174,7 @@ def test_each_pass_has_its_own_model_and_tier():
         iteration("message", tokens(input=110_000), None),
     )
     top = tokens(input=200_000)
-    items, total = price_usage(usage(top, "claude-haiku-5-5", iterations=passes), NOW, PRICES)
+    items, total = price_usage(usage(top, "claude-haiku-5-5", passes=passes), NOW, PRICES)
     assert [item.cents for item in items] == [Decimal("0.9"), Decimal(500), Decimal("5.5")]
     assert total == Decimal("506.4")
 
@@ -178,17 +184,15 @@ def test_search_and_geography_come_from_the_top_level_of_a_call_with_passes():
         iteration("advisor_message", tokens(input=MILLION), "claude-opus-4-5"),
         iteration("message", tokens(input=MILLION)),
     )
-    found = cost(
-        tokens(input=MILLION), iterations=passes, web_search_requests=2, inference_geo="us"
-    )
+    found = cost(tokens(input=MILLION), passes=passes, web_search_requests=2, inference_geo="us")
     assert found == Decimal(500) + Decimal(550) + Decimal(2)
 
 
 FABLE, OPUS = "claude-fable-5", "claude-opus-4-8"
 
 
-def fallback_items(*passes: Iteration, stop_reason: str = "end_turn", at: datetime = NOW):
-    top = usage(passes[-1].counts, OPUS, iterations=passes, stop_reason=stop_reason)
+def fallback_items(*passes: Pass, stop_reason: str = "end_turn", at: datetime = NOW):
+    top = usage(passes[-1], OPUS, passes=passes, stop_reason=stop_reason)
     items, _ = price_usage(top, at, PRICES)
     return [(item.pass_index, item.model, item.component, item.quantity) for item in items]
 
@@ -247,7 +251,7 @@ def test_one_unknown_pass_makes_the_whole_cost_unknown():
         iteration("message", tokens(input=1)),
         iteration("advisor_message", tokens(input=1), "claude-opus-9"),
     )
-    items, total = price_usage(usage(tokens(input=1), iterations=passes), NOW, PRICES)
+    items, total = price_usage(usage(tokens(input=1), passes=passes), NOW, PRICES)
     assert total is None
     assert [item.cents for item in items] == [Decimal("0.0005"), None]
 
@@ -265,7 +269,7 @@ def test_a_rate_that_is_not_known_is_not_guessed(model, fields):
 
 
 def test_an_answer_without_usage_has_no_items_and_no_cost():
-    assert price_usage(usage(TokenCounts(), source="none"), NOW, PRICES) == ((), None)
+    assert price_usage(usage(tokens(), source="none"), NOW, PRICES) == ((), None)
 
 
 @pytest.mark.parametrize(("model", "total"), [("claude-opus-5", Decimal(0)), ("what", None)])

@@ -4,7 +4,8 @@ import time
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from metering.usage import MAX_COUNT, MAX_ITERATIONS, TokenCounts, Usage, clean_text, read_usage
+from metering.token_counts import TokenCounts
+from metering.usage import MAX_COUNT, MAX_PASSES, Usage, clean_text, read_usage
 
 SSE = "text/event-stream; charset=utf-8"
 JSON = "application/json"
@@ -31,12 +32,12 @@ def read(body: bytes, content_type: str | None = SSE, status: int = 200, complet
 
 
 def counts_of(usage: Usage) -> tuple[int | None, ...]:
-    counts = usage.counts
+    tokens = usage.tokens
     return (
-        counts.input_tokens,
-        counts.output_tokens,
-        counts.cache_creation_input_tokens,
-        counts.cache_read_input_tokens,
+        tokens.input_tokens,
+        tokens.output_tokens,
+        tokens.cache_creation_input_tokens,
+        tokens.cache_read_input_tokens,
     )
 
 
@@ -102,25 +103,27 @@ def test_a_count_that_is_not_a_number_does_not_cost_the_others():
 @pytest.mark.parametrize(
     ("total", "split", "expected"),
     [
-        (100, {"ephemeral_5m_input_tokens": 60, "ephemeral_1h_input_tokens": 40}, (60, 40)),
+        (100, {"ephemeral_5m_input_tokens": 60, "ephemeral_1h_input_tokens": 40}, (100, 40)),
         (100, {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 0}, (100, 0)),
         (100, None, (100, 0)),
-        (100, {"ephemeral_1h_input_tokens": 300}, (0, 100)),
+        (100, {"ephemeral_1h_input_tokens": 300}, (100, 100)),
         (100, {"ephemeral_5m_input_tokens": 7, "ephemeral_1h_input_tokens": "x"}, (100, 0)),
         (0, {"ephemeral_5m_input_tokens": 5, "ephemeral_1h_input_tokens": 5}, (0, 0)),
-        (None, {"ephemeral_5m_input_tokens": 5, "ephemeral_1h_input_tokens": 6}, (5, 6)),
+        (None, {"ephemeral_5m_input_tokens": 5, "ephemeral_1h_input_tokens": 6}, (11, 6)),
     ],
 )
 def test_the_total_of_a_cache_write_rules_its_split(total, split, expected):
-    counts = read(start(cache_creation_input_tokens=total, cache_creation=split)).counts
-    assert (counts.cache_write_5m_tokens, counts.cache_write_1h_tokens) == expected
+    usage = read(start(cache_creation_input_tokens=total, cache_creation=split))
+    writes = usage.tokens.cache_creation_input_tokens
+    assert (writes, usage.cache_write_1h_tokens) == expected
 
 
 def test_a_split_that_is_stale_by_the_end_gives_way_to_the_new_total():
     body = start(
         cache_creation_input_tokens=3068, cache_creation={"ephemeral_5m_input_tokens": 3068}
     ) + delta(cache_creation_input_tokens=3337, output_tokens=1)
-    assert read(body).counts.cache_write_5m_tokens == 3337
+    usage = read(body)
+    assert (usage.tokens.cache_creation_input_tokens, usage.cache_write_1h_tokens) == (3337, 0)
 
 
 def test_the_side_fields_come_from_wherever_they_are_named():
@@ -150,13 +153,11 @@ def test_iterations_keep_their_own_type_model_and_counts():
             ],
         )
     )
-    first, second = usage.iterations
-    assert (first.type, first.model, first.counts.output_tokens) == ("message", None, 4)
+    first, second = usage.passes
+    assert (first.type, first.model, first.tokens.output_tokens) == ("message", None, 4)
     assert second.model == "claude-opus-4-8"
-    assert second.counts == TokenCounts(
-        input_tokens=5, cache_creation_input_tokens=6, cache_write_1h_tokens=6
-    )
-    assert second.counts.prompt_tokens == 11
+    assert second.tokens == TokenCounts(input_tokens=5, cache_creation_input_tokens=6)
+    assert second.cache_write_1h_tokens == 6
 
 
 def test_the_last_model_named_is_the_model():
@@ -165,11 +166,11 @@ def test_the_last_model_named_is_the_model():
     assert read(body).model == "b"
 
 
-@pytest.mark.parametrize(("count", "passes"), [(MAX_ITERATIONS, MAX_ITERATIONS), (200_000, 0)])
+@pytest.mark.parametrize(("count", "passes"), [(MAX_PASSES, MAX_PASSES), (200_000, 0)])
 def test_more_passes_than_any_call_has_are_not_read(count, passes):
     usage = {"input_tokens": 7, "iterations": [{"input_tokens": 1}] * count}
     found = read_usage(200, None, json.dumps({"usage": usage}).encode(), is_complete=True)
-    assert (len(found.iterations), found.counts.input_tokens) == (passes, 7)
+    assert (len(found.passes), found.tokens.input_tokens) == (passes, 7)
 
 
 @pytest.mark.parametrize("holder", ["usage", "usage.cache_creation"])
@@ -201,9 +202,9 @@ def test_text_that_imitates_an_event_counts_nothing():
 
 def test_the_type_in_the_data_rules_the_name_of_the_event():
     body = b'event: ping\ndata: {"type":"message_delta","usage":{"output_tokens":2}}\n\n'
-    assert read(body).counts.output_tokens == 2
+    assert read(body).tokens.output_tokens == 2
     body = b'event: message_delta\ndata: {"usage":{"output_tokens":3}}\n\n'
-    assert read(body).counts.output_tokens == 3
+    assert read(body).tokens.output_tokens == 3
 
 
 @pytest.mark.parametrize(
@@ -255,7 +256,7 @@ def test_a_json_answer_is_read_whatever_it_is_called(content_type):
 
 def test_a_json_answer_in_another_charset_still_counts():
     body = b'{"model":"m","content":"\xe9\xff","usage":{"input_tokens":3}}'
-    assert read(body, JSON).counts.input_tokens == 3
+    assert read(body, JSON).tokens.input_tokens == 3
 
 
 ERROR = {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}
@@ -332,8 +333,8 @@ WHOLE = (
 def test_a_stream_cut_anywhere_gives_nothing_that_was_not_said(cut, crlf):
     body = WHOLE.replace(b"\n", b"\r\n") if crlf else WHOLE
     usage = read(body[:cut], complete=False)
-    assert usage.counts.input_tokens in (None, 10)
-    assert usage.counts.output_tokens in (None, 1, 20)
+    assert usage.tokens.input_tokens in (None, 10)
+    assert usage.tokens.output_tokens in (None, 1, 20)
 
 
 json_values = st.recursive(

@@ -119,7 +119,11 @@ def test_a_spooled_call_becomes_a_row_and_its_file_goes(ingester, run, tmp_path,
     assert read_ids(tmp_path) == ["1"]
     assert spooled(tmp_path) == []
     (entry,) = entries
-    assert (entry.model, entry.input_tokens, entry.output_tokens) == ("claude-haiku-4-5", 1000, 200)
+    assert (entry.model, entry.tokens.input_tokens, entry.tokens.output_tokens) == (
+        "claude-haiku-4-5",
+        1000,
+        200,
+    )
     assert entry.cost_cents is not None
 
 
@@ -437,7 +441,7 @@ def test_where_the_disk_has_no_room_for_bodies_usage_is_kept_and_says_so(
     ingester.run_round()
     (entry,) = entries
     assert entry.body_notes == "request not kept: disk reserve"
-    assert (entry.input_tokens, entry.request_bytes) == (1000, 30_000_000)
+    assert (entry.tokens.input_tokens, entry.request_bytes) == (1000, 30_000_000)
     with TraceDatabase(trace_path(tmp_path, "a")) as database:
         bodies = database.read_bodies("1")
         assert bodies is not None
@@ -465,7 +469,7 @@ def test_on_a_full_disk_usage_is_stored_without_bodies(
     assert {entry.body_notes for entry in entries} == {
         "request not kept: disk full; response not kept: disk full"
     }
-    assert [entry.input_tokens for entry in entries] == [1000] * 3
+    assert [entry.tokens.input_tokens for entry in entries] == [1000] * 3
     with TraceDatabase(trace_path(tmp_path, "a")) as database:
         assert list(database.verify()) == []
 

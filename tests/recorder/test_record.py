@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from metering import token_counts
 from metering.entry import UsageLogEntry
 from metering.prices import PriceTable
 from recorder.record import make_entry
@@ -94,8 +95,11 @@ def test_a_whole_stream_becomes_a_whole_entry():
     assert (entry.created_at, entry.status_code) == ("2026-11-20T10:00:00.123Z", 200)
     assert (entry.outcome, entry.usage_source, entry.streamed) == ("complete", "final", True)
     assert (entry.model, entry.request_model) == ("claude-opus-5", "claude-opus-5")
-    assert (entry.input_tokens, entry.output_tokens) == (10, 20)
-    assert (entry.cache_creation_input_tokens, entry.cache_read_input_tokens) == (None, None)
+    assert (entry.tokens.input_tokens, entry.tokens.output_tokens) == (10, 20)
+    assert (entry.tokens.cache_creation_input_tokens, entry.tokens.cache_read_input_tokens) == (
+        None,
+        None,
+    )
     assert entry.cost_cents == Decimal("0.055")
     assert [item.cents for item in entry.cost_items] == [Decimal("0.005"), Decimal("0.05")]
     assert (entry.duration_ms, entry.ttfb_ms, entry.proxy_overhead_ms) == (1234.6, 98.8, 0.4)
@@ -153,7 +157,7 @@ def test_a_failure_on_the_wire_stays_what_it_was(outcome, body):
     entry = make(body, outcome=outcome, ending={"error_type": "api_error"})
     assert entry.outcome == outcome
     assert entry.error_type == ("overloaded_error" if ERROR in body else "api_error")
-    assert entry.input_tokens == 10
+    assert entry.tokens.input_tokens == 10
 
 
 def test_an_exchange_without_an_answer_is_an_entry_without_numbers():
@@ -197,7 +201,7 @@ def test_bodies_are_stored_decoded_and_sizes_are_those_of_the_wire():
 def test_an_entry_of_metadata_only_has_no_bodies_but_its_counts():
     entry = make(head={"metadata_only": True, "request_body": "omitted"}, request=None)
     assert (entry.request_body, entry.response_body) == (None, None)
-    assert (entry.input_tokens, entry.request_model) == (10, None)
+    assert (entry.tokens.input_tokens, entry.request_model) == (10, None)
 
 
 def test_an_entry_of_metadata_only_has_names_and_no_text_in_their_place():
@@ -228,7 +232,11 @@ def test_an_entry_of_metadata_only_has_names_and_no_text_in_their_place():
     entry = make(body, response, head={**head, "metadata_only": True}, request=None)
     assert str(asdict(kept)).count("private") > 10
     assert "private" not in str(asdict(entry))
-    assert (entry.betas, entry.input_tokens, len(entry.cost_items)) == ("beta-1,beta-2", 10, 1)
+    assert (entry.betas, entry.tokens.input_tokens, len(entry.cost_items)) == (
+        "beta-1,beta-2",
+        10,
+        1,
+    )
 
 
 @pytest.mark.parametrize(
@@ -448,13 +456,8 @@ def check_recording(name, case, expected):
         assert make(compressed.read_bytes(), wire).response_body == body
 
     assert entry.model in (expected["model"], *expected.get("model_alternatives", ()))
-    for column in (
-        "input_tokens",
-        "output_tokens",
-        "cache_creation_input_tokens",
-        "cache_read_input_tokens",
-    ):
-        assert (getattr(entry, column) or 0) == (expected[column] or 0), column
+    for column in token_counts.NAMES:
+        assert (getattr(entry.tokens, column) or 0) == (expected[column] or 0), column
     assert (entry.status_code, entry.streamed) == (expected["status"], expected["streaming"])
     assert entry.response_body == body
     is_error = expected["status"] >= 400

@@ -3,12 +3,15 @@
 import json
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from itertools import count
 from typing import Any
 
+from metering import token_counts
 from metering.entry import CostItem, UsageLogEntry
+from metering.token_counts import TokenCounts
 from runtime import clock
 
 _WORDS = [
@@ -29,12 +32,20 @@ _WORDS = [
     "call",
     "index",
 ]
+TOKENS = TokenCounts(
+    input_tokens=10,
+    output_tokens=20,
+    cache_creation_input_tokens=30,
+    cache_read_input_tokens=40,
+)
 _numbers = count(1)
 _START = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
 
 
 def make_entry(**changes: Any) -> UsageLogEntry:
-    """Each arrives later than those made before it, within one hour."""
+    """Each arrives later than those made before it, within one hour. Token counts have the names of
+    their columns."""
+    tokens = {name: changes.pop(name) for name in token_counts.NAMES if name in changes}
     fields: dict[str, Any] = {
         "entry_id": clock.new_id(),
         "created_at": clock.format_ms(_START + timedelta(milliseconds=next(_numbers))),
@@ -44,10 +55,7 @@ def make_entry(**changes: Any) -> UsageLogEntry:
         "usage_source": "final",
         "streamed": True,
         "model": "claude-sonnet-4-5",
-        "input_tokens": 10,
-        "output_tokens": 20,
-        "cache_creation_input_tokens": 30,
-        "cache_read_input_tokens": 40,
+        "tokens": replace(TOKENS, **tokens),
         "cost_cents": Decimal("1.25"),
         "cost_items": (make_item(),),
         "duration_ms": 100.5,

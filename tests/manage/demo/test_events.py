@@ -18,10 +18,10 @@ def test_the_usage_of_a_stream_is_that_of_its_message():
     message = make_message({"model": "m"}, Message(content=CONTENT), TOKENS, "msg_1")
     usage = read_usage(200, "text/event-stream", b"".join(stream_events(message)), is_complete=True)
     assert (usage.model, usage.stop_reason, usage.has_message_stop) == ("m", "tool_use", True)
-    assert usage.counts.input_tokens == 3
-    assert usage.counts.cache_creation_input_tokens == 20
-    assert usage.counts.cache_read_input_tokens == 100
-    assert usage.counts.output_tokens == message["usage"]["output_tokens"] > 20
+    assert usage.tokens.input_tokens == 3
+    assert usage.tokens.cache_creation_input_tokens == 20
+    assert usage.tokens.cache_read_input_tokens == 100
+    assert usage.tokens.output_tokens == message["usage"]["output_tokens"] > 20
 
 
 def test_results_of_server_tools_are_not_output_and_searches_are_counted():

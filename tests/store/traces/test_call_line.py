@@ -5,6 +5,7 @@ from decimal import Decimal
 import pytest
 
 from metering.entry import UsageLogEntry
+from metering.token_counts import TokenCounts
 from store.traces.call_line import format_entry
 
 
@@ -32,9 +33,12 @@ def make_entry(**changes):
 
 def test_a_call_is_one_readable_line():
     entry = make_entry(
-        model="claude-opus-5-5", input_tokens=200, cache_read_input_tokens=980,
-        cache_creation_input_tokens=24, output_tokens=88, cost_cents=Decimal("1.234"),
+        model="claude-opus-5-5", cost_cents=Decimal("1.234"),
         status_code=200, duration_ms=2310.4,
+        tokens=TokenCounts(
+            input_tokens=200, cache_read_input_tokens=980, cache_creation_input_tokens=24,
+            output_tokens=88,
+        ),
     )  # fmt: skip
     assert format_entry(entry) == (
         "2026-01-02 14:03:27Z  default  claude-opus-5-5  1,204 in (980 cached)  88 out  $0.0123  200  2,310 ms"

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from metering.entry import UsageLogEntry
+from metering.token_counts import flatten, list_flat_fields
 from store.spool.format import Rejection
 from store.traces import pieces
 from store.traces.bodies import MissingPieceError
@@ -35,7 +36,7 @@ BODIES = {
     "cut off inside a character": "é".encode()[:1],
 }
 TEXTS = {"empty", "json", "text", "lone surrogate escape", "one byte", "carriage returns"}
-HOURLY = tuple(HourSums.__dataclass_fields__)
+HOURLY = tuple(list_flat_fields(HourSums))
 
 
 def rows(traces: TraceDatabase, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
@@ -226,9 +227,8 @@ def test_every_scalar_is_stored_as_it_is(traces):
     )
     traces.insert([entry])
     (row,) = rows(traces, f"select {', '.join(SCALARS)} from usage_log")  # noqa: S608
-    assert row == tuple(
-        1.2345 if name == "cost_cents" else getattr(entry, name) for name in SCALARS
-    )
+    values = flatten(entry) | {"cost_cents": 1.2345}
+    assert row == tuple(values[name] for name in SCALARS)
 
 
 def test_ids_follow_insertion_and_are_never_used_again(traces):

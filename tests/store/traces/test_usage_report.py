@@ -6,7 +6,9 @@ from decimal import Decimal
 
 import pytest
 
+from metering import token_counts
 from metering.entry import UsageLogEntry
+from metering.token_counts import UNKNOWN, TokenCounts
 from store.spool.format import Rejection
 from store.traces.usage_report import Totals, read_run, read_usage
 
@@ -19,10 +21,7 @@ CALL = UsageLogEntry(
     usage_source="final",
     streamed=True,
     model="m1",
-    input_tokens=10,
-    output_tokens=2,
-    cache_creation_input_tokens=3,
-    cache_read_input_tokens=4,
+    tokens=TokenCounts(10, 2, 3, 4),
     cost_cents=Decimal("0.5"),
     duration_ms=100.0,
 )
@@ -36,8 +35,7 @@ def recorded(traces):
         replace(CALL, model="m2", cost_cents=Decimal(2), created_at=LATE),
         replace(CALL, model="m3", cost_cents=None, created_at=LATE, proxy_endpoint_id="e2", slug="two"),
         replace(CALL, model=None, cost_cents=None, usage_source="none", outcome="upstream_error",
-                created_at="2026-06-03T00:00:00.000Z", input_tokens=None, output_tokens=None,
-                cache_creation_input_tokens=None, cache_read_input_tokens=None),
+                created_at="2026-06-03T00:00:00.000Z", tokens=UNKNOWN),
     ]  # fmt: skip
     traces.insert([replace(call, entry_id=str(n)) for n, call in enumerate(calls)])
     traces.insert_rejections(
@@ -76,10 +74,7 @@ def test_totals_are_the_same_however_they_are_grouped(traces_path):
     expected = Totals(
         calls=4,
         errors=1,
-        input_tokens=30,
-        output_tokens=6,
-        cache_creation_input_tokens=9,
-        cache_read_input_tokens=12,
+        tokens=TokenCounts(30, 6, 9, 12),
         cost_cents=2.5,
         unpriced=1,
         rejected=13,
@@ -151,8 +146,7 @@ def test_a_run_has_the_totals_of_its_own_calls(traces, traces_path):
         replace(mine, model="m2", cost_cents=Decimal(2)),
         replace(mine, model="m3", cost_cents=None),
         replace(mine, model=None, cost_cents=None, usage_source="none", outcome="upstream_error",
-                input_tokens=None, output_tokens=None, cache_creation_input_tokens=None,
-                cache_read_input_tokens=None),
+                tokens=UNKNOWN),
         replace(mine, model=None, cost_cents=None, usage_source="none",
                 outcome="client_disconnected"),
         replace(CALL, run_id="other"),
@@ -162,12 +156,29 @@ def test_a_run_has_the_totals_of_its_own_calls(traces, traces_path):
     report = read_run(traces_path, "mine", 3)
     assert (report.run_id, report.pending) == ("mine", 3)
     assert report.totals == Totals(
-        calls=6, errors=1, input_tokens=50, output_tokens=10, cache_creation_input_tokens=15,
-        cache_read_input_tokens=20, cost_cents=3.0, unpriced=1, rejected=None,
+        calls=6, errors=1, tokens=TokenCounts(50, 10, 15, 20), cost_cents=3.0, unpriced=1,
+        rejected=None,
     )  # fmt: skip
     assert [(each.model, each.totals.calls, each.totals.cost_cents) for each in report.models] == [
         ("m2", 1, 2.0), ("m1", 2, 1.0), (None, 2, 0.0), ("m3", 1, 0.0),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", token_counts.NAMES)
+def test_a_class_of_tokens_that_has_no_column_yet_is_zero(tmp_path, traces, traces_path, name):
+    """As in a database that no newer recorder has migrated: the reader is newer than its tables."""
+    traces.insert([replace(CALL, run_id="mine")])
+    older = tmp_path / "older.db"
+    with closing(sqlite3.connect(older)) as db:
+        traces.connection.backup(db)
+        db.execute("drop view usage_log")
+        for table in ("usage", "usage_hourly"):
+            db.execute(f"alter table {table} drop column {name}")
+        db.commit()
+    known = replace(CALL.tokens, **{name: 0})
+    assert read_usage(traces_path, "day").totals.tokens == CALL.tokens
+    assert read_usage(older, "day").totals.tokens == known
+    assert read_run(older, "mine").totals.tokens == known
 
 
 def test_a_run_is_read_from_an_index(traces):

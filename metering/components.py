@@ -1,0 +1,67 @@
+"""What a call is billed for: tokens at several rates, and web searches.
+
+``usage_cost.component`` and price files have these names. A component is not always a class of tokens:
+cache writes have two rates.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from metering.usage import Pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Component:
+    """``title`` is for pages, ``base_price`` the name of the rate in a ``genai_prices.ModelPrice``."""
+
+    name: str
+    title: str
+    base_price: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenComponent(Component):
+    """``quantity`` returns how many tokens of a pass are billed at this rate."""
+
+    quantity: Callable[[Pass], int | None]
+
+
+def _count_5m_writes(billed: Pass) -> int:
+    return (billed.tokens.cache_creation_input_tokens or 0) - billed.cache_write_1h_tokens
+
+
+# In the order of the lines of a bill.
+TOKEN_COMPONENTS = (
+    TokenComponent(
+        name="input",
+        title="Uncached input",
+        base_price="input_mtok",
+        quantity=lambda billed: billed.tokens.input_tokens,
+    ),
+    TokenComponent(
+        name="cache_read",
+        title="Cache reads",
+        base_price="cache_read_mtok",
+        quantity=lambda billed: billed.tokens.cache_read_input_tokens,
+    ),
+    TokenComponent(
+        name="cache_write_5m",
+        title="Cache writes, 5 minutes",
+        base_price="cache_write_mtok",
+        quantity=_count_5m_writes,
+    ),
+    TokenComponent(
+        name="cache_write_1h",
+        title="Cache writes, 1 hour",
+        base_price="cache_write_1h_mtok",
+        quantity=lambda billed: billed.cache_write_1h_tokens,
+    ),
+    TokenComponent(
+        name="output",
+        title="Output",
+        base_price="output_mtok",
+        quantity=lambda billed: billed.tokens.output_tokens,
+    ),
+)
+WEB_SEARCH = Component(name="web_search", title="Web searches", base_price="web_searches_kcount")
+TITLES = {each.name: each.title for each in (*TOKEN_COMPONENTS, WEB_SEARCH)}
