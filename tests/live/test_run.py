@@ -193,7 +193,7 @@ def test_the_client_owns_the_terminal(shared_service: Service) -> None:
         "import os, signal, sys\n"
         "signal.signal(signal.SIGINT, lambda *_: os.write(1, b'interrupted\\n'))\n"
         "print('tty' if sys.stdin.isatty() else 'no tty', flush=True)\n"
-        "print('said', input(), flush=True)\n"
+        "for _ in range(2): print('said', input(), flush=True)\n"
     )
     environ = environment(shared_service)
     pid, terminal = pty.fork()
@@ -216,10 +216,13 @@ def test_the_client_owns_the_terminal(shared_service: Service) -> None:
 
     try:
         read_until(b"tty")
+        os.kill(pid, signal.SIGINT)  # as what is typed comes to the run; it must pass nothing on
+        os.write(terminal, b"one\n")
+        read_until(b"said one")
         os.write(terminal, b"\x03")
         read_until(b"interrupted")
-        os.write(terminal, b"hello\n")
-        read_until(b"said hello")
+        os.write(terminal, b"two\n")
+        read_until(b"said two")
         read_until(b"no call of this run")
         _, status = os.waitpid(pid, 0)
     finally:
