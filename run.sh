@@ -6,6 +6,7 @@
 # The first call makes .venv from requirements.lock, and the first test or check adds the development
 # tools of requirements-dev.lock; later calls only use it. TAXIMETER_PYTHON names the Python to use.
 set -euo pipefail
+caller=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
 LOG=.venv/install.log
@@ -91,6 +92,12 @@ case "${1:-up}" in
     .venv/bin/mypy
     .venv/bin/python -m dashboard.tables.metadata --check
     PYTHONPATH=. .venv/bin/cog --check README.md docs/*.md
+    ;;
+  run) # the client works where the caller is, with the data of every other command here
+    root=$PWD data=${TAXIMETER_DATA_DIR:-data}
+    case "$data" in /*) ;; *) data=$root/$data ;; esac
+    cd "$caller"
+    TAXIMETER_DATA_DIR=$data exec "$root/.venv/bin/taximeter" "$@"
     ;;
   *) exec .venv/bin/taximeter "${@:-up}" ;;
 esac

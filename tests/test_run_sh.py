@@ -23,6 +23,7 @@ case "$*" in
   *"-m pip install"*)
     echo "WARNING: the talk of pip"
     test -z "$FAILS" ;;
+  "run "*) echo "$PWD $TAXIMETER_DATA_DIR" ;;
 esac
 """
 
@@ -93,6 +94,19 @@ def test_the_first_install_prints_a_few_lines_of_ours_and_later_calls_none(clone
     assert "pip" not in first
     assert "the talk of pip" in (clone / ".venv" / "install.log").read_text()
     assert run(clone, "test").stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("setting", "data_dir"), [("", "{clone}/data"), ("mine", "{clone}/mine"), ("/mine", "/mine")]
+)
+def test_a_client_runs_where_the_caller_is_on_the_data_of_the_checkout(
+    clone, tmp_path_factory, monkeypatch, setting, data_dir
+):
+    project = tmp_path_factory.mktemp("project")
+    monkeypatch.chdir(project)
+    done = run(clone, "run", "claude", "-p", "two words", TAXIMETER_DATA_DIR=setting)
+    assert done.stdout == f"{project} {data_dir.format(clone=clone)}\n"
+    assert "taximeter run claude -p two words" in (clone / "calls").read_text()
 
 
 def test_what_pip_says_is_shown_when_it_fails(clone):
