@@ -1,7 +1,7 @@
 """Query processes that are none: the real application on real sockets, served by a thread of the tests.
 
 So whatever asks the web process for tables goes through the real relay, without the seconds that real
-processes would take for every test. Those have tests of their own (tests/queries, tests/live).
+processes would take for every test. Those have tests of their own (tests/dashboard/queries, tests/live).
 """
 
 import asyncio

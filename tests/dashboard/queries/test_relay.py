@@ -9,7 +9,7 @@ from dashboard.queries.client import Connection, Head
 from dashboard.queries.lanes import Place
 from dashboard.queries.relay import QueryRelay, StoppedError
 from dashboard.queries.responses import Body, CutError
-from tests.queries.pool import Client, make_query
+from tests.dashboard.queries.pool import Client, make_query
 
 
 class Endless(Connection):

@@ -39,9 +39,9 @@ from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path_in
 from tests import ROOT
 from tests.dashboard.browsing import ENDLESS, OURS, THEIRS, record
+from tests.dashboard.queries.hostile import ENDLESS_STEPS, HUNGRY, LONG_TEXTS, SORT, UNION
+from tests.dashboard.queries.pool import COUNT, Client, ask, make_query, running_pool
 from tests.live.service import is_over
-from tests.queries.hostile import ENDLESS_STEPS, HUNGRY, LONG_TEXTS, SORT, UNION
-from tests.queries.pool import COUNT, Client, ask, make_query, running_pool
 from tests.store.traffic import make_entry
 from tests.upstream import wait_until
 

@@ -13,7 +13,7 @@ import pytest
 from dashboard.queries import processes as processes_module
 from dashboard.queries.processes import SLOW_NICENESS, NoProcessError, Processes
 from dashboard.queries.relay import QueryRelay
-from tests.queries.pool import ask
+from tests.dashboard.queries.pool import ask
 
 NOBODY = 100_000_000  # no kernel gives such a pid
 
