@@ -3,9 +3,13 @@
 import json
 import random
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import product
 from typing import Any
 
 import pytest
+from hypothesis import given, strategies as st
 
 from dashboard.call.answer import Answer, read_answer
 from dashboard.call.blocks import read_block
@@ -89,40 +93,57 @@ def test_what_is_no_request_for_messages_is_left_to_the_raw_view(body):
     assert read_request(body) is None
 
 
+# -- shapes that nobody sends -------------------------------------------------------------------------
+
+KINDS = ["text", "thinking", "redacted_thinking", "tool_use", "tool_result", "image", "fallback"]
+BLOCK_FIELDS = [
+    "text", "thinking", "data", "input", "content", "source", "name", "id", "cache_control"
+]  # fmt: skip
+REQUEST_FIELDS = ["system", "tools", "messages", "thinking"]
+
 ODD: list[Any] = [
-    None,
-    1,
-    1.5,
-    True,
-    "text",
-    [],
-    {},
-    [[]],
-    [None],
-    {"type": 5},
-    {"type": "text"},
-    "\ud800",
-]
-
-
-@pytest.mark.parametrize("value", ODD, ids=repr)
-@pytest.mark.parametrize("key", ["system", "tools", "messages", "content", "thinking"])
-def test_no_shape_is_too_odd(key, value):
-    fields = {"messages": [{"role": value, "content": value}]} if key == "content" else {key: value}
-    for odd in (fields, {key: [value]}):
-        request_of(**odd)
-
-
-@pytest.mark.parametrize("value", ODD, ids=repr)
-@pytest.mark.parametrize(
-    "kind",
-    ["text", "thinking", "redacted_thinking", "tool_use", "tool_result", "image", "fallback"],
+    None, 1, 1.5, True, "text", [], {}, [[]], [None], {"type": 5}, {"type": "text"}, "\ud800"
+]  # fmt: skip
+ODDER = st.recursive(
+    st.sampled_from(ODD),
+    lambda values: (
+        st.lists(values, max_size=3)
+        | st.dictionaries(st.sampled_from(["type", "role", *BLOCK_FIELDS]), values, max_size=3)
+        | st.fixed_dictionaries({"type": st.sampled_from(KINDS), "content": values})
+    ),
+    max_leaves=10,
 )
-@pytest.mark.parametrize(
-    "key", ["text", "thinking", "data", "input", "content", "source", "name", "id", "cache_control"]
-)
-def test_no_block_is_too_odd(kind, key, value):
-    read_block({"type": kind, key: value}, Allowance(1000))
+
+
+@contextmanager
+def naming(shape: object) -> Iterator[None]:
+    """Name the shape in the report of a failure."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"while reading {shape!r}")
+        raise
+
+
+def test_no_shape_of_a_request_is_too_odd():
+    for value in ODD:
+        shapes = [{key: odd} for key in REQUEST_FIELDS for odd in (value, [value])]
+        shapes.append({"messages": [{"role": value, "content": value}]})
+        for shape in shapes:
+            with naming(shape):
+                request_of(**shape)
+
+
+def test_no_shape_of_a_block_is_too_odd():
+    for kind, key, value in product(KINDS, BLOCK_FIELDS, ODD):
+        shape = {"type": kind, key: value}
+        with naming(shape):
+            read_block(shape, Allowance(1000))
+
+
+@given(st.dictionaries(st.sampled_from(REQUEST_FIELDS), ODDER))
+def test_no_combination_of_shapes_is_too_odd(fields):
+    request_of(**fields)
 
 
 def test_damaged_bodies_never_fail():
@@ -136,6 +157,9 @@ def test_damaged_bodies_never_fail():
                 damaged[rng.randrange(len(damaged))] = rng.choice(b'{}[]",:\\\n0\x00\xff')
             read_request(bytes(damaged))
             read_answer(bytes(damaged))
+
+
+# -- blocks ------------------------------------------------------------------------------------------
 
 
 def test_cache_marks_are_shown():
