@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Starts Taximeter:   ./run.sh            the same as ./run.sh up
 #                     ./run.sh test       the whole test suite (arguments go to pytest)
+#                     ./run.sh test --quick  without a browser and without running services
 #                     ./run.sh check      lint, format, types, generated docs
 #                     ./run.sh COMMAND …  any command of taximeter
 # The first call makes .venv from requirements.lock, and the first test or check adds the development
@@ -84,8 +85,17 @@ add_tools() {
 make_venv
 case "${1:-up}" in test | check) add_tools ;; esac
 case "${1:-up}" in
-  # On up to four processors, each file on one. What starts real services waits more than it works.
-  test) shift; exec .venv/bin/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile "$@" ;;
+  test)
+    shift
+    if [ "${1:-}" = --quick ]; then # --ignore: only to import a module takes time, too
+      shift
+      set -- -m "not live and not browser" --ignore tests/live --ignore tests/browser "$@"
+    fi
+    # Without bytecode each worker would rewrite the asserts of 500 files, and each process compile the rooms.
+    unset PYTHONDONTWRITEBYTECODE
+    # On up to four processors, each file on one. What starts real services waits more than it works.
+    exec .venv/bin/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile "$@"
+    ;;
   check)
     .venv/bin/ruff check .
     .venv/bin/ruff format --check .

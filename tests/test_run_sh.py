@@ -83,6 +83,14 @@ def test_a_fresh_clone_can_be_tested_at_once(clone):
     assert calls[-1].endswith(" tests/store")
 
 
+def test_a_quick_test_leaves_out_what_is_live_and_the_browser(clone):
+    *_, call = calls_of(clone, "test", "--quick", "tests/store")
+    assert " -m not live and not browser " in call
+    assert call.endswith(" --ignore tests/live --ignore tests/browser tests/store")
+    *_, call = calls_of(clone, "test", "tests/store")
+    assert "not live" not in call
+
+
 def test_everything_is_installed_by_its_hash(clone):
     calls = calls_of(clone, "test")
     assert all("--require-hashes" in call for call in calls if " -r " in call)

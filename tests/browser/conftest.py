@@ -20,7 +20,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
-            item.add_marker(pytest.mark.live)
+            item.add_marker(pytest.mark.browser)
 
 
 @pytest.fixture(scope="session")

@@ -39,8 +39,6 @@ from tests.live.service import API_KEY, Endpoint, Row, body_bytes
 from tests.rawclient import TIMEOUT_S
 from tests.upstream import CLOSE, Gate, Script, SeenRequest, event
 
-pytestmark = pytest.mark.live
-
 TARGET = "/v1/messages"
 QUESTION: dict[str, Any] = {
     "model": MODEL,

@@ -6,13 +6,10 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 import psutil
-import pytest
 
 from tests.live.service import Service
 from tests.mailbox import PASSWORD, USER, Mailbox, link_in
 from tests.rawclient import request
-
-pytestmark = pytest.mark.live
 
 ANN = "ann@example.org"
 SECRET = "the-secret-at-a-provider"

@@ -10,6 +10,8 @@ import pytest
 
 from tests import ROOT
 
+pytestmark = pytest.mark.live
+
 COMMANDS = (
     ["endpoints", "list"],
     ["endpoints", "list", "--json"],
