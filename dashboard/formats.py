@@ -172,9 +172,3 @@ def add_filters(environment: Environment) -> None:
     environment.finalize = finalize
     environment.filters.update(FILTERS)
     environment.globals.update(GLOBALS)
-
-
-def as_sentence(text: str) -> str:
-    """The errors' messages are clauses. An address that one begins with stays as it is."""
-    first, _, _ = text.partition(" ")
-    return f"{text[0].upper()}{text[1:]}." if first.isalpha() else f"{text}."

@@ -1,22 +1,30 @@
-"""What people ask for and cannot have:
+"""Errors caused by the person who asked, and how HTTP carries each of them:
 
 ControlError
-├── InvalidInputError       what was given cannot be used
+├── InvalidInputError       400  what was given cannot be used
 │   ├── InvalidSlugError
 │   └── InvalidCursorError
-├── ConflictError           it is there already
-│   ├── SlugTakenError
-│   └── LimitReachedError
-├── ForbiddenError          it is there, and belongs to a colleague
+├── ForbiddenError          403  it is there, and belongs to a colleague
 │   └── SignUpRefusedError
-└── NotFoundError           it is not there, or belongs to another organisation
+├── NotFoundError           404  it is not there, or belongs to another organisation
+└── ConflictError           409  it is there already
+    ├── SlugTakenError
+    └── LimitReachedError
 
-``field`` names the input that is at fault, where one is.
+The API, the pages and the command line all take ``status`` and ``code`` from here, and
+``restore_error`` makes the same error again from a response of the API.
 """
+
+from typing import ClassVar
 
 
 class ControlError(Exception):
-    """What a person asked for and cannot have. Its message says what to do instead."""
+    """An error caused by the caller. Its message is a clause that says what to do instead.
+
+    ``field`` names the input that is at fault, where one is."""
+
+    status: ClassVar[int] = 400
+    code: ClassVar[str] = "invalid_input"
 
     def __init__(self, message: str, field: str | None = None) -> None:
         super().__init__(message)
@@ -24,40 +32,25 @@ class ControlError(Exception):
 
 
 class InvalidInputError(ControlError):
-    """What was given cannot be used."""
+    """The input cannot be used."""
 
 
 class InvalidSlugError(InvalidInputError):
-    """The text is not a slug."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message, "slug")
+    """The text is not a valid slug."""
 
 
 class InvalidCursorError(InvalidInputError):
-    """The text is no cursor of this list."""
+    """The text is not a cursor of this list."""
 
     def __init__(self) -> None:
         super().__init__("this is no cursor of this list; pass nextCursor as it came", "cursor")
 
 
-class ConflictError(ControlError):
-    """It is there already."""
-
-
-class SlugTakenError(ConflictError):
-    """The slug exists, or is reserved for another organisation."""
-
-    def __init__(self, slug: str) -> None:
-        super().__init__(f"the slug {slug!r} is taken; choose another", "slug")
-
-
-class LimitReachedError(ConflictError):
-    """There are as many as the service allows."""
-
-
 class ForbiddenError(ControlError):
     """It is there, and only its owner may do that."""
+
+    status = 403
+    code = "forbidden"
 
 
 class SignUpRefusedError(ForbiddenError):
@@ -72,3 +65,46 @@ class SignUpRefusedError(ForbiddenError):
 
 class NotFoundError(ControlError):
     """No such thing in this organisation."""
+
+    status = 404
+    code = "not_found"
+
+
+class ConflictError(ControlError):
+    """It is there already."""
+
+    status = 409
+    code = "conflict"
+
+
+class SlugTakenError(ConflictError):
+    """The slug exists, or is reserved for another organisation."""
+
+    code = "slug_taken"
+
+
+class LimitReachedError(ConflictError):
+    """There are as many as the service allows."""
+
+
+# One for each code, a status' plain one first.
+ERRORS = (InvalidInputError, ForbiddenError, NotFoundError, ConflictError, SlugTakenError)
+
+
+def restore_error(
+    status: int, code: object, message: str, field: str | None = None
+) -> ControlError | None:
+    """Return the error that a response of the API stands for, or None where it stands for none.
+
+    Of a code that this version does not know, the status decides."""
+    kinds = [kind for kind in ERRORS if kind.status == status]
+    kind = next((kind for kind in kinds if kind.code == code), next(iter(kinds), None))
+    return None if kind is None else kind(message, field)
+
+
+def as_sentence(clause: str) -> str:
+    """Return the message of an error as a sentence. An address that it begins with stays as it is."""
+    if clause[-1:] in (".", "!", "?"):
+        return clause
+    first = clause.partition(" ")[0]
+    return f"{clause[0].upper()}{clause[1:]}." if first.isalpha() else f"{clause}."

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from dashboard import notices, pages
-from dashboard.settings.view import PATH, Problem, SettingsView, explain, status_of
+from dashboard.settings.view import PATH, Problem, SettingsView, explain
 from runtime.errors import ControlError, InvalidInputError, NotFoundError
 from runtime.settings import Streaming
 from store.control.endpoints import ProxyEndpoint, StreamingChange
@@ -78,7 +78,7 @@ class EndpointSettings:
         except NotFoundError as error:
             raise HTTPException(404) from error
         except ControlError as error:
-            return self._show(visitor, endpoint, explain(error, values=form), status_of(error))
+            return self._show(visitor, endpoint, explain(error, values=form), error.status)
         return pages.go(notices.address(PATH, "endpoint-changed", SECTION))
 
     async def ask(self, request: Request) -> Response:

@@ -14,19 +14,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from dashboard import notices, pages
-from dashboard.formats import as_sentence
 from dashboard.forms import read_form
 from dashboard.mail.mailer import Mailer
 from dashboard.pool import ControlPool
 from dashboard.visitors import Visitors
-from runtime.errors import (
-    ConflictError,
-    ControlError,
-    ForbiddenError,
-    InvalidCursorError,
-    InvalidInputError,
-    NotFoundError,
-)
+from runtime.errors import ControlError, InvalidCursorError, NotFoundError, as_sentence
 from runtime.settings import Settings
 from store.control import audit
 from store.control.api_keys import ApiKey
@@ -42,12 +34,6 @@ from store.pagination import MAX_LIMIT, Page
 PATH = "/settings"
 AUDIT_ENTRIES = 100
 _GONE = "It does not exist, or not any more. Nothing was changed."
-_STATUS: Mapping[type[ControlError], int] = {
-    InvalidInputError: 400,
-    ForbiddenError: 403,
-    NotFoundError: 404,
-    ConflictError: 409,
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +119,7 @@ class SettingsView:
     ) -> Response:
         """The page again, with the reason. Raises as ``show`` does."""
         problem = explain(error, form, values)
-        return await self.show(request, visitor, problem, status_of(error))
+        return await self.show(request, visitor, problem, error.status)
 
     def _read(self, control: ControlDatabase, request: Request, visitor: Visitor) -> Contents:
         management, query = self.manage(control), request.query_params
@@ -160,8 +146,3 @@ def explain(
     """``form`` and ``values`` say where it is shown, and what stays typed there."""
     message = _GONE if isinstance(error, NotFoundError) else as_sentence(str(error))
     return Problem(message=message, form=form, input=error.field or "", values=values or {})
-
-
-def status_of(error: ControlError) -> int:
-    """The HTTP status that tells of this error."""
-    return next(status for kind, status in _STATUS.items() if isinstance(error, kind))

@@ -21,7 +21,7 @@ from starlette.routing import BaseRoute, Route
 
 from dashboard import pages
 from dashboard.addresses import HOME, local_path, sign_in_address
-from dashboard.formats import as_sentence, format_wait
+from dashboard.formats import format_wait
 from dashboard.forms import read_form
 from dashboard.mail.mailer import Mailer, MailError
 from dashboard.mail.texts import sign_in_mail
@@ -31,7 +31,7 @@ from dashboard.sign_in.providers import FlowCookie, Provider, ProviderError
 from dashboard.visitors import Visitors, cookie_name
 from runtime.attempts import NETWORK_PREFIX, AttemptLimit, neighbourhood
 from runtime.email_addresses import parse_email
-from runtime.errors import InvalidInputError, SignUpRefusedError
+from runtime.errors import InvalidInputError, SignUpRefusedError, as_sentence
 from runtime.settings import Settings
 from store.control.database import ControlDatabase
 from store.control.sign_in import SESSION_LIFE, Origin, SignIn

@@ -1,11 +1,12 @@
-"""What the API takes and gives, field by field. Checks and the OpenAPI document come of these classes.
+"""The parts that models of requests and responses are made of. Requests are validated by such models,
+responses are written and read by them, and the OpenAPI document describes them.
 
 Only the wire's spelling and types are here. What makes a good name or slug is said once, in
 ``store``; the document quotes it from there.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Sequence
 from datetime import date
 from typing import Annotated, Any, Literal, Self
 
@@ -13,13 +14,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSche
 
 from metering import token_counts
 from metering.token_counts import flatten
-from runtime import clock
-from runtime.settings import Streaming
 from store import pagination
 from store.control import names, slugs
-from store.control.api_keys import ApiKey
-from store.control.endpoints import ProxyEndpoint
-from store.pagination import Page
 from store.traces.usage_report import Group, Grouping, RunReport, Totals, UsageReport
 
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
@@ -66,20 +62,34 @@ Slug = Annotated[
 Instant = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
 
 
-class ApiModel(BaseModel):
+class RequestModel(BaseModel):
     """Unknown fields are refused, and nothing is turned into what it is not."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-class Nothing(ApiModel):
-    """Where nothing is taken."""
+class NoFields(RequestModel):
+    """Where a request has neither query nor body."""
 
 
-# -- what is asked ---------------------------------------------------------------------------------
+class ResponseModel(BaseModel):
+    """The document says that there are no other fields. A client of an older version still reads what
+    a newer service adds, and leaves it out; so a field added later needs a default."""
+
+    model_config = ConfigDict(
+        extra="ignore",
+        strict=True,
+        frozen=True,
+        validate_by_name=True,
+        validate_by_alias=True,
+        json_schema_extra={"additionalProperties": False},
+    )
 
 
-class PageQuery(ApiModel):
+# -- requests --------------------------------------------------------------------------------------
+
+
+class PageQuery(RequestModel):
     cursor: Annotated[
         str | None,
         Field(description="nextCursor of the page before.", json_schema_extra={"minLength": 1}),
@@ -91,7 +101,7 @@ class PageQuery(ApiModel):
     ] = pagination.DEFAULT_LIMIT
 
 
-class UsageQuery(ApiModel):
+class UsageQuery(RequestModel):
     by: Annotated[Grouping, Field(description="What to group by.")] = "day"
     from_day: Annotated[
         Day | None, Field(alias="from", description="The first day, UTC. Default: the oldest.")
@@ -101,124 +111,24 @@ class UsageQuery(ApiModel):
     ] = None
 
 
-class NewEndpoint(ApiModel):
-    name: Name
-    slug: Annotated[Slug | None, Field(description="Made from the name when it is left out.")] = (
-        None
-    )
-    streaming: Annotated[Streaming | None, Field(description="null: as the service is set.")] = None
-    metadata_only: Annotated[
-        bool, Field(description="Keep no bodies, only names, numbers, cost and times.")
-    ] = False
+# -- responses -------------------------------------------------------------------------------------
 
 
-class EndpointChange(ApiModel):
-    """What is left out stays as it is: see ``model_fields_set``. The factories keep defaults that
-    mean nothing out of the document."""
+class ListResponse(ResponseModel):
+    """One page of a list."""
 
-    name: Name = Field(default_factory=str)
-    streaming: Annotated[
-        Streaming | None, Field(default=None, description="null: as the service is set.")
+    items: Sequence[ResponseModel]
+    next_cursor: Annotated[
+        str | None, Field(alias="nextCursor", description="null on the last page.")
     ]
-    metadata_only: bool = Field(default_factory=bool)
+    has_more: Annotated[bool, Field(alias="hasMore")]
 
 
-class NewKey(ApiModel):
-    name: Name
-
-
-# -- what is answered ------------------------------------------------------------------------------
-
-
-class Endpoint(ApiModel):
-    id: str
-    name: str
-    slug: Slug
-    url: Annotated[str, Field(description="What a client is configured with as its base URL.")]
-    created_at: Instant
-    streaming: Annotated[Streaming | None, Field(description="null: as the service is set.")]
-    metadata_only: bool
-
-    @classmethod
-    def make(cls, endpoint: ProxyEndpoint, endpoint_url: Callable[[str], str]) -> Self:
-        return cls(
-            id=endpoint.id,
-            name=endpoint.name,
-            slug=endpoint.slug,
-            url=endpoint_url(endpoint.slug),
-            created_at=clock.format_seconds(clock.parse_instant(endpoint.created_at)),
-            streaming=endpoint.streaming,
-            metadata_only=endpoint.metadata_only,
-        )
-
-
-NextCursor = Annotated[
-    str | None,
-    Field(serialization_alias="nextCursor", description="null on the last page."),
-]
-HasMore = Annotated[bool, Field(serialization_alias="hasMore")]
-
-
-class EndpointPage(ApiModel):
-    items: list[Endpoint]
-    next_cursor: NextCursor
-    has_more: HasMore
-
-    @classmethod
-    def make(cls, page: Page[ProxyEndpoint], endpoint_url: Callable[[str], str]) -> Self:
-        items = [Endpoint.make(endpoint, endpoint_url) for endpoint in page.items]
-        return cls(items=items, next_cursor=page.next_cursor, has_more=page.has_more)
-
-
-class Key(ApiModel):
-    id: Annotated[str, Field(json_schema_extra={"format": "uuid"})]
-    name: str
-    key_prefix: str
-    last_used_at: Annotated[
-        Instant | None, Field(description="To the minute; null until the key is first used.")
-    ]
-    created_at: Instant
-
-
-class KeyPage(ApiModel):
-    items: list[Key]
-    next_cursor: NextCursor
-    has_more: HasMore
-
-    @classmethod
-    def make(cls, page: Page[ApiKey]) -> Self:
-        items = [
-            Key(
-                id=key.id,
-                name=key.name,
-                key_prefix=key.key_prefix,
-                last_used_at=key.last_used_at,
-                created_at=key.created_at,
-            )
-            for key in page.items
-        ]
-        return cls(items=items, next_cursor=page.next_cursor, has_more=page.has_more)
-
-
-class CreatedKey(ApiModel):
-    id: Annotated[str, Field(json_schema_extra={"format": "uuid"})]
-    name: str
-    key: Annotated[str, Field(description="The key itself. It is shown here and never again.")]
-    key_prefix: str
-    created_at: Instant
-
-    @classmethod
-    def make(cls, key: ApiKey, raw: str) -> Self:
-        return cls(
-            id=key.id, name=key.name, key=raw, key_prefix=key.key_prefix, created_at=key.created_at
-        )
-
-
-class Done(ApiModel):
+class Done(ResponseModel):
     ok: Literal[True] = True
 
 
-class _Calls(ApiModel):
+class _Calls(ResponseModel):
     calls: int
     errors: Annotated[int, Field(description="Calls that failed; a client that left is no error.")]
 
@@ -259,10 +169,10 @@ class UsageGroup(UsageTotals):
         )
 
 
-class Usage(ApiModel):
+class Usage(ResponseModel):
     by: Grouping
-    from_day: Annotated[Day | None, Field(serialization_alias="from")]
-    to_day: Annotated[Day | None, Field(serialization_alias="to")]
+    from_day: Annotated[Day | None, Field(alias="from")]
+    to_day: Annotated[Day | None, Field(alias="to")]
     totals: UsageTotals
     groups: Annotated[
         list[UsageGroup],
@@ -280,7 +190,7 @@ class Usage(ApiModel):
         )
 
 
-class Run(ApiModel):
+class Run(ResponseModel):
     run_id: str
     pending: Annotated[
         int, Field(description="Calls of the run that are not recorded yet, and not in the totals.")
@@ -298,11 +208,11 @@ class Run(ApiModel):
         )
 
 
-class ErrorDetail(ApiModel):
+class ErrorDetail(ResponseModel):
     code: str
     message: str
     field: Annotated[str | None, Field(description="The input at fault, where one is.")] = None
 
 
-class Error(ApiModel):
+class Error(ResponseModel):
     error: ErrorDetail

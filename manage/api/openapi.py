@@ -4,21 +4,22 @@ from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any
 
+from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
-from manage.api.models import ApiModel, Error
-from manage.api.operations import Operation
+from manage.api.models import Error
+from manage.api.operation import Operation
 
 type Document = dict[str, Any]
 
 MAX_BODY_BYTES = 64 * 1024
 _REFERENCE = "#/components/schemas/{model}"
-_REFUSALS = {
+_ERRORS = {
     HTTPStatus.UNAUTHORIZED: "No service API key was given, or none that is good.",
     HTTPStatus.TOO_MANY_REQUESTS: "Too many keys that are not good came from your address.",
     HTTPStatus.SERVICE_UNAVAILABLE: "The database is busy or cannot be used just now.",
 }
-_BODY_REFUSALS = {
+_BODY_ERRORS = {
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: f"The body is larger than {MAX_BODY_BYTES} bytes.",
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "The body is not application/json.",
 }
@@ -59,11 +60,11 @@ def make_document(operations: Sequence[Operation[Any, Any]], base_url: str) -> D
 
 
 def _make_schemas(operations: Sequence[Operation[Any, Any]]) -> Document:
-    models: dict[tuple[type[ApiModel], JsonSchemaMode], None] = {(Error, "serialization"): None}
+    models: dict[tuple[type[BaseModel], JsonSchemaMode], None] = {(Error, "serialization"): None}
     for operation in operations:
-        models[operation.answer, "serialization"] = None
+        models[operation.response, "serialization"] = None
         if operation.takes_body:
-            models[operation.body, "validation"] = None
+            models[operation.request, "validation"] = None
     _, schema = models_json_schema(list(models), ref_template=_REFERENCE)
     schemas: Document = schema["$defs"]
     return schemas
@@ -79,7 +80,7 @@ def _describe(operation: Operation[Any, Any]) -> Document:
     if parameters:
         described["parameters"] = parameters
     if operation.takes_body:
-        described["requestBody"] = {"required": True, "content": _json_of(operation.body)}
+        described["requestBody"] = {"required": True, "content": _json_of(operation.request)}
     return described
 
 
@@ -118,13 +119,13 @@ def _describe_responses(operation: Operation[Any, Any]) -> Document:
     described: Document = {
         str(operation.status.value): {
             "description": operation.status.phrase,
-            "content": _json_of(operation.answer),
+            "content": _json_of(operation.response),
         }
     }
-    refusals = _INVALID | _REFUSALS | dict(operation.refusals)
+    errors = _INVALID | _ERRORS | dict(operation.errors)
     if operation.takes_body:
-        refusals |= _BODY_REFUSALS
-    for status, why in sorted(refusals.items()):
+        errors |= _BODY_ERRORS
+    for status, why in sorted(errors.items()):
         described[str(status.value)] = {"description": why, "content": _json_of(Error)}
         if status in _HEADERS:
             name, schema = _HEADERS[status]
@@ -132,5 +133,5 @@ def _describe_responses(operation: Operation[Any, Any]) -> Document:
     return described
 
 
-def _json_of(model: type[ApiModel]) -> Document:
+def _json_of(model: type[BaseModel]) -> Document:
     return {"application/json": {"schema": {"$ref": _REFERENCE.format(model=model.__name__)}}}

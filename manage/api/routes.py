@@ -1,9 +1,9 @@
 """The management API over HTTP: ``/api/…``.
 
-Here requests become calls of ``Management``, and what comes back becomes JSON; what may be asked is in
-``operations``. A request is read here, on the event loop, and carried out whole in a worker: who it is,
-whether it can be understood, and then what it asks for. In that order too, so that nobody learns
-anything of what needs a key without one.
+Here requests become calls of the operations in the table ``operations``, and their responses JSON. A
+request is read here, on the event loop, and carried out whole in a worker: who it is, whether it can be
+understood, and then what it asks for. In that order too, so that nobody learns anything of what needs a
+key without one.
 """
 
 import re
@@ -16,7 +16,6 @@ from http import HTTPStatus
 from typing import Any
 
 import orjson
-from pydantic import ValidationError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -24,65 +23,22 @@ from starlette.responses import Response
 from starlette.routing import Mount, Route
 
 from manage.api import openapi
-from manage.api.models import ApiModel, Error, ErrorDetail, Nothing
-from manage.api.operations import OPERATIONS, Asked, Operation
+from manage.api.models import RequestModel, ResponseModel
+from manage.api.operation import Context, Operation
+from manage.api.operations import OPERATIONS
+from manage.api.refusals import RefusedError, explain, refuse, refuse_crash, refuse_http, respond
+from manage.api.validation import validate
 from manage.supervision.workers import Workers
 from runtime.attempts import AttemptLimit, neighbourhood
-from runtime.errors import (
-    ConflictError,
-    ControlError,
-    ForbiddenError,
-    InvalidInputError,
-    NotFoundError,
-    SlugTakenError,
-)
+from runtime.errors import ControlError, InvalidInputError
 from runtime.settings import Settings
 from store.control import key_authentication
 from store.control.database import ControlDatabase
 from store.control.management import Management
 from store.control.people import Caller
 
-CODES = {
-    HTTPStatus.BAD_REQUEST: "invalid_input",
-    HTTPStatus.UNAUTHORIZED: "unauthorized",
-    HTTPStatus.FORBIDDEN: "forbidden",
-    HTTPStatus.NOT_FOUND: "not_found",
-    HTTPStatus.METHOD_NOT_ALLOWED: "method_not_allowed",
-    HTTPStatus.CONFLICT: "conflict",
-    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "too_large",
-    HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "unsupported_media_type",
-    HTTPStatus.TOO_MANY_REQUESTS: "rate_limited",
-    HTTPStatus.INTERNAL_SERVER_ERROR: "internal_error",
-    HTTPStatus.SERVICE_UNAVAILABLE: "unavailable",
-}
-_STATUSES: Mapping[type[ControlError], HTTPStatus] = {
-    InvalidInputError: HTTPStatus.BAD_REQUEST,
-    ConflictError: HTTPStatus.CONFLICT,
-    ForbiddenError: HTTPStatus.FORBIDDEN,
-    NotFoundError: HTTPStatus.NOT_FOUND,
-}
-
-
 # Starlette's own leaves out what holds a line end, which would then be answered as a page is.
 _ANYTHING_BELOW = re.compile(r"/api/(?P<path>.*)", re.DOTALL)
-
-
-class RefusedError(Exception):
-    """The request is answered with an error."""
-
-    def __init__(
-        self,
-        status: HTTPStatus,
-        message: str,
-        *,
-        code: str | None = None,
-        field: str | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.status = status
-        self.detail = ErrorDetail(code=code or CODES[status], message=message, field=field)
-        self.headers = headers
 
 
 class UnknownKeyError(Exception):
@@ -90,7 +46,7 @@ class UnknownKeyError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Received:
+class ReceivedRequest:
     """A request as it came. ``body`` is None when it was too large to read."""
 
     bearer: str | None
@@ -132,7 +88,7 @@ class Api:
                     for path, methods in paths.items()
                 ),
             ],
-            exception_handlers={HTTPException: _refuse_http, Exception: _refuse_crash},
+            exception_handlers={HTTPException: refuse_http, Exception: refuse_crash},
         )
         # A slash too many is a mistake to be told of: not every client repeats a DELETE elsewhere.
         app.router.redirect_slashes = False
@@ -141,25 +97,25 @@ class Api:
         return mount
 
     async def show_document(self, _request: Request) -> Response:
-        return _respond(HTTPStatus.OK, self._document)
+        return respond(HTTPStatus.OK, self._document)
 
     async def serve(self, methods: Mapping[str, Operation[Any, Any]], request: Request) -> Response:
         operation = methods["GET" if request.method == "HEAD" else request.method]
         try:
             received = await self._receive(operation, request)
-            answer = await self._workers.run(partial(self._carry_out, operation, received))
+            response = await self._workers.run(partial(self._carry_out, operation, received))
         except ClientDisconnect:
             return Response(status_code=400)  # nobody is there to read it
         except UnknownKeyError:
-            return _refuse(self._refuse_key(request))
+            return refuse(self._refuse_key(request))
         except RefusedError as refused:
-            return _refuse(refused)
-        return _respond(operation.status, answer.model_dump_json(by_alias=True).encode())
+            return refuse(refused)
+        return respond(operation.status, response.model_dump_json(by_alias=True).encode())
 
-    async def _receive(self, operation: Operation[Any, Any], request: Request) -> Received:
+    async def _receive(self, operation: Operation[Any, Any], request: Request) -> ReceivedRequest:
         headers = request.headers
         credentials = headers.getlist("authorization")
-        return Received(
+        return ReceivedRequest(
             bearer=key_authentication.parse_bearer(credentials[0])
             if len(credentials) == 1
             else None,
@@ -189,32 +145,32 @@ class Api:
     # -- in a worker ------------------------------------------------------------------------------
 
     def _carry_out(
-        self, operation: Operation[Any, Any], received: Received, control: ControlDatabase
-    ) -> ApiModel:
+        self, operation: Operation[Any, Any], received: ReceivedRequest, control: ControlDatabase
+    ) -> ResponseModel:
         """Raises RefusedError, UnknownKeyError."""
         management = Management.make(control, self._settings)
         try:
-            asked: Asked[ApiModel, ApiModel] = Asked(
+            caller = _authenticate(received, management)
+            context = Context(
                 management=management,
-                caller=_authenticate(received, management),
+                caller=caller,
                 endpoint_url=self._settings.endpoint_url,
                 id=received.id,
-                query=_check_query(operation.query, received.query),
-                body=_check_body(operation, received),
+                request=_validate(operation, received),
             )
-            answer: ApiModel = operation.run(asked)
+            response: ResponseModel = operation.run(context)
         except ControlError as error:
-            raise _explain(operation, error) from error
+            raise explain(operation, error) from error
         except sqlite3.Error as error:
             raise RefusedError(
                 HTTPStatus.SERVICE_UNAVAILABLE,
                 "The database is busy or cannot be used just now; try again.",
                 headers={"retry-after": "1"},
             ) from error
-        return answer
+        return response
 
 
-def _authenticate(received: Received, management: Management) -> Caller:
+def _authenticate(received: ReceivedRequest, management: Management) -> Caller:
     """Raises RefusedError, UnknownKeyError."""
     if received.bearer is None:
         raise RefusedError(
@@ -241,17 +197,23 @@ async def _read_body(request: Request) -> bytes | None:
     return bytes(body)
 
 
-def _check_query(model: type[ApiModel], query: Sequence[tuple[str, str]]) -> ApiModel:
+def _validate(operation: Operation[Any, Any], received: ReceivedRequest) -> RequestModel:
+    """Return the query or the body. Raises InvalidInputError, RefusedError."""
+    query = _validate_query(operation, received.query)
+    return _validate_body(operation, received) if operation.takes_body else query
+
+
+def _validate_query(
+    operation: Operation[Any, Any], query: Sequence[tuple[str, str]]
+) -> RequestModel:
     given = dict(query)
     if len(given) < len(query):
         name = next(name for name, _ in query if [n for n, _ in query].count(name) > 1)
         raise RefusedError(HTTPStatus.BAD_REQUEST, f"{name} was given twice.", field=name)
-    return _check(model, given)
+    return validate(operation.query, given)
 
 
-def _check_body(operation: Operation[Any, Any], received: Received) -> ApiModel:
-    if not operation.takes_body:
-        return Nothing()
+def _validate_body(operation: Operation[Any, Any], received: ReceivedRequest) -> RequestModel:
     media_type = received.content_type.partition(";")[0].strip().lower()
     if media_type != "application/json":
         raise RefusedError(
@@ -265,73 +227,6 @@ def _check_body(operation: Operation[Any, Any], received: Received) -> ApiModel:
     try:
         document = orjson.loads(received.body)
     except orjson.JSONDecodeError as error:
-        raise RefusedError(HTTPStatus.BAD_REQUEST, "The body is not valid JSON.") from error
-    return _check(operation.body, document)
-
-
-def _check(model: type[ApiModel], given: object) -> ApiModel:
-    try:
-        return model.model_validate(given)
-    except ValidationError as error:
-        fault = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        name = str(fault["loc"][0]) if fault["loc"] else None
-        raise RefusedError(HTTPStatus.BAD_REQUEST, _describe_fault(fault), field=name) from error
-
-
-def _describe_fault(fault: Mapping[str, Any]) -> str:
-    match fault["type"]:
-        case "missing":
-            return "This field is required."
-        case "extra_forbidden":
-            return "There is no such field."
-        case "model_type" | "model_attributes_type":
-            return "Send a JSON object."
-        case _:
-            return _sentence(str(fault["msg"]).removeprefix("Value error, "))
-
-
-def _explain(operation: Operation[Any, Any], error: ControlError) -> RefusedError:
-    status = next(status for kind, status in _STATUSES.items() if isinstance(error, kind))
-    message = _sentence(str(error))
-    if status in (HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND):
-        message = operation.refusals[status]
-    code = "slug_taken" if isinstance(error, SlugTakenError) else None
-    return RefusedError(status, message, code=code, field=error.field)
-
-
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}." if text[-1:] not in ".!?" else text
-
-
-def _refuse(refused: RefusedError) -> Response:
-    body = Error(error=refused.detail).model_dump_json(exclude_none=True).encode()
-    return _respond(refused.status, body, refused.headers)
-
-
-async def _refuse_http(_request: Request, error: Exception) -> Response:
-    """What Starlette refuses: an unknown path, a method that a path has not."""
-    if not isinstance(error, HTTPException):
-        raise TypeError from error
-    status = HTTPStatus(error.status_code)
-    return _refuse(
-        RefusedError(
-            status,
-            f"{status.phrase}; /api/openapi.json lists what there is.",
-            code=CODES.get(status, "refused"),
-            headers=error.headers,
-        )
-    )
-
-
-async def _refuse_crash(_request: Request, _error: Exception) -> Response:
-    """Starlette raises the error again once this is sent, and it is logged."""
-    return _refuse(RefusedError(HTTPStatus.INTERNAL_SERVER_ERROR, "Something went wrong here."))
-
-
-def _respond(status: HTTPStatus, body: bytes, headers: Mapping[str, str] | None = None) -> Response:
-    return Response(
-        body,
-        status.value,
-        {"cache-control": "no-store", **(headers or {})},
-        media_type="application/json",
-    )
+        raise InvalidInputError("the body is not valid JSON") from error
+    request: RequestModel = validate(operation.request, document)
+    return request

@@ -9,12 +9,12 @@ from typing import Any
 
 import click
 
-from manage.cli.backend import Backend, LocalBackend
+from manage.api.models import ResponseModel
+from manage.cli.backend import Backend, BackendError, LocalBackend
 from manage.cli.remote import (
     API_KEY_VARIABLE,
     ApiKeyError,
     RemoteBackend,
-    RemoteError,
     is_exposed,
     read_api_key,
 )
@@ -79,7 +79,7 @@ def explained() -> Iterator[None]:
         PriceFileError,
         StartError,
         ChildError,
-        RemoteError,
+        BackendError,
     ) as error:
         raise click.ClickException(show_lines(str(error))) from error
     except sqlite3.Error as error:
@@ -172,5 +172,8 @@ def open_control(settings: Settings) -> ControlDatabase:
 
 
 def print_json(document: Any) -> None:
+    """Print a document, or a response of the API, as the API sends it."""
+    if isinstance(document, ResponseModel):
+        document = document.model_dump(mode="json", by_alias=True)
     text = json.dumps(document, ensure_ascii=False)
     click.echo(text if can_print(text) else json.dumps(document))

@@ -2,8 +2,10 @@
 
 import click
 
+from manage.api import endpoint_operations as operations
+from manage.cli.backend import call_for_all, given
 from manage.cli.console import explained, json_option, open_backend, print_json, service_options
-from manage.cli.terminal import UNKNOWN, format_time, print_table, show
+from manage.cli.terminal import format_time, print_table, show
 from runtime.settings import Streaming
 from store.control.endpoints import StreamingChange
 
@@ -34,22 +36,22 @@ def list_endpoints(base_url: str | None, data_dir: str | None, as_json: bool) ->
       taximeter endpoints list --base-url https://meter.example.org
     """
     with explained(), open_backend(base_url, data_dir) as backend:
-        document = backend.list_endpoints()
+        page = call_for_all(backend, operations.list_endpoints)
     if as_json:
-        print_json(document)
+        print_json(page)
         return
     print_table(
         ("SLUG", "NAME", "STREAMING", "BODIES", "CREATED (UTC)", "URL"),
         [
             (
-                item.get("slug"),
-                item.get("name"),
-                item.get("streaming") or "as the service",
-                "not kept" if item.get("metadata_only") else "kept",
-                format_time(item.get("created_at")),
-                item.get("url"),
+                item.slug,
+                item.name,
+                item.streaming or "as the service",
+                "not kept" if item.metadata_only else "kept",
+                format_time(item.created_at),
+                item.url,
             )
-            for item in document["items"]
+            for item in page.items
         ],
     )
 
@@ -83,13 +85,16 @@ def create_endpoint(
       taximeter endpoints create Clinic --metadata-only
     """
     with explained(), open_backend(base_url, data_dir) as backend:
-        item = backend.create_endpoint(name, slug, streaming, metadata_only=metadata_only)
+        item = backend.call(
+            operations.create_endpoint,
+            **given(name=name, slug=slug, streaming=streaming, metadata_only=metadata_only or None),
+        )
     if as_json:
         print_json(item)
         return
     click.echo(
-        f"Created {show(item.get('slug'))}. Connect a client:\n\n"
-        f"export ANTHROPIC_BASE_URL={show(item.get('url'))}"
+        f"Created {show(item.slug)}. Connect a client:\n\n"
+        f"export ANTHROPIC_BASE_URL={show(item.url)}"
     )
 
 
@@ -123,14 +128,15 @@ def update_endpoint(
     """
     if name is None and streaming is None and metadata_only is None:
         raise click.UsageError("say what to change: --name, --streaming, --metadata-only")
+    changes = dict(given(name=name, streaming=streaming, metadata_only=metadata_only))
+    if streaming == "service":
+        changes["streaming"] = None
     with explained(), open_backend(base_url, data_dir) as backend:
-        item = backend.update_endpoint(
-            endpoint, name=name, streaming=streaming, metadata_only=metadata_only
-        )
+        item = backend.call(operations.update_endpoint, endpoint, **changes)
     if as_json:
         print_json(item)
     else:
-        click.echo(f"Changed {show(item.get('slug') or UNKNOWN)}.")
+        click.echo(f"Changed {show(item.slug)}.")
 
 
 @endpoints.command("delete")
@@ -148,8 +154,8 @@ def delete_endpoint(
       taximeter endpoints delete ci-nightly --base-url https://meter.example.org
     """
     with explained(), open_backend(base_url, data_dir) as backend:
-        document = backend.delete_endpoint(endpoint)
+        done = backend.call(operations.delete_endpoint, endpoint)
     if as_json:
-        print_json(document)
+        print_json(done)
     else:
         click.echo(f"Deleted {show(endpoint)}.")

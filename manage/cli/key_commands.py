@@ -2,6 +2,8 @@
 
 import click
 
+from manage.api import key_operations as operations
+from manage.cli.backend import call_for_all
 from manage.cli.console import (
     explained,
     json_option,
@@ -41,21 +43,21 @@ def list_keys(user: str | None, base_url: str | None, data_dir: str | None, as_j
       taximeter keys list --json --base-url https://meter.example.org
     """
     with explained(), open_backend(base_url, data_dir, user) as backend:
-        document = backend.list_keys()
+        page = call_for_all(backend, operations.list_keys)
     if as_json:
-        print_json(document)
+        print_json(page)
         return
     print_table(
         ("ID", "KEY", "NAME", "CREATED (UTC)", "LAST USED (UTC)"),
         [
             (
-                item.get("id"),
-                item.get("key_prefix"),
-                item.get("name"),
-                format_time(item.get("created_at")),
-                format_time(item.get("last_used_at")),
+                item.id,
+                item.key_prefix,
+                item.name,
+                format_time(item.created_at),
+                format_time(item.last_used_at),
             )
-            for item in document["items"]
+            for item in page.items
         ],
     )
 
@@ -77,11 +79,11 @@ def create_key(
       taximeter keys create dashboards --user ada@example.org
     """
     with explained(), open_backend(base_url, data_dir, user) as backend:
-        document = backend.create_key(name)
+        created = backend.call(operations.create_key, name=name)
     if as_json:
-        print_json(document)
+        print_json(created)
     else:
-        click.echo(show(document.get("key")))
+        click.echo(show(created.key))
     click.echo(
         f"Keep it now: it is not shown again. In {API_KEY_VARIABLE} it lets `taximeter --base-url`"
         " in; elsewhere send it as Authorization: Bearer.",
@@ -104,8 +106,8 @@ def delete_key(
       taximeter keys delete 0197f7c2-3b5e-7c1a-9d43-2f6f0e1b8a55
     """
     with explained(), open_backend(base_url, data_dir, user) as backend:
-        document = backend.delete_key(key_id)
+        done = backend.call(operations.delete_key, key_id)
     if as_json:
-        print_json(document)
+        print_json(done)
     else:
         click.echo(f"Deleted the key {show(key_id)}.")

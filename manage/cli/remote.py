@@ -1,37 +1,37 @@
 """A remote service, spoken to through its HTTP API with a service API key.
 
-Whatever goes wrong on the way is one RemoteError whose message says what to do. What comes back is
-believed no further than it must be: text of a service is made harmless before it is shown.
+What the service refuses is the ControlError that it refused with; whatever else goes wrong is one
+RemoteError whose message says what to do. Responses are validated, and text of a service is made
+harmless before it is shown.
 """
 
 import os
 import ssl
 from collections.abc import Mapping
-from datetime import date
 from importlib.metadata import version
 from typing import Any, Self
 from urllib.parse import quote, urlsplit
 
 import httpx
+from pydantic import ValidationError
 
+from manage.api.models import RequestModel, ResponseModel
+from manage.api.operation import Operation
+from manage.api.validation import validate
+from manage.cli.backend import BackendError
 from manage.cli.terminal import show
-from metering.token_counts import list_flat_fields
-from runtime.settings import LOOPBACK_HOSTS, Streaming
+from metering.json_reading import parse_object
+from runtime.errors import ControlError, restore_error
+from runtime.settings import LOOPBACK_HOSTS
 from store.control.api_keys import RAW_KEY
-from store.control.endpoints import StreamingChange
-from store.traces.usage_report import Grouping, Totals
 
 API_KEY_VARIABLE = "TAXIMETER_API_KEY"
 TIMEOUT_S, CONNECT_TIMEOUT_S = 30.0, 10.0
-PAGE_LIMIT = 100
 _MAX_MESSAGE = 300
-_SUMS = tuple(list_flat_fields(Totals))
-
-type Document = dict[str, Any]
 
 
-class RemoteError(Exception):
-    """The service refused, or could not be asked. The message is one harmless line."""
+class RemoteError(BackendError):
+    """The service failed, or could not be asked. The message is one harmless line."""
 
 
 class ApiKeyError(Exception):
@@ -65,7 +65,9 @@ def is_exposed(base_url: str) -> bool:
 
 
 class RemoteBackend:
-    """See ``backend.Backend``. Every method raises RemoteError."""
+    """A service elsewhere, as the owner of a service API key. See ``backend.Backend``.
+
+    It also raises RemoteError."""
 
     def __init__(self, base_url: str, api_key: str) -> None:
         self._base_url = base_url
@@ -87,158 +89,83 @@ class RemoteBackend:
     def __exit__(self, *_: object) -> None:
         self._client.close()
 
-    def list_endpoints(self) -> Document:
-        return self._list("/proxy-endpoints")
-
-    def create_endpoint(
-        self, name: str, slug: str | None, streaming: Streaming | None, *, metadata_only: bool
-    ) -> Document:
-        body: Document = {"name": name}
-        if slug is not None:
-            body["slug"] = slug
-        if streaming is not None:
-            body["streaming"] = streaming
-        if metadata_only:
-            body["metadata_only"] = True
-        return self._ask("POST", "/proxy-endpoints", json=body)
-
-    def update_endpoint(
-        self,
-        id_or_slug: str,
-        *,
-        name: str | None,
-        streaming: StreamingChange | None,
-        metadata_only: bool | None,
-    ) -> Document:
-        body: Document = {}
-        if name is not None:
-            body["name"] = name
-        if streaming is not None:
-            body["streaming"] = None if streaming == "service" else streaming
-        if metadata_only is not None:
-            body["metadata_only"] = metadata_only
-        return self._ask("PATCH", _endpoint_path(id_or_slug), json=body)
-
-    def delete_endpoint(self, id_or_slug: str) -> Document:
-        return self._ask("DELETE", _endpoint_path(id_or_slug))
-
-    def list_keys(self) -> Document:
-        return self._list("/api-keys")
-
-    def create_key(self, name: str) -> Document:
-        document = self._ask("POST", "/api-keys", json={"name": name})
-        if not isinstance(document.get("key"), str):
-            raise self._not_ours("a new key without its key")
-        return document
-
-    def delete_key(self, key_id: str) -> Document:
-        return self._ask("DELETE", f"/api-keys/{_quote(key_id)}")
-
-    def usage(self, by: Grouping, from_day: date | None, to_day: date | None) -> Document:
-        query: dict[str, str] = {"by": by}
-        if from_day is not None:
-            query["from"] = from_day.isoformat()
-        if to_day is not None:
-            query["to"] = to_day.isoformat()
-        document = self._ask("GET", "/usage", params=query)
-        groups, totals = document.get("groups"), document.get("totals")
-        if not isinstance(groups, list) or not all(map(_has_sums, [totals, *groups])):
-            raise self._not_ours("no totals")
-        return document
-
-    def run_usage(self, run_id: str) -> Document:
-        document = self._ask("GET", f"/runs/{_quote(run_id)}")
-        models, pending = document.get("models"), document.get("pending")
-        has_sums = isinstance(models, list) and all(
-            map(_has_sums, [document.get("totals"), *models])
+    def call[Request: RequestModel, Response: ResponseModel](
+        self, operation: Operation[Request, Response], id_: str = "", /, **fields: object
+    ) -> Response:
+        request = validate(operation.request, fields, by_name=True)
+        # Only what was given: a service of an older version need not know the other fields.
+        document = request.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        response = self._send(
+            operation.method,
+            _make_path(operation.path, id_),
+            params=document if operation.method == "GET" else None,
+            json=document if operation.takes_body else None,
         )
-        if not has_sums or not isinstance(pending, int):
-            raise self._not_ours("no totals of a run")
-        return document
-
-    def _list(self, path: str) -> Document:
-        """Every page as one."""
-        items: list[Document] = []
-        query: dict[str, str | int] = {"limit": PAGE_LIMIT}
-        seen: set[str] = set()
-        while True:
-            page = self._ask("GET", path, params=query)
-            found, cursor = page.get("items"), page.get("nextCursor")
-            if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
-                raise self._not_ours("no list of items")
-            items += found
-            if not cursor:
-                return {"items": items, "nextCursor": None, "hasMore": False}
-            if not isinstance(cursor, str) or cursor in seen:
-                raise self._not_ours("a list without an end")
-            seen.add(cursor)
-            query["cursor"] = cursor
-
-    def _ask(self, method: str, path: str, **parts: Any) -> Document:
+        if not response.is_success:
+            raise self._refusal(response)
         try:
-            answer = self._client.request(method, path, **parts)
+            return operation.response.model_validate_json(response.content)
+        except ValidationError as error:
+            raise self._unexpected(_describe_fault(response, error)) from error
+
+    def _send(self, method: str, path: str, **parts: Any) -> httpx.Response:
+        try:
+            return self._client.request(method, path, **parts)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise RemoteError(f"{self._base_url} {_explain(error)}") from error
-        document = _parse(answer)
-        if answer.is_success and document is not None:
-            return document
-        raise self._refusal(answer, document)
 
-    def _refusal(self, answer: httpx.Response, document: Document | None) -> RemoteError:
-        status = answer.status_code
-        if answer.is_redirect:
-            target = _shorten(answer.headers.get("location", ""))
+    def _refusal(self, response: httpx.Response) -> ControlError | RemoteError:
+        status = response.status_code
+        if response.is_redirect:
+            target = _shorten(response.headers.get("location", ""))
             return RemoteError(
                 f"{self._base_url} redirects to {target}; give the address that is meant"
             )
-        error = (document or {}).get("error")
-        message = error.get("message") if isinstance(error, dict) else None
-        if not isinstance(message, str):
-            kind = answer.headers.get("content-type", "no type").partition(";")[0]
-            return self._not_ours(f"status {status}, {_shorten(kind)}")
+        error = (parse_object(response.content) or {}).get("error")
+        text = error.get("message") if isinstance(error, dict) else None
+        if not isinstance(error, dict) or not isinstance(text, str):
+            return self._unexpected(_describe_kind(response))
+        message = _shorten(text)
         if status == 401:
             return RemoteError(
                 f"{self._base_url} does not accept the key in {API_KEY_VARIABLE}; it may have been"
                 " deleted, or be of another service (`taximeter keys create` makes one)"
             )
         if status == 429:
-            wait = _shorten(answer.headers.get("retry-after", ""))
+            wait = _shorten(response.headers.get("retry-after", ""))
             again = f"; try again in {wait} s" if wait.isdigit() else "; try again later"
-            return RemoteError(f"{_shorten(message)}{again}")
+            return RemoteError(f"{message}{again}")
         if status >= 500:
-            return RemoteError(f"{self._base_url} failed with {status}: {_shorten(message)}")
-        return RemoteError(_shorten(message))
+            return RemoteError(f"{self._base_url} failed with {status}: {message}")
+        restored = restore_error(status, error.get("code"), message, error.get("field"))
+        return RemoteError(message) if restored is None else restored
 
-    def _not_ours(self, what: str) -> RemoteError:
+    def _unexpected(self, what: str) -> RemoteError:
         return RemoteError(
             f"what answers at {self._base_url} is not Taximeter's API ({what});"
             " check the address given with --base-url"
         )
 
 
-def _has_sums(sums: object) -> bool:
-    return isinstance(sums, dict) and all(
-        isinstance(sums.get(name), int | float | None) for name in _SUMS
-    )
+def _make_path(path: str, id_: str) -> str:
+    if "{id}" not in path:
+        return path
+    if not id_.strip("."):  # of dots alone there would be no segment left
+        raise RemoteError(f"{id_!r} is neither an id nor a slug")
+    return path.replace("{id}", quote(id_, safe=""))
 
 
-def _endpoint_path(id_or_slug: str) -> str:
-    return f"/proxy-endpoints/{_quote(id_or_slug)}"
+def _describe_fault(response: httpx.Response, error: ValidationError) -> str:
+    """Return where a response is not what the operation has."""
+    fault = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    if not fault["loc"]:  # not a JSON object
+        return _describe_kind(response)
+    return _shorten(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}")
 
 
-def _quote(name: str) -> str:
-    """As one segment of a path; of dots alone there would be none left."""
-    if not name.strip("."):
-        raise RemoteError(f"{name!r} is neither an id nor a slug")
-    return quote(name, safe="")
-
-
-def _parse(answer: httpx.Response) -> Document | None:
-    try:
-        document = answer.json()
-    except ValueError:
-        return None
-    return document if isinstance(document, dict) else None
+def _describe_kind(response: httpx.Response) -> str:
+    kind = response.headers.get("content-type", "no type").partition(";")[0]
+    return f"status {response.status_code}, {_shorten(kind)}"
 
 
 def _explain(error: Exception) -> str:

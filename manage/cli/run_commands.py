@@ -3,14 +3,16 @@
 import json
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
-from typing import Any, Protocol
+from typing import Protocol
 
 import click
 import httpx
 
-from manage.cli.backend import Backend, Document
+from manage.api import endpoint_operations, usage_operations
+from manage.api.models import Run
+from manage.cli.backend import Backend, call_for_all
 from manage.cli.client_process import ClientError, check_client, run_client
 from manage.cli.console import explained, find_remote, open_backend, read_settings, service_options
 from manage.cli.remote import is_loopback
@@ -100,7 +102,7 @@ def run(
             closing(_open_place(base_url, data_dir)) as place,
             open_backend(base_url, data_dir) as backend,
         ):
-            found = choose_slug(backend.list_endpoints()["items"], slug)
+            found = choose_slug(_list_slugs(backend), slug)
             run_id = new_run_id()
             url = append_run(f"{place.address}/proxy/{found}", run_id)
             _check_address(url)
@@ -114,9 +116,8 @@ def run(
     context.exit(status)
 
 
-def choose_slug(endpoints: Iterable[Mapping[str, Any]], wanted: str | None) -> str:
+def choose_slug(slugs: Sequence[str], wanted: str | None) -> str:
     """Return the slug of the proxy endpoint to use. Raises ClickException, UsageError."""
-    slugs = [str(each.get("slug")) for each in endpoints]
     if wanted is not None:
         if wanted not in slugs:
             raise click.ClickException(
@@ -133,6 +134,11 @@ def choose_slug(endpoints: Iterable[Mapping[str, Any]], wanted: str | None) -> s
     if len(slugs) > 1:
         raise click.UsageError(f"choose a proxy endpoint with --endpoint: {', '.join(slugs)}")
     return slugs[0]
+
+
+def _list_slugs(backend: Backend) -> list[str]:
+    page = call_for_all(backend, endpoint_operations.list_endpoints)
+    return [endpoint.slug for endpoint in page.items]
 
 
 def make_client_environ(environ: Mapping[str, str], url: str) -> dict[str, str]:
@@ -178,10 +184,11 @@ def _print_summary(place: Place, backend: Backend, run_id: str, *, as_json: bool
     """Print what the run cost. The client has ended, so no failure may change the exit status."""
     try:
         with explained():
-            document = _wait_for_calls(backend, run_id)
+            totals = _wait_for_calls(backend, run_id)
     except click.ClickException as error:
         _say(f"what the run cost is not known: {error.format_message()}")
         return
+    document = totals.model_dump(mode="json", by_alias=True)
     if as_json:
         click.echo(json.dumps(document), err=True)
         return
@@ -189,14 +196,14 @@ def _print_summary(place: Place, backend: Backend, run_id: str, *, as_json: bool
         click.echo(line, err=True)
 
 
-def _wait_for_calls(backend: Backend, run_id: str) -> Document:
+def _wait_for_calls(backend: Backend, run_id: str) -> Run:
     """Return the totals once every call is in them, or after a while those that there are."""
     deadline_s = time.monotonic() + RECORDING_S
-    document = backend.run_usage(run_id)
-    while document["pending"] and time.monotonic() < deadline_s:
+    totals = backend.call(usage_operations.get_run, run_id)
+    while totals.pending and time.monotonic() < deadline_s:
         time.sleep(POLL_S)
-        document = backend.run_usage(run_id)
-    return document
+        totals = backend.call(usage_operations.get_run, run_id)
+    return totals
 
 
 def _say(text: str) -> None:

@@ -1,10 +1,12 @@
 """``taximeter usage``: totals of the calls, with bars."""
 
 from datetime import date
-from typing import Any
 
 import click
 
+from manage.api import usage_operations
+from manage.api.models import Usage
+from manage.cli.backend import given
 from manage.cli.console import explained, json_option, open_backend, print_json, service_options
 from manage.cli.periods import Day, find_days, period_options
 from manage.cli.terminal import make_bar, print_table
@@ -50,32 +52,36 @@ def usage(
       taximeter usage --base-url https://meter.example.org
     """
     with explained(), open_backend(base_url, data_dir) as backend:
-        document = backend.usage(by, *find_days(from_day, to_day, since, until))
+        first, last = find_days(from_day, to_day, since, until)
+        report = backend.call(
+            usage_operations.get_usage, **given(by=by, from_day=first, to_day=last)
+        )
     if as_json:
-        print_json(document)
+        print_json(report)
     else:
-        _print_report(by, document)
+        _print_report(report)
 
 
-def _print_report(by: Grouping, document: dict[str, Any]) -> None:
-    groups, totals = document.get("groups") or [], document.get("totals") or {}
+def _print_report(report: Usage) -> None:
+    groups, totals = report.groups, report.totals
     # Bars of cost; where nothing has a price, of calls.
-    measure = "cost_cents" if any(group.get("cost_cents") for group in groups) else "calls"
-    largest = max((group.get(measure) or 0 for group in groups), default=0)
+    measure = "cost_cents" if any(group.cost_cents for group in groups) else "calls"
+    largest = max((getattr(group, measure) for group in groups), default=0)
     rows = [
         (
-            group.get(_NAMES[by]) or "(not known)",
-            *count_cells(group),
-            make_bar(group.get(measure) or 0, largest),
+            getattr(group, _NAMES[report.by]) or "(not known)",
+            *count_cells(group.model_dump()),
+            make_bar(getattr(group, measure), largest),
         )
         for group in groups
     ]
-    header = (_TITLES[by], *COUNT_HEADINGS, "")
-    print_table(header, [*rows, ("TOTAL", *count_cells(totals), "")], right=COUNT_HEADINGS)
-    if totals.get("unpriced"):
+    total = ("TOTAL", *count_cells(totals.model_dump()), "")
+    header = (_TITLES[report.by], *COUNT_HEADINGS, "")
+    print_table(header, [*rows, total], right=COUNT_HEADINGS)
+    if totals.unpriced:
         click.echo(
-            f"\n{totals['unpriced']:,} calls have no known price and are not in the cost;"
+            f"\n{totals.unpriced:,} calls have no known price and are not in the cost;"
             " `taximeter reprice` adds them once they have one."
         )
-    if totals.get("rejected"):
-        click.echo(f"\n{totals['rejected']:,} requests over the rate limit were refused.")
+    if totals.rejected:
+        click.echo(f"\n{totals.rejected:,} requests over the rate limit were refused.")

@@ -181,10 +181,11 @@ def _choose_slug(
     if not slugs.is_slug(wanted):
         raise InvalidSlugError(
             f"{wanted!r} is no slug: 1 to {slugs.MAX_LENGTH} lowercase letters and digits,"
-            " with single hyphens inside"
+            " with single hyphens inside",
+            "slug",
         )
     if _is_taken(db, wanted, organization_id):
-        raise SlugTakenError(wanted)
+        raise SlugTakenError(f"the slug {wanted!r} is taken; choose another", "slug")
     return wanted
 
 

@@ -150,7 +150,9 @@ def test_a_key_is_in_no_file_and_in_no_argument(
 ) -> None:
     gate = Gate()
     with Upstream() as slow:
-        slow.otherwise = chunked(200, [gate, b'{"items": [], "nextCursor": null}'])
+        slow.otherwise = chunked(
+            200, [gate, b'{"items": [], "nextCursor": null, "hasMore": false}']
+        )
         environ = environment(shared_service, TAXIMETER_API_KEY=key)
         with running(("keys", "list", "--base-url", slow.url), environ) as (process, *_):
             slow.wait_for_requests(1)

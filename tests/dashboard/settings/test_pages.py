@@ -11,7 +11,6 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from dashboard import notices
-from dashboard.formats import as_sentence
 from dashboard.mail.mailer import MailError
 from dashboard.settings import members as member_settings
 from manage.server import make_app
@@ -718,15 +717,3 @@ def test_every_page_says_what_is_what_to_who_cannot_see_it(ann, control, managem
                 assert set(each.attributes.get(name, "").split()) <= ids, each.attributes
             if each.tag in ("button", "a", "summary") and "hidden" not in each.attributes:
                 assert each.text, each
-
-
-@pytest.mark.parametrize(
-    ("clause", "sentence"),
-    [
-        ("a name has at most 200 characters", "A name has at most 200 characters."),
-        ("x@y.example is a member already", "x@y.example is a member already."),
-        ("'A b' is no slug", "'A b' is no slug."),
-    ],
-)
-def test_messages_become_sentences(clause, sentence):
-    assert as_sentence(clause) == sentence

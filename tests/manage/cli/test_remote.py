@@ -10,11 +10,30 @@ import pytest
 import trustme
 from click.testing import CliRunner
 
+from manage.api.endpoint_operations import create_endpoint
 from manage.cli.main import cli
+from manage.cli.remote import RemoteBackend
+from runtime.errors import (
+    ConflictError,
+    ControlError,
+    ForbiddenError,
+    InvalidInputError,
+    NotFoundError,
+    SlugTakenError,
+)
 from tests.upstream import CLOSE, PATIENCE_S, Script, Upstream, answer, head, refusing_address
 
 KEY = f"sk_{'k' * 43}"
 EMPTY: dict[str, Any] = {"items": [], "nextCursor": None, "hasMore": False}
+AN_ENDPOINT: dict[str, Any] = {
+    "id": "1",
+    "name": "One",
+    "slug": "one",
+    "url": "http://h/proxy/one",
+    "created_at": "2026-01-01T00:00:00Z",
+    "streaming": None,
+    "metadata_only": False,
+}
 
 
 @pytest.fixture
@@ -34,8 +53,8 @@ def run(*arguments):
     return CliRunner().invoke(cli, arguments)
 
 
-def problem(code, message):
-    return json.dumps({"error": {"code": code, "message": message}}).encode()
+def problem(code, message, **more):
+    return json.dumps({"error": {"code": code, "message": message, **more}}).encode()
 
 
 def test_the_key_goes_into_the_header_and_nowhere_else(service):
@@ -56,12 +75,20 @@ def test_no_http_proxy_is_asked_for_what_is_on_this_machine(service, monkeypatch
 
 
 def test_pages_are_followed_to_the_end(service):
-    for page, cursor in (("a", "one"), ("b", None)):
-        document = {"items": [{"id": page}], "nextCursor": cursor, "hasMore": cursor is not None}
+    first, second = ({**AN_ENDPOINT, "id": id_} for id_ in ("a", "b"))
+    for item, cursor in ((first, "one"), (second, None)):
+        document = {"items": [item], "nextCursor": cursor, "hasMore": cursor is not None}
         service.enqueue(answer(200, json.dumps(document).encode()))
-    listed = json.loads(run("keys", "list", "--json", "--base-url", service.url).stdout)
-    assert listed == {"items": [{"id": "a"}, {"id": "b"}], "nextCursor": None, "hasMore": False}
-    assert service.requests[1].target == "/api/api-keys?limit=100&cursor=one"
+    listed = json.loads(run("endpoints", "list", "--json", "--base-url", service.url).stdout)
+    assert listed == {"items": [first, second], "nextCursor": None, "hasMore": False}
+    assert service.requests[1].target == "/api/proxy-endpoints?cursor=one&limit=100"
+
+
+def test_what_a_newer_service_adds_is_left_out(service):
+    item = {**AN_ENDPOINT, "added": 1}
+    service.otherwise = answer(200, json.dumps(EMPTY | {"items": [item], "more": 2}).encode())
+    listed = json.loads(run("endpoints", "list", "--json", "--base-url", service.url).stdout)
+    assert listed == EMPTY | {"items": [AN_ENDPOINT]}
 
 
 def test_pages_without_an_end_are_refused(service):
@@ -135,16 +162,56 @@ def test_totals_that_are_none_are_refused(service, document):
     service.otherwise = answer(200, json.dumps(document).encode())
     result = run("usage", "--base-url", service.url)
     assert result.exit_code == 1
-    assert "no totals" in result.stderr
+    assert "is not Taximeter's API (" in result.stderr
+
+
+HOSTILE = {"id": "\x00", "slug": "\x1b[2J", "name": "\n", "url": "\r", "created_at": "\x07"}
 
 
 def test_a_hostile_service_cannot_steer_the_terminal(service):
-    item = {"id": 1, "slug": "\x1b[2J", "name": None, "url": ["\n"], "created_at": "\x07"}
+    item = AN_ENDPOINT | HOSTILE
     service.otherwise = answer(200, json.dumps(EMPTY | {"items": [item]}).encode())
     result = run("endpoints", "list", "--base-url", service.url)
-    assert result.exit_code == 0
+    assert result.exit_code == 0, result.output
     assert all(line.isprintable() for line in result.stdout.splitlines())
     assert len(result.stdout.splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"id": 1}, {"url": ["\n"]}, {"streaming": "\x1b[2J"}, {"metadata_only": "\x1b[2J"}]
+)
+def test_an_item_of_another_shape_is_named_and_not_shown(service, wrong):
+    item = AN_ENDPOINT | wrong
+    service.otherwise = answer(200, json.dumps(EMPTY | {"items": [item]}).encode())
+    result = run("endpoints", "list", "--json", "--base-url", service.url)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert f"is not Taximeter's API (items.0.{next(iter(wrong))}: " in result.stderr
+    assert result.stderr.rstrip("\n").isprintable()
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "error"),
+    [
+        (400, "invalid_input", InvalidInputError),
+        (403, "forbidden", ForbiddenError),
+        (404, "not_found", NotFoundError),
+        (409, "conflict", ConflictError),
+        (409, "slug_taken", SlugTakenError),
+    ],
+)
+def test_a_refusal_is_the_error_that_it_is_on_this_machine(service, status, code, error):
+    service.otherwise = answer(status, problem(code, "Not so.", field="slug"))
+    with RemoteBackend(service.url, KEY) as backend, pytest.raises(ControlError) as caught:
+        backend.call(create_endpoint, name="N")
+    assert type(caught.value) is error
+    assert (str(caught.value), caught.value.field) == ("Not so.", "slug")
+
+
+def test_what_does_not_fit_the_request_is_not_sent(service):
+    with RemoteBackend(service.url, KEY) as backend, pytest.raises(InvalidInputError) as caught:
+        backend.call(create_endpoint, name="N", colour="blue")
+    assert (str(caught.value), caught.value.field) == ("there is no such field", "colour")
+    assert service.requests == []
 
 
 def test_a_new_key_without_its_key_is_refused(service):

@@ -64,7 +64,7 @@ def test_a_run_without_calls_is_pointed_out():
     [(["a", "default"], None, "default"), (["a"], None, "a"), (["a", "b"], "b", "b")],
 )
 def test_the_endpoint_is_the_one_wanted_or_the_obvious_one(slugs, wanted, chosen):
-    assert choose_slug([{"slug": slug} for slug in slugs], wanted) == chosen
+    assert choose_slug(slugs, wanted) == chosen
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_the_endpoint_is_the_one_wanted_or_the_obvious_one(slugs, wanted, chosen
 )
 def test_an_endpoint_that_cannot_be_chosen_is_a_sentence(slugs, wanted, message):
     with pytest.raises(click.ClickException, match=message):
-        choose_slug([{"slug": slug} for slug in slugs], wanted)
+        choose_slug(slugs, wanted)
 
 
 def test_the_environment_of_the_client_is_ours_but_for_two_variables():

@@ -1,0 +1,165 @@
+"""The operations of proxy endpoints: their models, and what each does."""
+
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Annotated, Self
+
+from pydantic import Field
+
+from manage.api.models import (
+    Done,
+    Instant,
+    ListResponse,
+    Name,
+    NoFields,
+    PageQuery,
+    RequestModel,
+    ResponseModel,
+    Slug,
+)
+from manage.api.operation import Context, operation
+from runtime import clock
+from runtime.settings import Streaming
+from store.control.endpoints import ProxyEndpoint
+from store.pagination import Page
+
+_NOT_FOUND = {HTTPStatus.NOT_FOUND: "There is no such proxy endpoint in your organisation."}
+
+
+class NewEndpoint(RequestModel):
+    name: Name
+    slug: Annotated[Slug | None, Field(description="Made from the name when it is left out.")] = (
+        None
+    )
+    streaming: Annotated[Streaming | None, Field(description="null: as the service is set.")] = None
+    metadata_only: Annotated[
+        bool, Field(description="Keep no bodies, only names, numbers, cost and times.")
+    ] = False
+
+
+class EndpointChange(RequestModel):
+    """What is left out stays as it is: see ``model_fields_set``. The factories keep defaults that
+    mean nothing out of the document."""
+
+    name: Name = Field(default_factory=str)
+    streaming: Annotated[
+        Streaming | None, Field(default=None, description="null: as the service is set.")
+    ]
+    metadata_only: bool = Field(default_factory=bool)
+
+
+class Endpoint(ResponseModel):
+    id: str
+    name: str
+    slug: Slug
+    url: Annotated[str, Field(description="What a client is configured with as its base URL.")]
+    created_at: Instant
+    streaming: Annotated[Streaming | None, Field(description="null: as the service is set.")]
+    metadata_only: bool
+
+    @classmethod
+    def make(cls, endpoint: ProxyEndpoint, endpoint_url: Callable[[str], str]) -> Self:
+        return cls(
+            id=endpoint.id,
+            name=endpoint.name,
+            slug=endpoint.slug,
+            url=endpoint_url(endpoint.slug),
+            created_at=clock.format_seconds(clock.parse_instant(endpoint.created_at)),
+            streaming=endpoint.streaming,
+            metadata_only=endpoint.metadata_only,
+        )
+
+
+class EndpointPage(ListResponse):
+    items: list[Endpoint]
+
+    @classmethod
+    def make(cls, page: Page[ProxyEndpoint], endpoint_url: Callable[[str], str]) -> Self:
+        items = [Endpoint.make(endpoint, endpoint_url) for endpoint in page.items]
+        return cls(items=items, next_cursor=page.next_cursor, has_more=page.has_more)
+
+
+@operation(
+    "GET",
+    "/proxy-endpoints",
+    name="listProxyEndpoints",
+    summary="The proxy endpoints of your organisation, newest first.",
+    request=PageQuery,
+    response=EndpointPage,
+)
+def list_endpoints(context: Context[PageQuery]) -> EndpointPage:
+    query = context.request
+    page = context.management.list_endpoints(context.caller, query.cursor, query.limit)
+    return EndpointPage.make(page, context.endpoint_url)
+
+
+@operation(
+    "POST",
+    "/proxy-endpoints",
+    name="createProxyEndpoint",
+    summary="Create a proxy endpoint. It works at once.",
+    request=NewEndpoint,
+    response=Endpoint,
+    status=HTTPStatus.CREATED,
+    errors={
+        HTTPStatus.CONFLICT: "The slug is taken, or reserved for another organisation; or there are as many endpoints as the service allows."
+    },
+)
+def create_endpoint(context: Context[NewEndpoint]) -> Endpoint:
+    new = context.request
+    endpoint = context.management.create_endpoint(
+        context.caller, new.name, new.slug, new.streaming, metadata_only=new.metadata_only
+    )
+    return Endpoint.make(endpoint, context.endpoint_url)
+
+
+@operation(
+    "GET",
+    "/proxy-endpoints/{id}",
+    name="getProxyEndpoint",
+    summary="One proxy endpoint, by its id or slug.",
+    request=NoFields,
+    response=Endpoint,
+    errors=_NOT_FOUND,
+)
+def get_endpoint(context: Context[NoFields]) -> Endpoint:
+    endpoint = context.management.get_endpoint(context.caller, context.id)
+    return Endpoint.make(endpoint, context.endpoint_url)
+
+
+@operation(
+    "PATCH",
+    "/proxy-endpoints/{id}",
+    name="updateProxyEndpoint",
+    summary="Change a proxy endpoint, by its id or slug. The next call follows it.",
+    request=EndpointChange,
+    response=Endpoint,
+    errors=_NOT_FOUND,
+)
+def update_endpoint(context: Context[EndpointChange]) -> Endpoint:
+    change, given = context.request, context.request.model_fields_set
+    endpoint = context.management.update_endpoint(
+        context.caller,
+        context.id,
+        name=change.name if "name" in given else None,
+        streaming=change.streaming or "service" if "streaming" in given else None,
+        metadata_only=change.metadata_only if "metadata_only" in given else None,
+    )
+    return Endpoint.make(endpoint, context.endpoint_url)
+
+
+@operation(
+    "DELETE",
+    "/proxy-endpoints/{id}",
+    name="deleteProxyEndpoint",
+    summary="Delete a proxy endpoint, by its id or slug. Its traces stay.",
+    request=NoFields,
+    response=Done,
+    errors=_NOT_FOUND,
+)
+def delete_endpoint(context: Context[NoFields]) -> Done:
+    context.management.delete_endpoint(context.caller, context.id)
+    return Done()
+
+
+OPERATIONS = (list_endpoints, create_endpoint, get_endpoint, update_endpoint, delete_endpoint)

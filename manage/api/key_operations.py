@@ -1,0 +1,114 @@
+"""The operations of service API keys: their models, and what each does."""
+
+from http import HTTPStatus
+from typing import Annotated, Self
+
+from pydantic import Field
+
+from manage.api.models import (
+    Done,
+    Instant,
+    ListResponse,
+    Name,
+    NoFields,
+    PageQuery,
+    RequestModel,
+    ResponseModel,
+)
+from manage.api.operation import Context, operation
+from store.control.api_keys import ApiKey
+from store.pagination import Page
+
+_KeyId = Annotated[str, Field(json_schema_extra={"format": "uuid"})]
+
+
+class NewKey(RequestModel):
+    name: Name
+
+
+class Key(ResponseModel):
+    id: _KeyId
+    name: str
+    key_prefix: str
+    last_used_at: Annotated[
+        Instant | None, Field(description="To the minute; null until the key is first used.")
+    ]
+    created_at: Instant
+
+
+class KeyPage(ListResponse):
+    items: list[Key]
+
+    @classmethod
+    def make(cls, page: Page[ApiKey]) -> Self:
+        items = [
+            Key(
+                id=key.id,
+                name=key.name,
+                key_prefix=key.key_prefix,
+                last_used_at=key.last_used_at,
+                created_at=key.created_at,
+            )
+            for key in page.items
+        ]
+        return cls(items=items, next_cursor=page.next_cursor, has_more=page.has_more)
+
+
+class CreatedKey(ResponseModel):
+    id: _KeyId
+    name: str
+    key: Annotated[str, Field(description="The key itself. It is shown here and never again.")]
+    key_prefix: str
+    created_at: Instant
+
+    @classmethod
+    def make(cls, key: ApiKey, raw: str) -> Self:
+        return cls(
+            id=key.id, name=key.name, key=raw, key_prefix=key.key_prefix, created_at=key.created_at
+        )
+
+
+@operation(
+    "GET",
+    "/api-keys",
+    name="listApiKeys",
+    summary="Your own service API keys, newest first.",
+    request=PageQuery,
+    response=KeyPage,
+)
+def list_keys(context: Context[PageQuery]) -> KeyPage:
+    query = context.request
+    return KeyPage.make(context.management.list_keys(context.caller, query.cursor, query.limit))
+
+
+@operation(
+    "POST",
+    "/api-keys",
+    name="createApiKey",
+    summary="Create a service API key. The key itself is in this answer and nowhere else.",
+    request=NewKey,
+    response=CreatedKey,
+    status=HTTPStatus.CREATED,
+)
+def create_key(context: Context[NewKey]) -> CreatedKey:
+    return CreatedKey.make(*context.management.create_key(context.caller, context.request.name))
+
+
+@operation(
+    "DELETE",
+    "/api-keys/{id}",
+    name="deleteApiKey",
+    summary="Delete one of your service API keys. It fails at once.",
+    request=NoFields,
+    response=Done,
+    errors={
+        HTTPStatus.FORBIDDEN: "Only its owner may delete a key.",
+        HTTPStatus.NOT_FOUND: "There is no such key in your organisation.",
+    },
+)
+def delete_key(context: Context[NoFields]) -> Done:
+    context.management.delete_key(context.caller, context.id)
+    return Done()
+
+
+OPERATIONS = (list_keys, create_key, delete_key)

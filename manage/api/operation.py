@@ -1,0 +1,84 @@
+"""What an operation is: one declaration that the routes, the OpenAPI document and the command line use.
+
+``call`` is the same everywhere: the routes run an operation for the owner of a key, the command line
+runs it here for the local user, or sends it to a service elsewhere (``manage.cli.backend`` and
+``manage.cli.remote``).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Literal
+
+from manage.api.models import NoFields, RequestModel, ResponseModel
+from store.control.management import Management
+from store.control.people import Caller
+
+type Method = Literal["GET", "POST", "PATCH", "DELETE"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context[Request: RequestModel]:
+    """A validated request. ``id`` is the part of the path, empty where the path has none."""
+
+    management: Management
+    caller: Caller
+    endpoint_url: Callable[[str], str]
+    id: str
+    request: Request
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation[Request: RequestModel, Response: ResponseModel]:
+    """``request`` is the query of a GET, and the body of any other method.
+
+    ``errors``: the statuses that this operation can be refused with besides those of all operations,
+    and why. The API sends the text for 403 and 404 instead of the error's own, which is for a
+    terminal."""
+
+    method: Method
+    path: str
+    name: str
+    summary: str
+    request: type[Request]
+    response: type[Response]
+    run: Callable[[Context[Request]], Response]
+    status: HTTPStatus
+    errors: Mapping[HTTPStatus, str] = field(default_factory=dict)
+
+    @property
+    def query(self) -> type[RequestModel]:
+        return self.request if self.method == "GET" else NoFields
+
+    @property
+    def takes_body(self) -> bool:
+        return self.method != "GET" and self.request is not NoFields
+
+
+def operation[Request: RequestModel, Response: ResponseModel](
+    method: Method,
+    path: str,
+    *,
+    name: str,
+    summary: str,
+    request: type[Request],
+    response: type[Response],
+    status: HTTPStatus = HTTPStatus.OK,
+    errors: Mapping[HTTPStatus, str] | None = None,
+) -> Callable[[Callable[[Context[Request]], Response]], Operation[Request, Response]]:
+    """Return a decorator that makes an operation of the function that carries it out."""
+
+    def declare(run: Callable[[Context[Request]], Response]) -> Operation[Request, Response]:
+        return Operation(
+            method=method,
+            path=path,
+            name=name,
+            summary=summary,
+            request=request,
+            response=response,
+            run=run,
+            status=status,
+            errors=errors or {},
+        )
+
+    return declare

@@ -1,0 +1,86 @@
+"""Responses of the API to requests that it refuses: ``{"error": {"code", "message", "field"?}}``."""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from manage.api.models import Error, ErrorDetail
+from manage.api.operation import Operation
+from runtime.errors import ERRORS, ControlError, as_sentence
+
+CODES = {HTTPStatus(error.status): error.code for error in reversed(ERRORS)} | {
+    HTTPStatus.UNAUTHORIZED: "unauthorized",
+    HTTPStatus.METHOD_NOT_ALLOWED: "method_not_allowed",
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "too_large",
+    HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "unsupported_media_type",
+    HTTPStatus.TOO_MANY_REQUESTS: "rate_limited",
+    HTTPStatus.INTERNAL_SERVER_ERROR: "internal_error",
+    HTTPStatus.SERVICE_UNAVAILABLE: "unavailable",
+}
+
+
+class RefusedError(Exception):
+    """The request is refused with this status."""
+
+    def __init__(
+        self,
+        status: HTTPStatus,
+        message: str,
+        *,
+        code: str | None = None,
+        field: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.detail = ErrorDetail(code=code or CODES[status], message=message, field=field)
+        self.headers = headers
+
+
+def explain(operation: Operation[Any, Any], error: ControlError) -> RefusedError:
+    """Return the error in the words of the operation where it has some, else in its own."""
+    status = HTTPStatus(error.status)
+    message = as_sentence(str(error))
+    if status in (HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND):
+        message = operation.errors.get(status, message)
+    return RefusedError(status, message, code=error.code, field=error.field)
+
+
+def refuse(refused: RefusedError) -> Response:
+    body = Error(error=refused.detail).model_dump_json(exclude_none=True).encode()
+    return respond(refused.status, body, refused.headers)
+
+
+async def refuse_http(_request: Request, error: Exception) -> Response:
+    """Return the response where Starlette refuses: an unknown path, a method that a path has not."""
+    if not isinstance(error, HTTPException):
+        raise TypeError from error
+    status = HTTPStatus(error.status_code)
+    return refuse(
+        RefusedError(
+            status,
+            f"{status.phrase}; /api/openapi.json lists what there is.",
+            code=CODES.get(status, "refused"),
+            headers=error.headers,
+        )
+    )
+
+
+async def refuse_crash(_request: Request, _error: Exception) -> Response:
+    """Return the response to a fault of ours. Starlette raises the error again once this is sent, and
+    it is logged."""
+    return refuse(RefusedError(HTTPStatus.INTERNAL_SERVER_ERROR, "Something went wrong here."))
+
+
+def respond(status: HTTPStatus, body: bytes, headers: Mapping[str, str] | None = None) -> Response:
+    """Return a JSON response that nobody keeps."""
+    return Response(
+        body,
+        status.value,
+        {"cache-control": "no-store", **(headers or {})},
+        media_type="application/json",
+    )

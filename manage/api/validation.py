@@ -1,0 +1,35 @@
+"""Requests that do not fit their model, in words for the person who made them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from manage.api.models import RequestModel
+from runtime.errors import InvalidInputError
+
+
+def validate[Model: RequestModel](
+    model: type[Model], given: object, *, by_name: bool = False
+) -> Model:
+    """Return the request. ``by_name``: the fields have their names in Python, not those in JSON.
+
+    Raises InvalidInputError."""
+    try:
+        return model.model_validate(given, by_name=by_name, by_alias=not by_name)
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        name = str(fault["loc"][0]) if fault["loc"] else None
+        raise InvalidInputError(_describe(fault), name) from error
+
+
+def _describe(fault: Mapping[str, Any]) -> str:
+    match fault["type"]:
+        case "missing":
+            return "this field is required"
+        case "extra_forbidden":
+            return "there is no such field"
+        case "model_type" | "model_attributes_type":
+            return "send a JSON object"
+        case _:
+            return str(fault["msg"]).removeprefix("Value error, ")
