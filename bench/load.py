@@ -23,6 +23,7 @@ import psutil
 
 from bench.client import CallsJob, CallsResult, StreamsJob, StreamsResult
 from store.control.database import ControlDatabase
+from store.control.management import Management
 from store.traces.paths import trace_path
 
 type Part = Literal["proxy", "recorder", "web", "queries", "supervisor"]
@@ -252,10 +253,11 @@ def _read_line(process: subprocess.Popen[str]) -> str:
 def _make_endpoints(data_dir: Path, count: int) -> tuple[str, list[str]]:
     with ControlDatabase(data_dir / "control.db") as control:
         control.set_up()
-        organization_id = control.get_local_organization().id
+        management = Management(control, data_dir)
+        caller = management.local_caller()
         names = (f"bench {number}" for number in range(count))
-        slugs = [control.create_endpoint(organization_id, name).slug for name in names]
-    return organization_id, slugs
+        slugs = [management.create_endpoint(caller, name).slug for name in names]
+    return caller.organization_id, slugs
 
 
 def _find_parts(pid: int) -> dict[Part, int]:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Self
 
 from runtime.errors import ControlError, InvalidSlugError, NotFoundError, SlugTakenError
-from runtime.settings import Streaming
 from store import database
 from store.control import api_keys, endpoints, people, schema
 from store.control.endpoints import ProxyEndpoint
@@ -117,31 +116,9 @@ class ControlDatabase:
             ).fetchone()[0]
             return value
 
-    # Without a caller and without the audit log, for the service itself and for whoever sets up.
-
     def list_endpoints(self, organization_id: str) -> Sequence[ProxyEndpoint]:
-        """All of them, newest first."""
+        """Return all endpoints of an organisation, newest first, for the service itself."""
         return endpoints.list_behind(self._db, organization_id)
-
-    def create_endpoint(
-        self,
-        organization_id: str,
-        name: str,
-        slug: str | None = None,
-        streaming: Streaming | None = None,
-        *,
-        metadata_only: bool = False,
-    ) -> ProxyEndpoint:
-        """See ``endpoints.create``."""
-        with self.transaction() as db:
-            return endpoints.create(
-                db, organization_id, name, slug, streaming, metadata_only=metadata_only
-            )
-
-    def delete_endpoint(self, organization_id: str, id_or_slug: str) -> ProxyEndpoint:
-        """See ``endpoints.delete``."""
-        with self.transaction() as db:
-            return endpoints.delete(db, organization_id, id_or_slug)
 
 
 class SlugDirectory:

@@ -12,6 +12,7 @@ from store.control.database import ControlDatabase
 from tests.browser.site import Site
 from tests.live import messages
 from tests.live.messages import Answer, Block, Counts, text, thinking, tool_use
+from tests.proxy_endpoints import create_endpoint
 from tests.upstream import Script
 
 OWNER = "rosa@nightcab.example"
@@ -234,7 +235,7 @@ def make_example(site: Site) -> Example:
             ]
             invitations.create(db, organization.id, INVITED, OWNER, now())
         endpoints = [
-            control.create_endpoint(organization.id, name, slug) for name, slug in ENDPOINTS
+            create_endpoint(control, organization.id, name, slug) for name, slug in ENDPOINTS
         ]
     for number, call in enumerate(CALLS, 1):
         _send(site, call)

@@ -20,6 +20,7 @@ from tests.browser.site import Site
 from tests.browser.visitor import Visitor
 from tests.live.messages import Answer, text, tool_use
 from tests.mailbox import html_of, text_of
+from tests.proxy_endpoints import create_endpoint
 from tests.upstream import answer, message_json
 
 MARKS = (
@@ -78,7 +79,7 @@ def make_organization(control: ControlDatabase, slugs: tuple[str, ...]) -> str:
             waiting = invitations.create(db, organization.id, "x@example.org", mark, now())
             db.execute("update invitations set email = ? where id = ?", (mark, waiting.id))
     for mark, slug in zip(MARKS, slugs, strict=True):
-        control.create_endpoint(organization.id, mark, slug)
+        create_endpoint(control, organization.id, mark, slug)
     session = SignIn(control).use_link(SignIn(control).make_link(users[0]))
     assert session is not None
     return session.token

@@ -6,6 +6,7 @@ from runtime.settings import Settings
 from store.control.database import ControlDatabase
 from store.control.sign_in import SignIn
 from tests.dashboard.people import BASE_URL, HERE
+from tests.proxy_endpoints import create_endpoint
 
 
 @pytest.fixture
@@ -64,7 +65,7 @@ def test_the_home_page_shows_how_to_connect(signed_in):
 
 def test_names_are_shown_harmless(signed_in, control):
     organization = control.get_local_organization()
-    control.create_endpoint(organization.id, "<script>alert(1)</script>")
+    create_endpoint(control, organization.id, "<script>alert(1)</script>")
     page = signed_in.get("/").text
     assert "<script>" not in page
     assert "&lt;script&gt;" in page

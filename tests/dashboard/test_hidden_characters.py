@@ -13,6 +13,7 @@ from runtime.clock import now
 from store.control import api_keys, invitations, people
 from store.control.sign_in import SignIn
 from tests.dashboard.people import BASE_URL, Person
+from tests.proxy_endpoints import create_endpoint
 from tests.store.traffic import make_item
 
 EVIL = "evil\u202etxt.exe\u2066\u200b\x1b[31m\x9b\u2028end"
@@ -31,7 +32,7 @@ class Owner(Person):
 def ann(app, control, settings):
     """The owner of an organisation in which every name is evil, whatever our forms refuse."""
     ann = Owner(app, control, settings.data_dir, "ann@example.org")
-    endpoint = control.create_endpoint(ann.organization_id, "team")
+    endpoint = create_endpoint(control, ann.organization_id, "team")
     with control.transaction() as db:
         key, _ = api_keys.create(db, ann.organization_id, ann.user_id, "key")
         member = people.create_user(db, "member@example.org")

@@ -14,6 +14,7 @@ from runtime import clock
 from tests import ROOT
 from tests.dashboard.pages import Page
 from tests.dashboard.people import Person
+from tests.proxy_endpoints import create_endpoint
 
 DASHBOARD = ROOT / "dashboard"
 METADATA = json.loads(METADATA_PATH.read_text())["databases"]["traces"]
@@ -73,7 +74,7 @@ def read(page):
 @pytest.fixture
 def ann(app, control, settings):
     ann = Person(app, control, settings.data_dir, "ann@example.org")
-    control.create_endpoint(ann.organization_id, "team")
+    create_endpoint(control, ann.organization_id, "team")
     now = clock.format_ms(clock.now())
     body = b'{"messages": [{"role": "user", "content": "Good evening"}]}'
     ann.record(

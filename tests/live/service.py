@@ -25,6 +25,7 @@ import psutil
 
 from runtime.settings import Streaming
 from store.control.database import ControlDatabase
+from store.control.management import Management
 from tests import ROOT
 from tests.rawclient import TIMEOUT_S, Cut, Headers, RawClient, Response, request
 from tests.upstream import Upstream, wait_until
@@ -356,9 +357,9 @@ class Service:
         self, slug: str, streaming: Streaming | None = None, *, metadata_only: bool = False
     ) -> None:
         with ControlDatabase(self.data_dir / "control.db") as control:
-            organization = control.get_local_organization()
-            control.create_endpoint(
-                organization.id, slug, slug, streaming, metadata_only=metadata_only
+            management = Management(control, self.data_dir)
+            management.create_endpoint(
+                management.local_caller(), slug, slug, streaming, metadata_only=metadata_only
             )
 
 

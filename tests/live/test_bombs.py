@@ -15,6 +15,7 @@ import psutil
 from store.control.database import ControlDatabase
 from tests.live.conftest import ServiceFactory
 from tests.live.service import REQUEST_HEADERS, Endpoint, Service
+from tests.proxy_endpoints import create_endpoint
 from tests.upstream import Upstream, answer, message_json
 
 MB = 1_000_000
@@ -59,7 +60,7 @@ def make_organization(service: Service) -> str:
     )
     organization_id: str = json.loads(done.stdout)["organization_id"]
     with ControlDatabase(service.data_dir / "control.db") as control:
-        control.create_endpoint(organization_id, "other", "other", None, metadata_only=False)
+        create_endpoint(control, organization_id, "other", "other")
     return organization_id
 
 

@@ -18,6 +18,7 @@ from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
 from store.traces.usage_report import Totals
 from tests.dashboard.people import BASE_URL, Person
+from tests.proxy_endpoints import create_endpoint
 from tests.store.traffic import make_entry
 
 TODAY = datetime(2026, 3, 14, tzinfo=UTC).date()
@@ -68,7 +69,7 @@ def test_the_first_thing_is_an_endpoint_and_then_the_line_that_connects_a_client
 
 def test_many_endpoints_are_left_to_the_settings(ann, control, settings):
     for number in range(7):
-        control.create_endpoint(ann.organization_id, f"team {number}")
+        create_endpoint(control, ann.organization_id, f"team {number}")
     page = ann.get("/").text
     assert page.count("export ANTHROPIC_BASE_URL=") == 2 * 5, "shown and copied"
     assert "All endpoints" in page
@@ -196,7 +197,7 @@ def test_there_is_no_chart_of_nothing(days):
 
 @pytest.mark.parametrize("content", [b"not a database" * 100, b""])
 def test_a_broken_database_leaves_the_rest_of_the_page(ann, control, settings, content):
-    control.create_endpoint(ann.organization_id, "team")
+    create_endpoint(control, ann.organization_id, "team")
     path = trace_path(settings.data_dir, ann.organization_id)
     path.parent.mkdir(parents=True)
     path.write_bytes(content)

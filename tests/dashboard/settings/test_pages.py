@@ -22,6 +22,7 @@ from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
 from tests.dashboard.pages import Page
 from tests.dashboard.people import BASE_URL, HERE, Person
+from tests.proxy_endpoints import create_endpoint
 from tests.store.traffic import make_entry
 
 RAW_KEY = re.compile(r"sk_[A-Za-z0-9_-]{43}")
@@ -190,7 +191,7 @@ def test_what_is_wrong_stands_beside_its_field_and_what_was_typed_stays(
 
 
 def test_a_change_that_cannot_be_is_answered_on_its_own_page(ann, control, management):
-    endpoint = control.create_endpoint(ann.organization_id, "team")
+    endpoint = create_endpoint(control, ann.organization_id, "team")
     here = f"/settings/endpoints/{endpoint.id}"
     answer = ann.post(here, name=" ", streaming="live")
     assert answer.status_code == 400
@@ -201,7 +202,7 @@ def test_a_change_that_cannot_be_is_answered_on_its_own_page(ann, control, manag
 
 
 def test_deleting_twice_is_told_on_the_page(ann, control):
-    endpoint = control.create_endpoint(ann.organization_id, "team")
+    endpoint = create_endpoint(control, ann.organization_id, "team")
     assert ann.post(f"/settings/endpoints/{endpoint.id}/delete").status_code == 303
     answer = ann.post(f"/settings/endpoints/{endpoint.id}/delete")
     assert answer.status_code == 404
@@ -211,7 +212,7 @@ def test_deleting_twice_is_told_on_the_page(ann, control):
 
 def test_a_long_list_has_pages(ann, control):
     for number in range(103):
-        control.create_endpoint(ann.organization_id, f"team {number}", f"team-{number}")
+        create_endpoint(control, ann.organization_id, f"team {number}", f"team-{number}")
     first = ann.get("/settings").text
     assert first.count("<article") == 100
     more = re.search(r'href="(/settings\?endpoints=[^#"]+)#endpoints"', first)
@@ -566,7 +567,7 @@ def test_owners_see_what_happened(ann, management):
 
 
 def test_nobody_touches_what_belongs_to_another_organisation(ann, cid, control, management):
-    endpoint = control.create_endpoint(cid.organization_id, "Endpoint of Cid", "cids")
+    endpoint = create_endpoint(control, cid.organization_id, "Endpoint of Cid", "cids")
     key, _ = cid.make_key("Key of Cid")
     invitation = management.invite(caller(management, cid), "dora@example.org")
     for path, status in (
@@ -594,7 +595,7 @@ def test_markup_in_names_is_shown_harmless(ann, app, control, management):
     evil = "\"'><script>alert(1)</script><img src=x onerror=alert(2)>"
     with control.transaction() as db:
         db.execute("update organizations set name = ?", (evil,))
-    endpoint = control.create_endpoint(ann.organization_id, evil)
+    endpoint = create_endpoint(control, ann.organization_id, evil)
     key, _ = ann.make_key(evil)
     created = ann.post("/settings/keys", name=evil)
     refused = ann.post("/settings/endpoints", name="x", slug=evil)
@@ -683,7 +684,7 @@ def test_every_notice_is_announced(ann, code):
 
 
 def test_every_page_says_what_is_what_to_who_cannot_see_it(ann, control, management, record_of):
-    endpoint = control.create_endpoint(ann.organization_id, "team")
+    endpoint = create_endpoint(control, ann.organization_id, "team")
     key, _ = ann.make_key()
     management.invite(caller(management, ann), "dora@example.org")
     record_of(ann)

@@ -12,6 +12,7 @@ from store.control.database import (
     SlugDirectory,
     SlugTakenError,
 )
+from tests.proxy_endpoints import create_endpoint, delete_endpoint
 
 
 @pytest.fixture
@@ -64,7 +65,7 @@ def test_a_first_start_makes_an_organisation_and_default_and_a_second_nothing(co
 
 
 def test_default_is_not_made_again_once_it_was_deleted(control, organization):
-    control.delete_endpoint(organization.id, "default")
+    delete_endpoint(control, organization.id, "default")
     assert control.set_up() is False
     assert control.list_endpoints(organization.id) == []
 
@@ -95,13 +96,13 @@ def test_what_is_kept_is_for_its_owner_only(path, control):
 
 def test_endpoints_are_listed_newest_first(control, organization):
     for name in ("One", "Two"):
-        control.create_endpoint(organization.id, name)
+        create_endpoint(control, organization.id, name)
     assert [e.slug for e in control.list_endpoints(organization.id)] == ["two", "one", "default"]
 
 
 def test_a_slug_is_made_from_the_name_and_gets_a_suffix_when_taken(control, organization):
-    first = control.create_endpoint(organization.id, "Café #1")
-    second = control.create_endpoint(organization.id, "Café #1")
+    first = create_endpoint(control, organization.id, "Café #1")
+    second = create_endpoint(control, organization.id, "Café #1")
     assert first.slug == "cafe-1"
     assert second.slug.startswith("cafe-1-")
 
@@ -109,37 +110,37 @@ def test_a_slug_is_made_from_the_name_and_gets_a_suffix_when_taken(control, orga
 @pytest.mark.parametrize("slug", ["", "A", "a_b", "-a", "a-", "a--b", "a" * 64, "ä", "a\n"])
 def test_what_is_no_slug_is_refused(control, organization, slug):
     with pytest.raises(InvalidSlugError):
-        control.create_endpoint(organization.id, "x", slug)
+        create_endpoint(control, organization.id, "x", slug)
 
 
 def test_a_taken_slug_is_refused(control, organization, other_organization_id):
     with pytest.raises(SlugTakenError):
-        control.create_endpoint(organization.id, "x", "default")
+        create_endpoint(control, organization.id, "x", "default")
     with pytest.raises(SlugTakenError):
-        control.create_endpoint(other_organization_id, "x", "default")
+        create_endpoint(control, other_organization_id, "x", "default")
 
 
 def test_a_deleted_slug_stays_reserved_for_its_organisation(
     control, organization, other_organization_id
 ):
-    control.delete_endpoint(organization.id, "default")
+    delete_endpoint(control, organization.id, "default")
     with pytest.raises(SlugTakenError):
-        control.create_endpoint(other_organization_id, "x", "default")
-    assert control.create_endpoint(other_organization_id, "default").slug != "default"
-    assert control.create_endpoint(organization.id, "x", "default").slug == "default"
+        create_endpoint(control, other_organization_id, "x", "default")
+    assert create_endpoint(control, other_organization_id, "default").slug != "default"
+    assert create_endpoint(control, organization.id, "x", "default").slug == "default"
 
 
 def test_an_endpoint_without_a_name_is_refused(control, organization):
     with pytest.raises(ControlError, match="name"):
-        control.create_endpoint(organization.id, "  ")
+        create_endpoint(control, organization.id, "  ")
 
 
 def test_nobody_deletes_what_is_anothers(control, organization, other_organization_id):
     (default,) = control.list_endpoints(organization.id)
     for key in ("default", default.id, "nothing"):
         with pytest.raises(NotFoundError):
-            control.delete_endpoint(other_organization_id, key)
-    assert control.delete_endpoint(organization.id, default.id) == default
+            delete_endpoint(control, other_organization_id, key)
+    assert delete_endpoint(control, organization.id, default.id) == default
 
 
 def test_a_secret_is_made_once_and_differs_by_name(control):
@@ -150,9 +151,9 @@ def test_a_secret_is_made_once_and_differs_by_name(control):
 
 def test_the_directory_sees_what_is_created_and_deleted_at_once(control, organization, directory):
     assert directory.find("new") is None
-    created = control.create_endpoint(organization.id, "New", "new", "buffered")
+    created = create_endpoint(control, organization.id, "New", "new", "buffered")
     assert directory.find("new") == created
-    control.delete_endpoint(organization.id, "new")
+    delete_endpoint(control, organization.id, "new")
     assert directory.find("new") is None
 
 
@@ -176,5 +177,5 @@ def test_the_last_good_answer_stands_in_only_while_the_file_cannot_be_read(
         directory.find("never-seen")
     away.rename(path)
     with ControlDatabase(path) as again:
-        again.delete_endpoint(organization.id, "default")
+        delete_endpoint(again, organization.id, "default")
     assert directory.find("default") is None
