@@ -35,6 +35,16 @@ def format_line_time(instant: datetime) -> str:
     return instant.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
+def format_minute(instant: datetime) -> str:
+    """``YYYY-MM-DD HH:MM``, for columns whose heading says that it is UTC."""
+    return instant.astimezone(UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def format_stored(text: str) -> str:
+    """Return a stored instant as ``YYYY-MM-DD HH:MM:SS UTC``, for pages."""
+    return f"{text[:19].replace('T', ' ')} UTC"
+
+
 def new_id() -> str:
     """A UUIDv7 (RFC 9562): unique without a server, and sorts by time of creation.
 

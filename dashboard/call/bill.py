@@ -10,13 +10,13 @@ from itertools import groupby
 from typing import Literal
 
 from dashboard.call.shown_text import visible
-from dashboard.formats import (
+from metering import components
+from metering.entry import CostItem, UsageLogEntry
+from metering.formats import (
     UNKNOWN,
     format_count,
     format_dollars,
 )
-from metering import components
-from metering.entry import CostItem, UsageLogEntry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dashboard.call.shown_text import NOTHING_SHOWN, Allowance, Excerpt, visible
-from dashboard.formats import format_bytes
+from metering.formats import format_bytes
 from metering.json_reading import as_list, as_object, as_text
 
 MAX_DEPTH = 3

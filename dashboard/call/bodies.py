@@ -10,7 +10,7 @@ from typing import Literal
 from dashboard.call.answer import Answer, read_answer
 from dashboard.call.conversation import MAX_CHARS, Conversation, read_request
 from dashboard.call.shown_text import visible
-from dashboard.formats import format_bytes
+from metering.formats import format_bytes
 from store.traces.call_reader import BodySize, Call, CallReader, Side
 
 MAX_INLINE_BYTES = 64_000

@@ -7,18 +7,22 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from dashboard import formats
 from dashboard.call.shown_text import visible
-from dashboard.formats import (
+from dashboard.formats import Mark, outcome_mark
+from metering.entry import UsageLogEntry
+from metering.formats import (
     UNKNOWN,
-    Mark,
     format_bytes,
+    format_bytes_exactly,
+    format_cache_share,
+    format_cents,
     format_count,
     format_duration,
-    format_time,
+    format_milliseconds,
+    format_tokens,
 )
-from metering.entry import UsageLogEntry
 from metering.token_counts import OTHER_CLASSES, PROMPT_CLASSES, TokenClass, TokenCounts
+from runtime import clock
 from store.traces.call_reader import Call
 
 _TABLE = "/traces/usage"
@@ -73,14 +77,14 @@ def make_headline(entry: UsageLogEntry, title: str = "") -> Headline:
         title=title,
         model=visible(entry.model or entry.request_model or "Unknown model"),
         instant=visible(entry.created_at),
-        time=format_time(visible(entry.created_at)),
-        mark=formats.outcome_mark(entry.outcome, entry.status_code),
-        cost=formats.format_cents(None if entry.cost_cents is None else float(entry.cost_cents)),
+        time=clock.format_stored(visible(entry.created_at)),
+        mark=outcome_mark(entry.outcome, entry.status_code),
+        cost=format_cents(None if entry.cost_cents is None else float(entry.cost_cents)),
         duration=format_duration(entry.duration_ms),
         first_byte=format_duration(entry.ttfb_ms),
-        prompt=formats.format_tokens(tokens.prompt),
-        cache_share=formats.cache_share(tokens),
-        output=formats.format_tokens(tokens.output_tokens),
+        prompt=format_tokens(tokens.prompt),
+        cache_share=format_cache_share(tokens),
+        output=format_tokens(tokens.output_tokens),
     )
 
 
@@ -176,7 +180,7 @@ def _counts(tokens: TokenCounts, classes: Iterable[TokenClass]) -> Iterator[Fact
 
 
 def _share(tokens: TokenCounts) -> str:
-    share = formats.cache_share(tokens)
+    share = format_cache_share(tokens)
     return "" if share == UNKNOWN else f"{share} from cache"
 
 
@@ -198,10 +202,10 @@ def _count(label: str, value: int | None) -> Fact:
 
 
 def _size(label: str, value: int | None) -> Fact:
-    note = "" if value is None or value < 1000 else f"{value:,} bytes"
+    note = "" if value is None or value < 1000 else format_bytes_exactly(value)
     return Fact(label=label, text=format_bytes(value), note=note)
 
 
 def _duration(label: str, value: float | None) -> Fact:
-    note = "" if value is None or value < 1000 else f"{value:,.0f} ms"
+    note = "" if value is None or value < 1000 else format_milliseconds(value)
     return Fact(label=label, text=format_duration(value), note=note)

@@ -6,11 +6,11 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from dashboard import notices, pages
-from dashboard.formats import format_bytes
 from dashboard.home.chart import make_bars
 from dashboard.home.overview import read_overview
 from dashboard.pool import ControlPool
 from dashboard.visitors import Visitors
+from metering.formats import format_bytes
 from runtime import clock
 from runtime.heartbeat import Heartbeat
 from runtime.settings import Settings

@@ -14,10 +14,10 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from dashboard import notices, pages
-from dashboard.formats import format_wait
 from dashboard.mail.mailer import MailError
 from dashboard.mail.texts import invitation_mail
 from dashboard.settings.view import PATH, Problem, SettingsView
+from metering.formats import format_wait
 from runtime.attempts import AttemptLimit
 from runtime.email_addresses import parse_email
 from runtime.errors import ControlError, ForbiddenError, NotFoundError

@@ -21,7 +21,6 @@ from starlette.routing import BaseRoute, Route
 
 from dashboard import pages
 from dashboard.addresses import HOME, local_path, sign_in_address
-from dashboard.formats import format_wait
 from dashboard.forms import read_form
 from dashboard.mail.mailer import Mailer, MailError
 from dashboard.mail.texts import sign_in_mail
@@ -29,6 +28,7 @@ from dashboard.pool import ControlPool
 from dashboard.sign_in import providers
 from dashboard.sign_in.providers import FlowCookie, Provider, ProviderError
 from dashboard.visitors import Visitors, cookie_name
+from metering.formats import format_wait
 from runtime.attempts import NETWORK_PREFIX, AttemptLimit, neighbourhood
 from runtime.email_addresses import parse_email
 from runtime.errors import InvalidInputError, SignUpRefusedError, as_sentence

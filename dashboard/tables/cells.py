@@ -16,8 +16,8 @@ from urllib.parse import quote
 from markupsafe import Markup, escape
 
 from dashboard.call.shown_text import finalize, visible
-from dashboard.formats import format_cents, format_dollars
 from dashboard.tables.patched_datasette import to_css_class
+from metering.formats import format_cents, format_dollars
 
 CALLS = "/traces/usage"
 _CALL_TABLES = {"usage", "usage_log"}

@@ -17,10 +17,11 @@ from manage.cli.console import (
     print_json,
     read_settings,
 )
-from manage.cli.terminal import format_size, show
+from manage.cli.terminal import show
 from manage.doctor.checks import examine
 from manage.doctor.findings import Finding
 from manage.supervision.announcement import Announcement, find_running
+from metering.formats import format_bytes
 from runtime import clock
 from runtime.errors import ControlError
 from runtime.settings import Settings, SettingsError, parse_size
@@ -229,4 +230,4 @@ def prune(
     if as_json:
         print_json({"entries": entries, "bytes_freed": freed})
     else:
-        click.echo(f"Removed {entries:,} entries; {format_size(freed)} given back.")
+        click.echo(f"Removed {entries:,} entries; {format_bytes(freed)} given back.")

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 import click
 from wcwidth import wcswidth
 
+from metering import formats
 from runtime import clock
 from store.traces.call_line import printable
 
@@ -82,19 +83,11 @@ def can_print(text: str) -> bool:
 
 
 def format_cost(cents: float | None) -> str:
-    return UNKNOWN if cents is None else f"${cents / 100:,.4f}"
+    return formats.format_cents_for_column(cents, UNKNOWN)
 
 
 def format_count(count: int | None) -> str:
-    return UNKNOWN if count is None else f"{count:,}"
-
-
-def format_size(size: int) -> str:
-    """Powers of 1000, as the settings have them."""
-    for unit, factor in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("KB", 10**3)):
-        if size >= factor:
-            return f"{size / factor:,.1f} {unit}"
-    return f"{size} bytes"
+    return formats.format_count(count, UNKNOWN)
 
 
 def format_time(instant: str | None) -> str:
@@ -102,6 +95,6 @@ def format_time(instant: str | None) -> str:
     if instant is None:
         return UNKNOWN
     try:
-        return clock.parse_instant(instant).strftime("%Y-%m-%d %H:%M")
+        return clock.format_minute(clock.parse_instant(instant))
     except (ValueError, TypeError, OverflowError):  # another service may write what it likes
         return show(instant)

@@ -19,10 +19,11 @@ from pathlib import Path
 import httpx
 from sqlite_utils import Migrations
 
-from manage.cli.terminal import format_size, show
+from manage.cli.terminal import show
 from manage.doctor.findings import Finding, advise_owner
 from manage.doctor.service_check import check_service
 from manage.supervision.announcement import TRUST_VARIABLE, Announcement
+from metering.formats import format_bytes
 from metering.prices import PriceFileError
 from runtime import clock
 from runtime.heartbeat import Heartbeat
@@ -120,9 +121,9 @@ def check_free_space(settings: Settings) -> Finding:
     while not place.exists():
         place = place.parent
     free = shutil.disk_usage(place).free
-    message = f"{format_size(free)} free"
+    message = f"{format_bytes(free)} free"
     if free < settings.disk_reserve:
-        reserve = format_size(settings.disk_reserve)
+        reserve = format_bytes(settings.disk_reserve)
         return Finding(
             name, "wrong", f"{message}, below the reserve of {reserve}: request bodies are not kept",
             "free some space, `taximeter prune --older-than 90d`, or lower TAXIMETER_DISK_RESERVE",

@@ -3,6 +3,7 @@
 Here because two processes print it: the recorder as calls come, and the command that follows them."""
 
 from metering.entry import UsageLogEntry
+from metering.formats import format_cents_for_column, format_count, format_milliseconds
 from metering.token_counts import TokenCounts
 from runtime import clock
 
@@ -21,10 +22,10 @@ def format_entry(entry: UsageLogEntry) -> str:
         _printable(entry.slug),
         _printable(entry.model or entry.request_model),
         _tokens_in(entry.tokens),
-        f"{_count(entry.tokens.output_tokens)} out",
-        _UNKNOWN if entry.cost_cents is None else f"${entry.cost_cents / 100:,.4f}",
+        f"{format_count(entry.tokens.output_tokens, _UNKNOWN)} out",
+        format_cents_for_column(entry.cost_cents, _UNKNOWN),
         _UNKNOWN if entry.status_code is None else str(entry.status_code),
-        _UNKNOWN if entry.duration_ms is None else f"{entry.duration_ms:,.0f} ms",
+        format_milliseconds(entry.duration_ms, _UNKNOWN),
     ]
     if entry.outcome != "complete":
         parts.append(entry.outcome)
@@ -35,11 +36,7 @@ def format_entry(entry: UsageLogEntry) -> str:
 
 def _tokens_in(tokens: TokenCounts) -> str:
     read = tokens.cache_read_input_tokens
-    return f"{_count(tokens.prompt)} in{f' ({read:,} cached)' if read else ''}"
-
-
-def _count(value: int | None) -> str:
-    return _UNKNOWN if value is None else f"{value:,}"
+    return f"{format_count(tokens.prompt, _UNKNOWN)} in{f' ({read:,} cached)' if read else ''}"
 
 
 def _printable(text: str | None) -> str:

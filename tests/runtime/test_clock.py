@@ -15,6 +15,12 @@ def test_an_instant_is_written_in_two_shapes():
 def test_other_zones_are_written_in_utc():
     there = INSTANT.astimezone(timezone(timedelta(hours=5)))
     assert clock.format_ms(there) == "2026-01-02T03:04:05.678Z"
+    assert clock.format_minute(there) == "2026-01-02 03:04"
+    assert clock.format_line_time(there) == "2026-01-02 03:04:05Z"
+
+
+def test_what_is_stored_is_shown_without_its_letters():
+    assert clock.format_stored("2026-01-02T03:04:05.678Z") == "2026-01-02 03:04:05 UTC"
 
 
 @pytest.mark.parametrize("text", ["2026-01-02T03:04:05.678Z", "2026-01-02T03:04:05Z"])

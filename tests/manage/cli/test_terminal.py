@@ -8,7 +8,6 @@ from manage.cli.main import cli
 from manage.cli.terminal import (
     format_cost,
     format_count,
-    format_size,
     format_time,
     make_bar,
     make_table,
@@ -87,12 +86,6 @@ def test_numbers_are_written_for_people():
     assert format_cost(1234567.8) == "$12,345.6780"
     assert format_cost(None) == format_count(None) == "-"
     assert format_count(1234) == "1,234"
-    assert [format_size(n) for n in (1, 1500, 2_500_000, 3 * 10**9)] == [
-        "1 bytes",
-        "1.5 KB",
-        "2.5 MB",
-        "3.0 GB",
-    ]
 
 
 def test_times_are_utc(far_from_utc):

@@ -1,0 +1,120 @@
+"""Figures as people read them, on pages and on a terminal: money, tokens, durations, sizes, shares.
+
+An unknown figure is never 0: it is ``unknown``, which a terminal has another character for. The exact
+value belongs beside a shortened one, in a title or on the call's own page. How times are written is
+in ``runtime.clock``.
+"""
+
+from decimal import Decimal
+
+from metering.token_counts import PROMPT_CLASSES, TokenCounts
+
+UNKNOWN = "—"
+
+
+def format_cents(cents: float | None, unknown: str = UNKNOWN) -> str:
+    """Return cents as dollars: four digits below a dollar, where a call's cost is; two from there on."""
+    if cents is None:
+        return unknown
+    dollars = float(cents) / 100
+    if dollars == 0:
+        return "$0"
+    if dollars < 0.0001:
+        return "<$0.0001"
+    return f"${dollars:.4f}" if dollars < 0.99995 else f"${dollars:,.2f}"
+
+
+def format_cents_for_column(cents: float | Decimal | None, unknown: str = UNKNOWN) -> str:
+    """Return cents as dollars with four digits whatever the amount, so that a column of them aligns."""
+    return unknown if cents is None else f"${cents / 100:,.4f}"
+
+
+def format_dollars(amount: Decimal | None, unknown: str = UNKNOWN) -> str:
+    """Return every digit, so that a bill adds up to its total."""
+    if amount is None:
+        return unknown
+    whole, _, fraction = f"{amount:,f}".partition(".")
+    return f"${whole}.{fraction.rstrip('0'):0<2}"
+
+
+def format_count(count: int | None, unknown: str = UNKNOWN) -> str:
+    """Return all digits."""
+    return unknown if count is None else f"{count:,}"
+
+
+def format_tokens(count: int | None, unknown: str = UNKNOWN) -> str:
+    """Return all digits of small numbers, three of large ones."""
+    if count is None:
+        return unknown
+    if count < 10_000:
+        return f"{count:,}"
+    for unit, letter in ((1_000, "k"), (1_000_000, "M")):
+        short = count / unit
+        if round(short, 1) < 1_000:
+            return f"{short:.1f}{letter}" if round(short, 1) < 100 else f"{short:.0f}{letter}"
+    return f"{count / 1_000_000_000:,.1f}G"
+
+
+def format_prompt(tokens: TokenCounts) -> str:
+    """Return the size of a prompt with what it consists of, all digits."""
+    parts = (
+        f"{format_count(getattr(tokens, each.name))} {each.title.lower()}"
+        for each in PROMPT_CLASSES
+    )
+    return f"{format_count(tokens.prompt)} tokens: {', '.join(parts)}"
+
+
+def format_cache_share(tokens: TokenCounts) -> str:
+    """Return how much of the prompt came from cache. 100% is all of it, and 0% none of it."""
+    if not tokens.prompt:
+        return UNKNOWN
+    percent = 100 * (tokens.cache_read_input_tokens or 0) / tokens.prompt
+    if 0 < percent < 1:
+        return "<1%"
+    return ">99%" if 99 < percent < 100 else f"{percent:.0f}%"
+
+
+def format_bytes(count: int | None, unknown: str = UNKNOWN) -> str:
+    """Return a size in powers of 1000, as disks, networks and our settings count."""
+    if count is None:
+        return unknown
+    if count < 1000:
+        return format_bytes_exactly(count)
+    size = count / 1000
+    for unit in ("KB", "MB", "GB"):
+        if round(size, 1) < 1000:
+            return f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:,.1f} TB"
+
+
+def format_bytes_exactly(count: int) -> str:
+    """Return all digits of a size."""
+    return f"{count:,} byte{'' if count == 1 else 's'}"
+
+
+def format_duration(milliseconds: float | None, unknown: str = UNKNOWN) -> str:
+    """Return three digits or so: milliseconds, seconds, minutes or hours."""
+    if milliseconds is None:
+        return unknown
+    if round(milliseconds) < 1000:
+        return f"{round(milliseconds)} ms"
+    seconds = milliseconds / 1000
+    if round(seconds, 1) < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours:,} h {minutes:02d} min"
+
+
+def format_milliseconds(milliseconds: float | None, unknown: str = UNKNOWN) -> str:
+    """Return whole milliseconds, all digits."""
+    return unknown if milliseconds is None else f"{milliseconds:,.0f} ms"
+
+
+def format_wait(seconds: int) -> str:
+    """Return whole minutes, rounded up."""
+    minutes = -(-seconds // 60)
+    return "a minute" if minutes == 1 else f"{minutes} minutes"

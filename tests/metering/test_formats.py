@@ -1,0 +1,121 @@
+import pytest
+
+from metering import formats
+from metering.token_counts import TokenCounts
+
+
+@pytest.mark.parametrize(
+    ("cents", "text"),
+    [
+        (None, "—"),
+        (0, "$0"),
+        (0.0, "$0"),
+        (0.000001, "<$0.0001"),
+        (0.01, "$0.0001"),
+        (1.234, "$0.0123"),
+        (99.99, "$0.9999"),
+        (99.9999, "$1.00"),
+        (100, "$1.00"),
+        (123456.7, "$1,234.57"),
+    ],
+)
+def test_cents_are_shown_as_dollars(cents, text):
+    assert formats.format_cents(cents) == text
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "text"),
+    [
+        (None, "—"),
+        (0, "0 ms"),
+        (480.2, "480 ms"),
+        (999.4, "999 ms"),
+        (999.6, "1.0 s"),
+        (2310.5, "2.3 s"),
+        (59_949, "59.9 s"),
+        (59_999, "1 min 00 s"),
+        (94_000, "1 min 34 s"),
+        (3_599_999, "1 h 00 min"),
+        (3_725_000, "1 h 02 min"),
+    ],
+)
+def test_durations_have_the_unit_that_suits_them(milliseconds, text):
+    assert formats.format_duration(milliseconds) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (None, "—"),
+        (0, "0"),
+        (9_999, "9,999"),
+        (12_345, "12.3k"),
+        (99_960, "100k"),
+        (152_430, "152k"),
+        (999_999, "1.0M"),
+        (1_250_000, "1.2M"),
+        (3_000_000_000, "3.0G"),
+    ],
+)
+def test_many_tokens_are_shortened(count, text):
+    assert formats.format_tokens(count) == text
+
+
+@pytest.mark.parametrize(
+    ("counts", "text"),
+    [
+        ((None, None), "—"),
+        ((0, 0), "—"),
+        ((40, 40), "50%"),
+        ((10, None), "0%"),
+        ((0, 7), "100%"),
+        ((1, 100_000), ">99%"),
+        ((100_000, 1), "<1%"),
+    ],
+)
+def test_the_cache_share_says_all_or_nothing_only_when_it_is(counts, text):
+    uncached, read = counts
+    tokens = TokenCounts(input_tokens=uncached, cache_read_input_tokens=read)
+    assert formats.format_cache_share(tokens) == text
+
+
+def test_a_prompt_is_itemized_by_class():
+    tokens = TokenCounts(input_tokens=1_234, cache_read_input_tokens=40, output_tokens=7)
+    assert formats.format_prompt(tokens) == (
+        "1,274 tokens: 1,234 uncached input, — cache writes, 40 cache reads"
+    )
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (None, "—"),
+        (0, "0 bytes"),
+        (1, "1 byte"),
+        (999, "999 bytes"),
+        (1_500, "1.5 KB"),
+        (999_949, "999.9 KB"),
+        (999_950, "1.0 MB"),
+        (3_000_000_000, "3.0 GB"),
+        (1_200_000_000_000, "1.2 TB"),
+        (1_234_500_000_000_000, "1,234.5 TB"),
+    ],
+)
+def test_sizes_have_the_unit_that_suits_them(count, text):
+    assert formats.format_bytes(count) == text
+
+
+def test_what_is_exact_has_all_digits():
+    assert formats.format_cents_for_column(1234567.8) == "$12,345.6780"
+    assert formats.format_count(1234567) == "1,234,567"
+    assert formats.format_bytes_exactly(12_345) == "12,345 bytes"
+    assert formats.format_milliseconds(12_345.6) == "12,346 ms"
+
+
+def test_what_is_unknown_may_have_another_mark():
+    for write in (
+        formats.format_cents, formats.format_cents_for_column, formats.format_dollars,
+        formats.format_count, formats.format_tokens, formats.format_bytes, formats.format_duration,
+        formats.format_milliseconds,
+    ):  # fmt: skip
+        assert (write(None), write(None, "-")) == ("—", "-")
