@@ -16,10 +16,12 @@ from mitmproxy import master, options
 from mitmproxy.addons import core, disable_h2c, errorcheck, proxyserver
 
 from addon import mitmproxy_patches
-from addon.plain_http import PlainHttp
+from addon.core.dispatch_table import DispatchTable
+from addon.core.next_layer import PlainHttpNextLayer
+from addon.core.patch import MitmproxyChangedError
+from addon.core.upstream_tls import UpstreamTls
+from addon.process_config import ProcessConfig
 from addon.proxy import UsageProxy
-from addon.upstream_tls import UpstreamTls
-from addon.wiring import Wiring
 from runtime import logs, parent_watch
 from runtime.settings import Settings, SettingsError
 
@@ -29,22 +31,23 @@ class LeanMaster(master.Master):
 
     def __init__(self, opts: options.Options, *ours: object) -> None:
         super().__init__(opts)
-        self.addons = table = mitmproxy_patches.DispatchTable(self)
+        self.addons = table = DispatchTable(self)
         mitmproxy_patches.run_hooks_inline(table)
         self.addons.add(
             core.Core(),
             disable_h2c.DisableH2C(),
             proxyserver.Proxyserver(),
-            PlainHttp(),
+            PlainHttpNextLayer(),
             UpstreamTls(),
             errorcheck.ErrorCheck(),
             *ours,
         )
 
 
-async def serve(settings: Settings, wiring: Wiring) -> None:
+async def serve(settings: Settings, config: ProcessConfig) -> None:
+    """Serve until told to stop. Raises MitmproxyChangedError."""
     opts = options.Options(confdir=str(settings.data_dir / "mitmproxy"))
-    lean = LeanMaster(opts, UsageProxy(settings, wiring))
+    lean = LeanMaster(opts, UsageProxy(settings, config))
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, lean.shutdown)
     parent_watch.watch(lean.shutdown)
@@ -69,12 +72,16 @@ def main() -> None:
         sys.exit(f"taximeter: {error}")
     if arguments.listen_fd is not None:
         mitmproxy_patches.listen_on(socket.socket(fileno=arguments.listen_fd))
-    wiring = Wiring.make(settings, arguments.web_port)
-    asyncio.run(serve(settings, wiring))
+    config = ProcessConfig.make(settings, arguments.web_port)
+    try:
+        mitmproxy_patches.check()
+    except MitmproxyChangedError as error:
+        sys.exit(f"taximeter: {error}")
+    asyncio.run(serve(settings, config))
 
 
 def _raise_descriptor_limit() -> None:
-    """Every live stream holds three descriptors: client, upstream, spool file."""
+    """Allow as many descriptors as may be: each live stream holds three, for client, upstream and spool."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

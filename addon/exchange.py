@@ -12,7 +12,7 @@ from store.spool.format import Ending, TransportOutcome
 
 
 class Phase(Enum):
-    """What the exchange waits for. The values are the names of the timeouts."""
+    """Names what an exchange waits for. The values are the names of the timeouts."""
 
     REQUEST = "request"
     CONNECT = "connect"
@@ -30,9 +30,11 @@ class Exchange:
     origin: bytes | None = None  # the listed origin of the page that made the request
     target: str = ""  # below the slug, with the query
     run_id: str | None = None
-    logged: bool = False
-    buffered: bool = False
-    old_client: bool = False  # HTTP/1.0: knows no chunks, the end of the connection ends the answer
+    is_logged: bool = False
+    is_buffered: bool = False
+    is_http_1_0: bool = (
+        False  # its client knows no chunks: the end of the connection ends the response
+    )
     close_after: bool = False
     arrived_at: datetime = field(default_factory=clock.now)
     capture: Capture | None = None
@@ -48,6 +50,7 @@ class Exchange:
     held: list[bytes] = field(default_factory=list)
 
     def enter(self, phase: Phase) -> None:
+        """Note what the exchange waits for now."""
         self.phase = phase
         self.waiting_since_s = time.monotonic()
 
@@ -62,15 +65,16 @@ class Exchange:
         return self.phase in (Phase.FIRST_BYTE, Phase.IDLE)
 
     def elapsed_ms(self, at_s: float) -> float:
+        """Return the milliseconds between the end of the request and a time."""
         return (at_s - self.request_done_s) * 1000
 
     def pass_request_chunk(self, chunk: bytes) -> bytes:
-        """An upload that moves is not idle."""
+        """Return a chunk of the request as it is, and note that the upload moves."""
         self.waiting_since_s = time.monotonic()
         return chunk
 
     def take_chunk(self, chunk: bytes) -> list[bytes]:
-        """Keep one chunk of the answer and return what goes on to the client now.
+        """Keep one chunk of the response and return what goes on to the client now.
 
         ``b""`` is the end. An empty list swallows a chunk; ``b""`` in mid-stream would end it."""
         arrived_s = self.waiting_since_s = self.last_byte_s = time.monotonic()
@@ -79,11 +83,11 @@ class Exchange:
             return [b"".join(held)] if held else []
         self.response_bytes += len(chunk)
         if self.capture is not None:
-            self.capture.chunk(chunk, self.elapsed_ms(arrived_s))
-        if self.buffered:
+            self.capture.write_chunk(chunk, self.elapsed_ms(arrived_s))
+        if self.is_buffered:
             self.held.append(chunk)
         self.own_s += time.monotonic() - arrived_s
-        return [] if self.buffered else [chunk]
+        return [] if self.is_buffered else [chunk]
 
     def finish(self, outcome: TransportOutcome, error_type: str | None = None) -> None:
         """Hand what was captured to the recorder. Only the first call counts."""

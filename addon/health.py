@@ -1,36 +1,67 @@
-"""What ``/healthz`` says: are proxy, recorder and web up, and is every call being kept?"""
+"""``/livez`` says that the proxy serves; ``/healthz`` whether all processes are up and every call is kept."""
 
 import asyncio
+from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any
 
 import orjson
+from mitmproxy import http
 
-from addon.capture import SpoolTroubles
+from addon import errors, headers
+from addon.errors import Refusal
+from addon.own_responses import make_json_response
+from addon.process_config import ProcessConfig
+from addon.spool_troubles import SpoolTroubles
 from runtime.authority import parse_host
 from runtime.child_troubles import read_troubles
 from runtime.heartbeat import Heartbeat
-from runtime.settings import is_loopback
+from runtime.settings import Settings, is_loopback
 
 WEB_TIMEOUT_S = 2.0
 
 
-class Health:
+class HealthChecks:
+    """Responds to ``/livez`` and ``/healthz``."""
+
+    def __init__(self, settings: Settings, config: ProcessConfig, troubles: SpoolTroubles) -> None:
+        self._is_local = settings.is_local
+        self._report = HealthReport(settings.data_dir, config.web_port, troubles)
+
+    def respond_live(self) -> http.Response:
+        """Return the response to ``/livez``."""
+        return make_json_response(200, b'{"status":"ok"}')
+
+    def respond(self, request: http.Request) -> Refusal | Awaitable[http.Response]:
+        """Return the response to ``/healthz`` to be awaited, or a refusal at once."""
+        # A body would wait, unbounded, for the report.
+        if headers.announces_body(request.headers.fields):
+            return errors.unexpected_body()
+        return self._respond_with_report(request)
+
+    async def _respond_with_report(self, request: http.Request) -> http.Response:
+        with_lines = self._is_local and is_loopback_name(request.host_header)
+        return make_json_response(*await self._report.make(with_lines=with_lines))
+
+
+class HealthReport:
+    """Looks at what each process leaves in the data directory, and asks the web process."""
+
     def __init__(self, data_dir: Path, web_port: int | None, troubles: SpoolTroubles) -> None:
         self._data_dir = data_dir
         self._web_port = web_port
         self._troubles = troubles
 
-    async def report(self, *, with_lines: bool) -> tuple[int, bytes]:
+    async def make(self, *, with_lines: bool) -> tuple[int, bytes]:
         """Return status and JSON body: 200 when all is well, 503 with the reasons else.
 
-        ``with_lines``: also the last lines of processes that are down, which name paths."""
+        With ``with_lines`` it has also the last lines of processes that are down, which name paths."""
         heartbeat = Heartbeat.read(self._data_dir)
         troubles = read_troubles(self._data_dir)
         reasons = [str(trouble) for trouble in troubles]
         if heartbeat is None or not heartbeat.is_fresh:
             reasons.append("the recorder is not running; calls wait in the spool")
-        if not await self._web_answers():
+        if not await self._is_web_up():
             reasons.append("the web process does not answer")
         if heartbeat is not None and heartbeat.stuck_organizations:
             reasons.append("a trace database cannot be written; its calls wait in the spool")
@@ -55,7 +86,7 @@ class Health:
             }
         return (503 if reasons else 200), orjson.dumps(document)
 
-    async def _web_answers(self) -> bool:
+    async def _is_web_up(self) -> bool:
         if self._web_port is None:
             return False
         try:

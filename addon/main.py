@@ -4,9 +4,9 @@ mitmproxy loads this file under a name of its own, so it holds nothing but the l
 ``python -m addon`` is the leaner way in.
 """
 
+from addon.process_config import ProcessConfig
 from addon.proxy import UsageProxy
-from addon.wiring import Wiring
 from runtime.settings import Settings
 
 settings = Settings.from_env()
-addons = [UsageProxy(settings, Wiring.make(settings))]
+addons = [UsageProxy(settings, ProcessConfig.make(settings))]

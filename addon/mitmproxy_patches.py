@@ -1,349 +1,209 @@
-"""What mitmproxy's core does not do for us, in one place.
+"""All that is patched of mitmproxy, in one list.
 
-Three patches of the HTTP/1 core, each held down by a contract test that fails when mitmproxy
-changes under it:
-
-* interim (1xx) responses are swallowed; without that every later response on the connection is
-  shifted by one request;
-* chunked bodies are read by a reader of ours (``addon/chunked.py``): what one read brought is one
-  piece, and trailers are dropped instead of crashing the flow;
-* errors that the core itself answers are JSON in the upstream's envelope.
-
-Another refuses request heads with control characters that the core would strip. Two more bound the
-head of a response, which the core would buffer without end, with the interim responses before it, and
-refuse responses whose head is not valid HTTP.
-
-Two shortcuts for ``python -m addon``: a dispatch table from hook to addons, and hooks that run
-inline. And helpers that reach into a running proxy: listening on a socket that is already bound,
-closing an upstream connection in transit, and answering or resetting a client at once.
+The patches are there because the stock core would lose, mix up or leak requests, or let one peer take
+the event loop or the memory from all others. What they are replaced with is in ``addon/core``.
 """
 
-import asyncio
-import logging
-import re
 import socket
-import struct
-from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
-from inspect import isawaitable
 from typing import Any
 
-from mitmproxy import addonmanager, exceptions, flow as mitmproxy_flow, hooks, http, master
-from mitmproxy.addons.proxyserver import Proxyserver
-from mitmproxy.connection import Connection, ConnectionState
+from mitmproxy import addonmanager
+from mitmproxy.addons import next_layer
 from mitmproxy.net.http import http1
-from mitmproxy.proxy import commands, context, events, layer, mode_servers
-from mitmproxy.proxy.layers.http import _http1
-from mitmproxy.proxy.layers.http._base import ReceiveHttp
-from mitmproxy.proxy.layers.http._events import ErrorCode
-from mitmproxy.proxy.mode_servers import ProxyConnectionHandler
+from mitmproxy.proxy import mode_servers, server
+from mitmproxy.proxy.layers.http import HttpStream, _http1
 
-from addon import core_words, errors, response_heads
-from addon.chunked import ChunkedReader
-from addon.errors import Refusal
+from addon.core import (
+    connection_reading,
+    patch,
+    request_reading,
+    response_reading,
+    reverse_mode,
+)
+from addon.core.dispatch_table import DispatchTable
+from addon.core.patch import Patch
+from addon.core.read_policy import ReadPolicy
 
-logger = logging.getLogger(__name__)
+CORE: tuple[Patch[ReadPolicy], ...] = (
+    Patch(
+        owner=_http1.Http1Client,
+        name="read_headers",
+        reason="An interim (1xx) response shifts every later response on its connection by one"
+        " request, and heads, which anybody may send without end, are held without bound.",
+        contract_test="test_response_reading.py::"
+        "test_the_core_still_takes_an_interim_response_for_the_response",
+        written_for="12.2.3",
+        digest="deee23a79fe992b4",
+        replace=response_reading.skip_interim_responses,
+    ),
+    Patch(
+        owner=http1,
+        name="read_response_head",
+        reason="A head with control characters, folded lines or a status such as 20 is passed on,"
+        " and clients differ in what they make of it.",
+        contract_test="test_response_reading.py::"
+        "test_the_core_still_takes_a_head_that_is_not_valid",
+        written_for="12.2.3",
+        digest="7f1f014abc5eeac1",
+        replace=response_reading.refuse_invalid_heads,
+    ),
+    Patch(
+        owner=_http1,
+        name="make_body_reader",
+        reason="Each chunk is an event of its own, so small chunks take the event loop for seconds,"
+        " and trailers crash the flow.",
+        contract_test="test_response_reading.py::test_the_core_still_makes_a_piece_of_every_chunk",
+        written_for="12.2.3",
+        digest="9b076acda459637b",
+        replace=response_reading.read_chunks_together,
+    ),
+    Patch(
+        owner=http1,
+        name="read_request_head",
+        reason="Control characters are stripped from a head before anybody can refuse them.",
+        contract_test="test_request_reading.py::"
+        "test_the_core_still_strips_control_characters_from_a_request_head",
+        written_for="12.2.3",
+        digest="d7a54f7078584448",
+        replace=request_reading.refuse_control_characters,
+    ),
+    Patch(
+        owner=_http1.Http1Server,
+        name="read_headers",
+        reason="All requests that one read brought are dealt with at once, and a head is held"
+        " without bound.",
+        contract_test="test_request_reading.py::"
+        "test_the_core_still_deals_with_all_requests_of_a_read_at_once",
+        written_for="12.2.3",
+        digest="496f9de6da56eb2d",
+        replace=request_reading.take_turns,
+    ),
+    Patch(
+        owner=_http1.Http1Connection,
+        name="wait",
+        reason="What a client sends before its response is held without bound.",
+        contract_test="test_request_reading.py::"
+        "test_the_core_still_keeps_what_comes_early_without_end",
+        written_for="12.2.3",
+        digest="dabd004e93408f26",
+        replace=request_reading.bound_early_data,
+    ),
+    Patch(
+        owner=_http1,
+        name="make_error_response",
+        reason="What the core refuses is answered with a page of HTML that quotes the request.",
+        contract_test="test_request_reading.py::test_the_core_still_responds_to_faults_with_a_page",
+        written_for="12.2.3",
+        digest="03ce75ab62e8e78b",
+        replace=request_reading.respond_in_json,
+    ),
+    Patch(
+        owner=server.ConnectionHandler,
+        name="drain_writers",
+        reason="A connection whose next bytes are there already is read on, before all others.",
+        contract_test="test_connection_reading.py::test_the_core_still_reads_on_without_giving_way",
+        written_for="12.2.3",
+        digest="e7d7a0d4bdd7ddf8",
+        replace=connection_reading.give_way,
+    ),
+    Patch(
+        owner=HttpStream,
+        name="check_body_size",
+        reason="The limit to what is held of request bodies is one for each body and none for all.",
+        contract_test="test_connection_reading.py::test_the_core_still_holds_bodies_without_a_limit_to_all_of_them",
+        written_for="12.2.3",
+        digest="ae602ef9fc48ca89",
+        replace=connection_reading.bound_held_bodies,
+    ),
+    Patch(
+        owner=HttpStream,
+        name="handle_protocol_error",
+        reason="The body of a client that left is kept until a full garbage collection.",
+        contract_test="test_connection_reading.py::"
+        "test_the_core_still_keeps_the_body_of_a_client_that_left",
+        written_for="12.2.3",
+        digest="0dbef15c4f5bfb6c",
+        replace=connection_reading.give_bodies_back,
+    ),
+)
 
-MAX_HEAD_BYTES = 256 * 1024
-_TOO_LARGE = f"its head is larger than {MAX_HEAD_BYTES // 1024} KB"
+# The rest is for ``python -m addon`` alone; stock ``mitmdump`` does without.
 
-BAD_HEAD = "control characters in its head"
-# What the core takes for blanks, and strips, so that a later check would not see it.
-_OTHER_BLANKS = re.compile(rb"[\x0b\x0c\r]")
+INLINE_HOOKS: tuple[Patch[DispatchTable], ...] = (
+    Patch(
+        owner=mode_servers.ReverseInstance,
+        name="make_top_layer",
+        reason="Each hook becomes a task, which is an eighth of the time that a small call takes.",
+        contract_test="test_reverse_mode.py::test_the_core_still_hands_every_hook_to_its_handler",
+        written_for="12.2.3",
+        digest="a4c3982ff63e01e8",
+        replace=reverse_mode.run_hooks_inline,
+    ),
+)
 
-_INTERIM = re.compile(rb"HTTP/1\.[01] 1(?!01)[0-9][0-9][ \r\n]")
-INTERIM_PREFIX = len("HTTP/1.1 100 ")
+BOUND_SOCKET: tuple[Patch[socket.socket], ...] = (
+    Patch(
+        owner=mode_servers.ReverseInstance,
+        name="listen",
+        reason="A socket of its own would refuse clients while the process restarts.",
+        contract_test="test_reverse_mode.py::test_the_core_still_binds_a_socket_of_its_own",
+        written_for="12.2.3",
+        digest="13c0697172a3de67",
+        replace=reverse_mode.listen_on,
+    ),
+)
 
-_original_read_headers = _http1.Http1Client.read_headers
-_original_read_request_head = http1.read_request_head
-_original_make_body_reader = _http1.make_body_reader
-_original_read_response_head = http1.read_response_head
-
-
-def patch_core() -> None:
-    """Apply the patches of the HTTP/1 core; calling it again changes nothing."""
-    http1.read_request_head = _read_clear_request_head
-    http1.read_response_head = _read_valid_response_head
-    _http1.Http1Client.read_headers = _read_headers_after_interim  # type: ignore[method-assign]
-    _http1.make_body_reader = _make_body_reader
-    _http1.make_error_response = make_error_response
-
-
-def _read_headers_after_interim(
-    self: _http1.Http1Client, event: events.ConnectionEvent
-) -> layer.CommandGenerator[None]:
-    fault = None
-    if isinstance(event, events.DataReceived) and self.request:
-        if _skip_interim(self) > MAX_HEAD_BYTES:
-            fault = _TOO_LARGE
-        elif self.buf._data.startswith((b"\n", b"\r\n")):
-            fault = "it begins with a blank line"  # the core would wait for more
-    if fault is None:
-        yield from _original_read_headers(self, event)
-        if self.state == self.read_headers and len(self.buf) > MAX_HEAD_BYTES:
-            fault = _TOO_LARGE
-    if fault is not None and self.stream_id is not None:
-        yield commands.CloseConnection(self.conn)
-        yield ReceiveHttp(
-            self.ReceiveProtocolError(
-                self.stream_id,
-                response_heads.CORES_PREFIX + fault,
-                ErrorCode.GENERIC_SERVER_ERROR,
-            )
+OVERRIDDEN: tuple[Patch[Any], ...] = (
+    *(
+        Patch(
+            owner=addonmanager.AddonManager,
+            name=name,
+            reason="Every addon is asked about every event, and about `update` after it, which is"
+            " half of the time that a small call takes.",
+            contract_test="test_dispatch_table.py::test_the_stock_manager_still_asks_every_addon",
+            written_for="12.2.3",
+            digest=digest,
+            replace=None,  # core.dispatch_table.DispatchTable
         )
-        self.state = self.done
-
-
-def _skip_interim(self: _http1.Http1Client) -> int:
-    """Drop the interim responses that are whole; return how many bytes of them this stream has had."""
-    stream_id, skipped = getattr(self, "interim", (None, 0))
-    if stream_id != self.stream_id:
-        skipped = 0
-    while _INTERIM.match(bytes(self.buf._data[:INTERIM_PREFIX])):
-        before = len(self.buf)
-        if self.buf.maybe_extract_lines() is None:
-            break  # the rest of its head is still to come
-        skipped += before - len(self.buf)
-    self.interim = self.stream_id, skipped  # type: ignore[attr-defined]
-    return skipped
-
-
-def _read_valid_response_head(lines: list[bytes]) -> http.Response:
-    """Return the response, or raise ValueError, which the core makes a protocol error of."""
-    fault = response_heads.find_fault(lines)
-    if fault is not None:
-        raise ValueError(fault)
-    return _original_read_response_head(lines)
-
-
-def _read_clear_request_head(lines: list[bytes]) -> http.Request:
-    """Return the request, or raise ValueError, which the core makes a 400 of."""
-    if _OTHER_BLANKS.search(b"".join(lines)):
-        raise ValueError(BAD_HEAD)
-    return _original_read_request_head(lines)
-
-
-def _make_body_reader(expected_size: int | None) -> Any:
-    if expected_size is None:
-        return ChunkedReader()
-    return _original_make_body_reader(expected_size)
-
-
-def make_error_response(status_code: int, message: str = "") -> bytes:
-    """A whole response, head and body. It closes the connection, because a connect error sticks to
-    the client connection that met it."""
-    if message == BAD_HEAD:
-        return assemble(to_response(errors.bad_header(message)))
-    return assemble(
-        to_response(
-            errors.protocol_error(status_code, core_words.explain_request(status_code, message))
+        for name, digest in (
+            ("register", "42f09666acd54c93"),
+            ("remove", "ac83e16b537cc208"),
+            ("trigger_event", "58789e378391cb37"),
+            ("handle_lifecycle", "f0338e4107ec4a37"),
         )
-    )
+    ),
+    Patch(
+        owner=next_layer.NextLayer,
+        name="_next_layer",
+        reason="TLS is looked for in what a client sends, and all of that is logged.",
+        contract_test="test_next_layer.py::test_the_stock_addon_still_looks_for_tls",
+        written_for="12.2.3",
+        digest="3eec46d8373f6abe",
+        replace=None,  # core.next_layer.PlainHttpNextLayer
+    ),
+)
+
+EVERY: tuple[Patch[Any], ...] = (*CORE, *INLINE_HOOKS, *BOUND_SOCKET, *OVERRIDDEN)
 
 
-def to_response(refusal: Refusal) -> http.Response:
-    """A response for mitmproxy to send; it adds the content-length."""
-    return http.Response.make(refusal.status, refusal.body(), http.Headers(refusal.header_fields()))
+def check() -> None:
+    """Raise MitmproxyChangedError unless mitmproxy is one that all patches were written for."""
+    patch.check(EVERY)
 
 
-def assemble(response: http.Response) -> bytes:
-    """The bytes of a response that ends its connection."""
-    response.headers["connection"] = "close"
-    raw: bytes = http1.assemble_response(response)
-    return raw
+def patch_core(policy: ReadPolicy) -> None:
+    """Apply the patches that any mitmproxy needs which serves this proxy.
 
-
-class DispatchTable(addonmanager.AddonManager):
-    """Calls only the addons that define a hook.
-
-    The stock manager asks every addon about every event, and about ``update`` after each of them;
-    that is about half of the time a small request takes."""
-
-    def __init__(self, owner: master.Master) -> None:
-        super().__init__(owner)
-        self._table: dict[str, list[Callable[..., Any]]] = {}
-        self._unfinished: dict[int, Awaitable[object]] = {}
-
-    def register(self, addon: Any) -> Any:
-        self._table.clear()
-        return super().register(addon)
-
-    def remove(self, addon: Any) -> None:
-        self._table.clear()
-        super().remove(addon)
-
-    def start(self, event: hooks.Hook) -> bool:
-        """Call the handlers of a hook right now. Returns whether they are all done; what one of
-        them left to be awaited is awaited when ``handle_lifecycle`` is called with the same hook."""
-        for handler in self._handlers(event.name):
-            try:
-                result = handler(*event.args())
-            except Exception:
-                logger.exception("Addon error in %s", event.name)
-                continue
-            if result is not None and isawaitable(result):
-                self._unfinished[id(event)] = result
-                return False  # nobody comes after ours, which alone may do this
-        return not self._handlers("update")
-
-    async def handle_lifecycle(self, event: hooks.Hook) -> None:
-        started = self._unfinished.pop(id(event), None)
-        if started is None:
-            await self.trigger_event(event)
-        else:
-            await self._guard(event, started)
-        if self._handlers("update"):
-            message = event.args()[0]
-            if isinstance(message, mitmproxy_flow.Flow):
-                await self.trigger_event(hooks.UpdateHook([message]))
-
-    async def trigger_event(self, event: hooks.Hook) -> None:
-        for handler in self._handlers(event.name):
-            try:
-                result = handler(*event.args())
-            except exceptions.AddonHalt:
-                return
-            except exceptions.OptionsError:
-                raise
-            except Exception:
-                logger.exception("Addon error in %s", event.name)
-                continue
-            if result is not None and isawaitable(result):
-                await self._guard(event, result)
-
-    async def _guard(self, event: hooks.Hook, awaitable: Awaitable[object]) -> None:
-        try:
-            await awaitable
-        except Exception:
-            logger.exception("Addon error in %s", event.name)
-
-    def _handlers(self, name: str) -> list[Callable[..., Any]]:
-        if name not in self._table:
-            addons = addonmanager.traverse(self.chain)
-            found = [getattr(addon, name, None) for addon in addons]
-            self._table[name] = [handler for handler in found if callable(handler)]
-        return self._table[name]
-
-
-class InlineHooks:
-    """The top layer of a client connection, with its hooks run as they come up.
-
-    The core makes a task of every hook, which then waits for its turn of the loop to report back;
-    with some eight hooks a call that is an eighth of the proxy's time. A hook whose handlers have
-    all returned is reported to the layer at once; the core still gets those that must be awaited."""
-
-    def __init__(self, top: layer.Layer, table: DispatchTable) -> None:
-        self.context = top.context
-        self._top = top
-        self._table = table
-
-    def handle_event(self, event: events.Event) -> Iterator[commands.Command]:
-        pending: deque[events.Event] = deque((event,))
-        while pending:
-            for command in self._top.handle_event(pending.popleft()):
-                if not isinstance(command, commands.StartHook) or not self._table.start(command):
-                    yield command
-                elif command.blocking:
-                    pending.append(events.HookCompleted(command))
+    Raises MitmproxyChangedError, and then applies none."""
+    patch.check(CORE)
+    patch.apply(CORE, policy)
 
 
 def run_hooks_inline(table: DispatchTable) -> None:
     """Put ``InlineHooks`` above every connection of the reverse proxy from now on."""
-    make_top_layer = mode_servers.ReverseInstance.make_top_layer
-
-    def make(self: mode_servers.ReverseInstance, here: context.Context) -> InlineHooks:
-        return InlineHooks(make_top_layer(self, here), table)
-
-    mode_servers.ReverseInstance.make_top_layer = make  # type: ignore[method-assign, assignment]
+    patch.apply(INLINE_HOOKS, table)
 
 
 def listen_on(bound: socket.socket) -> None:
-    """Make the reverse proxy serve a socket that is bound already.
-
-    Whoever bound it keeps it across a restart of this process, so that clients wait in its backlog
-    instead of being refused."""
-
-    async def listen(
-        self: mode_servers.ReverseInstance, _host: str, _port: int
-    ) -> list[asyncio.Server]:
-        return [await asyncio.start_server(self.handle_stream, sock=bound, backlog=1024)]
-
-    mode_servers.ReverseInstance.listen = listen  # type: ignore[method-assign, assignment]
-
-
-def direct(request: http.Request, scheme: str, host: str, port: int) -> None:
-    """Say where a request goes. Unlike the setters of its fields this leaves its headers alone."""
-    request.data.scheme, request.data.host, request.data.port = scheme.encode(), host, port
-
-
-def proxyserver(owner: master.Master) -> Proxyserver:
-    addon = owner.addons.get("proxyserver")
-    if not isinstance(addon, Proxyserver):
-        raise TypeError("mitmproxy runs without its proxyserver addon")
-    return addon
-
-
-def find_handler(owner: master.Master, client: Connection) -> ProxyConnectionHandler | None:
-    return proxyserver(owner).connections.get(client.id)
-
-
-def close_upstream(handler: ProxyConnectionHandler) -> None:
-    """Close every upstream connection of a client connection, whatever state it is in."""
-    for connection in list(handler.transports):
-        if connection is not handler.client:
-            handler.close_connection(connection)
-
-
-def close_client(handler: ProxyConnectionHandler, last: http.Response | None = None) -> None:
-    """Close a client connection, after a last response if there is one."""
-    if handler.client in handler.transports:
-        if last is not None:
-            _write(handler, last)
-        handler.close_connection(handler.client)
-
-
-def respond_and_half_close(handler: ProxyConnectionHandler, response: http.Response) -> bool:
-    """Respond to a client that has had no response head yet and send it nothing more; what it still
-    sends is read and comes to nothing once its flow is killed. Return whether that was possible."""
-    if not _write(handler, response):
-        return False
-    handler.close_connection(handler.client, half_close=True)
-    return True
-
-
-def _write(handler: ProxyConnectionHandler, response: http.Response) -> bool:
-    """Write a whole response to a client that is still there; return whether it is."""
-    transport = handler.transports.get(handler.client)
-    if transport is None or not handler.client.state & ConnectionState.CAN_WRITE:
-        return False
-    if isinstance(transport.writer, asyncio.StreamWriter) and not transport.writer.is_closing():
-        transport.writer.write(assemble(response))
-    return True
-
-
-def is_upstream_behind(handler: ProxyConnectionHandler) -> bool:
-    """Return whether an upstream has not taken yet what was sent to it."""
-    return any(
-        isinstance(io.writer, asyncio.StreamWriter) and io.writer.transport.get_write_buffer_size()
-        for connection, io in handler.transports.items()
-        if connection is not handler.client
-    )
-
-
-def drop_unsent(handler: ProxyConnectionHandler) -> None:
-    """End the upstream connections that have not taken everything yet: closing them in order would
-    keep what they have not taken until they have."""
-    for connection, io in list(handler.transports.items()):
-        if connection is not handler.client and isinstance(io.writer, asyncio.StreamWriter):
-            transport = io.writer.transport
-            if transport.get_write_buffer_size():
-                transport.abort()
-
-
-def reset_client(handler: ProxyConnectionHandler) -> None:
-    """End a client connection so that nobody can take what it has got for the whole."""
-    transport = handler.transports.get(handler.client)
-    if transport is not None and isinstance(transport.writer, asyncio.StreamWriter):
-        client_socket = transport.writer.get_extra_info("socket")
-        client_socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    close_client(handler)
+    """Make the reverse proxy serve a socket that is bound already."""
+    patch.apply(BOUND_SOCKET, bound)

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from addon import core_words, errors, response_heads
+from addon import errors
+from addon.core import messages, response_heads
 from addon.errors import Refusal
 from addon.exchange import Phase
 from store.spool.format import TransportOutcome
@@ -35,5 +36,5 @@ def explain_failure(
     reason = response_heads.find_reason(message)
     if reason is not None:
         return Failure("upstream_interrupted", errors.upstream_invalid(reason))
-    reason = core_words.explain_interruption(message)
+    reason = messages.explain_interruption(message)
     return Failure("upstream_interrupted", errors.upstream_interrupted(reason))

@@ -10,40 +10,60 @@ our side only, and the whole connection when the client does, or after a while (
 
 import time
 
-from mitmproxy import ctx, http
+from mitmproxy import http
 from mitmproxy.proxy.mode_servers import ProxyConnectionHandler
 
-from addon import headers, mitmproxy_patches
+from addon import headers
+from addon.browsers import BrowserRules
+from addon.core import connections
+from addon.draining import Draining
+from addon.errors import Refusal
+from addon.own_responses import to_response
 
 KEPT_BODY_BYTES = 64 * 1024
 LINGER_S = 30.0
+# In the metadata of a flow: the listed origin of the page that made the request.
+ORIGIN = "taximeter_origin"
 
 
 class Responder:
-    def __init__(self) -> None:
+    """Sends refusals and other responses of our own. Those to pages of listed origins have the headers
+    that a page may see; see ``browsers``."""
+
+    def __init__(self, browser_rules: BrowserRules, draining: Draining) -> None:
+        self._browsers = browser_rules
+        self._draining = draining
         self._deadlines_s: dict[str, float] = {}  # by client connection
 
-    def respond(self, flow: http.HTTPFlow, response: http.Response) -> None:
-        """Respond to a request whose head has just come; called within ``requestheaders``."""
+    def respond(self, flow: http.HTTPFlow, own: Refusal | http.Response) -> None:
+        """Respond to a request whose head has just come; call it within ``requestheaders``."""
         body_bytes = _declared_bytes(flow.request)
         if body_bytes is None or body_bytes > KEPT_BODY_BYTES:
-            self.respond_at_once(flow, response)
+            self.respond_at_once(flow, own)
             return
-        flow.response = response
+        flow.response = self._prepare(own, flow.metadata.get(ORIGIN))
+        if self._draining.has_begun:
+            flow.response.headers["connection"] = "close"
         if body_bytes:
             self._expect_end(flow.client_conn.id)
 
-    def respond_at_once(self, flow: http.HTTPFlow, response: http.Response) -> None:
+    def respond_at_once(self, flow: http.HTTPFlow, own: Refusal | http.Response) -> None:
         """Respond at once, whatever the client still wants to send."""
         flow.request.stream = False  # together with a response it crashes the flow
-        handler = mitmproxy_patches.find_handler(ctx.master, flow.client_conn)
+        handler = connections.find_handler(flow.client_conn.id)
         if handler is not None:
-            self.send_last(handler, response)
+            self.send_last(handler, own, flow.metadata.get(ORIGIN))
         flow.kill()
 
-    def send_last(self, handler: ProxyConnectionHandler, response: http.Response) -> None:
-        """Send the last response on a connection whose client has had no response head yet."""
-        if mitmproxy_patches.respond_and_half_close(handler, response):
+    def send_last(
+        self,
+        handler: ProxyConnectionHandler,
+        own: Refusal | http.Response,
+        origin: bytes | None,
+    ) -> None:
+        """Send the last response on a connection whose client has had no response head yet.
+        ``origin`` is the listed one of the page that made the request, if any."""
+        if connections.respond_and_half_close(handler, self._prepare(own, origin)):
             self._expect_end(handler.client.id)
 
     def forget(self, client_id: str) -> None:
@@ -52,13 +72,18 @@ class Responder:
 
     def close_overdue(self, now_s: float) -> None:
         """Close connections whose clients take too long to end."""
-        connections = mitmproxy_patches.proxyserver(ctx.master).connections
         for client_id, deadline_s in list(self._deadlines_s.items()):
-            handler = connections.get(client_id)
+            handler = connections.find_handler(client_id)
             if handler is not None and now_s > deadline_s:
-                mitmproxy_patches.close_client(handler)
+                connections.close_client(handler)
             if handler is None or now_s > deadline_s:
                 del self._deadlines_s[client_id]
+
+    def _prepare(self, own: Refusal | http.Response, origin: bytes | None) -> http.Response:
+        response = to_response(own) if isinstance(own, Refusal) else own
+        if origin is not None:
+            response.headers.fields = self._browsers.returned(response.headers.fields, origin)
+        return response
 
     def _expect_end(self, client_id: str) -> None:
         self._deadlines_s[client_id] = time.monotonic() + LINGER_S

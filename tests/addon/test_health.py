@@ -1,6 +1,11 @@
+import json
+from dataclasses import replace
+
 import pytest
 
-from addon.health import is_loopback_name
+from addon.errors import Refusal
+from addon.health import HealthChecks, is_loopback_name
+from addon.spool_troubles import SpoolTroubles
 
 
 @pytest.mark.parametrize(
@@ -25,3 +30,35 @@ def test_a_loopback_name_is_recognised(host):
 )
 def test_any_other_host_is_none(host):
     assert not is_loopback_name(host)
+
+
+@pytest.fixture
+def checks(settings, config):
+    return HealthChecks(settings, config, SpoolTroubles())
+
+
+def test_livez_is_well_while_the_proxy_serves(checks):
+    response = checks.respond_live()
+    assert (response.status_code, response.content) == (200, b'{"status":"ok"}')
+    assert response.headers["cache-control"] == "no-store"
+
+
+def test_a_body_is_not_waited_for(checks, make_flow):
+    refusal = checks.respond(make_flow("GET", "/healthz", [("content-length", "5")]).request)
+    assert isinstance(refusal, Refusal)
+    assert refusal.code == "unexpected_body"
+
+
+async def test_healthz_names_all_that_is_wrong(settings, config, make_flow):
+    troubles = SpoolTroubles(current="cannot write to the spool: No space left on device")
+    checks = HealthChecks(settings, replace(config, web_port=None), troubles)
+    response = checks.respond(make_flow("GET", "/healthz").request)
+    assert not isinstance(response, Refusal)
+    found = await response
+    document = json.loads(found.content or b"")
+    assert (found.status_code, document["status"]) == (503, "failing")
+    assert document["reasons"] == [
+        "the recorder is not running; calls wait in the spool",
+        "the web process does not answer",
+        "cannot write to the spool: No space left on device",
+    ]

@@ -1,313 +1,52 @@
-"""The contract with mitmproxy's core: what each patch mends is still broken there, and is mended.
+"""The list of patches: each fits, has a reason, and a contract test that is there."""
 
-When one of the ``still`` tests fails, mitmproxy has changed: see whether the patch can go."""
-
-import socket
+import ast
+from dataclasses import replace
 
 import pytest
-from h11._readers import ChunkedReader, ContentLengthReader, Http10Reader
-from h11._receivebuffer import ReceiveBuffer
-from mitmproxy import http, options
-from mitmproxy.connection import Client, Server
-from mitmproxy.net.http import http1
-from mitmproxy.proxy import context, events, mode_servers
-from mitmproxy.proxy.layers.http import _events, _http1
-from mitmproxy.proxy.layers.http._base import ReceiveHttp
-from mitmproxy.test import taddons, tflow
+from mitmproxy import addonmanager
+from mitmproxy.addons.proxyserver import Proxyserver
+from mitmproxy.proxy.layers.http import _http1
+from mitmproxy.test import taddons
 
-from addon import mitmproxy_patches, response_heads
+from addon import mitmproxy_patches
+from addon.core.patch import MitmproxyChangedError, digest_source
+from addon.process_config import ProcessConfig
+from addon.proxy import UsageProxy
+from runtime.settings import Settings
+from tests import ROOT
 
-EARLY_HINTS = b"HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n"
-CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
+EVERY = pytest.mark.parametrize("patch", mitmproxy_patches.EVERY, ids=str)
 
 
-@pytest.fixture
-def unpatched(monkeypatch):
-    monkeypatch.setattr(
-        _http1.Http1Client, "read_headers", mitmproxy_patches._original_read_headers
+@EVERY
+def test_a_patch_is_for_the_function_that_mitmproxy_has(patch):
+    assert digest_source(patch.original) == patch.digest, (
+        f"mitmproxy has changed {patch}: read what changed, run {patch.contract_test}, and then"
+        " set the digest and the version of its patch"
     )
-    monkeypatch.setattr(_http1, "make_body_reader", mitmproxy_patches._original_make_body_reader)
-    monkeypatch.setattr(http1, "read_request_head", mitmproxy_patches._original_read_request_head)
-    monkeypatch.setattr(http1, "read_response_head", mitmproxy_patches._original_read_response_head)
 
 
-@pytest.fixture
-def patched(unpatched, monkeypatch):
-    monkeypatch.setattr(_http1, "make_error_response", _http1.make_error_response)
-    mitmproxy_patches.patch_core()
-
-
-@pytest.fixture
-def upstream_layer():
-    """An HTTP/1 layer that has sent a request upstream and waits for the answer."""
-    client = Client(peername=("127.0.0.1", 1), sockname=("127.0.0.1", 2), timestamp_start=0)
-    here = context.Context(client, options.Options())
-    here.server = Server(address=("127.0.0.1", 3))
-    layer = _http1.Http1Client(here)
-    list(layer.handle_event(events.Start()))
-    layer.stream_id, layer.request = 1, http.Request.make("POST", "http://127.0.0.1:3/")
-    return layer
-
-
-def receive(layer, data):
-    """Feed bytes from upstream; give the HTTP events that came of it."""
-    commands = layer.handle_event(events.DataReceived(layer.conn, data))
-    return [command.event for command in commands if isinstance(command, ReceiveHttp)]
-
-
-def statuses(received):
-    return [e.response.status_code for e in received if isinstance(e, _events.ResponseHeaders)]
-
-
-@pytest.mark.usefixtures("unpatched")
-def test_the_core_still_takes_an_interim_response_for_the_answer(upstream_layer):
-    assert statuses(receive(upstream_layer, EARLY_HINTS)) == [103]
-
-
-@pytest.mark.usefixtures("patched")
-@pytest.mark.parametrize("interim", [CONTINUE, EARLY_HINTS, CONTINUE + EARLY_HINTS])
-def test_interim_responses_are_swallowed(upstream_layer, interim):
-    assert statuses(receive(upstream_layer, interim + ANSWER)) == [200]
-
-
-@pytest.mark.usefixtures("patched")
-def test_interim_responses_may_come_in_pieces(upstream_layer):
-    data = CONTINUE + EARLY_HINTS + ANSWER
-    received = [
-        event for i in range(len(data)) for event in receive(upstream_layer, data[i : i + 1])
+@EVERY
+def test_a_patch_names_its_contract_test_and_its_reason(patch):
+    path, _, name = patch.contract_test.partition("::")
+    tree = ast.parse((ROOT / "tests" / "addon" / "core" / path).read_text())
+    functions = [
+        each for each in tree.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
     ]
-    assert statuses(received) == [200]
-
-
-INVALID_HEADS = [
-    b"HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\n\r\n",
-    b"HTTP/1.1 20 X\r\ncontent-length: 0\r\n\r\n",
-    b"HTTP/1.1 200 OK\r\nx: a\x00b\r\ncontent-length: 0\r\n\r\n",
-    b"HTTP/1.1 200 OK\r\nx: a\rb\r\ncontent-length: 0\r\n\r\n",
-    b"HTTP/1.1 200 OK\r\nx: a\r\n b\r\ncontent-length: 0\r\n\r\n",
-]
-
-
-@pytest.mark.usefixtures("unpatched")
-@pytest.mark.parametrize("head", INVALID_HEADS)
-def test_the_core_still_takes_a_head_that_is_not_valid(upstream_layer, head):
-    assert len(statuses(receive(upstream_layer, head))) == 1
-
-
-@pytest.mark.usefixtures("patched")
-@pytest.mark.parametrize("head", INVALID_HEADS)
-def test_a_head_that_is_not_valid_is_a_protocol_error(upstream_layer, head):
-    [error] = receive(upstream_layer, head)
-    assert isinstance(error, _events.ResponseProtocolError)
-    assert response_heads.find_reason(error.message)
-
-
-def send_endless_response_head(layer):
-    """Feed a response head that never ends until the layer gives up; return what it had taken."""
-    for taken in range(0, 4 * mitmproxy_patches.MAX_HEAD_BYTES, 65536):
-        data = b"HTTP/1.1 200 OK\r\nx: " if not taken else b"x" * 65536
-        if any(isinstance(e, _events.ResponseProtocolError) for e in receive(layer, data)):
-            return taken
-    return None
-
-
-@pytest.mark.usefixtures("unpatched")
-def test_the_core_still_buffers_a_response_head_without_end(upstream_layer):
-    assert send_endless_response_head(upstream_layer) is None
-
-
-@pytest.mark.usefixtures("patched")
-def test_a_response_head_without_end_is_a_protocol_error(upstream_layer):
-    taken = send_endless_response_head(upstream_layer)
-    assert taken is not None
-    assert taken <= mitmproxy_patches.MAX_HEAD_BYTES + 65536
-
-
-@pytest.mark.usefixtures("unpatched")
-def test_the_core_still_waits_after_a_blank_line(upstream_layer):
-    assert receive(upstream_layer, b"\r\n" + ANSWER) == []
-
-
-@pytest.mark.usefixtures("patched")
-@pytest.mark.parametrize("blank", [b"\r\n", b"\n"])
-def test_a_response_that_begins_with_a_blank_line_is_a_protocol_error(upstream_layer, blank):
-    [error] = receive(upstream_layer, blank + ANSWER)
-    assert response_heads.find_reason(error.message) == "it begins with a blank line"
-
-
-def send_endless(layer, start, more):
-    """Feed what follows a request until the layer gives up; return how much it had taken."""
-    received, taken = receive(layer, start), 0
-    while not received and taken < 4 * mitmproxy_patches.MAX_HEAD_BYTES:
-        taken += len(more)
-        received = receive(layer, more)
-    [error] = received
-    assert isinstance(error, _events.ResponseProtocolError)
-    assert response_heads.find_reason(error.message)
-    return taken
-
-
-@pytest.mark.usefixtures("patched")
-def test_an_interim_response_without_end_is_a_protocol_error(upstream_layer):
-    taken = send_endless(upstream_layer, b"HTTP/1.1 100 Continue\r\nx: ", b"x" * 65536)
-    assert taken <= mitmproxy_patches.MAX_HEAD_BYTES + 65536
-
-
-@pytest.mark.usefixtures("patched")
-def test_interim_responses_without_end_are_a_protocol_error(upstream_layer):
-    taken = send_endless(upstream_layer, CONTINUE, EARLY_HINTS * 1000)
-    assert taken <= mitmproxy_patches.MAX_HEAD_BYTES + 1000 * len(EARLY_HINTS)
-
-
-@pytest.mark.usefixtures("patched")
-def test_interim_responses_of_one_request_are_not_counted_for_the_next(upstream_layer):
-    interim = EARLY_HINTS * (mitmproxy_patches.MAX_HEAD_BYTES // len(EARLY_HINTS) - 1)
-    for stream_id in (1, 3):
-        upstream_layer.stream_id = stream_id
-        upstream_layer.request = http.Request.make("POST", "http://127.0.0.1:3/")
-        upstream_layer.state = upstream_layer.read_headers
-        assert statuses(receive(upstream_layer, interim + ANSWER)) == [200]
-
-
-TRAILERS = b"2\r\nhi\r\n0\r\nx-checksum: 1\r\n\r\n"
-
-
-def read_body(reader):
-    buffer = ReceiveBuffer()
-    buffer += TRAILERS
-    return [reader(buffer) for _ in range(2)]
-
-
-@pytest.mark.usefixtures("unpatched")
-def test_the_core_still_raises_on_trailers(upstream_layer):
-    assert type(_http1.make_body_reader(None)) is ChunkedReader
-    with pytest.raises(NotImplementedError, match="trailers"):
-        receive(upstream_layer, b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + TRAILERS)
-
-
-MANY = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * 1000
-
-
-def count_pieces(received):
-    return sum(isinstance(event, _events.ResponseData) for event in received)
-
-
-@pytest.mark.usefixtures("unpatched")
-def test_the_core_still_makes_a_piece_of_every_chunk(upstream_layer):
-    assert count_pieces(receive(upstream_layer, MANY)) == 1000
-
-
-@pytest.mark.usefixtures("patched")
-def test_what_one_read_brought_is_one_piece(upstream_layer):
-    assert count_pieces(receive(upstream_layer, MANY)) == 1
-
-
-@pytest.mark.usefixtures("patched")
-def test_trailers_are_dropped(upstream_layer):
-    received = receive(
-        upstream_layer, b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + TRAILERS
-    )
-    data = [event.data for event in received if isinstance(event, _events.ResponseData)]
-    assert data == [b"hi"]
-    assert isinstance(received[-1], _events.ResponseEndOfMessage)
-
-
-@pytest.mark.usefixtures("patched")
-def test_other_body_readers_are_the_cores():
-    assert type(_http1.make_body_reader(3)) is ContentLengthReader
-    assert type(_http1.make_body_reader(-1)) is Http10Reader
-
-
-@pytest.mark.usefixtures("patched")
-def test_errors_of_the_core_are_json_and_close_the_connection():
-    head, _, body = _http1.make_error_response(400, 'bad "header"').partition(b"\r\n\r\n")
-    assert head.startswith(b"HTTP/1.1 400 ")
-    assert b"connection: close" in head
-    assert b"content-length: %d" % len(body) in head
-    assert body == (
-        b'{"type":"error","error":{"type":"invalid_request_error",'
-        b'"message":"The request is not valid HTTP: there is a fault in a header line."}}'
-    )
-
-
-UNCLEAR_HEADS = [
-    [b"POST / HTTP/1.1", b"transfer-encoding: \x0bchunked"],
-    [b"POST / HTTP/1.1", b"x-a: 1\x0c"],
-    [b"POST / HTTP/1.1", b"x-a: 1\r"],
-    [b"POST\x0b/\x0cHTTP/1.1", b"x-a: 1"],
-]
-
-
-@pytest.mark.usefixtures("unpatched")
-@pytest.mark.parametrize("lines", UNCLEAR_HEADS)
-def test_the_core_still_strips_control_characters_from_a_request_head(lines):
-    request = http1.read_request_head(lines)
-    assert (request.method, request.path) == ("POST", "/")
-    assert list(request.headers.values()) in (["chunked"], ["1"])
-
-
-@pytest.mark.usefixtures("patched")
-@pytest.mark.parametrize("lines", UNCLEAR_HEADS)
-def test_a_request_head_with_control_characters_at_its_edges_is_refused(lines):
-    with pytest.raises(ValueError, match="control characters"):
-        http1.read_request_head(lines)
-    assert b"x-taximeter-error: bad_header" in _http1.make_error_response(
-        400, mitmproxy_patches.BAD_HEAD
-    )
-
-
-class Everything:
-    def __init__(self):
-        self.seen = []
-
-    def request(self, flow):
-        self.seen.append(("request", flow.id))
-
-    async def response(self, flow):
-        self.seen.append(("response", flow.id))
-
-
-class Failing:
-    def request(self, flow):
-        raise ValueError("a mistake")
-
-
-async def test_the_dispatch_table_calls_who_defines_a_hook_and_survives_their_mistakes(caplog):
-    everything, flow = Everything(), tflow.tflow(resp=True)
-    with taddons.context() as tctx:
-        tctx.master.addons = mitmproxy_patches.DispatchTable(tctx.master)
-        tctx.master.addons.add(Failing())
-        await tctx.cycle(everything, flow)
-        tctx.master.addons.add(everything)
-        for hook in ("request", "response", "unknown"):
-            event = type("Hook", (), {"name": hook, "args": lambda self: [flow]})()
-            await tctx.master.addons.handle_lifecycle(event)
-    assert everything.seen[-2:] == [("request", flow.id), ("response", flow.id)]
-    assert "Addon error in request" in caplog.text
-
-
-class Watcher:
-    def __init__(self):
-        self.updated = 0
-
-    def update(self, flows):
-        self.updated += len(flows)
-
-
-async def test_the_update_hook_still_reaches_an_addon_that_wants_it():
-    watcher, flow = Watcher(), tflow.tflow()
-    with taddons.context() as tctx:
-        tctx.master.addons = mitmproxy_patches.DispatchTable(tctx.master)
-        tctx.master.addons.add(watcher)
-        event = type("Hook", (), {"name": "request", "args": lambda self: [flow]})()
-        await tctx.master.addons.handle_lifecycle(event)
-    assert watcher.updated == 1
-
-
-def test_the_reverse_proxy_can_be_made_to_serve_a_bound_socket(monkeypatch):
-    original = mode_servers.ReverseInstance.listen
-    monkeypatch.setattr(mode_servers.ReverseInstance, "listen", original)
-    with socket.create_server(("127.0.0.1", 0)) as bound:
-        mitmproxy_patches.listen_on(bound)
-        assert mode_servers.ReverseInstance.listen is not original
+    assert name in {function.name for function in functions}
+    assert "still" in name
+    assert patch.reason.endswith(".")
+
+
+def test_the_addon_does_not_load_when_mitmproxy_has_changed_under_it(tmp_path, monkeypatch):
+    settings = Settings.from_env({"TAXIMETER_DATA_DIR": str(tmp_path)})
+    config = ProcessConfig(web_port=None, client_token="t", fingerprint_key=b"key")
+    changed = (*mitmproxy_patches.CORE[1:], replace(mitmproxy_patches.CORE[0], digest="0" * 16))
+    monkeypatch.setattr(mitmproxy_patches, "CORE", changed)
+    before = _http1.make_error_response
+    with taddons.context(Proxyserver()) as tctx:
+        loader = addonmanager.Loader(tctx.master)
+        with pytest.raises(MitmproxyChangedError, match="read_headers"):
+            UsageProxy(settings, config).load(loader)
+    assert _http1.make_error_response is before

@@ -1,13 +1,13 @@
-"""Who is calling: the address of the client behind any trusted reverse proxies."""
+"""The address of the client behind any trusted reverse proxies."""
 
 from collections.abc import Sequence
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
 
 
-def client_address(
+def find_client_address(
     peer: str, forwarded_for: Sequence[str], trusted: Sequence[IPv4Network | IPv6Network]
 ) -> str:
-    """The last address that is not one of our own proxies. ``forwarded_for`` holds the values of
+    """Return the last address that is not one of our own proxies. ``forwarded_for`` holds the values of
     every ``x-forwarded-for`` header; it is believed only as far as trusted hands wrote it."""
     hops = [hop.strip() for value in forwarded_for for hop in value.split(",")]
     address = _unmap(peer)
@@ -22,8 +22,8 @@ def client_address(
 
 
 def _unmap(address: str) -> str:
-    """A socket that listens on ``::`` writes an IPv4 client as ``::ffff:203.0.113.9``. All of those
-    would be in one network of IPv6, and none in a network of IPv4."""
+    """Return an IPv4 address as such. A socket that listens on ``::`` writes it ``::ffff:203.0.113.9``;
+    all of those would be in one network of IPv6, and none in a network of IPv4."""
     try:
         ip = ip_address(address)
     except ValueError:

@@ -1,4 +1,7 @@
-"""The contract with mitmproxy's core about the heads of requests; see ``test_compat``."""
+"""The contract with mitmproxy's core about requests.
+
+When one of the ``still`` tests fails, mitmproxy has changed: see whether the patch can go.
+"""
 
 import json
 import time
@@ -6,37 +9,19 @@ import time
 import pytest
 from mitmproxy import http, options
 from mitmproxy.connection import Client, ConnectionState
+from mitmproxy.net.http import http1
 from mitmproxy.proxy import commands, context, events
 from mitmproxy.proxy.layers.http import _events, _http1
 from mitmproxy.proxy.layers.http._base import ReceiveHttp
 
-from addon import request_heads
-from addon.body_memory import BodyMemory
-from addon.request_heads import RequestHeads
+from addon.core import (
+    request_reading,
+)
 
 REQUEST = b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n"
+
+
 KIBI = 1024
-
-
-@pytest.fixture
-def unpatched(monkeypatch):
-    original = request_heads._original_read_headers
-    monkeypatch.setattr(_http1.Http1Server, "read_headers", original)
-
-
-@pytest.fixture
-def memory():
-    return BodyMemory(4096 * KIBI)
-
-
-@pytest.fixture
-def heads(memory):
-    return RequestHeads(memory)
-
-
-@pytest.fixture
-def patched(unpatched, heads):
-    request_heads.patch_core(heads)
 
 
 @pytest.fixture
@@ -89,7 +74,7 @@ def find(seen, kind):
 
 def send_endless(layer):
     """Feed a head that never ends until the layer closes; return what it had taken and the answer."""
-    for taken in range(0, 4 * request_heads.MAX_HEAD_BYTES, 65536):
+    for taken in range(0, 4 * request_reading.MAX_HEAD_BYTES, 65536):
         seen = receive(layer, b"x" * 65536 if taken else b"GET / HTTP/1.1\r\nx: ")
         if find(seen, commands.CloseConnection):
             return taken, seen[0].data
@@ -107,7 +92,7 @@ def test_one_request_of_a_read_is_dealt_with_in_a_turn(layer, memory):
     for left in (2, 1, 0):
         assert count_requests(seen) == 1
         wakeups = find(seen, commands.RequestWakeup)
-        assert (layer.conn in request_heads.waiting_for_turn) is bool(wakeups) is bool(left)
+        assert (layer.conn in request_reading.waiting_for_turn) is bool(wakeups) is bool(left)
         assert memory.total_bytes == left * len(REQUEST)
         if wakeups:
             seen = drive(layer, events.Wakeup(wakeups[0]))
@@ -137,7 +122,7 @@ def test_the_core_still_buffers_a_head_without_end(layer):
 def test_a_head_without_end_is_refused(layer):
     taken, answer = send_endless(layer)
     assert taken is not None
-    assert taken <= request_heads.MAX_HEAD_BYTES + 65536
+    assert taken <= request_reading.MAX_HEAD_BYTES + 65536
     assert answer.startswith(b"HTTP/1.1 431 ")
 
 
@@ -200,3 +185,92 @@ def test_nothing_is_awaited_between_requests(layer, heads):
     assert heads.take_overdue(LATER_S) == []
     receive(layer, REQUEST[:5])
     assert heads.take_overdue(LATER_S) == [(layer.conn.id, True)]
+
+
+@pytest.mark.usefixtures("unpatched")
+def test_the_core_still_responds_to_faults_with_a_page():
+    assert b"<html>" in _http1.make_error_response(400, "a header")
+
+
+@pytest.mark.usefixtures("patched")
+def test_errors_of_the_core_are_json_and_close_the_connection():
+    head, _, body = _http1.make_error_response(400, 'bad "header"').partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 ")
+    assert b"connection: close" in head
+    assert b"content-length: %d" % len(body) in head
+    assert body == (
+        b'{"type":"error","error":{"type":"invalid_request_error",'
+        b'"message":"The request is not valid HTTP: there is a fault in a header line."}}'
+    )
+
+
+UNCLEAR_HEADS = [
+    [b"POST / HTTP/1.1", b"transfer-encoding: \x0bchunked"],
+    [b"POST / HTTP/1.1", b"x-a: 1\x0c"],
+    [b"POST / HTTP/1.1", b"x-a: 1\r"],
+    [b"POST\x0b/\x0cHTTP/1.1", b"x-a: 1"],
+]
+
+
+@pytest.mark.usefixtures("unpatched")
+@pytest.mark.parametrize("lines", UNCLEAR_HEADS)
+def test_the_core_still_strips_control_characters_from_a_request_head(lines):
+    request = http1.read_request_head(lines)
+    assert (request.method, request.path) == ("POST", "/")
+    assert list(request.headers.values()) in (["chunked"], ["1"])
+
+
+@pytest.mark.usefixtures("patched")
+@pytest.mark.parametrize("lines", UNCLEAR_HEADS)
+def test_a_request_head_with_control_characters_at_its_edges_is_refused(lines):
+    with pytest.raises(ValueError, match="control characters"):
+        http1.read_request_head(lines)
+    assert b"x-taximeter-error: bad_header" in _http1.make_error_response(
+        400, request_reading.BAD_HEAD
+    )
+
+
+def make_context(opts=None):
+    client = Client(peername=("127.0.0.1", 1), sockname=("127.0.0.1", 2), timestamp_start=0)
+    return context.Context(client, opts or options.Options())
+
+
+@pytest.fixture
+def answering():
+    """A layer whose client has sent its request and waits for the answer."""
+    layer = _http1.Http1Server(make_context())
+    list(layer.handle_event(events.Start()))
+    layer.request = http.Request.make("POST", "http://127.0.0.1/")
+    layer.state = layer.wait
+    return layer
+
+
+def send_early(layer):
+    """Feed bytes until the layer closes; return what it had taken."""
+    for taken in range(0, 4 * request_reading.MAX_EARLY_BYTES, 65536):
+        sent = list(layer.handle_event(events.DataReceived(layer.conn, bytes(65536))))
+        if sent:
+            return taken, sent
+    return None, []
+
+
+@pytest.mark.usefixtures("unpatched")
+def test_the_core_still_keeps_what_comes_early_without_end(answering):
+    assert send_early(answering) == (None, [])
+
+
+@pytest.mark.usefixtures("patched")
+def test_what_comes_early_is_bounded(answering):
+    taken, (close, error) = send_early(answering)
+    assert taken is not None
+    assert taken <= request_reading.MAX_EARLY_BYTES
+    assert isinstance(close, commands.CloseConnection)
+    assert isinstance(error, ReceiveHttp)
+
+
+@pytest.mark.usefixtures("patched")
+def test_what_comes_early_is_kept_only_while_there_is_memory(answering, memory):
+    memory.hold("a body", 8192 * KIBI - 100 * KIBI)
+    taken, (close, _error) = send_early(answering)
+    assert taken == 65536
+    assert isinstance(close, commands.CloseConnection)

@@ -3,8 +3,8 @@ from h11 import Data, EndOfMessage, RemoteProtocolError
 from h11._receivebuffer import ReceiveBuffer
 from hypothesis import given, strategies as st
 
-from addon import chunked
-from addon.chunked import ChunkedReader
+from addon.core import chunked
+from addon.core.chunked import ChunkedReader
 
 END = b"0\r\n\r\n"
 

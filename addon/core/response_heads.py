@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 
 from addon import headers
-from addon.core_words import name_fault
+from addon.core.messages import name_fault
 
 _STATUS_LINE = re.compile(rb"HTTP/1\.[01] ([1-5][0-9]{2})(?: [^\x00-\x08\x0a-\x1f\x7f]*)?")
 _FIELD = re.compile(headers.FIELD)

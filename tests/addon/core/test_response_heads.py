@@ -1,6 +1,6 @@
 import pytest
 
-from addon import response_heads
+from addon.core import response_heads
 
 OK = b"HTTP/1.1 200 OK"
 

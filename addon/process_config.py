@@ -1,4 +1,4 @@
-"""What a proxy has to know beyond the settings."""
+"""What a proxy process is configured with besides the settings."""
 
 import os
 import secrets
@@ -10,9 +10,9 @@ from store.control.database import ControlDatabase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wiring:
-    """What the supervisor tells the proxy: where the web process listens, the token that proves to
-    it that a header is ours, and the key for fingerprints of credentials."""
+class ProcessConfig:
+    """Holds where the web process listens, the token that proves to it that a header is ours, and the
+    key for fingerprints of credentials."""
 
     web_port: int | None
     client_token: str
@@ -20,7 +20,9 @@ class Wiring:
 
     @classmethod
     def make(cls, settings: Settings, web_port: int | None = None) -> Self:
-        """Raises sqlite3.Error when ``control.db`` cannot be used."""
+        """Read the key from ``control.db``, and take the token from the environment, or make one.
+
+        Raises sqlite3.Error when ``control.db`` cannot be used."""
         with ControlDatabase(settings.control_path) as control:
             fingerprint_key = control.get_secret("credential fingerprint")
         token = os.environ.get(CLIENT_MARK_VARIABLE) or secrets.token_urlsafe(16)

@@ -1,7 +1,7 @@
 import pytest
 from mitmproxy.net.http import http1, validate
 
-from addon import core_words
+from addon.core import messages
 
 
 @pytest.mark.parametrize(
@@ -19,10 +19,10 @@ from addon import core_words
 def test_what_the_core_finds_still_has_a_name_of_ours(head, fault):
     with pytest.raises(ValueError) as found:  # noqa: PT011
         validate.validate_headers(http1.read_request_head(head))
-    assert core_words.name_fault(str(found.value)) == fault
+    assert messages.name_fault(str(found.value)) == fault
 
 
 @pytest.mark.parametrize("status", [400, 413, 502])
 def test_nothing_of_an_unknown_message_of_the_core_is_told(status):
-    assert "xyzzy" not in core_words.explain_request(status, "xyzzy")
-    assert "xyzzy" not in core_words.explain_interruption("unexpected server response: xyzzy")
+    assert "xyzzy" not in messages.explain_request(status, "xyzzy")
+    assert "xyzzy" not in messages.explain_interruption("unexpected server response: xyzzy")

@@ -2,7 +2,7 @@ from ipaddress import ip_network
 
 import pytest
 
-from addon.clients import client_address
+from addon.client_address import find_client_address
 
 PROXIES = (ip_network("10.0.0.0/8"), ip_network("fd00::/8"))
 
@@ -25,4 +25,4 @@ PROXIES = (ip_network("10.0.0.0/8"), ip_network("fd00::/8"))
     ],
 )
 def test_forwarded_for_is_believed_only_from_trusted_hands(peer, forwarded_for, expected):
-    assert client_address(peer, forwarded_for, PROXIES) == expected
+    assert find_client_address(peer, forwarded_for, PROXIES) == expected

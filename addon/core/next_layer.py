@@ -1,13 +1,13 @@
-"""Clients speak plain HTTP here."""
+"""Every client is taken for one that speaks plain HTTP."""
 
 from mitmproxy.addons.next_layer import NextLayer
 from mitmproxy.proxy import layer
 from mitmproxy.proxy.context import Context
 
 
-class PlainHttp(NextLayer):
-    """Takes every client for one that speaks HTTP. The stock addon looks for TLS in what a client sends,
-    which none can be given here, and then logs all that it sent."""
+class PlainHttpNextLayer(NextLayer):
+    """Chooses HTTP whatever a client sends first. The stock addon looks for TLS in it, which cannot be
+    spoken here, and then logs all that the client sent."""
 
     name = "nextlayer"  # by which mitmproxy looks for it, and warns where there is none
 

@@ -1,0 +1,92 @@
+"""Connections of a running proxy: found, closed, reset, and written to past the core."""
+
+import asyncio
+import socket
+import struct
+
+from mitmproxy import ctx, http
+from mitmproxy.addons.proxyserver import Proxyserver
+from mitmproxy.connection import ConnectionState
+from mitmproxy.proxy.mode_servers import ProxyConnectionHandler
+
+from addon import own_responses
+
+
+def set_destination(request: http.Request, scheme: str, host: str, port: int) -> None:
+    """Set where a request goes. Unlike the setters of its fields this leaves its headers alone."""
+    request.data.scheme, request.data.host, request.data.port = scheme.encode(), host, port
+
+
+def get_proxyserver() -> Proxyserver:
+    """Return mitmproxy's addon that has the servers and their connections."""
+    addon = ctx.master.addons.get("proxyserver")
+    if not isinstance(addon, Proxyserver):
+        raise TypeError("mitmproxy runs without its proxyserver addon")
+    return addon
+
+
+def find_handler(client_id: str) -> ProxyConnectionHandler | None:
+    """Return the handler of a client connection and its upstream connections, None when it has ended."""
+    return get_proxyserver().connections.get(client_id)
+
+
+def close_upstream(handler: ProxyConnectionHandler) -> None:
+    """Close every upstream connection of a client connection, whatever state it is in."""
+    for connection in list(handler.transports):
+        if connection is not handler.client:
+            handler.close_connection(connection)
+
+
+def close_client(handler: ProxyConnectionHandler, last: http.Response | None = None) -> None:
+    """Close a client connection, after a last response if there is one."""
+    if handler.client in handler.transports:
+        if last is not None:
+            _write(handler, last)
+        handler.close_connection(handler.client)
+
+
+def respond_and_half_close(handler: ProxyConnectionHandler, response: http.Response) -> bool:
+    """Respond to a client that has had no response head yet and send it nothing more; what it still
+    sends is read and comes to nothing once its flow is killed. Return whether that was possible."""
+    if not _write(handler, response):
+        return False
+    handler.close_connection(handler.client, half_close=True)
+    return True
+
+
+def _write(handler: ProxyConnectionHandler, response: http.Response) -> bool:
+    """Write a whole response to a client that is still there; return whether it is."""
+    transport = handler.transports.get(handler.client)
+    if transport is None or not handler.client.state & ConnectionState.CAN_WRITE:
+        return False
+    if isinstance(transport.writer, asyncio.StreamWriter) and not transport.writer.is_closing():
+        transport.writer.write(own_responses.assemble(response))
+    return True
+
+
+def is_upstream_behind(handler: ProxyConnectionHandler) -> bool:
+    """Return whether an upstream has not taken yet what was sent to it."""
+    return any(
+        isinstance(io.writer, asyncio.StreamWriter) and io.writer.transport.get_write_buffer_size()
+        for connection, io in handler.transports.items()
+        if connection is not handler.client
+    )
+
+
+def drop_unsent(handler: ProxyConnectionHandler) -> None:
+    """End the upstream connections that have not taken everything yet: closing them in order would
+    keep what they have not taken until they have."""
+    for connection, io in list(handler.transports.items()):
+        if connection is not handler.client and isinstance(io.writer, asyncio.StreamWriter):
+            transport = io.writer.transport
+            if transport.get_write_buffer_size():
+                transport.abort()
+
+
+def reset_client(handler: ProxyConnectionHandler) -> None:
+    """End a client connection so that nobody can take what it has got for the whole."""
+    transport = handler.transports.get(handler.client)
+    if transport is not None and isinstance(transport.writer, asyncio.StreamWriter):
+        client_socket = transport.writer.get_extra_info("socket")
+        client_socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    close_client(handler)

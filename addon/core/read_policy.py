@@ -1,0 +1,42 @@
+"""What the patches that read from connections ask the addon, which knows what the core does not."""
+
+from typing import Protocol
+
+from mitmproxy import http
+
+
+class HeadPolicy(Protocol):
+    """Decides about the heads of requests, and hears how they come; by the id of a client connection."""
+
+    def hold(self, client_id: str, held_bytes: int) -> bool:
+        """Return whether so much may be held of what has not been dealt with yet."""
+
+    def await_rest(self, client_id: str) -> None:
+        """Note that a head has begun and is not whole."""
+
+    def is_whole(self, client_id: str) -> None:
+        """Note that a head has come."""
+
+    def forget(self, client_id: str) -> None:
+        """Note that a connection has ended."""
+
+
+class ReadPolicy(Protocol):
+    """Decides how much is read from connections and held."""
+
+    @property
+    def heads(self) -> HeadPolicy:
+        """Decides about what is no body."""
+
+    @property
+    def largest_held_bytes(self) -> int:
+        """Return the size beyond which a body is no longer held, but streamed."""
+
+    def is_connecting(self, client_id: str) -> bool:
+        """Return whether this client connection waits for an upstream connection."""
+
+    def may_hold(self, flow: http.HTTPFlow, held_bytes: int) -> bool:
+        """Return whether so much of a request body may be held, or kill the flow and return False."""
+
+    def stop_holding(self, flow: http.HTTPFlow) -> None:
+        """Note that a request body is streamed because of its size."""

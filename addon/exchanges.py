@@ -1,0 +1,80 @@
+"""The exchanges that are being forwarded, by the id of their client connection.
+
+A client connection carries one exchange at a time (HTTP/1 without pipelining), and its id is also what
+the hooks of connections know.
+"""
+
+from mitmproxy import http
+
+from addon import headers
+from addon.body_memory import BodyMemory
+from addon.exchange import Exchange, Phase
+
+
+class Exchanges:
+    """Holds each exchange from the head of its request until it is over, with the memory of its body."""
+
+    def __init__(self, memory: BodyMemory) -> None:
+        self._memory = memory
+        self._exchanges: dict[str, Exchange] = {}
+
+    def __contains__(self, client_id: object) -> bool:
+        return client_id in self._exchanges
+
+    def find(self, client_id: str) -> Exchange | None:
+        """Return the exchange of a client connection, or None when it has none."""
+        return self._exchanges.get(client_id)
+
+    def find_all(self) -> list[tuple[str, Exchange]]:
+        """Return all exchanges, each with the id of its client connection."""
+        return list(self._exchanges.items())
+
+    def begin(self, flow: http.HTTPFlow, exchange: Exchange, client_fields: headers.Fields) -> None:
+        """Enter an exchange; ``client_fields`` are the headers as they came.
+
+        HTTP/1.1 is spoken to the upstream whatever the client speaks."""
+        request = flow.request
+        version = request.http_version
+        exchange.is_http_1_0 = version == "HTTP/1.0"
+        exchange.close_after = exchange.is_http_1_0 or headers.asks_to_close(client_fields, version)
+        request.http_version = "HTTP/1.1"
+        # mitmproxy answers 100-continue itself, and takes the header away when it has.
+        expectation = headers.get(client_fields, b"expect")
+        if expectation is not None and expectation.lower() != b"100-continue":
+            request.headers.pop("expect", None)
+        self._exchanges[flow.client_conn.id] = exchange
+
+    def enter(self, client_id: str, phase: Phase) -> None:
+        """Note what the exchange of a client connection waits for now, if it has one."""
+        exchange = self._exchanges.get(client_id)
+        if exchange is not None:
+            exchange.enter(phase)
+
+    def end(self, flow: http.HTTPFlow) -> Exchange | None:
+        """Remove and return the exchange of a flow that is over, if it has one."""
+        # A flow sits in a reference cycle: what it holds would stay until a full collection.
+        flow.request.data.content = None
+        exchange = self.remove(flow.client_conn.id)
+        if exchange is not None:
+            flow.request.stream = False
+            if flow.response is not None:
+                flow.response.stream = False
+        return exchange
+
+    def remove(self, client_id: str) -> Exchange | None:
+        """Remove and return the exchange of a client connection, if it has one."""
+        exchange = self._exchanges.pop(client_id, None)
+        if exchange is not None:
+            self._memory.release(client_id)
+        return exchange
+
+    def release_body(self, client_id: str) -> None:
+        """Note that the body of a request is no longer held."""
+        self._memory.release(client_id)
+
+    def abandon_all(self) -> None:
+        """Let go of all exchanges as they stand. Their files in the spool stay unfinished, and the
+        recorder makes entries of them once this process is gone."""
+        for exchange in self._exchanges.values():
+            exchange.capture = None
+        self._exchanges.clear()

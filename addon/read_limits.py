@@ -1,0 +1,55 @@
+"""How much is read from clients and held, for all connections together."""
+
+import time
+
+from mitmproxy import http
+
+from addon import errors
+from addon.body_memory import BodyMemory
+from addon.exchange import Phase
+from addon.exchanges import Exchanges
+from addon.request_heads import RequestHeads
+from addon.responder import Responder
+
+
+class ReadLimits:
+    """Implements ``core.read_policy.ReadPolicy`` by what the addon knows of the exchanges."""
+
+    def __init__(
+        self,
+        exchanges: Exchanges,
+        memory: BodyMemory,
+        heads: RequestHeads,
+        responder: Responder,
+        largest_held_bytes: int,
+    ) -> None:
+        self.heads = heads
+        self.largest_held_bytes = largest_held_bytes
+        self._exchanges = exchanges
+        self._memory = memory
+        self._responder = responder
+
+    def is_connecting(self, client_id: str) -> bool:
+        """Return whether this client connection waits for an upstream connection."""
+        exchange = self._exchanges.find(client_id)
+        return exchange is not None and exchange.phase is Phase.CONNECT
+
+    def may_hold(self, flow: http.HTTPFlow, held_bytes: int) -> bool:
+        """Return whether so much of a request body may be held, or refuse the request and return
+        False."""
+        client_id = flow.client_conn.id
+        exchange = self._exchanges.find(client_id)
+        if exchange is None:
+            return True  # the response is one of ours, and the body small
+        exchange.waiting_since_s = time.monotonic()
+        if self._memory.hold(client_id, held_bytes):
+            return True
+        self._responder.respond_at_once(flow, errors.memory_full())
+        return False
+
+    def stop_holding(self, flow: http.HTTPFlow) -> None:
+        """Note that a request body is streamed because of its size."""
+        exchange = self._exchanges.find(flow.client_conn.id)
+        if exchange is not None:  # else its head has only just come
+            self._memory.release(flow.client_conn.id)
+            flow.request.stream = exchange.pass_request_chunk

@@ -1,0 +1,38 @@
+"""Requests that the rate limit refused are counted in memory, and written to the spool in sums."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from addon.routing import Destination
+from runtime import clock
+from store.control.database import ProxyEndpoint
+from store.spool.format import Rejection
+
+
+class _Key(NamedTuple):
+    organization_id: str
+    proxy_endpoint_id: str
+    slug: str
+    bucket: str
+    hour: str
+
+
+class RejectionCounts:
+    """Counts rejections by endpoint, kind of request and hour since they were last written."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[_Key] = Counter()
+
+    def count(self, endpoint: ProxyEndpoint, destination: Destination) -> None:
+        """Count one rejection, now."""
+        hour = clock.format_ms(clock.now())[:13]
+        key = _Key(endpoint.organization_id, endpoint.id, endpoint.slug, destination.value, hour)
+        self._counts[key] += 1
+
+    def flush(self, write: Callable[[Sequence[Rejection]], None]) -> None:
+        """Write the sums, if there are any, and begin anew. What ``write`` raises is passed on, and
+        then the sums stay."""
+        if self._counts:
+            write([Rejection(**key._asdict(), count=count) for key, count in self._counts.items()])
+            self._counts.clear()

@@ -1,0 +1,72 @@
+"""What is kept of a request beside its body: named fields, never the headers as they are."""
+
+from datetime import datetime
+
+from addon import headers
+from addon.redaction import redact_query
+from metering.request_facts import NO_FACTS, keep_plain_names, parse_facts
+from runtime import clock
+from store.control.database import ProxyEndpoint
+from store.spool.format import RequestHead
+
+
+class RequestMetadata:
+    """Makes the head of a spool file."""
+
+    def __init__(self, fingerprint_key: bytes, vendor: str) -> None:
+        """``fingerprint_key`` is that of ``headers.fingerprint``; ``vendor`` begins the names of the
+        upstream's own headers."""
+        self._fingerprint_key = fingerprint_key
+        self._version_header = f"{vendor}-version".encode()
+        self._beta_header = f"{vendor}-beta".encode()
+
+    def make_head(
+        self,
+        endpoint: ProxyEndpoint,
+        arrived_at: datetime,
+        fields: headers.Fields,
+        body: bytes | None,
+        target: str,
+        run_id: str | None,
+        *,
+        is_kept: bool,
+    ) -> RequestHead:
+        """Return the head of a request whose body is kept or not; of one that is not, names and
+        numbers are read here.
+
+        ``body`` is None where it was too large to be held. ``target`` is the path below the slug with
+        its query, without the run that it names."""
+        named = headers.by_name(fields)
+        is_read = body is not None and not is_kept and b"content-encoding" not in named
+        facts = parse_facts(body) if is_read and body is not None else NO_FACTS
+        if endpoint.metadata_only:
+            facts = keep_plain_names(facts)
+        return RequestHead(
+            entry_id=clock.new_id(),
+            created_at=clock.format_ms(arrived_at),
+            organization_id=endpoint.organization_id,
+            proxy_endpoint_id=endpoint.id,
+            slug=endpoint.slug,
+            metadata_only=endpoint.metadata_only,
+            request_bytes=None if body is None else len(body),
+            request_body="whole" if is_kept else "omitted",
+            credential_hmac=headers.fingerprint(
+                fields, self._fingerprint_key, endpoint.organization_id
+            ),
+            content_encoding=named.get(b"content-encoding"),
+            user_agent=named.get(b"user-agent"),
+            session_id=named.get(b"x-claude-code-session-id") or facts.session_id,
+            agent_id=named.get(b"x-claude-code-agent-id"),
+            retry_count=named.get(b"x-stainless-retry-count"),
+            path_query=redact_query(target),
+            api_version=named.get(self._version_header),
+            betas=self._join_betas(fields) if self._beta_header in named else None,
+            request_model=facts.model,
+            max_tokens=facts.max_tokens,
+            message_count=facts.message_count,
+            tool_count=facts.tool_count,
+            run_id=run_id,
+        )
+
+    def _join_betas(self, fields: headers.Fields) -> str | None:
+        return b",".join(headers.get_all(fields, self._beta_header)).decode("latin-1") or None

@@ -1,0 +1,28 @@
+"""What goes wrong with the spool never reaches a client. It is logged, counted, and shown on ``/healthz``."""
+
+import logging
+from dataclasses import dataclass
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class SpoolTroubles:
+    """Counts since this proxy started, and what is wrong right now (None when nothing is)."""
+
+    calls_not_kept: int = 0
+    responses_not_kept: int = 0
+    request_bodies_not_kept: int = 0
+    current: str | None = None
+
+    def report(self, trouble: str) -> None:
+        """Note what is wrong, and log it if nothing was."""
+        if self.current is None:
+            logger.error("USAGE LOGGING IS IMPAIRED: %s. Calls still go through.", trouble)
+        self.current = trouble
+
+    def clear(self) -> None:
+        """Note that nothing is wrong any more, and log it if something was."""
+        if self.current is not None:
+            logger.warning("Usage logging works again after: %s", self.current)
+            self.current = None

@@ -1,0 +1,154 @@
+"""The proxy's side of the spool: a file for each exchange, and what is done when the disk is full.
+
+A failure here never reaches a client; see ``spool_troubles``.
+"""
+
+import logging
+import os
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from addon import headers
+from addon.capture import Capture
+from addon.exchange import Exchange
+from addon.rejection_counts import RejectionCounts
+from addon.request_metadata import RequestMetadata
+from addon.spool_troubles import SpoolTroubles
+from runtime.reserve_file import NO_ROOM, ReserveFile
+from store.spool.format import RequestHead
+from store.spool.writer import SpoolFile, SpoolRun
+
+logger = logging.getLogger(__name__)
+
+
+class Spooler:
+    """Opens captures in this run's spool folder and watches the disk under it."""
+
+    def __init__(self, root: Path, disk_reserve: int, metadata: RequestMetadata) -> None:
+        """``disk_reserve`` is in bytes."""
+        self.troubles = SpoolTroubles()
+        self.rejections = RejectionCounts()
+        self._root = root
+        self._disk_reserve = disk_reserve
+        self._metadata = metadata
+        self._disk_is_low = False
+        self._run: SpoolRun | None = None
+
+    def capture(self, exchange: Exchange, fields: headers.Fields, body: bytes | None) -> None:
+        """Begin to capture an exchange, if it is a logged one, by writing its request to the spool.
+        ``body`` is None where it was too large to be held."""
+        if not exchange.is_logged:
+            return
+        try:
+            exchange.capture = self._open(exchange, fields, body)
+        except OSError as error:
+            self.troubles.calls_not_kept += 1
+            self.troubles.report(f"cannot write to the spool: {error.strerror or error}")
+        except Exception:
+            # Our own mistake must not cost the client its response; the counter makes it visible.
+            self.troubles.calls_not_kept += 1
+            logger.exception("A call goes through without being kept")
+
+    def _open(self, exchange: Exchange, fields: headers.Fields, body: bytes | None) -> Capture:
+        """Raises OSError."""
+        endpoint = exchange.endpoint
+        if endpoint is None:
+            raise ValueError("an exchange without an endpoint cannot be logged")
+        make_head = partial(
+            self._metadata.make_head,
+            endpoint,
+            exchange.arrived_at,
+            fields,
+            body,
+            exchange.target,
+            exchange.run_id,
+        )
+        is_kept = body is not None and not endpoint.metadata_only and not self._disk_is_low
+        if self._disk_is_low and body:
+            self.troubles.request_bodies_not_kept += 1
+        spool_file = self._write_request(make_head, body if is_kept else None)
+        if not self._disk_is_low:
+            self.troubles.clear()
+        return Capture(spool_file, self.troubles)
+
+    def _write_request(
+        self, make_head: Callable[..., RequestHead], body: bytes | None
+    ) -> SpoolFile:
+        """Raises OSError."""
+        if body is not None:
+            try:
+                return self._create(make_head(is_kept=True), body)
+            except OSError as error:
+                if error.errno not in NO_ROOM or not body:
+                    raise
+            # The reserve is for what the usage is in.
+            self._run_short(0)
+            self.troubles.request_bodies_not_kept += 1
+        return self._create(make_head(is_kept=False), b"")
+
+    def _create(self, head: RequestHead, body: bytes) -> SpoolFile:
+        try:
+            return self._get_run().create(head, body)
+        except FileNotFoundError:  # somebody removed our folder: lock a new one
+            self._give_up_run()
+            return self._get_run().create(head, body)
+
+    def _get_run(self) -> SpoolRun:
+        """Return this run's folder, made and locked when it is first needed. Raises OSError."""
+        if self._run is None:
+            self._run = SpoolRun(self._root)
+        return self._run
+
+    def _give_up_run(self) -> None:
+        run, self._run = self._run, None
+        if run is not None:
+            run.close()
+
+    def check_disk(self) -> None:
+        """Look how much is free, and take the reserve again where there is room for it. While there is
+        little, request bodies are not kept. A trouble that passed is over without waiting for a call."""
+        try:
+            reserve = self._fill_reserve()
+            disk = os.statvfs(self._root)
+            if self.troubles.current is not None:
+                self._get_run().try_writing()
+        except OSError as error:
+            self.troubles.report(f"cannot use the spool folder: {error.strerror or error}")
+            return
+        free = disk.f_bavail * disk.f_frsize
+        if free < self._disk_reserve or reserve.is_tapped:
+            self._run_short(free)
+        elif self.troubles.current is not None:
+            self._disk_is_low = False
+            self.troubles.clear()
+
+    def _fill_reserve(self) -> ReserveFile:
+        """Raises OSError."""
+        try:
+            reserve = self._get_run().reserve
+            reserve.fill()
+        except FileNotFoundError:  # as in _create
+            self._give_up_run()
+            reserve = self._get_run().reserve
+            reserve.fill()
+        return reserve
+
+    def _run_short(self, free: int) -> None:
+        self._disk_is_low = True
+        self.troubles.report(
+            f"only {free // 1_000_000} MB of disk are free, below the reserve of"
+            f" {self._disk_reserve // 1_000_000} MB: request bodies are not kept"
+        )
+
+    def flush_rejections(self) -> None:
+        """Write the counts of rejections, or keep them when that fails."""
+        try:
+            self.rejections.flush(lambda rejections: self._get_run().write_rejections(rejections))
+        except OSError as error:
+            self.troubles.report(f"cannot write to the spool: {error.strerror or error}")
+
+    def close(self) -> None:
+        """Write what is left to write and unlock this run's folder."""
+        self.flush_rejections()
+        self._give_up_run()

@@ -1,0 +1,76 @@
+"""Exchanges and heads that take too long are ended.
+
+mitmproxy has one timeout, for a client connection on which nothing moves at all. Ours are for each
+phase of an exchange, so that the response says what took too long.
+"""
+
+import math
+
+from mitmproxy.proxy.mode_servers import ProxyConnectionHandler
+
+from addon import errors
+from addon.core import connections
+from addon.exchange import Exchange, Phase
+from addon.exchanges import Exchanges
+from addon.own_responses import to_response
+from addon.request_heads import RequestHeads
+from addon.responder import Responder
+from runtime.settings import Settings
+
+
+class Timeouts:
+    """Looks at all exchanges and heads when it is called, which is several times a second."""
+
+    def __init__(
+        self, settings: Settings, exchanges: Exchanges, heads: RequestHeads, responder: Responder
+    ) -> None:
+        self._allowed = settings.upstream_timeout
+        self._request_idle_s = settings.request_idle_seconds
+        self._exchanges = exchanges
+        self._heads = heads
+        self._responder = responder
+
+    def close_overdue(self, now_s: float) -> None:
+        """End the exchanges that have waited for too long."""
+        for client_id, exchange in self._exchanges.find_all():
+            handler = connections.find_handler(client_id)
+            if handler is None:
+                self._give_up(client_id, exchange)
+            elif exchange.timed_out is None:
+                self._judge(handler, exchange, now_s - exchange.waiting_since_s)
+
+    def _judge(self, handler: ProxyConnectionHandler, exchange: Exchange, silent_s: float) -> None:
+        if exchange.waits_for_client and not connections.is_upstream_behind(handler):
+            if silent_s > self._request_idle_s:
+                refusal = errors.request_stalled(self._request_idle_s)
+                self._responder.send_last(handler, refusal, exchange.origin)
+                connections.close_client(handler)  # what has come of its body takes memory
+        elif exchange.phase is not Phase.REQUEST:
+            allowed_s: float = getattr(self._allowed, exchange.phase.value)
+            if silent_s > allowed_s:
+                exchange.timed_out = exchange.phase
+                connections.close_upstream(handler)
+
+    def _give_up(self, client_id: str, exchange: Exchange) -> None:
+        """Let go of an exchange whose connection has ended without a hook: the core has crashed on it,
+        and has logged that."""
+        self._exchanges.remove(client_id)
+        if exchange.may_be_sent:
+            exchange.finish("client_disconnected")
+        else:
+            exchange.discard()
+
+    def close_slow_heads(self, now_s: float) -> None:
+        """Close connections whose request head is not whole in time."""
+        for client_id, has_begun in self._heads.take_overdue(now_s - self._request_idle_s):
+            handler = connections.find_handler(client_id)
+            if handler is not None:
+                refusal = errors.slow_head(self._request_idle_s)
+                connections.close_client(handler, to_response(refusal) if has_begun else None)
+
+
+def compute_longest_silence_s(settings: Settings) -> int:
+    """Return the timeout to set in mitmproxy, which counts any silence of a client: ours must always
+    come first."""
+    timeouts = settings.upstream_timeout
+    return math.ceil(max(timeouts.connect, timeouts.first_byte, timeouts.idle)) + 60

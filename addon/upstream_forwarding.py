@@ -1,0 +1,115 @@
+"""Requests to a proxy endpoint are checked and sent on to the upstream."""
+
+import logging
+import sqlite3
+
+from mitmproxy import http
+
+from addon import errors, headers
+from addon.body_memory import BodyMemory
+from addon.core import connections
+from addon.credentials import MAX_FOUND, find_service_keys
+from addon.errors import Refusal
+from addon.exchange import Exchange
+from addon.exchanges import Exchanges
+from addon.rate_limits import RateLimits
+from addon.responder import ORIGIN
+from addon.routing import Destination, Route
+from runtime.settings import Settings
+from runtime.trouble_log import TroubleLog
+from store.control.database import ProxyEndpoint, SlugDirectory
+
+logger = logging.getLogger(__name__)
+
+# Above the upstream's own limit of 32 MB, so that it is the upstream that refuses.
+LOGGED_REQUEST_LIMIT_BYTES = 33 * 1024 * 1024
+
+
+class UpstreamForwarder:
+    """Forwards requests to the upstream if slug, limits and memory allow it."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        exchanges: Exchanges,
+        memory: BodyMemory,
+        rate_limits: RateLimits,
+    ) -> None:
+        self._upstream = settings.upstream_url
+        self._upstream_host = settings.upstream_url.authority.encode()
+        self._streaming = settings.streaming
+        self._exchanges = exchanges
+        self._memory = memory
+        self._rate_limits = rate_limits
+        self._slugs = SlugDirectory(settings.control_path)
+        self._filter = headers.RequestFilter(settings.vendor, settings.forward_headers)
+        self._directory_trouble = TroubleLog(
+            logger, "control.db cannot be read (%s): slugs not seen before get 503"
+        )
+
+    def forward(self, flow: http.HTTPFlow, route: Route) -> Refusal | http.Response | None:
+        """Send a request on its way and return None, or return the response to send instead."""
+        endpoint = self._find_endpoint(flow.request, route.slug)
+        if isinstance(endpoint, Refusal):
+            return endpoint
+        if route.destination is Destination.PROBE:
+            return http.Response.make(200)
+        refusal = self._judge(flow.request, route.destination, endpoint)
+        if refusal is None:
+            self._send_on(flow, route, endpoint)
+        return refusal
+
+    def notice_replacement(self) -> None:
+        """Open ``control.db`` anew if it is another file by now."""
+        self._slugs.notice_replacement()
+
+    def close(self) -> None:
+        """Close ``control.db``."""
+        self._slugs.close()
+
+    def _find_endpoint(self, request: http.Request, slug: str) -> ProxyEndpoint | Refusal:
+        """Return the endpoint that a slug names, unless the request holds a service API key."""
+        try:
+            found = find_service_keys(request.path, request.headers.fields)
+            if len(found) > MAX_FOUND or any(map(self._slugs.knows_key, found)):
+                return errors.service_key()
+            endpoint = self._slugs.find(slug)
+        except sqlite3.Error as error:
+            self._directory_trouble.report(str(error))
+            return errors.directory_unavailable()
+        self._directory_trouble.clear()
+        return errors.unknown_slug(slug) if endpoint is None else endpoint
+
+    def _judge(
+        self, request: http.Request, destination: Destination, endpoint: ProxyEndpoint
+    ) -> Refusal | None:
+        """Return why a request is refused, or count it and return None."""
+        fields = request.headers.fields
+        if headers.get(fields, b"upgrade") is not None:
+            return errors.upgrade_refused()
+        if destination is Destination.MESSAGES:
+            if request.stream:  # declared larger than what is buffered
+                return errors.too_large(LOGGED_REQUEST_LIMIT_BYTES)
+            if not self._memory.has_room(headers.declared_bytes(fields)):
+                return errors.memory_full()
+        return self._rate_limits.admit(destination, endpoint)
+
+    def _send_on(self, flow: http.HTTPFlow, route: Route, endpoint: ProxyEndpoint) -> None:
+        request, upstream = flow.request, self._upstream
+        connections.set_destination(request, upstream.scheme, upstream.host, upstream.port)
+        request.path = upstream.prefix + route.target
+        client_fields = request.headers.fields
+        request.headers.fields = headers.with_host(self._filter(client_fields), self._upstream_host)
+        is_logged = route.destination is Destination.MESSAGES
+        mode = endpoint.streaming or self._streaming
+        exchange = Exchange(
+            endpoint=endpoint,
+            origin=flow.metadata.get(ORIGIN),
+            target=route.target,
+            run_id=route.run_id,
+            is_logged=is_logged,
+            is_buffered=is_logged and mode == "buffered",
+        )
+        self._exchanges.begin(flow, exchange, client_fields)
+        if not is_logged:
+            request.stream = exchange.pass_request_chunk

@@ -1,0 +1,39 @@
+"""What is not for a proxy endpoint goes to the web process: the API and the pages."""
+
+from mitmproxy import http
+
+from addon import client_address, errors, headers
+from addon.core import connections
+from addon.errors import Refusal
+from addon.exchange import Exchange
+from addon.exchanges import Exchanges
+from addon.process_config import ProcessConfig
+from runtime.settings import Settings
+
+
+class WebForwarder:
+    """Forwards requests to the web process, which learns the client's address from us."""
+
+    def __init__(self, settings: Settings, config: ProcessConfig, exchanges: Exchanges) -> None:
+        self._trusted_proxies = settings.trusted_proxies
+        self._config = config
+        self._exchanges = exchanges
+
+    def forward(self, flow: http.HTTPFlow) -> Refusal | None:
+        """Send a request on its way and return None, or return why it cannot be."""
+        if self._config.web_port is None:
+            return errors.web_unavailable()
+        request = flow.request
+        client = client_address.find_client_address(
+            flow.client_conn.peername[0],
+            request.headers.get_all("x-forwarded-for"),
+            self._trusted_proxies,
+        )
+        token = f"{self._config.client_token} {client}".encode("latin-1")
+        client_fields = request.headers.fields
+        request.headers.fields = headers.for_web(client_fields, token)
+        connections.set_destination(request, "http", "127.0.0.1", self._config.web_port)
+        exchange = Exchange()
+        self._exchanges.begin(flow, exchange, client_fields)
+        request.stream = exchange.pass_request_chunk
+        return None

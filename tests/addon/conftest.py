@@ -1,0 +1,140 @@
+import pytest
+from mitmproxy import options
+from mitmproxy.addons.proxyserver import Proxyserver
+from mitmproxy.proxy import context
+from mitmproxy.test import taddons, tflow
+
+from addon.body_memory import BodyMemory
+from addon.browsers import BrowserRules
+from addon.draining import Draining
+from addon.exchange import Exchange
+from addon.exchanges import Exchanges
+from addon.process_config import ProcessConfig
+from addon.request_heads import RequestHeads
+from addon.request_metadata import RequestMetadata
+from addon.responder import Responder
+from addon.spooler import Spooler
+from runtime.settings import Settings
+from tests.addon.endpoints import ENDPOINT
+from tests.addon.spooling import ARRIVED_AT
+from tests.addon.stand_ins import StandInHandler
+
+ORIGIN = "https://app.example"
+
+
+@pytest.fixture
+def make_spooler(tmp_path):
+    """Makes spoolers for the folder ``spool``, with so many bytes of disk reserve."""
+    spoolers = []
+
+    def make(disk_reserve=0):
+        spoolers.append(Spooler(tmp_path / "spool", disk_reserve, RequestMetadata(b"key", "acme")))
+        return spoolers[-1]
+
+    yield make
+    for spooler in spoolers:
+        spooler.close()
+
+
+@pytest.fixture
+def spooler(make_spooler):
+    return make_spooler()
+
+
+@pytest.fixture
+def open_capture():
+    """Begins to capture a logged exchange; returns the capture, or None where that failed."""
+
+    def open_one(spooler, body=b"{}", fields=(), endpoint=ENDPOINT, target="/v1/messages"):
+        exchange = Exchange(endpoint=endpoint, arrived_at=ARRIVED_AT, target=target, is_logged=True)
+        spooler.capture(exchange, fields, body)
+        return exchange.capture
+
+    return open_one
+
+
+@pytest.fixture
+def settings(tmp_path):
+    return Settings.from_env(
+        {
+            "TAXIMETER_DATA_DIR": str(tmp_path),
+            "TAXIMETER_ALLOWED_ORIGINS": ORIGIN,
+            "TAXIMETER_DRAIN_SECONDS": "0",
+        }
+    )
+
+
+@pytest.fixture
+def config():
+    return ProcessConfig(web_port=1234, client_token="t", fingerprint_key=b"key")
+
+
+@pytest.fixture
+def proxyserver():
+    """mitmproxy's addon that knows the connections, which are none."""
+    addon = Proxyserver()
+    with taddons.context(addon):
+        yield addon
+
+
+@pytest.fixture
+async def connect(proxyserver):
+    """Makes client connections; returns their handlers."""
+    handlers = []
+
+    def connect_one(client=None):
+        client = client or tflow.tclient_conn()
+        handler = StandInHandler(context.Context(client, options.Options()))
+        proxyserver.connections[client.id] = handler
+        handlers.append(handler)
+        return handler
+
+    yield connect_one
+    for handler in handlers:
+        handler.close_all()
+
+
+@pytest.fixture
+def make_flow():
+    """Makes flows whose request head has come."""
+
+    def make(method="POST", path="/proxy/default/v1/messages", headers=(), content=b""):
+        flow = tflow.tflow()
+        flow.request.method, flow.request.path = method, path
+        flow.request.headers.fields = tuple(
+            (name.encode(), value.encode()) for name, value in (("host", "localhost"), *headers)
+        )
+        flow.request.data.content = content
+        return flow
+
+    return make
+
+
+@pytest.fixture
+def memory(settings):
+    return BodyMemory(settings.request_memory)
+
+
+@pytest.fixture
+def exchanges(memory):
+    return Exchanges(memory)
+
+
+@pytest.fixture
+def heads(memory):
+    return RequestHeads(memory)
+
+
+@pytest.fixture
+def draining():
+    return Draining(patience_s=0.0)
+
+
+@pytest.fixture
+def browser_rules(settings):
+    return BrowserRules(settings.allowed_origins, settings.vendor, "localhost")
+
+
+@pytest.fixture
+def responder(browser_rules, draining):
+    return Responder(browser_rules, draining)

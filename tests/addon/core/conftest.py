@@ -1,0 +1,60 @@
+"""The core as it comes, and as it is patched."""
+
+import pytest
+
+from addon import mitmproxy_patches
+from addon.body_memory import BodyMemory
+from addon.core import chunked
+from addon.request_heads import RequestHeads
+
+
+class Policy:
+    """Stands in for the addon, and notes what the patches tell it."""
+
+    def __init__(self, heads):
+        self.heads = heads
+        self.connecting = set()
+        self.told = []
+        self.limit = 1 << 30
+        self.largest_held_bytes = 1 << 30
+
+    def is_connecting(self, client_id):
+        return client_id in self.connecting
+
+    def stop_holding(self, _flow):
+        self.told.append("streamed")
+
+    def may_hold(self, flow, held_bytes):
+        self.told.append(held_bytes)
+        if held_bytes > self.limit:
+            flow.kill()
+        return held_bytes <= self.limit
+
+
+@pytest.fixture
+def unpatched(monkeypatch):
+    """Puts every function back that another test may have replaced, and does so afterwards."""
+    for patch in mitmproxy_patches.EVERY:
+        if patch.replace is not None:
+            monkeypatch.setattr(patch.owner, patch.name, patch.original)
+
+
+@pytest.fixture
+def memory():
+    return BodyMemory(4096 * 1024)
+
+
+@pytest.fixture
+def heads(memory):
+    return RequestHeads(memory)
+
+
+@pytest.fixture
+def policy(heads):
+    return Policy(heads)
+
+
+@pytest.fixture
+def patched(unpatched, policy):
+    chunked.rest.take_s()  # what other tests have left
+    mitmproxy_patches.patch_core(policy)

@@ -1,0 +1,76 @@
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from mitmproxy import http
+
+from addon.dispatch import Dispatcher
+from addon.errors import Refusal
+from addon.responder import ORIGIN
+
+
+def stand_in(**methods: object) -> Any:
+    """Return something with these methods."""
+    return SimpleNamespace(**methods)
+
+
+@pytest.fixture
+def dispatcher(browser_rules):
+    """A dispatcher whose destinations respond with their names."""
+    return Dispatcher(
+        browser_rules,
+        stand_in(respond_live=lambda: "live", respond=lambda _request: "health"),
+        stand_in(forward=lambda _flow: "web"),
+        stand_in(forward=lambda _flow, route: f"upstream {route.slug}"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "destination"),
+    [
+        ("GET", "/livez", "live"),
+        ("GET", "/healthz", "health"),
+        ("GET", "/settings", "web"),
+        ("POST", "/proxy/a/v1/messages", "upstream a"),
+        ("HEAD", "/proxy/a", "upstream a"),
+    ],
+)
+def test_a_request_goes_to_what_its_method_and_path_name(
+    dispatcher, make_flow, method, path, destination
+):
+    flow = make_flow(method, path)
+    flow.request.authority = "elsewhere.example"
+    assert dispatcher.dispatch(flow) == destination
+    assert flow.request.authority == ""
+
+
+def test_a_path_that_is_on_no_list_is_refused(dispatcher, make_flow):
+    refusal = dispatcher.dispatch(make_flow("POST", "/proxy/a/v1/../admin"))
+    assert isinstance(refusal, Refusal)
+    assert refusal.code == "bad_path"
+
+
+def test_pages_of_other_origins_are_refused(dispatcher, make_flow):
+    flow = make_flow(headers=[("origin", "https://elsewhere.example")])
+    refusal = dispatcher.dispatch(flow)
+    assert isinstance(refusal, Refusal)
+    assert refusal.code == "origin_refused"
+    assert ORIGIN not in flow.metadata
+
+
+def test_the_origin_of_a_listed_page_is_noted_for_its_response(dispatcher, make_flow):
+    flow = make_flow(headers=[("origin", "https://app.example")])
+    assert dispatcher.dispatch(flow) == "upstream default"
+    assert flow.metadata[ORIGIN] == b"https://app.example"
+
+
+def test_a_preflight_request_is_responded_to_here(dispatcher, make_flow):
+    asked = [("origin", "https://app.example"), ("access-control-request-method", "POST")]
+    response = dispatcher.dispatch(make_flow("OPTIONS", headers=asked))
+    assert isinstance(response, http.Response)
+    assert response.headers["access-control-allow-origin"] == "https://app.example"
+
+
+def test_rules_for_browsers_are_for_proxy_endpoints_alone(dispatcher, make_flow):
+    navigation = [("sec-fetch-mode", "navigate"), ("accept", "text/html")]
+    assert dispatcher.dispatch(make_flow("GET", "/settings", navigation)) == "web"

@@ -1,0 +1,53 @@
+import asyncio
+
+import pytest
+
+from addon import draining
+from addon.draining import Draining
+from addon.exchange import Exchange
+from tests.addon.endpoints import ENDPOINT
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch):
+    monkeypatch.setattr(draining, "LOOK_AGAIN_S", 0)
+
+
+@pytest.fixture
+def connect_until_closed(connect, proxyserver):
+    """Makes client connections that end when they are closed."""
+
+    def connect_one():
+        handler = connect()
+        task = handler.transports[handler.client].handler
+        task.add_done_callback(lambda _: proxyserver.connections.pop(handler.client.id))
+        return handler
+
+    return connect_one
+
+
+async def test_idle_connections_are_closed_and_an_exchange_may_end(
+    connect_until_closed, exchanges, make_flow
+):
+    idle, busy = connect_until_closed(), connect_until_closed()
+    flow = make_flow()
+    flow.client_conn = busy.client
+    exchanges.begin(flow, Exchange(endpoint=ENDPOINT), flow.request.headers.fields)
+    drain = Draining(patience_s=60)
+    task = asyncio.create_task(drain.drain(exchanges))
+    while not idle.closed:
+        await asyncio.sleep(0)
+    assert drain.has_begun
+    assert not busy.closed
+    exchanges.end(flow)
+    await task
+    assert busy.client in busy.closed
+
+
+async def test_what_does_not_end_is_waited_for_until_patience_ends(connect, exchanges, make_flow):
+    busy = connect()
+    flow = make_flow()
+    flow.client_conn = busy.client
+    exchanges.begin(flow, Exchange(endpoint=ENDPOINT), flow.request.headers.fields)
+    await Draining(patience_s=0).drain(exchanges)
+    assert not busy.closed

@@ -1,0 +1,51 @@
+import time
+
+import pytest
+
+from addon.rate_limits import MESSAGES_PER_MINUTE, OTHER_PER_MINUTE, RateLimits
+from addon.routing import Destination
+from tests.addon.endpoints import ENDPOINT
+
+
+@pytest.fixture
+def rejected():
+    return []
+
+
+@pytest.fixture
+def limits(rejected):
+    return RateLimits(lambda *rejection: rejected.append(rejection))
+
+
+@pytest.mark.parametrize(
+    ("destination", "limit"),
+    [
+        (Destination.MESSAGES, MESSAGES_PER_MINUTE),
+        (Destination.COUNT_TOKENS, OTHER_PER_MINUTE),
+        (Destination.OTHER, OTHER_PER_MINUTE),
+    ],
+)
+def test_one_request_more_than_the_limit_is_refused_and_counted(
+    limits, rejected, destination, limit
+):
+    assert {limits.admit(destination, ENDPOINT) for _ in range(limit)} == {None}
+    assert rejected == []
+    refusal = limits.admit(destination, ENDPOINT)
+    assert (refusal.status, refusal.code) == (429, "rate_limited")
+    assert 0 < int(dict(refusal.headers)[b"retry-after"]) <= 60
+    assert rejected == [(ENDPOINT, destination)]
+
+
+def test_each_kind_of_request_has_a_limit_of_its_own(limits):
+    for _ in range(MESSAGES_PER_MINUTE + 1):
+        limits.admit(Destination.MESSAGES, ENDPOINT)
+    assert limits.admit(Destination.COUNT_TOKENS, ENDPOINT) is None
+
+
+def test_slugs_that_are_idle_are_forgotten(limits):
+    for _ in range(OTHER_PER_MINUTE):
+        limits.admit(Destination.OTHER, ENDPOINT)
+    limits.forget_idle(time.monotonic())
+    assert limits.admit(Destination.OTHER, ENDPOINT) is not None
+    limits.forget_idle(time.monotonic() + 61)
+    assert limits.admit(Destination.OTHER, ENDPOINT) is None

@@ -1,0 +1,113 @@
+import json
+from dataclasses import replace
+
+import pytest
+
+from metering.request_facts import RequestFacts
+from store.spool import reader
+from store.spool.format import Ending
+from tests.addon.endpoints import ENDPOINT
+from tests.addon.spooling import read_all
+
+
+def test_what_is_kept_of_a_request_is_named_and_holds_no_credential(
+    spooler, open_capture, tmp_path
+):
+    fields = (
+        (b"X-Api-Key", b"sk-ant-secret"),
+        (b"User-Agent", b"claude-cli/2.1"),
+        (b"x-claude-code-session-id", b"session"),
+        (b"cookie", b"also-secret"),
+    )
+    open_capture(spooler, fields=fields).finish(Ending(outcome="complete"), 1.0)
+    (waiting,) = reader.find_waiting(tmp_path / "spool")
+    assert b"secret" not in waiting.path.read_bytes()
+    exchange = reader.read_exchange(waiting.path)
+    assert exchange is not None
+    assert (exchange.head.user_agent, exchange.head.session_id) == ("claude-cli/2.1", "session")
+    assert exchange.head.created_at == "2026-01-02T03:04:05.678Z"
+    assert len(exchange.head.credential_hmac or "") == 32
+
+
+def test_what_it_takes_to_send_a_request_again_is_kept(spooler, open_capture, tmp_path):
+    fields = (
+        (b"Acme-Version", b"2026-10-21"),
+        (b"acme-beta", b"a-2025"),
+        (b"Acme-Beta", b"b-2026,c"),
+        (b"anthropic-version", b"of another vendor"),
+    )
+    target = "/v1/messages?beta=true&api_key=not-to-be-seen"
+    open_capture(spooler, fields=fields, target=target).finish(Ending(outcome="complete"), 1.0)
+    (exchange,) = read_all(tmp_path / "spool")
+    assert exchange.head.path_query == "/v1/messages?beta=true&api_key=REDACTED"
+    assert (exchange.head.api_version, exchange.head.betas) == ("2026-10-21", "a-2025,b-2026,c")
+    assert b"not-to-be-seen" not in b"".join(
+        waiting.path.read_bytes() for waiting in reader.find_waiting(tmp_path / "spool")
+    )
+
+
+TEXT_AND_NUMBERS = {
+    "model": "claude-x",
+    "max_tokens": 100,
+    "stream": True,
+    "system": "private text",
+    "metadata": {"user_id": "user_ab_account__session_5f3c"},
+    "tools": [{"name": "private_tool"}],
+    "messages": [{"role": "user", "content": "private text"}] * 3,
+}
+
+
+def test_where_bodies_are_not_kept_names_and_numbers_are(spooler, open_capture, tmp_path):
+    endpoint = replace(ENDPOINT, metadata_only=True)
+    body = json.dumps(TEXT_AND_NUMBERS).encode()
+    open_capture(spooler, body, endpoint=endpoint).finish(Ending(outcome="complete"), 1.0)
+    (waiting,) = reader.find_waiting(tmp_path / "spool")
+    assert b"private" not in waiting.path.read_bytes()
+    assert b"account" not in waiting.path.read_bytes()
+    exchange = reader.read_exchange(waiting.path)
+    assert exchange is not None
+    assert (exchange.head.request_model, exchange.head.session_id) == ("claude-x", "5f3c")
+    assert exchange.head.facts == RequestFacts(
+        model="claude-x", max_tokens=100, message_count=3, tool_count=1
+    )
+
+
+@pytest.mark.parametrize("text", ["private text", "private" * 15, "private\n", "private:\u00e9"])
+def test_where_bodies_are_not_kept_text_is_no_name(spooler, open_capture, tmp_path, text):
+    endpoint = replace(ENDPOINT, metadata_only=True)
+    user_id = json.dumps({"session_id": text})
+    body = json.dumps({"model": text, "max_tokens": 5, "metadata": {"user_id": user_id}}).encode()
+    open_capture(spooler, body, endpoint=endpoint).finish(Ending(outcome="complete"), 1.0)
+    (waiting,) = reader.find_waiting(tmp_path / "spool")
+    assert b"private" not in waiting.path.read_bytes()
+    (exchange,) = read_all(tmp_path / "spool")
+    assert exchange.head.facts == RequestFacts(max_tokens=5)
+
+
+@pytest.mark.parametrize(
+    ("body", "fields"),
+    [
+        (b"", ()),
+        (b"not JSON", ()),
+        (b'{"model":', ()),
+        (b"\x1f\x8b", ()),
+        (b'{"model":"m"}', ((b"content-encoding", b"gzip"),)),
+        (b"[" * 100_000, ()),
+        (b'{"model":"m","a":[' + b"{}," * 200_000 + b"{}]}", ()),
+    ],
+)
+def test_a_body_that_cannot_be_read_costs_the_fields_and_not_the_call(
+    spooler, open_capture, tmp_path, body, fields
+):
+    endpoint = replace(ENDPOINT, metadata_only=True)
+    open_capture(spooler, body, fields, endpoint).finish(Ending(outcome="complete"), 1.0)
+    (exchange,) = read_all(tmp_path / "spool")
+    assert exchange.head.facts == RequestFacts()
+    assert exchange.head.request_bytes == len(body)
+
+
+def test_a_request_too_large_to_be_held_has_no_body_and_no_size(spooler, open_capture, tmp_path):
+    open_capture(spooler, body=None).finish(Ending(outcome="complete"), 1.0)
+    (exchange,) = read_all(tmp_path / "spool")
+    assert exchange.request_body is None
+    assert exchange.head.request_bytes is None

@@ -1,0 +1,126 @@
+import json
+import time
+from types import SimpleNamespace
+
+import pytest
+from mitmproxy.connection import Server
+
+from addon.exchange import Exchange, Phase
+from addon.timeouts import Timeouts, compute_longest_silence_s
+from tests.addon.endpoints import ENDPOINT
+from tests.addon.spooling import read_all
+
+LATER_S = 1e12
+
+
+@pytest.fixture
+def timeouts(settings, exchanges, heads, responder):
+    return Timeouts(settings, exchanges, heads, responder)
+
+
+@pytest.fixture
+def begin(exchanges, make_flow):
+    """Begins exchanges of a connection, each in a phase."""
+
+    def begin_one(client, phase, **fields):
+        flow = make_flow()
+        flow.client_conn = client
+        exchange = Exchange(endpoint=ENDPOINT, is_logged=True, phase=phase, **fields)
+        exchanges.begin(flow, exchange, flow.request.headers.fields)
+        return exchange
+
+    return begin_one
+
+
+async def connect_upstream(handler):
+    server = Server(address=("127.0.0.1", 3))
+    return server, handler.open(server)
+
+
+@pytest.mark.parametrize("phase", [Phase.CONNECT, Phase.FIRST_BYTE, Phase.IDLE])
+async def test_an_upstream_that_is_silent_for_too_long_is_closed(timeouts, begin, connect, phase):
+    handler = connect()
+    server, _ = await connect_upstream(handler)
+    exchange = begin(handler.client, phase, request_is_whole=True)
+    timeouts.close_overdue(time.monotonic())
+    assert handler.closed == []
+    timeouts.close_overdue(LATER_S)
+    timeouts.close_overdue(LATER_S)  # it is ended once
+    assert handler.closed == [server]
+    assert exchange.timed_out is phase
+
+
+@pytest.mark.parametrize("phase", [Phase.REQUEST, Phase.FIRST_BYTE])
+async def test_a_client_that_sends_no_more_of_its_body_is_told_and_closed(
+    timeouts, begin, connect, phase
+):
+    handler = connect()
+    begin(handler.client, phase)
+    timeouts.close_overdue(LATER_S)
+    head, _, body = handler.client_transport.written.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 408 ")
+    assert "request body" in json.loads(body)["error"]["message"]
+    assert handler.client in handler.closed
+
+
+async def test_a_client_whose_body_the_upstream_has_not_taken_yet_is_not_blamed(
+    timeouts, begin, connect
+):
+    handler = connect()
+    server, transport = await connect_upstream(handler)
+    transport.unsent_bytes = 1
+    begin(handler.client, Phase.FIRST_BYTE)
+    timeouts.close_overdue(LATER_S)
+    assert handler.closed == [server]
+    assert handler.client_transport.written == b""
+
+
+def lose_connection(timeouts, begin, spooler, memory, phase):
+    """Begin an exchange whose connection is gone without a hook; return the outcomes in the spool."""
+    client = SimpleNamespace(id="gone")
+    exchange = begin(client, phase, timed_out=phase)
+    spooler.capture(exchange, (), b"{}")
+    memory.hold(client.id, 1000)
+    timeouts.close_overdue(time.monotonic())
+    return [each.ending.outcome for each in read_all(spooler._root)]
+
+
+@pytest.mark.parametrize(
+    ("phase", "outcomes"),
+    [
+        (Phase.FIRST_BYTE, ["client_disconnected"]),
+        (Phase.IDLE, ["client_disconnected"]),
+        (Phase.REQUEST, []),  # it was never sent
+        (Phase.CONNECT, []),
+    ],
+)
+@pytest.mark.usefixtures("proxyserver")
+def test_an_exchange_whose_connection_is_gone_is_over_and_holds_no_memory(
+    timeouts, begin, spooler, exchanges, memory, phase, outcomes
+):
+    assert lose_connection(timeouts, begin, spooler, memory, phase) == outcomes
+    assert exchanges.find_all() == []
+    assert memory.total_bytes == 0
+
+
+async def test_a_head_that_has_begun_is_refused_when_it_takes_too_long(timeouts, heads, connect):
+    handler = connect()
+    heads.await_rest(handler.client.id)
+    timeouts.close_slow_heads(time.monotonic())
+    assert handler.closed == []
+    timeouts.close_slow_heads(LATER_S)
+    assert handler.client_transport.written.startswith(b"HTTP/1.1 408 ")
+    assert handler.closed == [handler.client]
+
+
+async def test_a_connection_that_never_sends_is_closed_in_silence(timeouts, heads, connect):
+    handler = connect()
+    heads.await_first(handler.client.id)
+    timeouts.close_slow_heads(LATER_S)
+    assert handler.client_transport.written == b""
+    assert handler.closed == [handler.client]
+
+
+def test_mitmproxys_own_timeout_comes_after_the_longest_of_ours(settings):
+    longest = max(settings.upstream_timeout.first_byte, settings.upstream_timeout.idle)
+    assert compute_longest_silence_s(settings) > longest

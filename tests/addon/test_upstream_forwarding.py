@@ -1,0 +1,154 @@
+from dataclasses import replace
+
+import pytest
+
+from addon.errors import Refusal
+from addon.rate_limits import MESSAGES_PER_MINUTE, RateLimits
+from addon.routing import Destination, find_route
+from addon.upstream_forwarding import LOGGED_REQUEST_LIMIT_BYTES, UpstreamForwarder
+from runtime.settings import Settings
+from store.control.database import ControlDatabase
+
+
+@pytest.fixture
+def control(settings):
+    with ControlDatabase(settings.control_path) as control:
+        control.set_up()
+        yield control
+
+
+@pytest.fixture
+def settings(tmp_path):
+    return Settings.from_env(
+        {
+            "TAXIMETER_DATA_DIR": str(tmp_path),
+            "TAXIMETER_UPSTREAM_URL": "https://upstream.example:8443/prefix",
+            "TAXIMETER_FORWARD_HEADERS": "x-gateway-",
+        }
+    )
+
+
+@pytest.fixture
+def forwarder(settings, control, exchanges, memory):
+    forwarder = UpstreamForwarder(
+        settings, exchanges, memory, RateLimits(lambda _endpoint, _destination: None)
+    )
+    yield forwarder
+    forwarder.close()
+
+
+def forward(forwarder, flow):
+    route = find_route(flow.request.method, flow.request.path)
+    assert not isinstance(route, Refusal)
+    return forwarder.forward(flow, route)
+
+
+def get_code(forwarder, flow):
+    refusal = forward(forwarder, flow)
+    assert isinstance(refusal, Refusal)
+    return refusal.code
+
+
+def test_a_message_goes_to_the_upstream_under_its_prefix(forwarder, exchanges, make_flow):
+    flow = make_flow(path="/proxy/default/run/build-42/v1/messages?beta=true")
+    assert forward(forwarder, flow) is None
+    request = flow.request
+    assert (request.scheme, request.host, request.port) == ("https", "upstream.example", 8443)
+    assert request.path == "/prefix/v1/messages?beta=true"
+    assert request.headers["host"] == "upstream.example:8443"
+    exchange = exchanges.find(flow.client_conn.id)
+    assert exchange is not None
+    assert (exchange.target, exchange.run_id) == ("/v1/messages?beta=true", "build-42")
+    assert exchange.is_logged
+    assert not request.stream  # it is read whole and spooled before it is sent
+
+
+def test_only_headers_of_the_allow_list_pass(forwarder, make_flow):
+    sent = ["x-api-key", "anthropic-beta", "x-gateway-team", "cookie", "x-other"]
+    flow = make_flow(headers=[(name, "1") for name in sent])
+    forward(forwarder, flow)
+    assert list(flow.request.headers) == ["host", "x-api-key", "anthropic-beta", "x-gateway-team"]
+
+
+def test_what_is_not_a_message_streams_through_and_is_not_logged(forwarder, exchanges, make_flow):
+    flow = make_flow(path="/proxy/default/v1/files")
+    assert forward(forwarder, flow) is None
+    exchange = exchanges.find(flow.client_conn.id)
+    assert exchange is not None
+    assert not exchange.is_logged
+    assert flow.request.stream == exchange.pass_request_chunk
+
+
+@pytest.mark.parametrize("mode", ["live", "buffered"])
+def test_the_mode_of_an_endpoint_goes_before_that_of_the_service(
+    settings, control, exchanges, memory, make_flow, mode
+):
+    control.create_endpoint(control.get_local_organization().id, "A", slug="a", streaming=mode)
+    other = {"live": "buffered", "buffered": "live"}[mode]
+    limits = RateLimits(lambda _endpoint, _destination: None)
+    forwarder = UpstreamForwarder(replace(settings, streaming=other), exchanges, memory, limits)
+    for slug, expected in (("a", mode), ("default", other)):
+        flow = make_flow(path=f"/proxy/{slug}/v1/messages")
+        forward(forwarder, flow)
+        exchange = exchanges.find(flow.client_conn.id)
+        assert exchange is not None
+        assert exchange.is_buffered is (expected == "buffered")
+    forwarder.close()
+
+
+def test_a_probe_finds_out_whether_an_endpoint_exists(forwarder, make_flow):
+    response = forward(forwarder, make_flow("HEAD", "/proxy/default"))
+    assert response is not None
+    assert getattr(response, "status_code", None) == 200
+    assert get_code(forwarder, make_flow("HEAD", "/proxy/other")) == "unknown_slug"
+
+
+def test_requests_are_refused_before_they_are_read(forwarder, exchanges, memory, make_flow):
+    too_large = make_flow()
+    too_large.request.stream = True  # the core streams what is declared larger
+    key = "sk_" + "k" * 43
+    unknown_key = make_flow(headers=[("authorization", f"Bearer {key}")])
+    assert get_code(forwarder, make_flow(path="/proxy/none/v1/messages")) == "unknown_slug"
+    assert get_code(forwarder, make_flow(headers=[("upgrade", "h2c")])) == "upgrade_refused"
+    assert get_code(forwarder, too_large) == "request_too_large"
+    assert forward(forwarder, unknown_key) is None  # an upstream may have such keys too
+    assert LOGGED_REQUEST_LIMIT_BYTES > 32_000_000
+    exchanges.end(unknown_key)
+    memory.hold("others", 1 << 40)
+    assert get_code(forwarder, make_flow(headers=[("content-length", "1000000")])) == "memory_full"
+    assert exchanges.find_all() == []
+
+
+def test_a_service_api_key_is_not_sent_on(forwarder, control, exchanges, make_flow, monkeypatch):
+    monkeypatch.setattr(forwarder._slugs, "knows_key", lambda _raw: True)
+    flow = make_flow(headers=[("x-api-key", "sk_" + "k" * 43)])
+    assert get_code(forwarder, flow) == "service_key"
+    assert exchanges.find_all() == []
+
+
+def test_above_the_limit_nothing_is_forwarded(forwarder, exchanges, make_flow):
+    for _ in range(MESSAGES_PER_MINUTE):
+        assert forward(forwarder, make_flow()) is None
+    before = len(exchanges.find_all())
+    assert get_code(forwarder, make_flow()) == "rate_limited"
+    assert len(exchanges.find_all()) == before
+    assert forward(forwarder, make_flow(path="/proxy/default/v1/messages/count_tokens")) is None
+
+
+def test_without_control_db_slugs_are_unavailable_and_that_is_logged_once(
+    forwarder, settings, make_flow, caplog
+):
+    settings.control_path.unlink()
+    settings.control_path.mkdir()
+    forwarder.notice_replacement()
+    for _ in range(2):
+        assert get_code(forwarder, make_flow()) == "directory_unavailable"
+    assert caplog.text.count("control.db cannot be read") == 1
+
+
+def test_every_proxied_destination_has_a_limit(forwarder):
+    assert set(forwarder._rate_limits._windows) == {
+        Destination.MESSAGES,
+        Destination.COUNT_TOKENS,
+        Destination.OTHER,
+    }
