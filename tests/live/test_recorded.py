@@ -1,12 +1,10 @@
-"""Exchanges that public projects recorded with the real API, replayed through the real program.
+"""Recorded exchanges, replayed through the real program.
 
-The folder is found by TAXIMETER_RECORDED, or beside the repository in shared/recorded. All of it is
-sent once per streaming mode, each event stream with several chunk borders, each exchange through an
-endpoint of its own; the tests then look at both ends of the wire and at the entries.
+All of them are sent once per streaming mode, each event stream with several chunk borders, each
+exchange through an endpoint of its own; the tests then look at both ends of the wire and at the entries.
 """
 
 import json
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,16 +12,12 @@ from typing import Any, Literal
 
 import pytest
 
-from tests import ROOT
 from tests.live.service import API_KEY, Row, Service, body_bytes
 from tests.rawclient import RawClient, Response, request
+from tests.recorded import CASES, RECORDED, load_expected, needs_recorded
 from tests.upstream import Headers, Script, SeenRequest, Upstream, answer, chunked
 
-RECORDED = Path(os.environ.get("TAXIMETER_RECORDED") or ROOT.parent / "shared" / "recorded")
-pytestmark = pytest.mark.skipif(
-    not (RECORDED / "index.json").exists(),
-    reason="the recorded exchanges are not here; TAXIMETER_RECORDED names their folder",
-)
+pytestmark = needs_recorded
 
 type Borders = Literal["whole", "events", "odd"]
 
@@ -81,6 +75,9 @@ class Replay:
     rows: list[Row]
 
 
+type Replays = dict[str, Replay]
+
+
 def _cut_at(body: bytes, borders: Borders) -> Sequence[bytes]:
     if borders == "whole":
         return [body]
@@ -90,10 +87,8 @@ def _cut_at(body: bytes, borders: Borders) -> Sequence[bytes]:
 
 
 def _load() -> Iterator[Exchange]:
-    if not (RECORDED / "index.json").exists():
-        return
-    for name, case in json.loads((RECORDED / "index.json").read_bytes())["cases"].items():
-        expected = json.loads((RECORDED / f"{name}.expected.json").read_bytes())
+    for name, case in CASES.items():
+        expected = load_expected(name)
         decoded = (RECORDED / case["response_file"]).read_bytes()
         wire = (RECORDED / case.get("wire_file", case["response_file"])).read_bytes()
         headers = [("Content-Type", case["content_type"]), *map(tuple, case["response_headers"])]
@@ -158,7 +153,7 @@ EXCHANGES = list(_load())
 @pytest.fixture(scope="module", params=["live", "buffered"])
 def replays(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[str, Replay]]:
+) -> Iterator[Replays]:
     """Everything, sent once through one service in this mode."""
     with (
         Upstream() as upstream,
@@ -192,25 +187,26 @@ def _replay(
     return sent, upstream.requests[-1], response
 
 
-@pytest.fixture(params=EXCHANGES, ids=lambda exchange: exchange.slug)
-def exchange(request: pytest.FixtureRequest) -> Exchange:
-    found: Exchange = request.param
-    return found
+def test_requests_arrive_unchanged(replays: Replays, subtests: pytest.Subtests) -> None:
+    for exchange in EXCHANGES:
+        with subtests.test(exchange.slug):
+            check_request(exchange, replays[exchange.slug])
 
 
-@pytest.fixture
-def replay(exchange: Exchange, replays: dict[str, Replay]) -> Replay:
-    return replays[exchange.slug]
-
-
-def test_the_request_arrives_unchanged(exchange: Exchange, replay: Replay) -> None:
+def check_request(exchange: Exchange, replay: Replay) -> None:
     seen = replay.seen
     assert (seen.method, seen.target) == ("POST", exchange.target)
     assert bytes(seen.body) == exchange.request_body
     assert seen.headers == _expected_at_upstream(replay.sent, replay.upstream_host)
 
 
-def test_the_response_comes_back_unchanged(exchange: Exchange, replay: Replay) -> None:
+def test_responses_come_back_unchanged(replays: Replays, subtests: pytest.Subtests) -> None:
+    for exchange in EXCHANGES:
+        with subtests.test(exchange.slug):
+            check_response(exchange, replays[exchange.slug])
+
+
+def check_response(exchange: Exchange, replay: Replay) -> None:
     response = replay.response
     framing = (
         ("transfer-encoding", "chunked")
@@ -223,7 +219,13 @@ def test_the_response_comes_back_unchanged(exchange: Exchange, replay: Replay) -
     assert not response.cut
 
 
-def test_what_is_logged_is_what_was_recorded(exchange: Exchange, replay: Replay) -> None:
+def test_what_is_logged_is_what_was_recorded(replays: Replays, subtests: pytest.Subtests) -> None:
+    for exchange in EXCHANGES:
+        with subtests.test(exchange.slug):
+            check_entry(exchange, replays[exchange.slug])
+
+
+def check_entry(exchange: Exchange, replay: Replay) -> None:
     expected = exchange.expected
     if not expected["logged"]:
         assert replay.rows == []

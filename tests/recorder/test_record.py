@@ -1,10 +1,8 @@
 import gzip
 import json
-import os
 import sqlite3
 from dataclasses import asdict, astuple, replace
 from decimal import Decimal
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -15,7 +13,7 @@ from metering.prices import PriceTable
 from recorder.record import make_entry
 from recorder.requests import RequestReader
 from store.spool.format import Ending, RequestHead, ResponseHead, SpooledExchange
-from tests import ROOT
+from tests.recorded import CASES, RECORDED, load_expected, needs_recorded
 
 PRICES = PriceTable()
 HEAD = RequestHead(
@@ -427,19 +425,10 @@ def test_no_exchange_makes_it_raise(request_body, body, encoding, content_type, 
     make(body, response, request=request_body, head={"content_encoding": encoding})
 
 
-def find_recordings() -> Path:
-    named = os.environ.get("TAXIMETER_RECORDED")
-    return Path(named) if named else ROOT.parent / "shared" / "recorded"
-
-
-RECORDED = find_recordings()
-CASES = json.loads((RECORDED / "index.json").read_text())["cases"] if RECORDED.is_dir() else {}
-
-
-@pytest.mark.skipif(not CASES, reason="no recorded exchanges here; TAXIMETER_RECORDED names them")
+@needs_recorded
 def test_recorded_exchanges_are_logged_as_they_must_be(subtests):
     for name, case in CASES.items():
-        expected = json.loads((RECORDED / f"{name}.expected.json").read_text())
+        expected = load_expected(name)
         if expected["logged"]:
             with subtests.test(name):
                 check_recording(name, case, expected)
@@ -467,7 +456,7 @@ def check_recording(name, case, expected):
     assert (entry.cost_cents is not None) != is_error
 
 
-@pytest.mark.skipif(not CASES, reason="no recorded exchanges here; TAXIMETER_RECORDED names them")
+@needs_recorded
 @pytest.mark.parametrize(
     ("name", "cents"),
     [

@@ -16,7 +16,7 @@ from dashboard.call.blocks import read_block
 from dashboard.call.conversation import MAX_CHARS, Conversation, read_request
 from dashboard.call.shown_text import Allowance
 from metering import json_reading
-from tests.live.test_recorded import RECORDED
+from tests.recorded import CASES, RECORDED, needs_recorded
 from tests.store.traffic import agent_requests
 
 
@@ -400,16 +400,15 @@ def test_a_long_stream_is_read_in_reasonable_time():
 
 # -- what real clients and the real API said ----------------------------------------------------------
 
-RECORDED_CASES = (
-    json.loads((RECORDED / "index.json").read_bytes())["cases"]
-    if (RECORDED / "index.json").exists()
-    else {}
-)
+
+@needs_recorded
+def test_recorded_exchanges_are_read(subtests):
+    for name, case in CASES.items():
+        with subtests.test(name):
+            check_recorded(name, case)
 
 
-@pytest.mark.parametrize("name", RECORDED_CASES)
-def test_recorded_exchanges_are_read(name):
-    case = RECORDED_CASES[name]
+def check_recorded(name, case):
     body = (RECORDED / case["response_file"]).read_bytes()
     if "count_tokens" in name and case["status"] == 200:
         assert read_answer(body) is None
