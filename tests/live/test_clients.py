@@ -415,29 +415,26 @@ ERRORS = [
     (500, "api_error", anthropic.InternalServerError),
     (529, "overloaded_error", anthropic.OverloadedError),
 ]
+"""What the API may say: the status, the type in the body, and what the SDK makes of it."""
 
 
-@either_way
-@pytest.mark.parametrize(("status", "kind", "expected"), ERRORS, ids=[str(e[0]) for e in ERRORS])
-def test_an_error_is_raised_as_what_it_is(
-    endpoint: Endpoint,
-    sdk: Sdk,
-    status: int,
-    kind: str,
-    expected: type[anthropic.APIStatusError],
-    streamed: bool,
+def test_errors_are_raised_as_what_they_are(
+    endpoint: Endpoint, sdk: Sdk, subtests: pytest.Subtests
 ) -> None:
-    endpoint.upstream.enqueue(error(status, kind, [("retry-after", "7")]))
-    with pytest.raises(expected) as raised:
-        ask(sdk, streamed=streamed, **QUESTION)
-    assert (raised.value.status_code, raised.value.type) == (status, kind)
-    assert raised.value.request_id == REQUEST_ID
-    assert raised.value.response.headers["retry-after"] == "7"
-    assert len(endpoint.upstream.requests) == 1
-    row = endpoint.row()
-    assert (row["status_code"], row["outcome"]) == (status, "upstream_error")
-    assert (row["error_type"], row["upstream_request_id"]) == (kind, REQUEST_ID)
-    assert (row["request_model"], row["cost_cents"]) == (MODEL, None)
+    cases = [(*each, streamed) for each in ERRORS for streamed in (False, True)]
+    for status, kind, expected, streamed in cases:
+        with subtests.test(kind, streamed=streamed):
+            endpoint.upstream.enqueue(error(status, kind, [("retry-after", "7")]))
+            with pytest.raises(expected) as raised:
+                ask(sdk, streamed=streamed, **QUESTION)
+            assert (raised.value.status_code, raised.value.type) == (status, kind)
+            assert raised.value.request_id == REQUEST_ID
+            assert raised.value.response.headers["retry-after"] == "7"
+    assert len(endpoint.upstream.requests) == len(cases), "none of them was sent again"
+    for row, (status, kind, _, _) in zip(rows_in_order(endpoint), cases, strict=True):
+        assert (row["status_code"], row["outcome"]) == (status, "upstream_error")
+        assert (row["error_type"], row["upstream_request_id"]) == (kind, REQUEST_ID)
+        assert (row["request_model"], row["cost_cents"]) == (MODEL, None)
 
 
 def test_a_large_request_that_is_refused_is_raised_as_what_it_is(
