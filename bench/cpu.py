@@ -140,8 +140,7 @@ def run_case(case: Case, rounds: int, connections: int, parent: Path | None) -> 
         bare = stack.enter_context(bare_mitmdump(folder, direct.port))
         ours, log = stack.enter_context(taximeter(folder, direct.port, calls))
         client = stack.enter_context(Client())
-        proxies = (direct, bare, ours)
-        neighbours = Neighbours([client.pid, *(pid for p in proxies for pid in p.pids.values())])
+        neighbours = Neighbours()
         results = Bench(case, client, connections).run(bare, ours, log, rounds)
         print(f"  others took {neighbours.share():.0%} of the machine meanwhile")
         return results

@@ -9,15 +9,18 @@ somebody of another organisation asks for each of the other things by turns.
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import ExitStack, closing, suppress
+from functools import partial
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Protocol
 from urllib.parse import quote
 
 import psutil
 
+from bench.background import background
 from bench.filling import fill
 from bench.load import HOST, BenchError, Neighbours, Proxy, percentile, taximeter
 from bench.visitor import Visitor
@@ -56,7 +59,11 @@ FIFTEEN_MB = (
     " select i, (select s from d order by length(s) desc limit 1) as body from n"
 )
 
-type Attack = Callable[[threading.Event, Counter[object]], None]
+
+class Attack(Protocol):
+    """Goes on until the event is set, and counts how it was answered."""
+
+    def __call__(self, is_over: threading.Event, /, *, statuses: Counter[object]) -> None: ...
 
 
 def run(parent: Path | None, seconds: float) -> None:
@@ -71,7 +78,7 @@ def run(parent: Path | None, seconds: float) -> None:
             visitor.path.parent.mkdir(parents=True)
             fill(visitor.path, CALLS)
         service, _ = stack.enter_context(taximeter(folder, 9, 1))
-        neighbours = Neighbours(list(service.pids.values()))
+        neighbours = Neighbours()
         print(f"  p50 / p99 in ms of: {', '.join(OTHERS)}")
         _measure("nothing", service, victim, [], seconds)
         for name, query in ATTACKS.items():
@@ -85,7 +92,7 @@ def run(parent: Path | None, seconds: float) -> None:
 
 
 def _repeating(port: int, visitor: Visitor, path: str) -> Attack:
-    def attack(is_over: threading.Event, statuses: Counter[object]) -> None:
+    def attack(is_over: threading.Event, /, *, statuses: Counter[object]) -> None:
         while not is_over.is_set():
             with closing(HTTPConnection(HOST, port, timeout=60)) as connection:
                 try:
@@ -105,7 +112,7 @@ def _repeating(port: int, visitor: Visitor, path: str) -> Attack:
 def _unread(port: int, visitor: Visitor) -> Attack:
     path = f"/traces.json?sql={quote(FIFTEEN_MB)}"
 
-    def attack(is_over: threading.Event, _statuses: Counter[object]) -> None:
+    def attack(is_over: threading.Event, /, *, statuses: Counter[object]) -> None:
         with ExitStack() as stack:
             for _ in range(UNREAD_EACH):
                 connection = stack.enter_context(closing(HTTPConnection(HOST, port, timeout=60)))
@@ -119,7 +126,8 @@ def _measure(
     name: str, service: Proxy, victim: Visitor, attacks: list[Attack], seconds: float
 ) -> None:
     statuses: Counter[object] = Counter()
-    with _attacking(attacks, statuses), _watching(service) as peaks:
+    peaks = _Peaks(service)
+    with background(peaks.watch, *(partial(attack, statuses=statuses) for attack in attacks)):
         times_ms = _ask_for_others(victim, service.port, seconds)
     worst = max(percentile(each, 99) for each in times_ms.values() if len(each) > 1)
     shown = "   ".join(
@@ -128,7 +136,7 @@ def _measure(
     )
     verdict = "met" if worst <= TARGET_MS else "NOT MET"
     print(f"  {name:18} {shown}   worst p99 {worst:.0f} ms, target {TARGET_MS:g}: {verdict}")
-    memory = ", ".join(f"{part} {mb:.0f} MB" for part, mb in peaks.items())
+    memory = ", ".join(f"{part} {mb:.0f} MB" for part, mb in peaks.peaks_mb.items())
     print(f"  {'':18} {sum(map(len, times_ms.values()))} answers; peaks: {memory};", end="")
     print(f" attackers: {dict(statuses)}", flush=True)
 
@@ -150,43 +158,23 @@ def _ask_for_others(victim: Visitor, port: int, seconds: float) -> Mapping[str, 
     return times_ms
 
 
-@contextmanager
-def _attacking(attacks: list[Attack], statuses: Counter[object]) -> Iterator[None]:
-    is_over = threading.Event()
-    threads = [threading.Thread(target=attack, args=(is_over, statuses)) for attack in attacks]
-    for thread in threads:
-        thread.start()
-    try:
-        yield
-    finally:
-        is_over.set()
-        for thread in threads:
-            thread.join()
+class _Peaks:
+    """The most memory that each part of a service had, query processes together, in MB."""
 
+    def __init__(self, service: Proxy) -> None:
+        self._pids = service.pids
+        self.peaks_mb: dict[str, float] = {}
 
-@contextmanager
-def _watching(service: Proxy) -> Iterator[dict[str, float]]:
-    """The most memory that each part had, query processes together."""
-    is_over, peaks = threading.Event(), dict[str, float]()
-
-    def note(name: str, processes: list[psutil.Process]) -> None:
-        total = 0.0
-        for process in processes:
-            with suppress(psutil.NoSuchProcess):
-                total += process.memory_full_info().uss / 1e6
-        peaks[name] = max(peaks.get(name, 0.0), total)
-
-    def watch() -> None:
+    def watch(self, is_over: threading.Event) -> None:
         while not is_over.wait(0.1):
             for part in ("proxy", "web"):
-                note(part, [psutil.Process(service.pids[part])])
-            if pool := service.pids.get("queries"):
-                note("query processes", psutil.Process(pool).children())
+                self._note(part, [psutil.Process(self._pids[part])])
+            if pool := self._pids.get("queries"):
+                self._note("query processes", psutil.Process(pool).children())
 
-    thread = threading.Thread(target=watch)
-    thread.start()
-    try:
-        yield peaks
-    finally:
-        is_over.set()
-        thread.join()
+    def _note(self, name: str, processes: list[psutil.Process]) -> None:
+        total_mb = 0.0
+        for process in processes:
+            with suppress(psutil.NoSuchProcess):
+                total_mb += process.memory_full_info().uss / 1e6
+        self.peaks_mb[name] = max(self.peaks_mb.get(name, 0.0), total_mb)

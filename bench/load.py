@@ -144,10 +144,9 @@ class Client:
 
 class Neighbours:
     """How much of the machine others take meanwhile: what is measured is worth less the more that
-    is."""
+    is. Others are all but this process and its descendants, such as the query processes of a service."""
 
-    def __init__(self, pids: Sequence[int]) -> None:
-        self._pids = (os.getpid(), *pids)
+    def __init__(self) -> None:
         self._start_s, self._start_busy_s = time.monotonic(), self._busy_s()
 
     def share(self) -> float:
@@ -155,10 +154,21 @@ class Neighbours:
         available_s = (time.monotonic() - self._start_s) * (os.cpu_count() or 1)
         return max(0.0, (self._busy_s() - self._start_busy_s) / available_s)
 
-    def _busy_s(self) -> float:
+    @staticmethod
+    def _busy_s() -> float:
         times = psutil.cpu_times()
         busy_s = sum(times) - times.idle - times.iowait - times.guest - times.guest_nice
-        return float(busy_s - sum(_cpu_s(pid) for pid in self._pids))
+        return float(busy_s) - tree_cpu_s(psutil.Process())
+
+
+def tree_cpu_s(root: psutil.Process) -> float:
+    """Return what a process and its descendants have used, also those that have ended."""
+    total_s = 0.0
+    for process in (root, *root.children(recursive=True)):
+        with suppress(psutil.NoSuchProcess):  # its parent has the time of one that has just ended
+            times = process.cpu_times()
+            total_s += times.user + times.system + times.children_user + times.children_system
+    return total_s
 
 
 @contextmanager

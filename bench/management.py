@@ -169,7 +169,7 @@ def run(parent: Path | None) -> None:
             stack.enter_context(closing(Lists(service.port, place.raw_key)))
             for service, place in zip(services, (few, many), strict=True)
         ]
-        neighbours = Neighbours([pid for service in services for pid in service.pids.values()])
+        neighbours = Neighbours()
         measure_pages(*lists)
         print(f"  others took {neighbours.share():.0%} of the machine meanwhile")
 

@@ -13,8 +13,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
+from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
 from statistics import median
@@ -23,6 +24,7 @@ from urllib.parse import quote
 import psutil
 
 from bench import hostile
+from bench.background import background
 from bench.filling import fill
 from bench.load import HOST, REPOSITORY, BenchError, Neighbours, Proxy, percentile, taximeter
 from bench.visitor import Visitor
@@ -77,7 +79,8 @@ def measure_endless(large: Visitor, small: Visitor, port: int, rounds: int) -> N
     """The small organisation's page while the large one keeps its instance busy."""
     page = "/traces/usage"
     before_ms = [small.time_page(page) for _ in range(rounds)]
-    with _endless(large, port):
+    with background(*[partial(_repeat_endless, large, port)] * ENDLESS_AT_ONCE):
+        time.sleep(1)  # until they are at it
         during_ms = [small.time_page(page) for _ in range(rounds)]
     ratio = median(during_ms) / median(before_ms)
     print(
@@ -88,28 +91,13 @@ def measure_endless(large: Visitor, small: Visitor, port: int, rounds: int) -> N
     print(f"   p99 {percentile(during_ms, 99):.1f} ms")
 
 
-@contextmanager
-def _endless(visitor: Visitor, port: int) -> Iterator[None]:
-    """Each is asked again when its time is over."""
-    is_over = threading.Event()
-
-    def ask() -> None:
-        while not is_over.is_set():
-            with closing(HTTPConnection(HOST, port, timeout=120)) as connection:
-                path = f"/traces.json?sql={quote(ENDLESS)}"
-                connection.request("GET", path, headers=visitor.headers)
-                connection.getresponse().read()
-
-    threads = [threading.Thread(target=ask) for _ in range(ENDLESS_AT_ONCE)]
-    for thread in threads:
-        thread.start()
-    time.sleep(1)  # until they are at it
-    try:
-        yield
-    finally:
-        is_over.set()
-        for thread in threads:
-            thread.join()
+def _repeat_endless(visitor: Visitor, port: int, is_over: threading.Event) -> None:
+    """Send an endless query, and again when its time is over."""
+    while not is_over.is_set():
+        with closing(HTTPConnection(HOST, port, timeout=120)) as connection:
+            path = f"/traces.json?sql={quote(ENDLESS)}"
+            connection.request("GET", path, headers=visitor.headers)
+            connection.getresponse().read()
 
 
 def measure_many(visitors: Sequence[Visitor], service: Proxy) -> None:
@@ -174,10 +162,10 @@ def run(parent: Path | None, rounds: int, many: int) -> None:
         for visitor in (large, small):
             visitor.connect(service.port)
             stack.callback(visitor.close)
-        neighbours = Neighbours(list(service.pids.values()))
+        neighbours = Neighbours()
         measure_pages(large, small, rounds, many)
         print("  and while calls are being stored:")
-        with _storing(large.path):
+        with background(partial(_store, large.path)):
             for name in ("newest traces", "one trace"):
                 times_ms = [large.time_page(pages(many)[name]) for _ in range(rounds)]
                 print(f"  {name:34} {'':16}{median(times_ms):9.1f} ms")
@@ -186,25 +174,13 @@ def run(parent: Path | None, rounds: int, many: int) -> None:
         print(f"  others took {neighbours.share():.0%} of the machine meanwhile")
 
 
-@contextmanager
-def _storing(path: Path) -> Iterator[None]:
-    """Some twenty calls a second, as a recorder stores them."""
-    is_over = threading.Event()
-
-    def store() -> None:
-        with TraceDatabase(path) as traces:
-            count = traces.count_entries()
-        while not is_over.wait(0.05):
-            count += 1
-            fill(path, count)
-
-    thread = threading.Thread(target=store)
-    thread.start()
-    try:
-        yield
-    finally:
-        is_over.set()
-        thread.join()
+def _store(path: Path, is_over: threading.Event) -> None:
+    """Store some twenty calls a second, as a recorder does."""
+    with TraceDatabase(path) as traces:
+        count = traces.count_entries()
+    while not is_over.wait(0.05):
+        count += 1
+        fill(path, count)
 
 
 def main() -> None:

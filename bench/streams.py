@@ -217,9 +217,8 @@ def run(names: Sequence[str], parent: Path | None) -> None:
             paths=cycle(ours.paths[busy:]),
             busy_paths=ours.paths[:busy],
         )
-        pids = [service.client.pid, *direct.pids.values(), *ours.pids.values()]
         for name in names:
-            neighbours = Neighbours(pids)
+            neighbours = Neighbours()
             MEASUREMENTS[name](service)
             print(f"  others took {neighbours.share():.0%} of the machine meanwhile")
 
