@@ -1,9 +1,13 @@
 """Documentation made from the code; ``./run.sh check`` compares it with what is written."""
 
+import json
 from collections.abc import Iterator
 
 import click
 
+from dashboard.tables.metadata import METADATA_PATH
+from dashboard.tables.metadata.descriptions import read_descriptions
+from dashboard.tables.metadata.generator import FOLDER
 from manage.cli.main import cli
 from runtime.settings import SETTINGS
 
@@ -46,3 +50,14 @@ def render_settings() -> str:
         for setting in SETTINGS
     ]
     return "\n".join(["", "| variable | default | |", "| --- | --- | --- |", *rows, "", ""])
+
+
+def render_columns() -> str:
+    """The columns of ``usage_log`` in their order, as the table reference describes them."""
+    metadata = json.loads(METADATA_PATH.read_text())["databases"]["traces"]
+    descriptions = read_descriptions(FOLDER)
+    rows = [
+        f"| `{column}` | {descriptions.describe_column('usage_log', column)} |"
+        for column in metadata["tables"]["usage_log"]["columns"]
+    ]
+    return "\n".join(["", "| column | |", "| --- | --- |", *rows, "", ""])
