@@ -1,1 +1,1 @@
-"""The pages: sign-in, home, settings, and the trace browser."""
+"""The web pages: sign-in, home, settings and the trace browser."""

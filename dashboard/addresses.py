@@ -1,4 +1,4 @@
-"""Addresses of this service: the one that was asked for, and where to go after signing in."""
+"""Addresses of this service: the path of a request, and where to go after signing in."""
 
 import re
 from urllib.parse import quote, urlsplit
@@ -12,7 +12,7 @@ _LOCAL = re.compile(r"/(?![/\\])[^\\\x00-\x20\x7f-\x9f]*")
 
 
 def local_path(text: str) -> str:
-    """The address if it is one of this service, otherwise that of the home page."""
+    """Return the address if it belongs to this service, otherwise that of the home page."""
     if len(text) > MAX_LENGTH or not _LOCAL.fullmatch(text):
         return HOME
     parts = urlsplit(text)
@@ -22,19 +22,19 @@ def local_path(text: str) -> str:
 
 
 def sign_in_address(next_path: str, provider: str | None = None) -> str:
-    """Where to sign in and come back from."""
+    """Return the address of the sign-in page, which leads back to ``next_path``."""
     address = "/sign-in" if provider is None else f"/sign-in/{provider}"
     here = local_path(next_path)
     return address if here == HOME else f"{address}?next={quote(here, safe='/')}"
 
 
 def raw_path(scope: Scope) -> str:
-    """As it came, without the query: Datasette too decides by this one."""
+    """Return the path as it was received, without the query. Datasette routes by it too."""
     raw: bytes = scope.get("raw_path") or quote(scope["path"]).encode()
     return raw.partition(b"?")[0].decode("latin-1")
 
 
 def requested(scope: Scope) -> str:
-    """Path and query as they came."""
+    """Return path and query as they were received."""
     query = scope["query_string"].decode("latin-1")
     return f"{raw_path(scope)}?{query}" if query else raw_path(scope)

@@ -1,4 +1,4 @@
-"""The dashboard: sign-in, home, settings, and each organisation's traces."""
+"""The dashboard application: sign-in, home, settings and the traces of each organisation."""
 
 import logging
 import sqlite3
@@ -42,7 +42,7 @@ type Handler = Callable[[Request, Any], Awaitable[Response]]
 
 
 class Dashboard:
-    """``running`` must be entered before it is asked."""
+    """All pages. Enter ``running`` before the first request."""
 
     def __init__(
         self, settings: Settings, pool: ControlPool, mailer: Mailer, bad_keys: AttemptLimit
@@ -59,7 +59,7 @@ class Dashboard:
             *self._settings.routes(),
             *self._sign_in.routes(),
             *self._traces.routes(),
-            Route("/favicon.ico", _show_icon),
+            Route("/favicon.ico", _serve_icon),
             Mount("/static", StaticFiles(directory=HERE / "static")),
         ]
 
@@ -69,13 +69,13 @@ class Dashboard:
             yield
 
     def exception_handlers(self) -> Mapping[Any, Handler]:
-        """For the application that mounts the routes."""
+        """Return the handlers for the application that mounts the routes."""
         return {
-            NotSignedInError: _ask_to_sign_in,
-            TooManyBadKeysError: _slow_down,
+            NotSignedInError: _require_sign_in,
+            TooManyBadKeysError: _refuse_bad_keys,
             HTTPException: self._refuse,
-            sqlite3.Error: _say_unavailable,
-            Exception: _say_failed,
+            sqlite3.Error: _report_unavailable,
+            Exception: _report_failure,
         }
 
     async def _refuse(self, request: Request, error: HTTPException) -> Response:
@@ -91,26 +91,26 @@ class Dashboard:
         )
 
 
-async def _show_icon(_request: Request) -> Response:
-    """Serve the icon to browsers that look for it unasked, on a page of JSON for example."""
+async def _serve_icon(_request: Request) -> Response:
+    """Serve the icon to browsers that request it for any page, one of JSON for example."""
     return FileResponse(HERE / "static" / "favicon.ico", media_type="image/x-icon")
 
 
-async def _ask_to_sign_in(request: Request, _error: NotSignedInError) -> Response:
-    return pages.ask_to_sign_in(request)
+async def _require_sign_in(request: Request, _error: NotSignedInError) -> Response:
+    return pages.require_sign_in(request)
 
 
-async def _slow_down(request: Request, error: TooManyBadKeysError) -> Response:
+async def _refuse_bad_keys(request: Request, error: TooManyBadKeysError) -> Response:
     headers = {"retry-after": str(error.wait_s)}
     return pages.refuse(request, 429, "rate_limited", str(error), headers)
 
 
-async def _say_unavailable(request: Request, error: sqlite3.Error) -> Response:
+async def _report_unavailable(request: Request, error: sqlite3.Error) -> Response:
     logger.error("A page could not be made: %s", error)
     headers = {"retry-after": "1"}
     return pages.refuse(request, 503, "unavailable", "Try again in a moment.", headers)
 
 
-async def _say_failed(request: Request, _error: Exception) -> Response:
-    """Starlette raises the error again once this is sent, and it is logged."""
+async def _report_failure(request: Request, _error: Exception) -> Response:
+    """Return a 500. Starlette raises the error again once it is sent, which logs it."""
     return pages.refuse(request, 500, "internal_error", "Internal error.")

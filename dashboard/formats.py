@@ -1,11 +1,11 @@
-"""What the templates write values with: how a call ended, and the figures of ``metering.formats``."""
+"""Formats of money, durations, tokens and outcomes for the templates."""
 
 from dataclasses import dataclass
 from typing import Literal
 
 from jinja2 import Environment
 
-from dashboard.call.shown_text import as_typed, finalize
+from dashboard.safe_text import as_typed, finalize
 from metering.formats import (
     format_cache_share,
     format_cents,
@@ -21,7 +21,7 @@ type Kind = Literal["ok", "cut", "bad"]
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A class of the style sheet, and words."""
+    """An outcome: the class of the style sheet, and its label."""
 
     kind: Kind
     label: str
@@ -45,7 +45,7 @@ def outcome_label(outcome: str) -> str:
 
 
 def outcome_mark(outcome: str | None, status_code: int | None = None) -> Mark:
-    """How a call ended; the status where it tells more than the word does."""
+    """Return the mark of an outcome, with the status where it is not 200."""
     mark = _MARKS.get(outcome or "", Mark("cut", outcome or "unknown"))
     if status_code is None or status_code == 200:
         return mark

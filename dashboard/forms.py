@@ -1,7 +1,6 @@
-"""Reading what a form of ours sends.
+"""Parsing of forms.
 
-Every unsafe method goes through here, and so through the question whether it comes from a page of
-ours at all.
+Every request with an unsafe method is read here, and so checked for its origin.
 """
 
 from collections.abc import Mapping
@@ -17,8 +16,8 @@ MAX_FIELDS = 20
 
 
 async def read_form(request: Request, base_url: str) -> Mapping[str, str]:
-    """The fields; of one that comes twice the first. Raises HTTPException."""
-    if not origin.is_ours(request.headers, base_url):
+    """Return the fields of a form; of a repeated field the first. Raises HTTPException."""
+    if not origin.is_same_origin(request.headers, base_url):
         raise HTTPException(403, origin.REFUSAL)
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type not in ("", "application/x-www-form-urlencoded"):

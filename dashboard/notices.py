@@ -1,7 +1,7 @@
-"""What a page says after a form was carried out.
+"""Notices that a page shows after a form was submitted.
 
-The form's answer sends the browser to ``…?done=<code>``. Only codes of this list are ever shown, so an
-address that somebody made up says nothing of theirs.
+A form redirects the browser to ``…?done=<code>``. Only the codes of this list have a notice, so a
+forged address cannot display text.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from starlette.requests import Request
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """``is_warning``: something is left for the reader to do."""
+    """One notice. ``is_warning``: the reader has to do something."""
 
     text: str
     is_warning: bool = False
@@ -40,11 +40,11 @@ _NOTICES = {
 
 
 def find(request: Request) -> Notice | None:
-    """What the address of this request says was done, if anything."""
+    """Return the notice that the address of a request names, or None."""
     return _NOTICES.get(request.query_params.get("done", ""))
 
 
 def address(path: str, code: str, section: str = "") -> str:
-    """Where to go after a form."""
+    """Return the address of a page with a notice."""
     assert code in _NOTICES, code  # noqa: S101 - a slip of ours, found by the tests
     return f"{path}?done={code}" + (f"#{section}" if section else "")

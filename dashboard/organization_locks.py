@@ -1,6 +1,6 @@
-"""How much one organisation may have asked for and not yet been answered.
+"""A lock for each organisation, with a bounded queue.
 
-What it asks for keeps its own requests waiting, and nobody else's.
+Requests of an organisation wait for each other, and for no other organisation's.
 """
 
 import asyncio
@@ -12,43 +12,43 @@ MAX_WAITING = 16  # requests of one organisation at once
 
 
 class BusyError(Exception):
-    """The organisation asks for more at once than it may."""
+    """The organisation has too many requests in progress."""
 
 
 @dataclass(slots=True)
-class _Turn:
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+class _Lock:
+    inner: asyncio.Lock = field(default_factory=asyncio.Lock)
     users: int = 0
 
 
 @dataclass(slots=True)
-class Turns:
-    """For each organisation one at a time. For the event loop's thread."""
+class OrganizationLocks:
+    """One lock for each organisation, for the thread of the event loop."""
 
-    _turns: dict[str, _Turn] = field(default_factory=dict)
+    _locks: dict[str, _Lock] = field(default_factory=dict)
 
     @asynccontextmanager
-    async def take(
+    async def acquire(
         self, organization_id: str, within_s: float | None = None
     ) -> AsyncIterator[Callable[[], None]]:
-        """Have a turn until the end of the block, or until what it yields is called.
+        """Hold the lock until the end of the block, or until the function that it yields is called.
 
         Raises BusyError, also when it has not come within that time."""
-        turn = self._turns.setdefault(organization_id, _Turn())
-        if turn.users >= MAX_WAITING:
+        lock = self._locks.setdefault(organization_id, _Lock())
+        if lock.users >= MAX_WAITING:
             raise BusyError
-        turn.users += 1
+        lock.users += 1
         with ExitStack() as leaving:
-            leaving.callback(self._leave, organization_id, turn)
+            leaving.callback(self._leave, organization_id, lock)
             try:
                 async with asyncio.timeout(within_s):
-                    await turn.lock.acquire()
+                    await lock.inner.acquire()
             except TimeoutError as error:
                 raise BusyError from error
-            leaving.callback(turn.lock.release)
+            leaving.callback(lock.inner.release)
             yield leaving.close
 
-    def _leave(self, organization_id: str, turn: _Turn) -> None:
-        turn.users -= 1
-        if not turn.users:
-            del self._turns[organization_id]
+    def _leave(self, organization_id: str, lock: _Lock) -> None:
+        lock.users -= 1
+        if not lock.users:
+            del self._locks[organization_id]

@@ -1,4 +1,4 @@
-"""What all pages share: templates, and how a request is refused."""
+"""Rendering of pages, redirects and errors."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,7 +25,7 @@ _templates = Environment(
 formats.add_filters(_templates)
 
 
-def show(
+def render(
     name: str,
     *,
     visitor: Caller | None = None,
@@ -33,18 +33,18 @@ def show(
     headers: Mapping[str, str] | None = None,
     **context: object,
 ) -> Response:
-    """A page for whoever is signed in."""
+    """Return a page from a template. ``visitor`` is who is signed in."""
     text = _templates.get_template(name).render(visitor=visitor, **context)
     return HTMLResponse(text, status, {**_NO_STORE, **(headers or {})})
 
 
-def go(path: str) -> Response:
-    """After a form was carried out: a page that may be loaded anew."""
+def redirect(path: str) -> Response:
+    """Return a redirect to a page (303), as after a form."""
     return RedirectResponse(path, 303, _NO_STORE)
 
 
-def ask_to_sign_in(request: Request) -> Response:
-    """A browser is sent to the page; a program is told in JSON."""
+def require_sign_in(request: Request) -> Response:
+    """Return a redirect to the sign-in page for browsers, and a 401 in JSON for programs."""
     if is_for_program(request):
         return problem_json(
             401,
@@ -52,7 +52,7 @@ def ask_to_sign_in(request: Request) -> Response:
             "Sign in, or send a service API key as Bearer.",
             {"www-authenticate": "Bearer"},
         )
-    return go(sign_in_address(requested(request.scope)))
+    return redirect(sign_in_address(requested(request.scope)))
 
 
 def refuse(
@@ -64,10 +64,10 @@ def refuse(
     *,
     visitor: Caller | None = None,
 ) -> Response:
-    """With a page or in JSON."""
+    """Return an error as a page for browsers, and in JSON for programs."""
     if is_for_program(request):
         return problem_json(status, code, message, headers)
-    return show(
+    return render(
         "problem.html",
         visitor=visitor,
         status=status,
@@ -80,13 +80,14 @@ def refuse(
 def problem_json(
     status: int, code: str, message: str, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """In the API's shape: an object ``error`` with a code for programs and a message for people."""
+    """Return an error in the API's shape: an object ``error`` with a code for programs and a
+    message for people."""
     body = {"error": {"code": code, "message": message}}
     return JSONResponse(body, status, {**_NO_STORE, **(headers or {})})
 
 
 def is_for_program(request: Request) -> bool:
-    """Does it want JSON, rather than a page?"""
+    """Return whether the request wants JSON or data rather than a page."""
     if "authorization" in request.headers:
         return True
     accept = request.headers.get("accept", "")

@@ -1,8 +1,8 @@
-"""Text from anywhere, made fit to be looked at, and how much of it a page may hold.
+"""Untrusted text made safe to display, within a bound for each page.
 
-Templates escape markup; what is left is what a browser would act on or hide: characters that turn the
-direction of writing around, that have no width, that a terminal would obey when they are copied, or
-that UTF-8 cannot write. They are shown by name, so that nothing in a trace looks like what it is not.
+Templates escape markup. What is left are characters that a browser acts on or hides: those that change
+the direction of text, have no width, control a terminal when they are copied, or cannot be encoded in
+UTF-8. They are displayed by name, so that text in a trace cannot imitate other text.
 """
 
 import json
@@ -23,31 +23,32 @@ _HIDDEN_CODES = (
     *range(0xFFF9, 0xFFFC),
     *range(0xE0000, 0xE0080),  # tags: text that only models see
 )
-_SHOWN = {chr(code): f"⟨U+{code:04X}⟩" for code in _HIDDEN_CODES}
+_NAMES = {chr(code): f"⟨U+{code:04X}⟩" for code in _HIDDEN_CODES}
 # One class with both would be searched range by range, which takes ten times as long.
-_HIDDEN = re.compile(f"[{re.escape(''.join(each for each in _SHOWN if each < chr(0x10000)))}]")
+_HIDDEN = re.compile(f"[{re.escape(''.join(each for each in _NAMES if each < chr(0x10000)))}]")
 _HIDDEN_TAGS = re.compile("[\U000e0000-\U000e007f]")
 
 
-def visible(text: str) -> str:
-    """With every character shown that is not to be seen otherwise. Line ends stay."""
+def reveal(text: str) -> str:
+    """Return the text with invisible and control characters replaced by their names. Line ends
+    stay."""
     if "\r" in text:
         text = text.replace("\r\n", "\n")
-    return _HIDDEN_TAGS.sub(_show, _HIDDEN.sub(_show, text))
+    return _HIDDEN_TAGS.sub(_name_of, _HIDDEN.sub(_name_of, text))
 
 
-def _show(found: re.Match[str]) -> str:
-    return _SHOWN[found[0]]
+def _name_of(found: re.Match[str]) -> str:
+    return _NAMES[found[0]]
 
 
 def finalize(value: object) -> object:
-    """Return what a template writes for a value: text with every character shown.
+    """Return what a template writes for a value: text with every character visible.
 
     Jinja calls it for each ``{{ … }}`` of every page, so no page can forget it. Markup comes from
-    templates, which did the same, or from code that uses ``visible`` itself."""
+    templates, which did the same, or from code that uses ``reveal`` itself."""
     if type(value) is not str or (value.isascii() and value.isprintable()):
         return value
-    return visible(value)
+    return reveal(value)
 
 
 def as_typed(value: object) -> Markup:
@@ -56,19 +57,19 @@ def as_typed(value: object) -> Markup:
 
 
 class Excerpt(NamedTuple):
-    """``left_out`` counts the characters that are not shown."""
+    """The beginning of a text. ``left_out`` counts the characters after it."""
 
     text: str
     left_out: int = 0
 
 
-NOTHING_SHOWN = Excerpt("")
+EMPTY = Excerpt("")
 
 
 @dataclass(slots=True)
 class Allowance:
-    """So many characters may still be shown. Each part costs something for its markup too, so that a
-    million empty parts are no way around it."""
+    """The number of characters that a page may still hold. Each part costs something for its markup
+    too, so that a million empty parts are no way around it."""
 
     left: int
     cost_of_a_part: int = 120
@@ -78,9 +79,9 @@ class Allowance:
         return self.left <= 0
 
     def take(self, text: str) -> Excerpt:
-        """As much of it as may be shown."""
+        """Return as much of a text as the allowance permits, and deduct it."""
         room = max(self.left, 0)
-        shown = visible(text[:room])
+        shown = reveal(text[:room])
         left_out = max(len(text) - room, 0)
         if len(shown) > room:  # what is shown by name takes more room
             left_out += len(shown) - room
@@ -89,8 +90,9 @@ class Allowance:
         return Excerpt(shown, left_out)
 
     def take_json(self, value: object) -> Excerpt:
-        """The value, pretty. It is written only as far as it is shown: indenting can make a deep value
-        a thousand times larger. How much is left out is then not known, and told as 1."""
+        """Return a value as indented JSON, and deduct it. It is written only as far as it is
+        displayed: indenting can make a deep value a thousand times larger. How much is left out
+        is then not known, and counted as 1."""
         parts, length = [], 0
         try:
             for part in _PRETTY.iterencode(value):

@@ -1,4 +1,4 @@
-"""``/traces``: who asks decides whose Datasette answers, in another process.
+"""``/traces``: requests are passed to the query process of the organisation that is signed in.
 
 Datasette is served at its root, with its own addresses: a path prefix (``base_url``) is fragile in
 0.65. Only what starts with ``/traces`` reaches it, and its static files, which are the same for
@@ -25,17 +25,17 @@ from starlette.types import Receive, Scope, Send
 from dashboard import pages
 from dashboard.addresses import raw_path
 from dashboard.call.pages import CallPages, find_address
+from dashboard.organization_locks import BusyError
 from dashboard.queries.processes import NoProcessError
 from dashboard.queries.protocol import Caller as QueryCaller
 from dashboard.queries.query import Query
-from dashboard.queries.relay import (
+from dashboard.queries.query_proxy import (
     MAX_DOWNLOADS,
     DownloadsError,
-    QueryRelay,
+    QueryProxy,
     RefusedError,
     StoppedError,
 )
-from dashboard.turns import BusyError
 from dashboard.visitors import NotSignedInError, Visitors
 from runtime.settings import QUERY_SOCKETS_VARIABLE, Settings
 from store.control.people import Caller
@@ -52,7 +52,7 @@ logger = logging.getLogger(__name__)
 
 
 class Traces:
-    """An ASGI application; ``running`` must be entered before it is asked."""
+    """The ASGI application of ``/traces``. Enter ``running`` before the first request."""
 
     def __init__(self, settings: Settings, visitors: Visitors) -> None:
         self._settings = settings
@@ -60,7 +60,7 @@ class Traces:
         self._visitors = visitors
         self._calls = CallPages(settings)
         sockets = os.environ.get(QUERY_SOCKETS_VARIABLE)
-        self._queries = QueryRelay(Path(sockets) if sockets else None, settings.query_processes)
+        self._queries = QueryProxy(Path(sockets) if sockets else None, settings.query_processes)
 
     def routes(self) -> list[BaseRoute]:
         return [
@@ -81,24 +81,24 @@ class Traces:
         if request.method not in ("GET", "HEAD"):
             raise HTTPException(405, "Traces can only be read.", {"allow": "GET, HEAD"})
         caller = await self._visitors.require_caller(request)
-        page = await self._show_call(request, caller)
+        page = await self._render_call(request, caller)
         if page is None:
             await self._browse(request, caller, receive, send)
         else:
             await page(scope, receive, send)
 
-    async def _show_call(self, request: Request, caller: Caller) -> Response | None:
-        """None for what Datasette answers; programs ask it for the call itself."""
+    async def _render_call(self, request: Request, caller: Caller) -> Response | None:
+        """Return the page of a call, or None if Datasette has to answer, as it does for programs."""
         address = find_address(raw_path(request.scope))
         by_program = pages.is_for_program(request)
         if address is None or (address.side is None and by_program):
             return None
-        return await self._calls.answer(address, caller, by_program=by_program)
+        return await self._calls.respond(address, caller, by_program=by_program)
 
     async def _browse(self, request: Request, caller: Caller, receive: Receive, send: Send) -> None:
         if not trace_path(self._settings.data_dir, caller.organization_id).exists():
-            answer = _say_nothing_recorded(request, caller)
-            await answer(request.scope, receive, send)
+            response = _report_nothing_recorded(request, caller)
+            await response(request.scope, receive, send)
             return
 
         async def check() -> None:
@@ -108,11 +108,11 @@ class Traces:
 
         query = Query(scope=request.scope, caller=self._describe(request, caller), check=check)
         try:
-            await self._queries.answer(query, receive, send)
+            await self._queries.forward(query, receive, send)
         except BusyError as error:
             raise _refuse(503, "Earlier queries are still running.", 3) from error
         except NoProcessError as error:
-            logger.error("There is no query process: %s", error)  # noqa: TRY400 - it says all
+            logger.error("There is no query process: %s", error)  # noqa: TRY400 - the message is enough
             raise _refuse(
                 503, "Queries cannot be answered just now; other pages can.", 3
             ) from error
@@ -132,7 +132,7 @@ class Traces:
             raise HTTPException(400, _STOPPED) from error
 
     def _describe(self, request: Request, caller: Caller) -> QueryCaller:
-        """Return what the query process is told of who is signed in."""
+        """Return the caller as the query process sees it."""
         if isinstance(caller, Visitor):
             name, organization = caller.email or "local user", caller.organization_name
         else:
@@ -159,8 +159,8 @@ def _find_static() -> Path:
     return Path(spec.submodule_search_locations[0]) / "static"
 
 
-def _say_nothing_recorded(request: Request, caller: Caller) -> Response:
+def _report_nothing_recorded(request: Request, caller: Caller) -> Response:
     if pages.is_for_program(request):
         return pages.problem_json(404, "nothing_recorded", "Nothing has been recorded yet.")
     status = 200 if raw_path(request.scope) in ("/traces", "/traces/usage") else 404
-    return pages.show("nothing_recorded.html", visitor=caller, status=status)
+    return pages.render("nothing_recorded.html", visitor=caller, status=status)

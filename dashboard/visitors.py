@@ -1,7 +1,7 @@
-"""Who asks: a session's visitor, or for traces the holder of a service API key.
+"""Authentication of requests: by a session cookie, or for traces by a service API key.
 
-Asked anew for every request, so a session that was signed out, a member who was removed and a key that
-was deleted are refused at once.
+It is done for every request, so that a session that was signed out, a member who was removed and a key
+that was deleted are refused at once.
 """
 
 import time
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from starlette.requests import Request
 
 from dashboard.pool import ControlPool
-from runtime.attempts import AttemptLimit, neighbourhood
+from runtime.attempts import AttemptLimit, client_network
 from runtime.clock import now
 from store.control import key_authentication
 from store.control.people import Caller
@@ -18,17 +18,16 @@ from store.control.sign_in import SignIn, Visitor
 
 
 def cookie_name(base_url: str, name: str = "taximeter") -> str:
-    """That of the session unless said otherwise. Under https the prefix binds a cookie to this host and
-    to TLS."""
+    """Return the name of a cookie. Under https the prefix binds it to this host and to TLS."""
     return f"__Host-{name}" if base_url.startswith("https:") else name
 
 
 class NotSignedInError(Exception):
-    """Nobody is signed in, or what was sent instead is not good."""
+    """Nobody is signed in, or the credentials are invalid."""
 
 
 class TooManyBadKeysError(Exception):
-    """So many keys that are not good came from this address that it has to wait."""
+    """Too many invalid keys came from this address, which has to wait."""
 
     def __init__(self, wait_s: int) -> None:
         super().__init__(f"Too many invalid keys came from your address; wait {wait_s} s.")
@@ -36,7 +35,7 @@ class TooManyBadKeysError(Exception):
 
 
 class Visitors:
-    """The clock is monotonic seconds."""
+    """The authentication of requests. The clock is monotonic seconds."""
 
     def __init__(
         self,
@@ -51,21 +50,21 @@ class Visitors:
         self._bad_keys = bad_keys
 
     async def find(self, request: Request) -> Visitor | None:
-        """Whose session it is. Raises sqlite3.Error."""
+        """Return the visitor of the session, or None. Raises sqlite3.Error."""
         session = request.cookies.get(self._cookie)
         if session is None:
             return None
         return await self._pool.run(lambda control: SignIn(control).find_visitor(session))
 
     async def require(self, request: Request) -> Visitor:
-        """Raises NotSignedInError, sqlite3.Error."""
+        """Return the visitor of the session. Raises NotSignedInError, sqlite3.Error."""
         visitor = await self.find(request)
         if visitor is None:
             raise NotSignedInError
         return visitor
 
     async def require_caller(self, request: Request) -> Caller:
-        """A request with an Authorization header stands or falls with it.
+        """Return the caller by the Authorization header, or by the session if there is none.
 
         Raises NotSignedInError, TooManyBadKeysError, sqlite3.Error."""
         credentials = request.headers.getlist("authorization")
@@ -83,5 +82,5 @@ class Visitors:
 
     def _refuse_key(self, request: Request) -> Exception:
         client = request.client.host if request.client else ""
-        wait_s = self._bad_keys.count(neighbourhood(client), self._clock_s())
+        wait_s = self._bad_keys.count(client_network(client), self._clock_s())
         return TooManyBadKeysError(wait_s) if wait_s else NotSignedInError()

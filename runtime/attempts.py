@@ -36,9 +36,9 @@ def make_bad_key_limit() -> AttemptLimit:
     return AttemptLimit(BAD_KEYS_PER_MINUTE)
 
 
-def neighbourhood(address: str, prefix: int = CLIENT_PREFIX) -> str:
-    """Return whom to count an address for: one customer has a whole /64 of IPv6 to call from, and a
-    site has a /48. An IPv4 address stands for itself."""
+def client_network(address: str, prefix: int = CLIENT_PREFIX) -> str:
+    """Return the network that an address is counted as: one customer has a whole /64 of IPv6 to
+    call from, and a site has a /48. An IPv4 address stands for itself."""
     try:
         ip = ip_address(address)
     except ValueError:

@@ -1,1 +1,1 @@
-"""The page of one call: every field, its cost line by line, its bodies as people read them."""
+"""The page of one call: every field, the line items of its cost, and its bodies."""

@@ -1,6 +1,6 @@
-"""The bill of a call, line by line: what was counted, at which rate, and what that comes to.
+"""The line items of a call's cost: quantity, rate and amount.
 
-All text here is fit to be shown (see ``shown_text``) and still to be escaped, which templates do.
+All text here is fit to be shown (see ``safe_text``) and still to be escaped, which templates do.
 """
 
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from decimal import Decimal
 from itertools import groupby
 from typing import Literal
 
-from dashboard.call.shown_text import visible
+from dashboard.safe_text import reveal
 from metering import components
 from metering.entry import CostItem, UsageLogEntry
 from metering.formats import (
@@ -21,7 +21,7 @@ from metering.formats import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """``multiplier`` is empty where it changes nothing."""
+    """One line item. ``multiplier`` is empty where it is 1."""
 
     component: str
     quantity: str
@@ -35,7 +35,7 @@ type Explanation = Literal["unpriced", "unknown", "free", "itemized"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pass:
-    """What is billed to one model in one pass of the call. ``number`` counts from 1."""
+    """The line items of one model in one pass of the call. ``number`` counts from 1."""
 
     number: int
     model: str
@@ -44,7 +44,7 @@ class Pass:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bill:
-    """``unpriced_models`` are those to add a price for."""
+    """All line items of a call. ``unpriced_models`` are the models that have no known price."""
 
     passes: tuple[Pass, ...]
     total: str
@@ -56,13 +56,13 @@ class Bill:
 
 
 def make_bill(entry: UsageLogEntry) -> Bill:
-    """In passes of the call, each in the order of its line items."""
+    """Return the bill of an entry, by pass and in the order of the line items."""
     items = entry.cost_items
     return Bill(
         passes=tuple(
             Pass(
                 number=number + 1,
-                model=visible(model) or UNKNOWN,
+                model=reveal(model) or UNKNOWN,
                 lines=tuple(map(_make_line, lines)),
             )
             for (number, model), lines in groupby(sorted(items, key=_pass_of), _pass_of)
@@ -100,7 +100,7 @@ def _make_line(item: CostItem) -> Line:
 
 
 def _list_texts(texts: Iterable[str | None]) -> tuple[str, ...]:
-    return tuple(visible(text) for text in sorted({text for text in texts if text}))
+    return tuple(reveal(text) for text in sorted({text for text in texts if text}))
 
 
 def _plain(value: Decimal) -> str:

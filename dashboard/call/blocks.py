@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from dashboard.call.shown_text import NOTHING_SHOWN, Allowance, Excerpt, visible
+from dashboard.safe_text import EMPTY, Allowance, Excerpt, reveal
 from metering.formats import format_bytes
 from metering.json_reading import as_list, as_object, as_text
 
@@ -21,8 +21,8 @@ type Kind = Literal["text", "thinking", "call", "result", "media", "other"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """All of it is fit to be shown (see ``shown_text``), and still to be escaped. ``label`` says what
-    kind of block it is, ``name`` which one."""
+    """One content block, as text to be displayed (see ``safe_text``) and to be escaped. ``label``
+    names the kind of block, ``name`` the tool, file or model."""
 
     kind: Kind
     label: str = ""
@@ -36,20 +36,20 @@ class Block:
 
     @property
     def length(self) -> int:
-        """Characters, those that are left out too."""
+        """Return the number of characters, with those left out."""
         return len(self.text) + self.left_out + sum(part.length for part in self.parts)
 
     @property
     def is_long(self) -> bool:
-        """Better folded until somebody wants it."""
+        """Return whether the block is to be folded."""
         if len(self.text) > LONG_CHARS or self.text.count("\n") > LONG_LINES:
             return True
         return self.length > LONG_CHARS or any(part.is_long for part in self.parts)
 
 
 def read_content(content: object, allowance: Allowance, depth: int = 0) -> tuple[Block, ...]:
-    """The blocks of a content, which is a text or a list. What the allowance does not allow is left
-    out, and said to be."""
+    """Return the blocks of a content, which is a text or a list. What exceeds the allowance is left
+    out and counted."""
     if content is None:
         return ()
     if isinstance(content, str):
@@ -67,7 +67,7 @@ def read_content(content: object, allowance: Allowance, depth: int = 0) -> tuple
 
 
 def read_block(item: object, allowance: Allowance, depth: int = 0) -> Block:
-    """By its type; one of a type that is not known, or too deep within others, as JSON."""
+    """Return a block by its type; a block of an unknown type, or nested too deeply, as JSON."""
     if not isinstance(item, dict) or depth > MAX_DEPTH:
         return _make("other", allowance.take_json(item), is_code=True)
     kind = as_text(item.get("type"))
@@ -79,14 +79,14 @@ def read_block(item: object, allowance: Allowance, depth: int = 0) -> Block:
 
 
 def short(value: object) -> str:
-    """A name or identifier, as a label shows it."""
+    """Return a name or identifier, cut to the length of a label."""
     text = value if isinstance(value, str) else ""
     cut = text[:MAX_LABEL_CHARS]
-    return visible(cut.replace("\n", " ")) + ("…" if len(cut) < len(text) else "")
+    return reveal(cut.replace("\n", " ")) + ("…" if len(cut) < len(text) else "")
 
 
 def cache_note(item: Mapping[str, object]) -> tuple[str, ...]:
-    """Where the prompt up to here is to be cached."""
+    """Return a note for a block that has a cache breakpoint, otherwise nothing."""
     marker = item.get("cache_control")
     if not isinstance(marker, dict):
         return ()
@@ -96,7 +96,7 @@ def cache_note(item: Mapping[str, object]) -> tuple[str, ...]:
 
 def _make(
     kind: Kind,
-    excerpt: Excerpt = NOTHING_SHOWN,
+    excerpt: Excerpt = EMPTY,
     *,
     label: str = "",
     name: str = "",
@@ -161,7 +161,7 @@ def _read_result(item: dict[str, object], allowance: Allowance, depth: int) -> B
     )
     label = "Tool result" if kind == "tool_result" else f"Tool result ({short(kind)})"
     notes = tuple(filter(None, (short(item.get("tool_use_id")),))) + cache_note(item)
-    excerpt = NOTHING_SHOWN
+    excerpt = EMPTY
     parts: tuple[Block, ...] = ()
     if isinstance(content, str):  # output of programs, mostly
         excerpt = allowance.take(content)
@@ -176,7 +176,7 @@ def _read_media(item: dict[str, object], allowance: Allowance, depth: int) -> Bl
     source = as_object(item.get("source"))
     notes = [short(source.get("media_type"))]
     data = as_text(source.get("data"))
-    excerpt = NOTHING_SHOWN
+    excerpt = EMPTY
     parts: tuple[Block, ...] = ()
     match source.get("type"):
         case "base64":

@@ -1,15 +1,15 @@
-"""One body of a call as a page shows it: read as what it is, or raw.
+"""One body of a call, parsed or raw.
 
-Short bodies stand in the page of their call. Others are asked for when somebody opens them, and even
-then only so much of them is shown; the file to download has everything.
+Short bodies are part of the page of their call. Others are requested when somebody opens them, and
+their text is displayed up to a limit; the file to download is complete.
 """
 
 from dataclasses import dataclass
 from typing import Literal
 
-from dashboard.call.answer import Answer, read_answer
-from dashboard.call.conversation import MAX_CHARS, Conversation, read_request
-from dashboard.call.shown_text import visible
+from dashboard.call.conversation import MAX_CHARS, Conversation, parse_request
+from dashboard.call.response import MessageResponse, parse_response
+from dashboard.safe_text import reveal
 from metering.formats import format_bytes
 from store.traces.call_reader import BodySize, Call, CallReader, Side
 
@@ -25,7 +25,7 @@ type View = Literal["read", "raw"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Raw:
-    """``left_out`` counts bytes."""
+    """A body as text or as a hexadecimal dump. ``left_out`` counts bytes."""
 
     text: str
     left_out: int
@@ -34,8 +34,8 @@ class Raw:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Body:
-    """``conversation`` and ``answer`` are None for what cannot be read as such; ``raw`` is None
-    where it is to be asked for."""
+    """One body on a page. ``conversation`` and ``response`` are None where it cannot be parsed;
+    ``raw`` is None where it has an address of its own."""
 
     side: Side
     title: str
@@ -45,16 +45,17 @@ class Body:
     length: int = 0
     size: str = ""
     conversation: Conversation | None = None
-    answer: Answer | None = None
+    response: MessageResponse | None = None
     raw: Raw | None = None
 
     @property
     def is_readable(self) -> bool:
-        return self.conversation is not None or self.answer is not None
+        return self.conversation is not None or self.response is not None
 
 
 def outline_body(call: Call, side: Side, reader: CallReader) -> Body:
-    """For the page of the call: read if it is short. Raises sqlite3.Error, MissingPieceError."""
+    """Return a body for the page of its call, parsed if it is short. Raises sqlite3.Error,
+    MissingPieceError."""
     size = _size_of(call, side)
     if size is None or size.length == 0 or size.length > MAX_INLINE_BYTES:
         state: State = "absent" if size is None else "later" if size.length else "empty"
@@ -64,7 +65,8 @@ def outline_body(call: Call, side: Side, reader: CallReader) -> Body:
 
 
 def open_body(call: Call, side: Side, view: View, reader: CallReader) -> Body | None:
-    """What was asked for. None when that was not kept. Raises as above."""
+    """Return a body parsed or raw, or None when it was not kept. Raises sqlite3.Error,
+    MissingPieceError."""
     size = _size_of(call, side)
     if size is None:
         return None
@@ -79,7 +81,7 @@ def open_body(call: Call, side: Side, view: View, reader: CallReader) -> Body | 
 
 
 def file_name(call: Call, side: Side) -> str:
-    """As which it is downloaded: by its call, its side and what it is."""
+    """Return the name of the file that a body is downloaded as."""
     size = _size_of(call, side)
     if size is None or not size.is_text:
         kind = "bin"
@@ -95,12 +97,12 @@ def _size_of(call: Call, side: Side) -> BodySize | None:
 
 
 def _read(call: Call, side: Side, size: BodySize, data: bytes, raw: Raw | None = None) -> Body:
-    conversation = answer = None
+    conversation = response = None
     if size.is_text and side == "request":
-        conversation = read_request(data)
+        conversation = parse_request(data)
     elif size.is_text:
-        answer = read_answer(data)
-    return _make(call, side, "inline", conversation, answer, raw)
+        response = parse_response(data)
+    return _make(call, side, "inline", conversation, response, raw)
 
 
 def _make(
@@ -108,7 +110,7 @@ def _make(
     side: Side,
     state: State,
     conversation: Conversation | None = None,
-    answer: Answer | None = None,
+    response: MessageResponse | None = None,
     raw: Raw | None = None,
 ) -> Body:
     size = _size_of(call, side)
@@ -121,7 +123,7 @@ def _make(
         length=size.length if size else 0,
         size=format_bytes(size.length) if size else "not kept",
         conversation=conversation,
-        answer=answer,
+        response=response,
         raw=raw,
     )
 
@@ -132,7 +134,7 @@ def _make_raw(start: bytes, size: BodySize) -> Raw:
         return Raw(text=_dump(shown), left_out=size.length - len(shown), is_dump=True)
     shown = start[:MAX_RAW_BYTES]
     text = shown.decode(errors="ignore")  # only a character that is cut at the end can be wrong
-    return Raw(text=visible(text[:MAX_CHARS]), left_out=size.length - len(shown), is_dump=False)
+    return Raw(text=reveal(text[:MAX_CHARS]), left_out=size.length - len(shown), is_dump=False)
 
 
 def _dump(data: bytes) -> str:

@@ -1,14 +1,14 @@
-"""A request read as the conversation it carries: settings, system prompt, tools, messages.
+"""A request parsed into settings, system prompt, tools and messages.
 
-A page has room for so much text. The beginning (system prompt and tools, the same in every request of
-a session) gets a share of it; then the messages are taken from the last one backwards, because what
-was said last is what this call is about.
+The text on a page is limited. The beginning (system prompt and tools, the same in every request of a
+session) gets a share of the limit; then messages are taken from the last one backwards, because the
+last ones are what this call is about.
 """
 
 from dataclasses import dataclass, replace
 
 from dashboard.call.blocks import Block, cache_note, read_content, short
-from dashboard.call.shown_text import Allowance, Excerpt
+from dashboard.safe_text import Allowance, Excerpt
 from metering.json_reading import as_list, as_text, parse_object
 
 MAX_CHARS = 1_000_000
@@ -20,7 +20,7 @@ _MAX_LINE_CHARS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """A tool that the model may call. ``schema`` is that of its input, or whatever else is told of it."""
+    """A tool that the model may call. ``schema`` is that of its input, or all other fields."""
 
     name: str
     notes: tuple[str, ...]
@@ -30,7 +30,7 @@ class Tool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """``number`` counts from 1."""
+    """One message. ``number`` counts from 1."""
 
     number: int
     role: str
@@ -39,7 +39,8 @@ class Message:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conversation:
-    """Of messages and tools only those are here that may be shown; the counts are of all."""
+    """A request to be displayed. Tools and messages beyond the allowance are left out; the counts
+    include them."""
 
     settings: tuple[tuple[str, Excerpt], ...]
     system: tuple[Block, ...]
@@ -49,8 +50,9 @@ class Conversation:
     message_count: int
 
 
-def read_request(body: bytes, max_chars: int = MAX_CHARS) -> Conversation | None:
-    """None for what is no request for messages. Never raises."""
+def parse_request(body: bytes, max_chars: int = MAX_CHARS) -> Conversation | None:
+    """Return the conversation of a request body, or None if it is not a message request. Never
+    raises."""
     document = parse_object(body)
     if document is None or not isinstance(document.get("messages"), list):
         return None
@@ -127,7 +129,7 @@ def _read_messages(given: list[object], allowance: Allowance) -> tuple[Message, 
 
 
 def _find_tool_names(given: list[object]) -> dict[str, str]:
-    """Of each call of a tool, by its id: results tell the id alone."""
+    """Return the name of each tool call by its id, since results have the id alone."""
     calls = (
         block
         for message in given

@@ -1,8 +1,8 @@
-"""A command to copy that sends the request of a call again."""
+"""A curl command that repeats the request of a call."""
 
 import shlex
 
-from dashboard.call.shown_text import visible
+from dashboard.safe_text import reveal
 from metering.entry import UsageLogEntry
 
 MAX_PASTED_BYTES = 4_000
@@ -20,7 +20,7 @@ def make_curl(
     if path is None:
         version, path = _USUAL_VERSION, _USUAL_PATH
     lines = [
-        f"curl {shlex.quote(visible(endpoint_url + path))}",
+        f"curl {shlex.quote(reveal(endpoint_url + path))}",
         '-H "x-api-key: $ANTHROPIC_API_KEY"',
         *_header(f"{vendor}-version", version),
         *_header(f"{vendor}-beta", entry.betas),
@@ -32,15 +32,15 @@ def make_curl(
 
 
 def _header(name: str, value: str | None) -> list[str]:
-    return [] if value is None else [f"-H {shlex.quote(visible(f'{name}: {value}'))}"]
+    return [] if value is None else [f"-H {shlex.quote(reveal(f'{name}: {value}'))}"]
 
 
 def _as_argument(body: bytes) -> str | None:
-    """Quoted for a shell; None for what is better not pasted."""
+    """Return the body quoted for a shell, or None if it has to come from a file."""
     if len(body) > MAX_PASTED_BYTES:
         return None
     try:
         text = body.decode()
     except UnicodeDecodeError:
         return None
-    return shlex.quote(text) if visible(text) == text and "\t" not in text else None
+    return shlex.quote(text) if reveal(text) == text and "\t" not in text else None

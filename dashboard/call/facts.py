@@ -1,14 +1,14 @@
-"""What the page of one call says of it: a headline, and every field with a label that people understand.
+"""The headline of a call's page, and all fields with their labels.
 
-All text here is fit to be shown (see ``shown_text``) and still to be escaped, which templates do.
+All text here is fit to be shown (see ``safe_text``) and still to be escaped, which templates do.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from dashboard.call.shown_text import visible
 from dashboard.formats import Mark, outcome_mark
+from dashboard.safe_text import reveal
 from metering.entry import UsageLogEntry
 from metering.formats import (
     UNKNOWN,
@@ -35,7 +35,8 @@ _SOURCES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fact:
-    """``href`` leads to all calls that share it. ``is_name``: an identifier, in whatever writing."""
+    """One field. ``href`` leads to all calls with the same value. ``is_name``: the value is an
+    identifier."""
 
     label: str
     text: str
@@ -46,7 +47,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Facts of one kind."""
+    """Fields that belong together."""
 
     title: str
     facts: tuple[Fact, ...]
@@ -54,8 +55,8 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Headline:
-    """What stands at the top. Every text is ready to be shown, ``—`` for what is not known. ``title`` is
-    empty where no words are known, and ``instant`` is the time as it is stored."""
+    """The top of the page. Every text is ready to be displayed, ``—`` for an unknown value.
+    ``title`` is empty where there are no words, and ``instant`` is the time as it is stored."""
 
     title: str
     model: str
@@ -75,9 +76,9 @@ def make_headline(entry: UsageLogEntry, title: str = "") -> Headline:
     tokens = entry.tokens
     return Headline(
         title=title,
-        model=visible(entry.model or entry.request_model or "Unknown model"),
-        instant=visible(entry.created_at),
-        time=clock.format_stored(visible(entry.created_at)),
+        model=reveal(entry.model or entry.request_model or "Unknown model"),
+        instant=reveal(entry.created_at),
+        time=clock.format_stored(reveal(entry.created_at)),
         mark=outcome_mark(entry.outcome, entry.status_code),
         cost=format_cents(None if entry.cost_cents is None else float(entry.cost_cents)),
         duration=format_duration(entry.duration_ms),
@@ -89,7 +90,7 @@ def make_headline(entry: UsageLogEntry, title: str = "") -> Headline:
 
 
 def list_facts(call: Call) -> tuple[Group, ...]:
-    """Every field of ``usage_log`` but the bodies."""
+    """Return every field of ``usage_log`` but the bodies."""
     entry = call.entry
     return (
         Group(
@@ -171,7 +172,7 @@ def list_facts(call: Call) -> tuple[Group, ...]:
 
 
 def calls_address(column: str, value: object) -> str:
-    """All calls that have this value."""
+    """Return the address of all calls with this value."""
     return f"{_TABLE}?{column}={quote(str(value).encode('utf-8', 'replace'), safe='')}"
 
 
@@ -189,12 +190,12 @@ def _linked(label: str, value: str | int | None, column: str) -> Fact:
         return Fact(label=label, text=UNKNOWN)
     is_name = isinstance(value, str)
     return Fact(
-        label=label, text=visible(str(value)), href=calls_address(column, value), is_name=is_name
+        label=label, text=reveal(str(value)), href=calls_address(column, value), is_name=is_name
     )
 
 
 def _name(label: str, value: str | None) -> Fact:
-    return Fact(label=label, text=UNKNOWN if value is None else visible(value), is_name=True)
+    return Fact(label=label, text=UNKNOWN if value is None else reveal(value), is_name=True)
 
 
 def _count(label: str, value: int | None) -> Fact:

@@ -1,4 +1,4 @@
-"""``/traces/usage/<id>`` and what is below it: the page of one call, its bodies, their files.
+"""``/traces/usage/<id>`` and below: the page of one call, its bodies and their files.
 
 | address below | |
 | --- | --- |
@@ -8,8 +8,8 @@
 
 ``/traces/usage/<entry id>`` redirects to the page of that entry.
 
-Reading, parsing and rendering are done in threads, for each organisation one at a time: what one asks
-for keeps neither the event loop nor the others waiting. Files are read while they are sent, in chunks.
+Reading, parsing and rendering are done in threads, one request of an organisation at a time, so that
+neither the event loop nor other organisations wait. Files are read in chunks while they are sent.
 """
 
 import asyncio
@@ -34,8 +34,8 @@ from dashboard.call.bill import make_bill
 from dashboard.call.bodies import View, file_name, open_body, outline_body
 from dashboard.call.curl import MAX_PASTED_BYTES, make_curl
 from dashboard.call.title import MAX_BODY_BYTES, make_title
+from dashboard.organization_locks import BusyError, OrganizationLocks
 from dashboard.pages import PRIVATE
-from dashboard.turns import BusyError, Turns
 from runtime.settings import Settings
 from store.control.people import Caller
 from store.traces.bodies import MissingPieceError
@@ -60,7 +60,8 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """No side: the page of the call. No view: the file. ``entry_id``: to be looked up."""
+    """What an address names: the page of the call without ``side``, the file without ``view``.
+    ``entry_id`` has to be resolved first."""
 
     usage_id: int
     side: Side | None = None
@@ -70,7 +71,7 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
+class _CallRequest:
     address: Address
     caller: Caller
     path: Path
@@ -78,7 +79,7 @@ class _Asked:
 
 
 def find_address(path: str) -> Address | None:
-    """None for what is not ours but Datasette's."""
+    """Return what an address names, or None if Datasette has to answer it."""
     if entry := _ENTRY.fullmatch(path):
         return Address(usage_id=0, entry_id=entry[1])
     found = _ADDRESS.fullmatch(path)
@@ -94,12 +95,12 @@ def find_address(path: str) -> Address | None:
 
 
 class CallPages:
-    """``running`` must be entered before it is asked."""
+    """The pages of calls. Enter ``running`` before the first request."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._pool: ThreadPoolExecutor | None = None
-        self._turns = Turns()
+        self._locks = OrganizationLocks()
         self._downloads = Counter[str]()
 
     @contextmanager
@@ -110,14 +111,15 @@ class CallPages:
     @property
     def _executor(self) -> ThreadPoolExecutor:
         if self._pool is None:
-            raise RuntimeError("asked before running() was entered")
+            raise RuntimeError("used before running() was entered")
         return self._pool
 
-    async def answer(
+    async def respond(
         self, address: Address, caller: Caller, *, by_program: bool = False
     ) -> Response | None:
-        """None when the organisation has recorded nothing. Never raises what a database does."""
-        asked = _Asked(
+        """Return the response for an address, or None when the organisation has no calls. Never
+        raises sqlite3.Error."""
+        target = _CallRequest(
             address=address,
             caller=caller,
             path=trace_path(self._settings.data_dir, caller.organization_id),
@@ -125,55 +127,55 @@ class CallPages:
         )
         try:
             if address.side is not None and address.view is None:
-                return await self._make_download(asked)
-            async with self._turns.take(caller.organization_id):
+                return await self._make_download(target)
+            async with self._locks.acquire(caller.organization_id):
                 loop = asyncio.get_running_loop()
-                return await loop.run_in_executor(self._executor, self._show, asked)
+                return await loop.run_in_executor(self._executor, self._respond, target)
         except BusyError:
-            return self._say(asked, 503, "busy", _BUSY)
+            return self._render_error(target, 503, "busy", _BUSY)
 
     # -- in a thread ------------------------------------------------------------------------------
 
-    def _show(self, asked: _Asked) -> Response | None:
+    def _respond(self, target: _CallRequest) -> Response | None:
         try:
-            if not asked.path.exists():
+            if not target.path.exists():
                 return None
-            with CallReader(asked.path) as reader:
-                if asked.address.entry_id is not None:
-                    return self._redirect(asked, reader.find_id(asked.address.entry_id))
-                call = reader.find_call(asked.address.usage_id)
+            with CallReader(target.path) as reader:
+                if target.address.entry_id is not None:
+                    return self._redirect(target, reader.find_id(target.address.entry_id))
+                call = reader.find_call(target.address.usage_id)
                 if call is None:
-                    return self._say(asked, 404, "not_found", _NO_CALL)
-                if asked.address.side is None:
-                    return self._show_call(asked, call, reader)
-                return self._show_body(asked, call, reader)
+                    return self._render_error(target, 404, "not_found", _NO_CALL)
+                if target.address.side is None:
+                    return self._render_call(target, call, reader)
+                return self._render_body(target, call, reader)
         except (sqlite3.Error, MissingPieceError, OSError):
             logger.exception("a call cannot be read")
-            return self._say(asked, 503, "unavailable", _UNREADABLE)
+            return self._render_error(target, 503, "unavailable", _UNREADABLE)
 
-    def _redirect(self, asked: _Asked, usage_id: int | None) -> Response:
+    def _redirect(self, target: _CallRequest, usage_id: int | None) -> Response:
         if usage_id is None:
-            return self._say(asked, 404, "not_found", _NO_CALL)
+            return self._render_error(target, 404, "not_found", _NO_CALL)
         return RedirectResponse(f"/traces/usage/{usage_id}", 302, PRIVATE)
 
-    def _show_call(self, asked: _Asked, call: Call, reader: CallReader) -> Response:
+    def _render_call(self, target: _CallRequest, call: Call, reader: CallReader) -> Response:
         entry = call.entry
-        request = outline_body(call, "request", reader)
+        request_body = outline_body(call, "request", reader)
         data = None
         if call.request is not None and call.request.length <= MAX_PASTED_BYTES:
             data = reader.read_body(call.id, "request", MAX_PASTED_BYTES)
         url = self._settings.endpoint_url(entry.slug)
         curl = None
         if call.request is not None:
-            curl = make_curl(url, self._settings.vendor, entry, data, request.file_name)
-        return self._page(
+            curl = make_curl(url, self._settings.vendor, entry, data, request_body.file_name)
+        return self._render(
             "trace.html",
-            asked,
+            target,
             call=call,
             headline=facts.make_headline(entry, self._make_title(call, reader)),
             groups=facts.list_facts(call),
             bill=make_bill(entry),
-            request=request,
+            request=request_body,
             response=outline_body(call, "response", reader),
             curl=curl,
             is_pasted=curl is not None and "--data-raw" in curl,
@@ -185,41 +187,41 @@ class CallPages:
             return ""
         return make_title(reader.read_body(call.id, "request", MAX_BODY_BYTES))
 
-    def _show_body(self, asked: _Asked, call: Call, reader: CallReader) -> Response:
-        side, view = cast(Side, asked.address.side), cast(View, asked.address.view)
+    def _render_body(self, target: _CallRequest, call: Call, reader: CallReader) -> Response:
+        side, view = cast(Side, target.address.side), cast(View, target.address.view)
         body = open_body(call, side, view, reader)
         if body is None:
-            return self._say(asked, 404, "not_found", _NO_BODY)
-        name = "trace_part.html" if asked.address.is_part else "trace_body.html"
-        return self._page(name, asked, call=call, body=body, view=view)
+            return self._render_error(target, 404, "not_found", _NO_BODY)
+        name = "trace_part.html" if target.address.is_part else "trace_body.html"
+        return self._render(name, target, call=call, body=body, view=view)
 
     # -- files ------------------------------------------------------------------------------------
 
-    async def _make_download(self, asked: _Asked) -> Response | None:
-        organization_id = asked.caller.organization_id
+    async def _make_download(self, target: _CallRequest) -> Response | None:
+        organization_id = target.caller.organization_id
         if self._downloads[organization_id] >= MAX_DOWNLOADS:
             raise BusyError
         loop = asyncio.get_running_loop()
         with ExitStack() as counted:  # from here on: any number may come while this one is opened
             counted.enter_context(self._count_download(organization_id))
-            found = await loop.run_in_executor(self._executor, self._open, asked)
+            found = await loop.run_in_executor(self._executor, self._open, target)
             if not isinstance(found, _File):
                 return found
             return _Download(found, self._executor, counted.pop_all())
 
-    def _open(self, asked: _Asked) -> "_File | Response | None":
-        """With its beginning read, so that what goes wrong at once is said and not cut off."""
+    def _open(self, target: _CallRequest) -> "_File | Response | None":
+        """Return a body with its first chunk read, so that an early error is a response and no cut."""
         reader = None
         try:
-            if not asked.path.exists():
+            if not target.path.exists():
                 return None
-            reader = CallReader(asked.path)
-            file = _File(reader, asked.address.usage_id, cast(Side, asked.address.side))
+            reader = CallReader(target.path)
+            file = _File(reader, target.address.usage_id, cast(Side, target.address.side))
         except (sqlite3.Error, MissingPieceError, OSError):
             logger.exception("a body cannot be read")
-            problem = self._say(asked, 503, "unavailable", _UNREADABLE)
+            problem = self._render_error(target, 503, "unavailable", _UNREADABLE)
         except LookupError as error:
-            problem = self._say(asked, 404, "not_found", str(error.args[0]))
+            problem = self._render_error(target, 404, "not_found", str(error.args[0]))
         else:
             return file
         if reader is not None:
@@ -238,20 +240,22 @@ class CallPages:
 
     # -- pages ------------------------------------------------------------------------------------
 
-    def _say(self, asked: _Asked, status: int, code: str, message: str) -> Response:
-        if asked.by_program:
+    def _render_error(self, target: _CallRequest, status: int, code: str, message: str) -> Response:
+        if target.by_program:
             return pages.problem_json(status, code, message, PRIVATE)
-        return self._page("trace_problem.html", asked, status=status, message=message)
+        return self._render("trace_problem.html", target, status=status, message=message)
 
-    def _page(self, name: str, asked: _Asked, *, status: int = 200, **context: object) -> Response:
-        return pages.show(name, visitor=asked.caller, status=status, headers=PRIVATE, **context)
+    def _render(
+        self, name: str, target: _CallRequest, *, status: int = 200, **context: object
+    ) -> Response:
+        return pages.render(name, visitor=target.caller, status=status, headers=PRIVATE, **context)
 
 
 class _File:
-    """A body being read, by one thread at a time. Its reader is closed with it."""
+    """A body being read, by one thread at a time. Closing it closes its reader."""
 
     def __init__(self, reader: CallReader, usage_id: int, side: Side) -> None:
-        """Raises LookupError, sqlite3.Error, MissingPieceError."""
+        """Open the body. Raises LookupError, sqlite3.Error, MissingPieceError."""
         call = reader.find_call(usage_id)
         if call is None:
             raise LookupError(_NO_CALL)
@@ -269,7 +273,7 @@ class _File:
         self._lock = threading.Lock()
 
     def read(self) -> bytes:
-        """The next chunk, empty at the end."""
+        """Return the next chunk, empty at the end."""
         with self._lock:
             if self._first is not None:
                 chunk, self._first = self._first, None
@@ -282,7 +286,7 @@ class _File:
 
 
 class _Download(Response):
-    """Its length is said before: should its end be missing, the client can tell."""
+    """A response with a content-length, so that the client can tell when its end is missing."""
 
     def __init__(self, file: _File, executor: ThreadPoolExecutor, counted: ExitStack) -> None:
         super().__init__(
@@ -310,7 +314,7 @@ class _Download(Response):
                         await send(_body(chunk, more=True))
                 await send(_body(b"", more=False))
         finally:
-            # Behind a read that may still be going on, when whoever asked has left.
+            # Queued behind a read that is still running when the client has disconnected.
             try:
                 self._executor.submit(self._file.close)
             except RuntimeError:  # it has been shut down, and nobody reads any more

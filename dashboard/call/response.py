@@ -1,7 +1,7 @@
-"""An answer put together: a JSON document as it is, a stream from its events.
+"""A response parsed from its JSON document, or assembled from its SSE events.
 
-A stream that was cut gives the blocks that came, the last one as far as it came, and says that its
-end is missing.
+A stream that was cut has the blocks that arrived, the last one as far as it arrived, and is marked as
+cut.
 """
 
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from typing import TypeGuard
 
 from dashboard.call.blocks import Block, read_content, short
 from dashboard.call.conversation import MAX_CHARS
-from dashboard.call.shown_text import NOTHING_SHOWN, Allowance, Excerpt
+from dashboard.safe_text import EMPTY, Allowance, Excerpt
 from metering.json_reading import as_list, as_object, as_text, parse_json, parse_object
 from metering.sse import BYTE_ORDER_MARK, Event, looks_like_sse, parse_events
 
@@ -26,22 +26,23 @@ _FACTS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """``is_cut``: its end is missing. ``is_beginning``: it has one, and is too long to be read as far
-    as that. ``error`` is what upstream said went wrong, type and text."""
+class MessageResponse:
+    """A response to be displayed. ``is_cut``: its end is missing. ``is_beginning``: it is too long,
+    and only its beginning was parsed. ``error`` is the type and text of an upstream error."""
 
     facts: tuple[tuple[str, str], ...] = ()
     blocks: tuple[Block, ...] = ()
-    usage: Excerpt = NOTHING_SHOWN
+    usage: Excerpt = EMPTY
     error: tuple[str, Excerpt] | None = None
     is_cut: bool = False
     is_beginning: bool = False
 
 
-def read_answer(
+def parse_response(
     body: bytes, max_chars: int = MAX_CHARS, max_events: int = MAX_EVENTS
-) -> Answer | None:
-    """None for what is neither a message nor an error nor a stream of such. Never raises."""
+) -> MessageResponse | None:
+    """Return the response of a body, or None if it is neither a message nor an error nor a stream
+    of such. Never raises."""
     allowance = Allowance(max_chars)
     start = body[:64].removeprefix(BYTE_ORDER_MARK).lstrip()
     if start.startswith(b"{"):
@@ -57,9 +58,9 @@ def read_answer(
     return stream.finish(allowance)
 
 
-def _read_document(document: dict[str, object], allowance: Allowance) -> Answer | None:
+def _read_document(document: dict[str, object], allowance: Allowance) -> MessageResponse | None:
     if document.get("type") == "error" or isinstance(document.get("error"), dict):
-        return Answer(error=_read_error(document, allowance))
+        return MessageResponse(error=_read_error(document, allowance))
     if "content" not in document:
         return None
     return _make(document, as_list(document["content"]), allowance)
@@ -73,12 +74,12 @@ def _make(
     error: tuple[str, Excerpt] | None = None,
     is_cut: bool = False,
     is_beginning: bool = False,
-) -> Answer:
+) -> MessageResponse:
     facts = [(label, short(message.get(key))) for key, label in _FACTS]
     usage = message.get("usage")
-    return Answer(
+    return MessageResponse(
         facts=tuple(fact for fact in facts if fact[1]),
-        usage=NOTHING_SHOWN if not usage else Allowance(20_000).take_json(usage),
+        usage=EMPTY if not usage else Allowance(20_000).take_json(usage),
         blocks=read_content(blocks, allowance),
         error=error,
         is_cut=is_cut,
@@ -95,9 +96,9 @@ def _read_error(document: dict[str, object], allowance: Allowance) -> tuple[str,
 
 @dataclass(slots=True)
 class _Stream:
-    """What the events have said so far. Values that a delta adds to are kept as the lists of their
-    parts, and citations are added to one list: joining at each of a hundred thousand would take
-    quadratic time."""
+    """The state of a stream after the events so far. Values that a delta adds to are kept as the
+    lists of their parts, and citations are added to one list: joining at each of a hundred
+    thousand would take quadratic time."""
 
     message: dict[str, object] = field(default_factory=dict)
     usage: dict[str, object] = field(default_factory=dict)
@@ -129,7 +130,7 @@ class _Stream:
             case "error":
                 self.error = document
 
-    def finish(self, allowance: Allowance) -> Answer | None:
+    def finish(self, allowance: Allowance) -> MessageResponse | None:
         error = None if self.error is None else _read_error(self.error, Allowance(20_000))
         if not (self.is_known or self.blocks or error):
             return None
@@ -155,8 +156,8 @@ class _Stream:
             self.blocks[index] = dict(as_object(document.get("content_block")))
 
     def _add(self, document: dict[str, object]) -> None:
-        """Each kind of delta names what it adds to: ``text``, ``thinking``, ``signature``, ….
-        Two do not: pieces of a tool's input, and citations."""
+        """Add a delta to its block. Each kind of delta names what it adds to: ``text``,
+        ``thinking``, ``signature``, …. Two do not: pieces of a tool's input, and citations."""
         index = document.get("index")
         if not _is_index(index):
             return

@@ -1,12 +1,12 @@
-"""What a call is called on its page: the first words that a person said last.
+"""The title of a call: the first words of the last user message.
 
-Clients put reminders of their own into the user's messages, and the last ones of an agent are mostly
-results of tools. So the title is that of the last message of a user with words of theirs in it.
+Clients put reminders of their own into user messages, and the last ones of an agent are mostly tool
+results. So the title comes from the last user message that has text outside of reminders.
 """
 
 import re
 
-from dashboard.call.shown_text import visible
+from dashboard.safe_text import reveal
 from metering.json_reading import as_list, as_text, parse_object
 
 MAX_BODY_BYTES = 4 << 20  # a longer request is not parsed for its title
@@ -55,4 +55,4 @@ def _shorten(text: str) -> str:
     if len(line) > MAX_CHARS:
         words = line[: MAX_CHARS + 1].rpartition(" ")[0]
         line = f"{words or line[:MAX_CHARS]}…"
-    return visible(line)
+    return reveal(line)

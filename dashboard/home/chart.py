@@ -1,6 +1,6 @@
-"""A small chart of cost per day: where its bars stand. The template draws them.
+"""The bars of a small chart of cost per day, which the template draws.
 
-Our pages allow no inline styles, so it is made of SVG attributes alone.
+The Content-Security-Policy forbids inline styles, so the drawing uses SVG attributes alone.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ _SMALLEST = 2.0  # whatever cost something is seen
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """Where the bar of a day stands, in units of the drawing; ``y`` is its top, counted from above."""
+    """The bar of one day, in units of the drawing; ``y`` is its top, counted from above."""
 
     day: Day
     x: float
@@ -25,7 +25,7 @@ class Bar:
 
 
 def make_bars(days: Sequence[Day]) -> Sequence[Bar]:
-    """None where nothing cost anything."""
+    """Return a bar for each day, or nothing where no day has a cost."""
     most = max((day.totals.cost_cents for day in days), default=0.0)
     if most <= 0:
         return ()

@@ -1,8 +1,8 @@
-"""What the home page tells of an organisation's traces: sums by day and model, and the newest calls.
+"""The data of the home page: sums by day and model, and the newest calls.
 
-Sums come from the hourly ones, so a page costs the same however many calls there are, and its days
-are UTC like theirs. The newest calls are read in order of arrival, without their bodies. It waits for the disk, so
-it wants a thread.
+Sums are made of the hourly totals, so a page takes the same time however many calls there are, and
+its days are UTC. The newest calls are read in order of arrival, without their bodies. Reading blocks:
+call it in a thread.
 """
 
 import logging
@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """A UTC day."""
+    """The totals of a UTC day."""
 
     day: date
     totals: Totals
@@ -41,7 +41,8 @@ class Day:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """``days`` are oldest first and end with today. ``trouble`` says why there is nothing else."""
+    """The data of the home page. ``days`` are oldest first and end with today. ``trouble`` is the
+    reason why there is nothing else."""
 
     days: Sequence[Day] = ()
     models: Sequence[Group] = ()
@@ -51,7 +52,7 @@ class Overview:
 
     @property
     def is_empty(self) -> bool:
-        """Has nothing ever been recorded, as far as this shows?"""
+        """Return whether nothing was ever recorded, as far as these data tell."""
         return not self.trouble and not self.newest and not any(d.totals.calls for d in self.days)
 
     @property
@@ -64,12 +65,12 @@ class Overview:
 
     @property
     def highest_cents(self) -> float:
-        """The cost of the most expensive day."""
+        """Return the cost of the most expensive day."""
         return max(day.totals.cost_cents for day in self.days)
 
 
 def read_overview(path: Path, today: date) -> Overview:
-    """Of a database that cannot be read, as much as can be told."""
+    """Return the overview of a trace database; its size and an error where it cannot be read."""
     try:
         return Overview(
             days=_read_days(path, today),
@@ -98,7 +99,7 @@ def _read_newest(path: Path) -> Sequence[Row]:
 
 
 def _measure(path: Path) -> int:
-    """Bytes on disk, with what SQLite has still beside the file."""
+    """Return the bytes on disk, with those of the write-ahead log."""
     total = 0
     for file in (path, path.with_name(f"{path.name}-wal")):
         try:
@@ -109,7 +110,7 @@ def _measure(path: Path) -> int:
 
 
 def _explain(path: Path, error: sqlite3.Error) -> str:
-    """The page says no paths and no SQL; the log says which it is."""
+    """Return an error for the page, without paths and SQL, which are logged."""
     logger.error("The traces of %s cannot be read: %s", path.parent.name, error)
     is_busy = getattr(error, "sqlite_errorcode", None) in _BUSY_CODES
     return _BUSY if is_busy else _UNREADABLE

@@ -1,4 +1,4 @@
-"""``/``: what came in today, the newest calls, what runs, and how to connect a client."""
+"""``/``: today's usage, the newest calls, the server status, and how to connect a client."""
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -32,14 +32,14 @@ class Home:
         self._visitors = visitors
 
     def routes(self) -> list[BaseRoute]:
-        return [Route("/", self.show)]
+        return [Route("/", self.home_page)]
 
-    async def show(self, request: Request) -> Response:
+    async def home_page(self, request: Request) -> Response:
         visitor = await self._visitors.require(request)
         endpoints, invitations = await self._pool.run(lambda control: self._read(control, visitor))
         path = trace_path(self._settings.data_dir, visitor.organization_id)
         overview = await run_in_threadpool(read_overview, path, clock.now().date())
-        return pages.show(
+        return pages.render(
             "home.html",
             visitor=visitor,
             notice=notices.find(request),

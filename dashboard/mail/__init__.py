@@ -1,1 +1,1 @@
-"""Mail: how it is sent, and what is written."""
+"""Mail: its texts, and how it is sent."""

@@ -1,7 +1,7 @@
-"""Mail with links: through the operator's server, or onto the terminal of a service that only the
-people at this machine can reach.
+"""Mail with links, sent through the operator's mail server or printed on the terminal.
 
-A mail is plain text. What goes wrong is said without credentials and without the link.
+Only a service that listens on loopback alone prints links. A mail is plain text. Errors contain
+neither credentials nor the link.
 """
 
 import asyncio
@@ -28,17 +28,17 @@ MAX_SUBJECT_LENGTH = 150
 
 
 class MailError(Exception):
-    """A mail was not sent. The message says why and is fit for a log."""
+    """A mail was not sent. The message gives the reason and may be logged."""
 
 
 class Mailer:
-    """``say`` prints a line on the terminal. ``trust`` replaces the certificates of authorities that
-    the mail server's is checked against."""
+    """Sends mail. ``print_line`` prints a line on the terminal. ``trust`` replaces the certificate
+    authorities for the mail server."""
 
     def __init__(
         self,
         settings: Settings,
-        say: Callable[[str], None] = print,
+        print_line: Callable[[str], None] = print,
         trust: ssl.SSLContext | None = None,
     ) -> None:
         self._server = settings.smtp_url
@@ -48,28 +48,28 @@ class Mailer:
         self._prints = settings.prints_links
         # How we greet. aiosmtplib would look for the name of this machine, which may take long.
         self._name = "localhost" if settings.is_local else urlsplit(settings.base_url).hostname
-        self._say = say
+        self._print_line = print_line
         # Once: reading the certificates of the authorities takes tens of milliseconds.
         self._tls = None if self._server is None else trust or _make_tls(self._server)
 
     @property
     def can_send(self) -> bool:
-        """Can a link reach anybody: by a server, or on the terminal?"""
+        """Return whether links reach anybody, through a server or on the terminal."""
         return self._server is not None or self._is_local
 
     @property
     def prints(self) -> bool:
-        """Do links go to the terminal, for want of a mail server?"""
+        """Return whether links are printed on the terminal, for want of a mail server."""
         return self._prints
 
     async def send(self, to: str, subject: str, text: str) -> None:
-        """Links stand on lines of their own. Raises MailError."""
+        """Send a mail, or print the lines of its text that are links. Raises MailError."""
         subject = one_line(subject)[:MAX_SUBJECT_LENGTH]
         if self._server is not None and self._sender is not None:
             await self._post(self._server, make_message(self._sender, to, subject, text))
         elif self._is_local:
             links = [line for line in text.splitlines() if line.startswith(self._base_url)]
-            self._say("\n".join(["", f"{subject} ({one_line(to)}):", *links, ""]))
+            self._print_line("\n".join(["", f"{subject} ({one_line(to)}):", *links, ""]))
         else:
             raise MailError("no mail server is set (TAXIMETER_SMTP_URL)")
 
@@ -105,7 +105,7 @@ def _make_tls(server: MailServer) -> ssl.SSLContext:
 
 
 def make_message(sender: Address, to: str, subject: str, text: str) -> EmailMessage:
-    """Raises MailError for an address that no mail can be sent to."""
+    """Return a mail as a message. Raises MailError for an address that no mail can be sent to."""
     message = EmailMessage(policy=SMTP_POLICY)
     try:
         message["From"] = sender
@@ -128,15 +128,16 @@ def _recipient(to: str) -> Address:
 
 
 def _needs_start_tls(server: MailServer) -> bool | None:
-    """None: when it is offered. Whoever is in between can leave out the offer, so credentials, which
-    only a server elsewhere makes worth stealing, do not rely on it."""
+    """Return whether STARTTLS is required; None uses it when it is offered. Whoever is in between
+    can leave out the offer, so credentials, which only a server elsewhere makes worth stealing,
+    do not rely on it."""
     if server.is_tls:
         return False
     return True if server.user is not None and not server.is_loopback else None
 
 
 def _explain(error: Exception) -> str:
-    """Without what the server said, which may quote the mail with its link."""
+    """Return the reason without the server's own text, which may quote the mail with its link."""
     match error:
         case aiosmtplib.SMTPAuthenticationError():
             return f"it refused the user or the password ({error.code})"

@@ -1,4 +1,4 @@
-"""What we write to people. The link stands on a line of its own."""
+"""The texts of mails. The link is on a line of its own."""
 
 from pathlib import Path
 
@@ -17,14 +17,15 @@ _texts = Environment(
 
 
 def sign_in_mail(link: str) -> tuple[str, str]:
-    """Subject and text."""
+    """Return subject and text of a mail with a sign-in link."""
     minutes = int(LINK_LIFE.total_seconds() // 60)
     text = _texts.get_template("sign_in.txt").render(link=link, minutes=minutes)
     return "Sign in to Taximeter", text
 
 
 def invitation_mail(invitation: Invitation, link: str) -> tuple[str, str]:
-    """Subject and text. Names in it are what people typed, so each is kept to one line."""
+    """Return subject and text of an invitation. Names in it are what people typed, so each is kept
+    to one line."""
     organization = one_line(invitation.organization_name)
     text = _texts.get_template("invitation.txt").render(
         invitation=invitation, organization=organization, link=link, days=LIFE.days
@@ -33,5 +34,5 @@ def invitation_mail(invitation: Invitation, link: str) -> tuple[str, str]:
 
 
 def one_line(text: str) -> str:
-    """Whatever would begin another line, or not be seen, is a space."""
+    """Return the text with spaces in the place of line breaks and invisible characters."""
     return "".join(c if c.isprintable() else " " for c in text)

@@ -1,1 +1,1 @@
-"""Query processes: Datasette outside of the web process, and the relay to it."""
+"""Query processes: Datasette outside of the web process, and the proxy in front of it."""

@@ -1,11 +1,11 @@
-"""Keep query processes ready, each forked from this one (``python -m dashboard.queries``).
+"""The pool of query processes, each forked from this one (``python -m dashboard.queries``).
 
 This process has loaded everything and holds nothing: no thread, no database, no secret. So a fork of
 it is ready within milliseconds and shares nearly all memory with the others, which is what makes it
 cheap to kill one. It knows the folder of the traces and the folder of the sockets, and nothing else.
 
-Some are always ready. One that still sends an answer after a while tells so on its pipe, and another
-takes its place; of such there are only so many. The end of a pipe is the end of its process.
+Some are always ready. One that still sends a response after a while reports it on its pipe, and another
+takes its place, up to a limit. The end of a pipe is the end of its process.
 
 The folder of the sockets outlives a pool that ends, since the next one uses it too. It is removed when the
 supervisor is gone.
@@ -46,7 +46,7 @@ class _Query:
 
 
 class QueryPool:
-    """Keeps ``count`` query processes ready."""
+    """The pool, which keeps ``count`` query processes ready."""
 
     def __init__(self, traces: Path, sockets: Path, count: int) -> None:
         self._traces = traces
@@ -71,7 +71,7 @@ class QueryPool:
                     if key.data is None:
                         shutil.rmtree(self._sockets, ignore_errors=True)
                         return
-                    self._hear(key.fd, key.data)
+                    self._read_status(key.fd, key.data)
         finally:
             for query in self._queries():
                 self._forget_socket(query)
@@ -112,7 +112,7 @@ class QueryPool:
         self._selector.register(read_fd, selectors.EVENT_READ, _Query(pid=pid))
 
     def _become_query(self, pool_fd: int) -> None:
-        """Serve, and never return: what the pool is in the middle of is not this process's."""
+        """Serve, and never return to the code of the pool."""
         status = 1
         try:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -128,17 +128,17 @@ class QueryPool:
         finally:
             os._exit(status)
 
-    def _hear(self, fd: int, query: _Query) -> None:
-        said = os.read(fd, 16)
-        if process.READY in said:
+    def _read_status(self, fd: int, query: _Query) -> None:
+        reported = os.read(fd, 16)
+        if process.READY in reported:
             query.is_ready = True
             if not self._has_begun:
                 self._has_begun = True
                 readiness.announce()
-        if process.READING in said:
+        if process.READING in reported:
             query.is_reading = True
             self._forget_socket(query)
-        if not said:
+        if not reported:
             self._selector.unregister(fd)
             os.close(fd)
             self._forget_socket(query)  # before the pid can be another's: see Processes.discard
@@ -147,7 +147,7 @@ class QueryPool:
                 self._note_failure(os.waitstatus_to_exitcode(status))
 
     def _note_failure(self, status: int) -> None:
-        """Wait a little. Raises SystemExit when none could start: then there is a lasting reason."""
+        """Pause after a failed start. Raises SystemExit when none could start: then there is a lasting reason."""
         self._failures += 1
         if not self._has_begun and self._failures >= self._count:
             sys.exit(f"No query process could start; the last ended with exit status {status}.")

@@ -1,6 +1,7 @@
-"""Send one request to a query process, over its Unix socket, and read the response as it is wanted.
+"""The client side of a connection to a query process.
 
-What the reader here has not taken stays in the socket, and then with the process, which waits.
+The response is read on demand. What is not read stays in the socket, and then in the process, which
+waits.
 """
 
 import asyncio
@@ -12,7 +13,7 @@ from typing import Self
 
 import h11
 
-from dashboard.queries.protocol import LEAVE_OFF
+from dashboard.queries.protocol import STOP
 
 CHUNK_BYTES = 64 << 10
 _EXPECTED = h11.InformationalResponse | h11.Response | h11.Data | h11.EndOfMessage
@@ -34,11 +35,11 @@ class Head:
 
 
 class NotThereError(ProcessGoneError):
-    """Nobody listens: the process had ended before it was asked."""
+    """The process had ended before the request."""
 
 
 class SilentError(ProcessGoneError):
-    """The process listens, and does not run."""
+    """The process listens and does not run."""
 
 
 class Connection:
@@ -68,7 +69,7 @@ class Connection:
         self._writer.transport.abort()
 
     async def begin(self, method: str, target: bytes, headers: Headers) -> None:
-        """Send a request without a body, and wait until the process says that it runs."""
+        """Send a request without a body, and wait until the process confirms it."""
         request = h11.Request(
             method=method, target=target, headers=[*headers, (b"connection", b"close")]
         )
@@ -96,12 +97,12 @@ class Connection:
         return bytes(event.data) if isinstance(event, h11.Data) else None
 
     def abandon(self) -> None:
-        """Tell the process that nobody waits for the response. It ends the connection when it has left off."""
+        """Tell the process to stop. It closes the connection when it has."""
         self._is_abandoned = True
-        self._writer.write(LEAVE_OFF)
+        self._writer.write(STOP)
 
-    async def leave_off(self, within_s: float) -> bool:
-        """Abandon the response. Return whether the process left off within that time."""
+    async def stop(self, within_s: float) -> bool:
+        """Tell the process to stop. Return whether it did within that time."""
         self.abandon()
         with suppress(ProcessGoneError, TimeoutError):
             async with asyncio.timeout(within_s):

@@ -1,4 +1,4 @@
-"""Signals to one query process that never reach another process which got its number."""
+"""Signals to a query process that never reach another process with the same pid."""
 
 import errno
 import os

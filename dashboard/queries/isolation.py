@@ -1,4 +1,4 @@
-"""What a query process can do to the machine: little, whatever happens inside it.
+"""Isolation of a query process from the machine.
 
 Limits of the kernel bound memory and files. An audit hook refuses what Python code has no business
 with here: other files, other programs, other processes, the network. SQLite opens its files by itself,

@@ -1,9 +1,9 @@
-"""Requests are computed in an order in which quick ones never wait for slow ones.
+"""Scheduling of requests so that quick ones never wait for slow ones.
 
-There is no telling from a query how long it takes. So each begins in the quick lane, unless its
+How long a query takes is not known before it runs. So each begins in the quick lane, unless its
 organisation had slow ones lately; what has no response after a tenth of a second goes on in the slow lane,
 if there is room, or begins anew there when there is. In each lane the organisation that used least
-lately comes first; in the quick lane waiting makes up for use, so that newcomers keep nobody waiting
+lately comes first; in the quick lane waiting compensates for use, so that newcomers delay nobody
 for long.
 """
 
@@ -20,7 +20,7 @@ _MAX_REMEMBERED = 1_000
 
 @dataclass(slots=True, eq=False)
 class Place:
-    """A place is the right to be computed. A request has one until it gives it back."""
+    """The right of a request to be computed, until it is released."""
 
     organization_id: str
     is_slow: bool
@@ -37,8 +37,8 @@ class _Waiter:
 
 @dataclass(slots=True)
 class _Account:
-    """It keeps the seconds of computing, of which half are forgotten in ``HALF_LIFE_S``: all, and those
-    of slow requests."""
+    """The seconds of computing of an organisation, in total and of slow requests. Half of them are
+    forgotten in ``HALF_LIFE_S``."""
 
     used_s: float = 0.0
     slow_s: float = 0.0
@@ -63,7 +63,7 @@ class _Lane:
 
 
 class Lanes:
-    """``count`` requests are computed at once, and one more in the quick lane. The clock is monotonic
+    """The two lanes. ``count`` requests are computed at once, and one more in the quick lane. The clock is monotonic
     seconds. All of it is for the event loop's thread."""
 
     def __init__(self, count: int, clock_s: Callable[[], float]) -> None:
@@ -72,7 +72,7 @@ class Lanes:
         self._lanes = {True: _Lane(slow), False: _Lane(count + 1 - slow)}
         self._accounts: dict[str, _Account] = {}
 
-    async def take(self, organization_id: str, *, is_slow: bool = False) -> Place:
+    async def acquire(self, organization_id: str, *, is_slow: bool = False) -> Place:
         """Wait for a place: in the slow lane for a request that was slow, and for an organisation that
         spent more than ``SLOW_ABOVE_S`` on slow requests lately."""
         is_slow = is_slow or self.is_slow(organization_id)
@@ -93,7 +93,7 @@ class Lanes:
             raise
 
     def release(self, place: Place) -> None:
-        """Give a place back; more than once does nothing."""
+        """Release a place; a second call does nothing."""
         if not place.is_held:
             return
         place.is_held = False
@@ -104,7 +104,7 @@ class Lanes:
         self._serve(place.is_slow)
 
     def note_slow(self, place: Place) -> bool:
-        """Note that a request in the quick lane is slow. Returns whether it may go on, which it then
+        """Note that a request in the quick lane is slow. Return whether it may continue, which it then
         does in the slow lane."""
         slow = self._lanes[True]
         if not slow.free or slow.waiters:
@@ -115,7 +115,7 @@ class Lanes:
         self._serve(is_slow=False)
         return True
 
-    def is_in_the_way(self, place: Place) -> bool:
+    def is_blocking_others(self, place: Place) -> bool:
         """Return whether an organisation that used less lately waits for a quick place like this one."""
         now_s = self._clock_s()
         used_s = self._used_s(place.organization_id, now_s)

@@ -1,9 +1,8 @@
-"""A query process runs Datasette for one request at a time, on a Unix socket.
+"""A query process, which runs Datasette for one request at a time on a Unix socket.
 
-It is forked from the pool, so that a new one is there within milliseconds, and is killed without
-mercy: nothing is in it that would be lost. What it does for a request is bounded by the kernel: by
-memory and file sizes (see isolation), and by an alarm that ends it when it has not finished in time
-although nobody was there to kill it.
+It is forked from the pool, so that a new one is ready within milliseconds, and may be killed at any
+time: it holds nothing that would be lost. The kernel bounds what it does for a request: memory and file
+sizes (see isolation), and its time by an alarm, in case nothing else kills it.
 """
 
 import asyncio
@@ -26,10 +25,10 @@ from uvicorn.server import ServerState
 from dashboard.queries import isolation
 from dashboard.queries.protocol import READING_SIGNAL, RUNNING, SOCKET_SUFFIX, Caller
 from dashboard.tables import response_guard
+from dashboard.tables.errors import RequestState
 from dashboard.tables.instances import Instances
-from dashboard.tables.mistakes import Asked
 
-# The relay kills after 4 s; these hold where it is gone, or stands still itself.
+# The query proxy kills after 4 s; these hold when the web process has ended or stands still.
 ALARM_S, ALARM_BETWEEN_MESSAGES_S = 12, 90
 MAX_GROWN_BYTES = 160 << 20  # an idle one has some 55
 MAX_HEADER_BYTES = 192 << 10
@@ -37,7 +36,7 @@ READY, READING = b"r", b"s"
 
 
 class QueryApp:
-    """It is the ASGI application of a query process. ``should_end`` is set when it has done its last,
+    """The ASGI application of a query process. ``should_end`` is set when this was its last request,
     ``abandoned`` when nobody waits for the response any more."""
 
     def __init__(self, traces: Path) -> None:
@@ -49,7 +48,7 @@ class QueryApp:
         caller = Caller.decode(dict(scope["headers"]))
         with self.instances.use(caller.organization_id) as app:
             if app is not None:
-                await response_guard.answer(app, _describe(scope, caller), send)
+                await response_guard.send_response(app, _describe(scope, caller), send)
                 return
         refusal = JSONResponse({"ok": False, "error": "Nothing has been recorded."}, 404)
         await refusal(scope, receive, send)
@@ -64,12 +63,12 @@ def _describe(scope: Scope, caller: Caller) -> Scope:
             "display": caller.display,
             "organization": caller.organization,
         },
-        "taximeter": Asked(is_for_program=caller.is_for_program),
+        "taximeter": RequestState(is_for_program=caller.is_for_program),
     }
 
 
 class Supervised:
-    """Adds to the application the alarm, and what the pool is told on a pipe."""
+    """Middleware that sets the alarm, and reports to the pool on a pipe."""
 
     def __init__(
         self,
@@ -101,8 +100,8 @@ class Supervised:
                 self.leave_pool()
 
     def leave_pool(self) -> None:
-        """Let another take its place; it ends with its answer. The relay asks for it when a client
-        reads slowly: here a response may be over that waits in a buffer."""
+        """Have the pool start another process; this one ends with its response. The query proxy requests it
+        when a client reads slowly: for this process a response may be finished that waits in a buffer."""
         if not self._should_end.is_set():
             self._should_end.set()
             os.write(self._pool_fd, READING)
@@ -115,14 +114,14 @@ def peak_bytes() -> int:
 
 
 def run(traces: Path, sockets: Path, pool_fd: int, alive_fd: int) -> None:
-    """Serve until the pool is gone (the end of ``alive_fd``), or this process has to go."""
+    """Serve until the pool is gone (the end of ``alive_fd``), or this process has to end."""
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     threading.Thread(target=_end_with_pool, args=(alive_fd,), daemon=True).start()
     asyncio.run(_serve(traces, sockets, pool_fd))
 
 
 class _Protocol(H11Protocol):
-    """Says that this process runs, and learns when nobody waits for the response any more.
+    """The HTTP protocol, which confirms a request, and stops it when nobody waits for the response.
 
     ``on_broken`` is called when the connection ends while the response is being made."""
 

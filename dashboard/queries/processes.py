@@ -1,4 +1,4 @@
-"""The query processes that are there, as the web process sees them: sockets in a folder.
+"""The query processes as the web process sees them: sockets in a folder.
 
 A process that computed something slow stays with the slow lane: it has less of the processor from then
 on, and may hold much memory. One that is killed is replaced by the pool.
@@ -46,8 +46,8 @@ class Processes:
 
     @asynccontextmanager
     async def lend(self, pid: int) -> AsyncIterator[Connection]:
-        """Connect to a process for one request. It is killed when that ends by an exception, unless it has
-        left off.
+        """Connect to a process for one request. It is killed when that ends by an exception, unless it
+        has stopped.
 
         Raises NotThereError when it has ended, NoProcessError when this process is out of descriptors."""
         try:
@@ -81,7 +81,7 @@ class Processes:
             raise NoProcessError(f"no connection to one: {error.strerror}") from error
         return connection
 
-    async def take(self, organization_id: str, *, is_slow: bool) -> int:
+    async def acquire(self, organization_id: str, *, is_slow: bool) -> int:
         """Wait for a process that does nothing; ``lend`` must follow at once.
 
         Raises NoProcessError."""
@@ -104,21 +104,20 @@ class Processes:
             self._discard_idle(idle)
 
     def note_reading(self, pid: int) -> None:
-        """Have the pool put another in the place of one that only sends on; it ends with its response."""
+        """Have the pool replace a process that only sends; it ends with its response."""
         self._slow.discard(pid)  # it is none that the lane could have
         lower_priority(pid)
         if pid in self._pidfds and self.path(pid).exists():
             send_signal(READING_SIGNAL, pid, self._pidfds[pid])
 
     def kill(self, pid: int) -> None:
-        """End at once one that was connected to; the pool starts another."""
+        """Kill a process with a connection; the pool starts another."""
         if pid in self._pidfds:
             self.path(pid).unlink(missing_ok=True)  # so that it is not found again meanwhile
             kill_process(pid, self._pidfds[pid])
 
     def discard(self, pid: int) -> None:
-        """End one that may have ended. The pool takes its socket away before its pid can become
-        another's."""
+        """Kill a process that may have ended. The pool removes its socket before its pid can be reused."""
         try:
             self.path(pid).unlink()
         except FileNotFoundError:
@@ -127,7 +126,7 @@ class Processes:
             kill_process(pid, self._pidfds[pid])
 
     def _discard_idle(self, pid: int) -> None:
-        """End one that is not lent, if it still listens."""
+        """Kill a process that is not lent, if it still listens."""
         with closing(socket.socket(socket.AF_UNIX)) as connected:
             connected.setblocking(False)
             try:
@@ -159,7 +158,7 @@ class Processes:
         return pid
 
     def _find_idle(self, organization_id: str, *, is_slow: bool) -> int | None:
-        """One that has the organisation's file open, if there is one."""
+        """Return an idle process, one that has the organisation's file open if there is one."""
         present = self._list()
         idle = present - self._lent
         for_lane = idle & self._slow if is_slow else idle - self._slow

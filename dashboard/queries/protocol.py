@@ -1,10 +1,10 @@
-"""What the web process tells a query process of a request, in one header of it.
+"""The protocol between the web process and a query process.
 
-Everything else is plain HTTP/1.1 over a Unix socket: the target as it came, and the headers that
-Datasette may see. The header is set by the web process alone; one that a client sent is dropped.
+It is HTTP/1.1 over a Unix socket: the target as it was received, the headers that Datasette may see,
+and one header that describes the caller. The web process alone sets it; one from a client is dropped.
 
-One request comes on a connection. A process that has read it says so before it computes (``RUNNING``).
-What follows a request (``LEAVE_OFF``) says that nobody waits for the response any more.
+A connection carries one request. A process confirms it before it computes (``RUNNING``). What follows
+the request (``STOP``) tells that nobody waits for the response any more.
 """
 
 import json
@@ -17,8 +17,8 @@ HEADER = b"x-taximeter-query"
 MAX_OPEN = 16  # organisations whose databases one process keeps open
 SOCKET_SUFFIX = ".sock"  # a query process listens on <its pid>.sock
 MAX_READING = 4  # processes that only send on what was computed, beside those that are ready
-RUNNING, LEAVE_OFF = b"HTTP/1.1 102 Processing\r\n\r\n", b"\n"
-READING_SIGNAL = signal.SIGUSR1  # tells a process that it is one of these, see relay
+RUNNING, STOP = b"HTTP/1.1 102 Processing\r\n\r\n", b"\n"
+READING_SIGNAL = signal.SIGUSR1  # tells a process that it is one of these, see query_proxy
 _DROPPED = {
     HEADER,
     b"authorization",
@@ -33,8 +33,8 @@ _DROPPED = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Whose traces are asked for, and what a page shows of who is signed in. ``scheme`` is that of the
-    address people use, which links are made from."""
+    """The organisation whose traces are read, and the name of the visitor. ``scheme`` is that of the
+    base URL, which links are made of."""
 
     organization_id: str
     user_id: str
@@ -49,7 +49,7 @@ class Caller:
 
     @classmethod
     def decode(cls, headers: Mapping[bytes, bytes]) -> Self:
-        """Raises KeyError, ValueError or TypeError for a request that the web process did not make."""
+        """Return the caller of a request. Raises KeyError, ValueError or TypeError for a request that the web process did not make."""
         fields: dict[str, Any] = json.loads(headers[HEADER])
         return cls(**fields)
 

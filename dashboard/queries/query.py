@@ -1,4 +1,4 @@
-"""One request for Datasette, and how far it has come."""
+"""A request for Datasette and its progress."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -14,8 +14,8 @@ MAX_RESPONSE_BYTES, MAX_STREAM_BYTES = 256 << 20, 1100 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """It is a request for Datasette. ``check`` raises when its caller may no longer read; the response's
-    head has to be there within ``deadline_s`` of its turn."""
+    """A request for Datasette. ``check`` raises when its caller may no longer read; the response's head
+    has to arrive within ``deadline_s`` once the request is computed."""
 
     scope: Scope
     caller: Caller
@@ -32,8 +32,8 @@ class Query:
         return self.scope["path"].endswith(".csv") and "_stream" in parse_qs(arguments)
 
     @property
-    def turn(self) -> str:
-        """Downloads take turns among themselves: pages must not wait for them."""
+    def lock_key(self) -> str:
+        """Return the key of the lock to hold. Downloads have one of their own: pages must not wait for them."""
         return f"{self.organization_id}/stream" if self.is_stream else self.organization_id
 
     @property
@@ -42,32 +42,32 @@ class Query:
 
 
 def _do_nothing() -> None:
-    """Wait for the next step."""
+    """Do nothing."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Request:
-    """It is a query on its way. What is to be done when its client leaves depends on how far it has come."""
+    """A query in progress. The action on a disconnect of its client depends on the progress."""
 
     query: Query
     send: Send
     begun_s: float
     cancel: Callable[[], object] = _do_nothing
-    end_turn: Callable[[], None] = _do_nothing
-    has_left: bool = False
-    _on_leave: Callable[[], object] = _do_nothing
+    release_lock: Callable[[], None] = _do_nothing
+    is_disconnected: bool = False
+    _disconnect_action: Callable[[], object] = _do_nothing
 
-    def leave(self) -> None:
-        """Note that the client has left."""
-        self.has_left = True
-        self._on_leave()
+    def disconnect(self) -> None:
+        """Note that the client has disconnected."""
+        self.is_disconnected = True
+        self._disconnect_action()
 
-    def when_left(self, on_leave: Callable[[], object]) -> None:
-        """Have this done instead of what was to be done before, at once if the client has left already."""
-        self._on_leave = on_leave
-        if self.has_left:
-            on_leave()
+    def on_disconnect(self, action: Callable[[], object]) -> None:
+        """Replace the action on a disconnect; run it at once if the client has disconnected already."""
+        self._disconnect_action = action
+        if self.is_disconnected:
+            action()
 
-    def go_on(self) -> None:
-        """Have nothing done for now."""
-        self._on_leave = _do_nothing
+    def ignore_disconnect(self) -> None:
+        """Set no action for now."""
+        self._disconnect_action = _do_nothing

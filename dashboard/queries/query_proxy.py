@@ -1,11 +1,11 @@
-"""A request goes from the web process to a query process, and its response comes back.
+"""The proxy that forwards requests from the web process to query processes.
 
-One organisation's requests are computed one at a time, each by a process that it has alone until it is
-answered: so it is never in doubt whose query holds a process, nobody else's fails with it, and killing
-it harms nobody. What takes too long, is too long, or is not read ends with its process.
+Requests of one organisation are computed one at a time, each by a process of its own until the response
+is sent: so it is always known whose query occupies a process, and killing that process harms no other
+query. A request that takes too long, is too large, or is not read ends with its process.
 
-When a client leaves, its process is told to leave off, which takes it milliseconds: it can then be lent
-again. Only one that does not leave off is killed, as if the client had stayed.
+When a client disconnects, its process is told to stop, which takes it milliseconds: it can then be used
+again. Only one that does not stop is killed, as if the client had stayed.
 """
 
 import asyncio
@@ -19,6 +19,7 @@ from pathlib import Path
 from starlette.types import Receive, Send
 
 from dashboard.addresses import requested
+from dashboard.organization_locks import BusyError, OrganizationLocks
 from dashboard.queries.client import (
     Connection,
     Head,
@@ -32,13 +33,12 @@ from dashboard.queries.protocol import HEADER, forwarded_headers
 from dashboard.queries.query import Query, Request
 from dashboard.queries.refusals import Refusals
 from dashboard.queries.responses import Body, CutError, Readers
-from dashboard.turns import BusyError, Turns
 
 # In the quick lane, however little of the processor there was; less when others wait for a place.
 MAX_QUICK_S, CROWDED_QUICK_S, LOOK_EVERY_S = 1.0, 0.15, 0.02
-RUNNING_S = 2.0  # until a process says that it runs
-LEAVE_OFF_S = 0.1  # for a process that was told to leave off
-MAX_WAIT_S = 30.0  # for one's turn and a place in a lane
+RUNNING_S = 2.0  # until a process confirms the request
+STOP_S = 0.1  # for a process that was told to stop
+MAX_WAIT_S = 30.0  # for the lock of the organisation and a place in a lane
 READING_AFTER_S = 1.0  # after the head: others are computed while the rest is read
 MAX_DOWNLOADS = 2  # of one organisation at once
 MAX_DEATHS = 2  # of processes for one request
@@ -47,7 +47,7 @@ logger = logging.getLogger(__name__)
 
 
 class StoppedError(Exception):
-    """A query took a process with it, by time or by memory, before there was a response."""
+    """A query ended its process, by time or by memory, before there was a response."""
 
 
 class RefusedError(Exception):
@@ -59,59 +59,60 @@ class RefusedError(Exception):
 
 
 class DownloadsError(Exception):
-    """The organisation has as many downloads as it may have at once."""
+    """The organisation has the maximum number of downloads in progress."""
 
 
 class _SlowError(Exception):
-    """It has to begin anew, in the slow lane."""
+    """The request has to begin again, in the slow lane."""
 
 
-class QueryRelay:
-    """Finds a process for each query. ``folder`` is where the pool has its sockets, None without one."""
+class QueryProxy:
+    """A proxy that finds a process for each query. ``folder`` has the sockets of the pool; it is None
+    without a pool."""
 
     def __init__(
         self, folder: Path | None, count: int, clock_s: Callable[[], float] = time.monotonic
     ) -> None:
         self._clock_s = clock_s
-        self._turns = Turns()
+        self._locks = OrganizationLocks()
         self._lanes = Lanes(count, clock_s)
         self._processes = Processes(folder, max(1, count - 1))
         self._refusals = Refusals(clock_s)
         self._readers = Readers()
         self._downloads: Counter[str] = Counter()
 
-    async def answer(self, query: Query, receive: Receive, send: Send) -> None:
-        """Relay the request and its response, until the client leaves.
+    async def forward(self, query: Query, receive: Receive, send: Send) -> None:
+        """Forward the request and its response, until the client disconnects.
 
         Raises BusyError, RefusedError, DownloadsError, NoProcessError, StoppedError or what ``check``
         raises, all before anything was sent. A response that cannot be finished is left unfinished: its connection
         is then cut, so that nobody takes it for a whole one."""
         request = Request(query=query, send=send, begun_s=self._clock_s())
-        answering = asyncio.create_task(self._answer(request))
-        request.cancel = answering.cancel
-        request.when_left(request.cancel)
+        forwarding = asyncio.create_task(self._process(request))
+        request.cancel = forwarding.cancel
+        request.on_disconnect(request.cancel)
         leaving = asyncio.create_task(_wait_for_end(receive))
         try:
-            await asyncio.wait({answering, leaving}, return_when=asyncio.FIRST_COMPLETED)
-            if not answering.done():
-                request.leave()
-                await asyncio.wait({answering})
+            await asyncio.wait({forwarding, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            if not forwarding.done():
+                request.disconnect()
+                await asyncio.wait({forwarding})
         finally:
-            answering.cancel()
+            forwarding.cancel()
             leaving.cancel()
-            await asyncio.wait({answering, leaving})
-        if not answering.cancelled():
-            answering.result()
+            await asyncio.wait({forwarding, leaving})
+        if not forwarding.cancelled():
+            forwarding.result()
 
-    async def _answer(self, request: Request) -> None:
+    async def _process(self, request: Request) -> None:
         query = request.query
         self._check_refused(query)
         with self._count_download(query):
-            async with self._turns.take(query.turn, MAX_WAIT_S) as request.end_turn:
+            async with self._locks.acquire(query.lock_key, MAX_WAIT_S) as request.release_lock:
                 await self._repeat(request)
 
     async def _repeat(self, request: Request) -> None:
-        """Try until there is a response, or the query is to blame that there is none."""
+        """Retry until there is a response, or the query has ended too many processes."""
         deaths, is_slow = 0, False
         while deaths < MAX_DEATHS:  # somebody else may have ended the first; it only reads
             self._check_refused(request.query)
@@ -128,8 +129,8 @@ class QueryRelay:
                 return
             finally:
                 self._lanes.release(place)
-                request.when_left(request.cancel)
-            if request.has_left:
+                request.on_disconnect(request.cancel)
+            if request.is_disconnected:
                 return
         self._refusals.note_kill(request.query.organization_id)
         raise StoppedError("it ended its processes")
@@ -161,34 +162,34 @@ class QueryRelay:
             raise BusyError
         try:
             async with asyncio.timeout(left_s):
-                return await self._lanes.take(request.query.organization_id, is_slow=is_slow)
+                return await self._lanes.acquire(request.query.organization_id, is_slow=is_slow)
         except TimeoutError as error:
             raise BusyError from error
 
     async def _try(self, request: Request, place: Place) -> None:
         organization_id = request.query.organization_id
-        pid = await self._processes.take(organization_id, is_slow=place.is_slow)
+        pid = await self._processes.acquire(organization_id, is_slow=place.is_slow)
         async with self._processes.lend(pid) as connection:
-            request.go_on()  # what has not begun cannot leave off
+            request.ignore_disconnect()  # what has not begun cannot be stopped
             await self._begin(request.query, pid, connection)
-            request.when_left(connection.abandon)
+            request.on_disconnect(connection.abandon)
             try:
                 head = await self._fetch_head(request.query, place, pid, connection)
-                request.when_left(request.cancel)
+                request.on_disconnect(request.cancel)
                 await request.query.check()
                 await self._send(request, place, pid, connection, head)
             except _SlowError:
-                if not await connection.leave_off(LEAVE_OFF_S) and request.has_left:
+                if not await connection.stop(STOP_S) and request.is_disconnected:
                     self._refusals.note_kill(organization_id)
                 raise
             except asyncio.CancelledError:
                 if place.is_held:  # otherwise the pool has another in its place
-                    await connection.leave_off(LEAVE_OFF_S)
+                    await connection.stop(STOP_S)
                 raise
 
     async def _begin(self, query: Query, pid: int, connection: Connection) -> None:
-        """Give the request to the process. Raises SilentError when that stands still, which is not the
-        fault of the request."""
+        """Send the request to the process. Raises SilentError when that stands still, whatever the request
+        is."""
         headers = [*forwarded_headers(query.scope["headers"]), (HEADER, query.caller.encode())]
         target = requested(query.scope).encode("latin-1")
         try:
@@ -220,18 +221,18 @@ class QueryRelay:
     async def _send(
         self, request: Request, place: Place, pid: int, connection: Connection, head: Head
     ) -> None:
-        """Send the response. After a while it is out of the lanes."""
+        """Send the response. After a while it gives its place in the lane back."""
         body = Body(request.query, connection, request.send, self._clock_s)
 
         def become_reader() -> None:
-            request.end_turn()
+            request.release_lock()
             self._lanes.release(place)
             self._processes.note_reading(pid)
             self._readers.add(body)
 
         becoming = asyncio.get_running_loop().call_later(READING_AFTER_S, become_reader)
         try:
-            await body.relay(head)
+            await body.forward(head)
         except CutError as error:
             if error.is_by_process:
                 self._refusals.note_kill(body.organization_id)
@@ -244,9 +245,9 @@ class QueryRelay:
                 self._processes.discard(pid)  # the pool has another in its place
 
     async def _is_quick(self, fetching: asyncio.Future[Head], place: Place, pid: int) -> bool:
-        """Wait until it is done or has used its time. That is counted in time of the processor: on a busy
-        machine every request takes long. While others who used less lately wait for its place, it has
-        less patience."""
+        """Return whether the response arrives within the time of the quick lane. That is processor time,
+        since on a busy machine every request takes long. While organisations that used less lately wait
+        for the place, the time is shorter."""
         begun_cpu_s, begun_s = cpu_s(pid), self._clock_s()
         left_s = QUICK_S
         while not await _is_done(fetching, min(left_s, LOOK_EVERY_S)):
@@ -255,7 +256,7 @@ class QueryRelay:
                 left_s = QUICK_S - taken_s
             else:
                 left_s = QUICK_S - (now_cpu_s - begun_cpu_s)
-            most_s = CROWDED_QUICK_S if self._lanes.is_in_the_way(place) else MAX_QUICK_S
+            most_s = CROWDED_QUICK_S if self._lanes.is_blocking_others(place) else MAX_QUICK_S
             if left_s <= 0 or taken_s >= most_s:
                 return False
         return True

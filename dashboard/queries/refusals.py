@@ -1,4 +1,4 @@
-"""Organisations whose queries had to be killed repeatedly are refused for a while."""
+"""Temporary refusal of organisations whose queries had to be killed repeatedly."""
 
 import math
 from collections import deque
@@ -11,7 +11,7 @@ _MAX_REMEMBERED = 1_000
 
 @dataclass(slots=True)
 class Refusals:
-    """The clock is monotonic seconds."""
+    """The kills and refusals of organisations. The clock is monotonic seconds."""
 
     clock_s: Callable[[], float]
     _kills_s: dict[str, deque[float]] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""A response is sent to its client, as fast as that reads, and is cut when it cannot be finished."""
+"""Sending of responses at the speed of their clients, and cutting of those that cannot be finished."""
 
 import asyncio
 from collections import Counter
@@ -25,7 +25,7 @@ class CutError(Exception):
 
 
 class Body:
-    """Passes a response on, a part at a time: the next is read when the last has been taken."""
+    """The body of a response, forwarded part by part: the next is read when the client has taken the last."""
 
     def __init__(
         self, query: Query, connection: Connection, send: Send, clock_s: Callable[[], float]
@@ -49,20 +49,20 @@ class Body:
         return self._sent_bytes / (self._clock_s() - self._begun_s + 0.001)
 
     def cut(self) -> None:
-        """End it now; more than once does nothing."""
+        """Cut it now; a second call does nothing."""
         if not self.is_cut:
             self.is_cut = True
             self._cutting.reschedule(asyncio.get_running_loop().time())
 
-    async def relay(self, head: Head) -> None:
-        """Send all of it. Raises CutError."""
+    async def forward(self, head: Head) -> None:
+        """Send the head and the whole body. Raises CutError."""
         start = {"type": "http.response.start", "status": head.status, "headers": head.headers}
         try:
             async with self._cutting:
-                await self._hand_over(start)
+                await self._send_message(start)
                 while (part := await self._read()) is not None:
-                    await self._pass_on(part)
-                await self._hand_over({"type": "http.response.body", "body": b""})
+                    await self._send_part(part)
+                await self._send_message({"type": "http.response.body", "body": b""})
         except TimeoutError as error:
             raise CutError("too many are read, of which it is the slowest") from error
 
@@ -76,7 +76,7 @@ class Body:
         except ProcessGoneError as error:
             raise CutError(f"its process ended: {error}", is_by_process=True) from error
 
-    async def _pass_on(self, part: bytes) -> None:
+    async def _send_part(self, part: bytes) -> None:
         self._sent_bytes += len(part)
         if self._sent_bytes > self._query.max_bytes:
             raise CutError(f"more than {self._query.max_bytes >> 20} MB", is_by_process=True)
@@ -87,10 +87,10 @@ class Body:
                 # Whatever the reason, also one that passes: what may not be read is not sent.
                 raise CutError(f"its caller may no longer read ({error!r})") from error
             self._checked_s = self._clock_s()
-        await self._hand_over({"type": "http.response.body", "body": part, "more_body": True})
+        await self._send_message({"type": "http.response.body", "body": part, "more_body": True})
 
-    async def _hand_over(self, message: Message) -> None:
-        """Wait until the client has taken it, in time and not too slowly altogether."""
+    async def _send_message(self, message: Message) -> None:
+        """Send a message, and wait until the client takes it. Raises CutError when that is too slow."""
         owed_s = self._sent_bytes / MIN_BYTES_PER_S - self._waited_s
         begun_s = self._clock_s()
         try:
@@ -102,8 +102,8 @@ class Body:
 
 
 class Readers(set[Body]):
-    """Holds the responses that are read slowly, or are long. Of too many one is cut: of the organisation that has
-    most of them, the slowest."""
+    """The responses that are long, or are read slowly. Of too many one is cut: the slowest of the
+    organisation that has most of them."""
 
     def add(self, body: Body) -> None:
         super().add(body)

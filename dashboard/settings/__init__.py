@@ -1,1 +1,1 @@
-"""Endpoints, keys and members, as forms."""
+"""The settings pages: endpoints, keys and members."""

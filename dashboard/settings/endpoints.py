@@ -31,9 +31,9 @@ class EndpointSettings:
         one = f"{PATH}/endpoints/{{id}}"
         return [
             Route(f"{PATH}/endpoints", self.create, methods=["POST"]),
-            Route(one, self.show, methods=["GET"]),
+            Route(one, self.edit_page, methods=["GET"]),
             Route(one, self.change, methods=["POST"]),
-            Route(f"{one}/delete", self.ask, methods=["GET"]),
+            Route(f"{one}/delete", self.confirm_delete, methods=["GET"]),
             Route(f"{one}/delete", self.delete, methods=["POST"]),
         ]
 
@@ -53,13 +53,13 @@ class EndpointSettings:
         except ControlError as error:
             return await self._view.refuse(request, visitor, error, FORM, form)
         if form.get("from") == "home":
-            return pages.go(notices.address("/", "endpoint-created"))
-        return pages.go(notices.address(PATH, "endpoint-created", SECTION))
+            return pages.redirect(notices.address("/", "endpoint-created"))
+        return pages.redirect(notices.address(PATH, "endpoint-created", SECTION))
 
-    async def show(self, request: Request) -> Response:
+    async def edit_page(self, request: Request) -> Response:
         visitor = await self._view.visitors.require(request)
         endpoint = await self._get(visitor, request.path_params["id"])
-        return self._show(visitor, endpoint)
+        return self._render_endpoint(visitor, endpoint)
 
     async def change(self, request: Request) -> Response:
         visitor, form = await self._view.read_form(request)
@@ -78,13 +78,15 @@ class EndpointSettings:
         except NotFoundError as error:
             raise HTTPException(404) from error
         except ControlError as error:
-            return self._show(visitor, endpoint, explain(error, values=form), error.status)
-        return pages.go(notices.address(PATH, "endpoint-changed", SECTION))
+            return self._render_endpoint(
+                visitor, endpoint, explain(error, values=form), error.status
+            )
+        return pages.redirect(notices.address(PATH, "endpoint-changed", SECTION))
 
-    async def ask(self, request: Request) -> Response:
+    async def confirm_delete(self, request: Request) -> Response:
         visitor = await self._view.visitors.require(request)
         endpoint = await self._get(visitor, request.path_params["id"])
-        return pages.show(
+        return pages.render(
             "settings_delete_endpoint.html",
             visitor=visitor,
             endpoint=endpoint,
@@ -100,10 +102,11 @@ class EndpointSettings:
             )
         except ControlError as error:
             return await self._view.refuse(request, visitor, error)
-        return pages.go(notices.address(PATH, "endpoint-deleted", SECTION))
+        return pages.redirect(notices.address(PATH, "endpoint-deleted", SECTION))
 
     async def _get(self, visitor: Visitor, id_: str) -> ProxyEndpoint:
-        """Raises HTTPException for what is not there, or somebody else's."""
+        """Return an endpoint. Raises HTTPException (404) for one that does not exist or belongs to
+        another organisation."""
         try:
             return await self._view.pool.run(
                 lambda control: self._view.manage(control).get_endpoint(visitor, id_)
@@ -111,14 +114,14 @@ class EndpointSettings:
         except NotFoundError as error:
             raise HTTPException(404) from error
 
-    def _show(
+    def _render_endpoint(
         self,
         visitor: Visitor,
         endpoint: ProxyEndpoint,
         problem: Problem | None = None,
         status: int = 200,
     ) -> Response:
-        return pages.show(
+        return pages.render(
             "settings_endpoint.html",
             visitor=visitor,
             status=status,

@@ -1,8 +1,8 @@
-"""``/settings/keys``: create service API keys and show each once, delete them.
+"""``/settings/keys``: create service API keys, display each once, and delete them.
 
-A raw key is only in the answer to the form that made it: no redirect can carry it on, for it must be
-in no address, cookie or store. So loading that answer anew would send the form again; a form that was
-carried out is known by its id, and makes no second key.
+A raw key is only in the response to the form that created it: a redirect could not carry it, for it
+must not be in an address, a cookie or a store. Reloading that response submits the form again; a form
+is known by its id, and creates no second key.
 """
 
 from collections import OrderedDict
@@ -33,7 +33,7 @@ class KeySettings:
     def routes(self) -> list[BaseRoute]:
         return [
             Route(f"{PATH}/keys", self.create, methods=["POST"]),
-            Route(f"{PATH}/keys/{{id}}/delete", self.ask, methods=["GET"]),
+            Route(f"{PATH}/keys/{{id}}/delete", self.confirm_delete, methods=["GET"]),
             Route(f"{PATH}/keys/{{id}}/delete", self.delete, methods=["POST"]),
         ]
 
@@ -43,7 +43,7 @@ class KeySettings:
             key, raw = await self._create(visitor, form)
         except ControlError as error:
             return await self._view.refuse(request, visitor, error, FORM, form)
-        return pages.show(
+        return pages.render(
             "settings_new_key.html",
             visitor=visitor,
             status=201,
@@ -52,7 +52,7 @@ class KeySettings:
             base_url=self._view.settings.base_url,
         )
 
-    async def ask(self, request: Request) -> Response:
+    async def confirm_delete(self, request: Request) -> Response:
         visitor = await self._view.visitors.require(request)
         id_ = request.path_params["id"]
         try:
@@ -61,7 +61,7 @@ class KeySettings:
             )
         except ControlError as error:
             raise HTTPException(404) from error
-        return pages.show("settings_delete_key.html", visitor=visitor, key=key)
+        return pages.render("settings_delete_key.html", visitor=visitor, key=key)
 
     async def delete(self, request: Request) -> Response:
         visitor, _ = await self._view.read_form(request)
@@ -72,10 +72,11 @@ class KeySettings:
             )
         except ControlError as error:
             return await self._view.refuse(request, visitor, error)
-        return pages.go(notices.address(PATH, "key-deleted", SECTION))
+        return pages.redirect(notices.address(PATH, "key-deleted", SECTION))
 
     async def _create(self, visitor: Visitor, form: Mapping[str, str]) -> tuple[ApiKey, str]:
-        """Raises InvalidInputError, and ConflictError for a form that was carried out before."""
+        """Create a key and return it with its raw text. Raises InvalidInputError, and ConflictError
+        for a form that was submitted before."""
         name = form.get("name", "")
         form_id = (visitor.user_id, form.get("form_id", "")[:_FORM_ID_LENGTH])
         if form_id in self._done:

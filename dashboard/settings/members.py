@@ -1,7 +1,7 @@
-"""``/settings/members`` and ``/settings/invitations``: who belongs to the organisation.
+"""``/settings/members`` and ``/settings/invitations``: the members of the organisation.
 
-An invitation's link signs in as the address it is for. So it goes to that address alone, and is never
-shown to whoever invites.
+The link of an invitation signs in as the invited address. So it is sent to that address alone, and
+never displayed to the member who invites.
 """
 
 import logging
@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 
 class TooManyMailsError(Exception):
-    """So many invitations were mailed that the next has to wait."""
+    """Too many invitations were mailed; the next has to wait."""
 
     def __init__(self, wait_s: int) -> None:
         super().__init__(
@@ -47,7 +47,7 @@ class TooManyMailsError(Exception):
 
 
 class MemberSettings:
-    """The clock is monotonic seconds."""
+    """Invitations and members. The clock is monotonic seconds."""
 
     def __init__(self, view: SettingsView, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._view = view
@@ -59,9 +59,9 @@ class MemberSettings:
         invitation, member = f"{PATH}/invitations/{{id}}", f"{PATH}/members/{{id}}"
         return [
             Route(f"{PATH}/invitations", self.invite, methods=["POST"]),
-            Route(f"{invitation}/send", self.send_again, methods=["POST"]),
+            Route(f"{invitation}/send", self.resend, methods=["POST"]),
             Route(f"{invitation}/take-back", self.take_back, methods=["POST"]),
-            Route(f"{member}/remove", self.ask, methods=["GET"]),
+            Route(f"{member}/remove", self.confirm_removal, methods=["GET"]),
             Route(f"{member}/remove", self.remove, methods=["POST"]),
         ]
 
@@ -75,11 +75,11 @@ class MemberSettings:
             return await self._view.refuse(request, visitor, error, FORM, form)
         except TooManyMailsError as error:
             problem = Problem(message=str(error), form=FORM, input="email", values=form)
-            return await self._slow_down(request, visitor, problem, error.wait_s)
-        return pages.go(notices.address(PATH, code, SECTION))
+            return await self._refuse_too_many(request, visitor, problem, error.wait_s)
+        return pages.redirect(notices.address(PATH, code, SECTION))
 
-    async def send_again(self, request: Request) -> Response:
-        """For another week."""
+    async def resend(self, request: Request) -> Response:
+        """Send an invitation again, which is then open for another week."""
         visitor, _ = await self._view.read_form(request)
         id_ = request.path_params["id"]
         try:
@@ -90,10 +90,10 @@ class MemberSettings:
         except ControlError as error:
             return await self._view.refuse(request, visitor, error)
         except TooManyMailsError as error:
-            return await self._slow_down(
+            return await self._refuse_too_many(
                 request, visitor, Problem(message=str(error)), error.wait_s
             )
-        return pages.go(notices.address(PATH, code, SECTION))
+        return pages.redirect(notices.address(PATH, code, SECTION))
 
     async def take_back(self, request: Request) -> Response:
         visitor, _ = await self._view.read_form(request)
@@ -104,10 +104,11 @@ class MemberSettings:
             )
         except ControlError as error:
             return await self._view.refuse(request, visitor, error)
-        return pages.go(notices.address(PATH, "invitation-taken-back", SECTION))
+        return pages.redirect(notices.address(PATH, "invitation-taken-back", SECTION))
 
     async def _invite(self, visitor: Visitor, address: str) -> str:
-        """Returns the code of what to say. Raises ControlError, TooManyMailsError."""
+        """Invite an address and return the code of the notice. Raises ControlError,
+        TooManyMailsError."""
         if visitor.role != "owner":
             raise ForbiddenError("only an owner of the organisation may invite somebody")
         email = parse_email(address)
@@ -135,7 +136,7 @@ class MemberSettings:
         return invitation, self._view.settings.link_url(token)
 
     def _count_mail(self, visitor: Visitor, email: str) -> None:
-        """Raises TooManyMailsError."""
+        """Count a mail to an address. Raises TooManyMailsError."""
         now_s = self._clock_s()
         wait_s = self._by_mailbox.count(email, now_s) or self._by_organization.count(
             visitor.organization_id, now_s
@@ -143,14 +144,15 @@ class MemberSettings:
         if wait_s:
             raise TooManyMailsError(wait_s)
 
-    async def _slow_down(
+    async def _refuse_too_many(
         self, request: Request, visitor: Visitor, problem: Problem, wait_s: int
     ) -> Response:
         headers = {"retry-after": str(wait_s)}
-        return await self._view.show(request, visitor, problem, 429, headers)
+        return await self._view.render_page(request, visitor, problem, 429, headers)
 
     def _find_invited(self, control: ControlDatabase, visitor: Visitor, id_: str) -> str:
-        """The address. Raises ForbiddenError for who is no owner, NotFoundError."""
+        """Return the address of an invitation. Raises ForbiddenError if the visitor is not an
+        owner, NotFoundError."""
         for invitation in self._view.manage(control).list_invitations(visitor):
             if invitation.id == id_:
                 return invitation.email
@@ -158,7 +160,7 @@ class MemberSettings:
 
     # -- members ----------------------------------------------------------------------------------
 
-    async def ask(self, request: Request) -> Response:
+    async def confirm_removal(self, request: Request) -> Response:
         visitor = await self._view.visitors.require(request)
         id_ = request.path_params["id"]
         if visitor.role != "owner" and id_ != visitor.user_id:
@@ -169,10 +171,10 @@ class MemberSettings:
             )
         except NotFoundError as error:
             raise HTTPException(404) from error
-        return pages.show("settings_remove_member.html", visitor=visitor, member=member)
+        return pages.render("settings_remove_member.html", visitor=visitor, member=member)
 
     async def remove(self, request: Request) -> Response:
-        """Who leaves is signed out by it."""
+        """Remove a member. A visitor who removes themselves is signed out."""
         visitor, _ = await self._view.read_form(request)
         id_ = request.path_params["id"]
         try:
@@ -182,8 +184,8 @@ class MemberSettings:
         except ControlError as error:
             return await self._view.refuse(request, visitor, error)
         if member.id == visitor.user_id:
-            return pages.go("/sign-in")
-        return pages.go(notices.address(PATH, "member-removed", SECTION))
+            return pages.redirect("/sign-in")
+        return pages.redirect(notices.address(PATH, "member-removed", SECTION))
 
 
 def _note_not_sent(error: MailError) -> str:

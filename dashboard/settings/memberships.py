@@ -1,4 +1,4 @@
-"""A visitor's own memberships: answering invitations, and going from one organisation to another."""
+"""The visitor's own memberships: joining, declining and switching organisations."""
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -35,7 +35,7 @@ class MembershipPages:
             )
         except NotFoundError as error:
             raise HTTPException(404, _ANSWERED) from error
-        return pages.go(notices.address("/", "joined"))
+        return pages.redirect(notices.address("/", "joined"))
 
     async def decline(self, request: Request) -> Response:
         visitor, _ = await self._view.read_form(request)
@@ -48,7 +48,7 @@ class MembershipPages:
             )
         except NotFoundError as error:
             raise HTTPException(404, _ANSWERED) from error
-        return pages.go(notices.address("/", "invitation-declined"))
+        return pages.redirect(notices.address("/", "invitation-declined"))
 
     async def switch(self, request: Request) -> Response:
         visitor, form = await self._view.read_form(request)
@@ -59,4 +59,4 @@ class MembershipPages:
             )
         except NotFoundError as error:
             return await self._view.refuse(request, visitor, error)
-        return pages.go(notices.address(PATH, "organization-switched"))
+        return pages.redirect(notices.address(PATH, "organization-switched"))

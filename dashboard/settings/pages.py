@@ -1,4 +1,4 @@
-"""``/settings``: endpoints, keys, members, and the visitor's own organisations and sessions."""
+"""``/settings``: endpoints, keys, members, and the visitor's organisations and sessions."""
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -45,17 +45,17 @@ class SettingsPages:
 
     def routes(self) -> list[BaseRoute]:
         return [
-            Route(PATH, self.show, methods=["GET"]),
+            Route(PATH, self.settings_page, methods=["GET"]),
             *(route for part in self._parts for route in part.routes()),
-            Route(f"{PATH}/{{section}}", self.go_to_section, methods=["GET"]),
+            Route(f"{PATH}/{{section}}", self.redirect_to_section, methods=["GET"]),
         ]
 
-    async def show(self, request: Request) -> Response:
+    async def settings_page(self, request: Request) -> Response:
         visitor = await self._view.visitors.require(request)
-        return await self._view.show(request, visitor)
+        return await self._view.render_page(request, visitor)
 
-    async def go_to_section(self, request: Request) -> Response:
+    async def redirect_to_section(self, request: Request) -> Response:
         section = request.path_params["section"]
         if section not in _SECTIONS:
             raise HTTPException(404)
-        return pages.go(f"{PATH}#{_SECTIONS[section]}")
+        return pages.redirect(f"{PATH}#{_SECTIONS[section]}")

@@ -1,8 +1,7 @@
 """The page ``/settings``, and what its forms have in common.
 
-A form that cannot be carried out is answered with the page it is on: the reason beside the form, and
-what was typed still in it. One that was is answered with a redirect, so that loading anew repeats
-nothing.
+A form with an error is answered with its page, the error beside the form and the submitted values in
+it. A form that succeeded is answered with a redirect, so that reloading repeats nothing.
 """
 
 import secrets
@@ -38,8 +37,8 @@ _GONE = "It does not exist, or not any more. Nothing was changed."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """Why a form could not be carried out, which one (of several on the page, by its id) and which
-    input is at fault, and what was typed."""
+    """An error of a form: the message, the id of the form, the name of the input at fault, and the
+    submitted values."""
 
     message: str
     form: str = ""
@@ -48,8 +47,8 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Contents:
-    """What the page lists."""
+class SettingsLists:
+    """The lists on the page."""
 
     endpoints: Page[ProxyEndpoint]
     keys: Page[ApiKey]
@@ -65,7 +64,7 @@ class Contents:
 
 
 class SettingsView:
-    """What all parts of the settings are made with, and the page they are shown on."""
+    """The page, and what all of its parts use."""
 
     def __init__(
         self, settings: Settings, pool: ControlPool, visitors: Visitors, mailer: Mailer
@@ -79,11 +78,12 @@ class SettingsView:
         return Management.make(control, self.settings)
 
     async def read_form(self, request: Request) -> tuple[Visitor, Mapping[str, str]]:
-        """Who sends a form, and its fields. Raises HTTPException, NotSignedInError."""
+        """Return the visitor who submits a form, and its fields. Raises HTTPException,
+        NotSignedInError."""
         form = await read_form(request, self.settings.base_url)
         return await self.visitors.require(request), form
 
-    async def show(
+    async def render_page(
         self,
         request: Request,
         visitor: Visitor,
@@ -91,19 +91,19 @@ class SettingsView:
         status: int = 200,
         headers: Mapping[str, str] | None = None,
     ) -> Response:
-        """Raises HTTPException for an address that somebody made up."""
+        """Return the page. Raises HTTPException for an invalid cursor."""
         try:
-            contents = await self.pool.run(lambda control: self._read(control, request, visitor))
+            lists = await self.pool.run(lambda control: self._read(control, request, visitor))
         except InvalidCursorError as error:
             raise HTTPException(400, "This page of the list does not exist.") from error
-        return pages.show(
+        return pages.render(
             "settings.html",
             visitor=visitor,
             status=status,
             headers=headers,
             settings=self.settings,
             mailer=self.mailer,
-            contents=contents,
+            lists=lists,
             notice=None if problem else notices.find(request),
             problem=problem,
             key_form_id=secrets.token_urlsafe(16),
@@ -117,15 +117,15 @@ class SettingsView:
         form: str = "",
         values: Mapping[str, str] | None = None,
     ) -> Response:
-        """The page again, with the reason. Raises as ``show`` does."""
+        """Return the page with the error of a form. Raises HTTPException for an invalid cursor."""
         problem = explain(error, form, values)
-        return await self.show(request, visitor, problem, error.status)
+        return await self.render_page(request, visitor, problem, error.status)
 
-    def _read(self, control: ControlDatabase, request: Request, visitor: Visitor) -> Contents:
+    def _read(self, control: ControlDatabase, request: Request, visitor: Visitor) -> SettingsLists:
         management, query = self.manage(control), request.query_params
         is_owner = visitor.role == "owner"
         with control.reading() as db:
-            return Contents(
+            return SettingsLists(
                 endpoints=management.list_endpoints(
                     visitor, query.get("endpoints"), MAX_LIMIT, finds_previous=True
                 ),
@@ -143,6 +143,7 @@ class SettingsView:
 def explain(
     error: ControlError, form: str = "", values: Mapping[str, str] | None = None
 ) -> Problem:
-    """``form`` and ``values`` say where it is shown, and what stays typed there."""
+    """Return a problem for an error. ``form`` and ``values`` name the form and keep its submitted
+    values."""
     message = _GONE if isinstance(error, NotFoundError) else as_sentence(str(error))
     return Problem(message=message, form=form, input=error.field or "", values=values or {})

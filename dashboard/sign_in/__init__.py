@@ -1,1 +1,1 @@
-"""How a session begins and ends."""
+"""Signing in and out."""

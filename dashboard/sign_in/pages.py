@@ -1,10 +1,10 @@
-"""``/sign-in`` and ``/sign-out``: how a session begins and ends.
+"""``/sign-in`` and ``/sign-out``: the beginning and end of a session.
 
-By a link in a mail, or through GitHub or Google (``dashboard.sign_in.providers``). The session cookie is opaque,
-HttpOnly, and ``__Host-`` under https.
+A session begins by a link in a mail, or through GitHub or Google (``dashboard.sign_in.providers``).
+The session cookie is opaque, HttpOnly, and ``__Host-`` under https.
 
-What a stranger is answered tells nothing: the page is the same, and as quick, whether or not an address
-is known, could be written to, or has had too much mail.
+The response reveals nothing about an address: the page is the same, and takes the same time, whether
+or not the address is known, accepts mail, or was sent too much of it.
 """
 
 import logging
@@ -29,7 +29,7 @@ from dashboard.sign_in import providers
 from dashboard.sign_in.providers import FlowCookie, Provider, ProviderError
 from dashboard.visitors import Visitors, cookie_name
 from metering.formats import format_wait
-from runtime.attempts import NETWORK_PREFIX, AttemptLimit, neighbourhood
+from runtime.attempts import NETWORK_PREFIX, AttemptLimit, client_network
 from runtime.email_addresses import parse_email
 from runtime.errors import InvalidInputError, SignUpRefusedError, as_sentence
 from runtime.settings import Settings
@@ -49,7 +49,7 @@ logger = logging.getLogger(__name__)
 
 
 class SignInPages:
-    """The clock is monotonic seconds."""
+    """The pages and forms for signing in and out. The clock is monotonic seconds."""
 
     def __init__(
         self,
@@ -75,8 +75,8 @@ class SignInPages:
 
     def routes(self) -> list[BaseRoute]:
         return [
-            Route("/sign-in", self.show, methods=["GET"]),
-            Route("/sign-in", self.ask_for_link, methods=["POST"]),
+            Route("/sign-in", self.sign_in_page, methods=["GET"]),
+            Route("/sign-in", self.request_link, methods=["POST"]),
             Route("/sign-in/link", self.open_link, methods=["GET"]),
             Route("/sign-in/link", self.use_link, methods=["POST"]),
             *(route for provider in self._providers for route in self._provider_routes(provider)),
@@ -88,18 +88,16 @@ class SignInPages:
         cookie = [Middleware(FlowCookie, settings=self._settings, pool=self._pool)]
         path = f"/sign-in/{provider.name}"
         return [
-            Route(path, partial(self.go_to_provider, provider), middleware=cookie),
-            Route(
-                f"{path}/callback", partial(self.come_from_provider, provider), middleware=cookie
-            ),
+            Route(path, partial(self.redirect_to_provider, provider), middleware=cookie),
+            Route(f"{path}/callback", partial(self.provider_callback, provider), middleware=cookie),
         ]
 
     # -- the page ---------------------------------------------------------------------------------
 
-    async def show(self, request: Request) -> Response:
+    async def sign_in_page(self, request: Request) -> Response:
         next_path = local_path(request.query_params.get("next", HOME))
         if await self._visitors.find(request) is not None:
-            return pages.go(next_path)
+            return pages.redirect(next_path)
         return self._page(next_path)
 
     def _page(
@@ -110,7 +108,7 @@ class SignInPages:
         email: str = "",
         status: int = 200,
     ) -> Response:
-        return pages.show(
+        return pages.render(
             "sign_in.html",
             status=status,
             problem=problem,
@@ -127,7 +125,7 @@ class SignInPages:
 
     # -- by mail ----------------------------------------------------------------------------------
 
-    async def ask_for_link(self, request: Request) -> Response:
+    async def request_link(self, request: Request) -> Response:
         form = await read_form(request, self._settings.base_url)
         next_path = local_path(form.get("next", HOME))
         if not self._mailer.can_send:
@@ -146,22 +144,22 @@ class SignInPages:
             message = f"Too many sign-in links were requested from your address. Try again in {format_wait(wait_s)}."
             headers = {"retry-after": str(wait_s)}
             return pages.refuse(request, 429, "rate_limited", message, headers)
-        answer = pages.show(
+        response = pages.render(
             "sign_in_sent.html",
             email=email,
             prints=self._mailer.prints,
             is_open=self._settings.sign_up.is_open,
         )
         if not self._by_mailbox.count(email, self._clock_s()):
-            # Once the answer is on its way, so that nobody can tell by the time it takes.
-            answer.background = BackgroundTask(self._send_link, email, next_path)
-        return answer
+            # Once the response is on its way, so that nobody can tell by the time it takes.
+            response.background = BackgroundTask(self._send_link, email, next_path)
+        return response
 
     def _count_client(self, address: str) -> int:
         """Count an attempt of this address. Returns 0, or the seconds to wait."""
         now_s = self._clock_s()
-        return self._by_client.count(neighbourhood(address), now_s) or self._by_network.count(
-            neighbourhood(address, NETWORK_PREFIX), now_s
+        return self._by_client.count(client_network(address), now_s) or self._by_network.count(
+            client_network(address, NETWORK_PREFIX), now_s
         )
 
     def _sign_in(self, control: ControlDatabase) -> SignIn:
@@ -180,15 +178,16 @@ class SignInPages:
         except SignUpRefusedError:
             return  # the page has said that a mail comes only if this address may sign in
         except (MailError, sqlite3.Error) as error:
-            logger.error("A sign-in link was not sent: %s", error)  # noqa: TRY400 - it says enough
+            logger.error("A sign-in link was not sent: %s", error)  # noqa: TRY400 - the message is enough
 
     async def open_link(self, request: Request) -> Response:
-        """A page with one button: programs that open every link in a mail do not press buttons."""
+        """Return a page with one button: programs that open every link in a mail do not press
+        buttons."""
         token = request.query_params.get("token", "")
         link = await self._pool.run(lambda control: SignIn(control).find_link(token))
         if link is None:
             return self._page(problem=_USED_LINK, status=410)
-        return pages.show("sign_in_link.html", headers=_HIDDEN, token=token, link=link)
+        return pages.render("sign_in_link.html", headers=_HIDDEN, token=token, link=link)
 
     async def use_link(self, request: Request) -> Response:
         token = (await read_form(request, self._settings.base_url)).get("token", "")
@@ -205,13 +204,15 @@ class SignInPages:
 
     # -- through a provider -----------------------------------------------------------------------
 
-    async def go_to_provider(self, provider: Provider, request: Request) -> Response:
+    async def redirect_to_provider(self, provider: Provider, request: Request) -> Response:
         next_path = local_path(request.query_params.get("next", HOME))
-        return await self._explained(next_path, provider.begin(request, next_path))
+        return await self._with_provider_errors(next_path, provider.begin(request, next_path))
 
-    async def come_from_provider(self, provider: Provider, request: Request) -> Response:
+    async def provider_callback(self, provider: Provider, request: Request) -> Response:
         next_path = provider.take_next_path(request)
-        return await self._explained(next_path, self._finish(provider, request, next_path))
+        return await self._with_provider_errors(
+            next_path, self._finish(provider, request, next_path)
+        )
 
     async def _finish(self, provider: Provider, request: Request, next_path: str) -> Response:
         email = await provider.finish(request)
@@ -228,9 +229,11 @@ class SignInPages:
             ) from None
         return await self._begin_session(request, session, next_path)
 
-    async def _explained(self, next_path: str, answer: Awaitable[Response]) -> Response:
+    async def _with_provider_errors(
+        self, next_path: str, response: Awaitable[Response]
+    ) -> Response:
         try:
-            return await answer
+            return await response
         except ProviderError as error:
             return self._page(next_path, problem=str(error), status=error.status)
 
@@ -249,7 +252,7 @@ class SignInPages:
 
     async def _begin_session(self, request: Request, session: str, next_path: str) -> Response:
         await self._end_old_session(request)
-        response = pages.go(local_path(next_path))
+        response = pages.redirect(local_path(next_path))
         response.set_cookie(
             self._cookie,
             session,
@@ -267,7 +270,7 @@ class SignInPages:
             await self._pool.run(lambda control: SignIn(control).sign_out(session))
 
     def _forget_session(self) -> Response:
-        response = pages.go("/sign-in")
+        response = pages.redirect("/sign-in")
         response.delete_cookie(self._cookie, path="/", secure=self._is_https, httponly=True)
         return response
 

@@ -1,11 +1,11 @@
-"""Signing in with GitHub (OAuth 2) and with Google (OpenID Connect), both with PKCE and state.
+"""Sign-in with GitHub (OAuth 2) and Google (OpenID Connect), both with PKCE and state.
 
-A provider only tells which address somebody has; that address must be one it has verified. No token is
-kept. Between the two halves, what the second has to compare is in a signed cookie of ten minutes,
-which only these addresses read.
+A provider supplies an e-mail address, which it must have verified. No token is kept. Between the two
+halves of a sign-in, its state is in a signed cookie that lives ten minutes and that only these
+addresses read.
 
-What a provider answers is its own affair: whatever is wrong with it ends in a ProviderError, with one
-message for the visitor and one line for the log, neither of which quotes a code, a token or a secret.
+Whatever is wrong with a provider's response ends in a ProviderError, with one message for the visitor
+and one line in the log, neither of which quotes a code, a token or a secret.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ logger = logging.getLogger(__name__)
 
 
 class ProviderError(Exception):
-    """Nobody is signed in. The message is for the visitor; ``status`` is that of the page."""
+    """The sign-in failed. The message is for the visitor; ``status`` is that of the page."""
 
     def __init__(self, message: str, status: int = 400) -> None:
         super().__init__(message)
@@ -52,7 +52,7 @@ class ProviderError(Exception):
 
 
 class Provider(ABC):
-    """``name`` is part of addresses, ``title`` is what people call it."""
+    """A sign-in provider. ``name`` is part of addresses, ``title`` is its name for people."""
 
     name: Literal["github", "google"]
     title: str
@@ -63,35 +63,35 @@ class Provider(ABC):
 
     @abstractmethod
     def _register(self, settings: Settings) -> StarletteOAuth2App:
-        """What Authlib has to know of it."""
+        """Return the client that Authlib makes of the settings."""
 
     @abstractmethod
     async def _find_email(self, request: Request) -> str:
-        """The verified address of who comes back. May raise anything."""
+        """Return the verified e-mail address of the visitor who comes back. May raise anything."""
 
     async def begin(self, request: Request, next_path: str) -> Response:
-        """To the provider. Raises ProviderError."""
-        flow = await self._ask(self._app.create_authorization_url(self._callback))
+        """Return a redirect to the provider. Raises ProviderError."""
+        flow = await self._fetch(self._app.create_authorization_url(self._callback))
         address = flow.pop("url")
         await self._app.save_authorize_data(request, redirect_uri=self._callback, **flow)
         request.session[self._next_key] = next_path if len(next_path) <= MAX_NEXT_LENGTH else HOME
-        return pages.go(address)
+        return pages.redirect(address)
 
     async def finish(self, request: Request) -> str:
-        """The verified address of who came back. Raises ProviderError."""
+        """Return the verified e-mail address of the visitor who came back. Raises ProviderError."""
         if "error" in request.query_params:
             raise self._refused(request.query_params["error"])
-        email: str = await self._ask(self._find_email(request))
+        email: str = await self._fetch(self._find_email(request))
         return email
 
     def take_next_path(self, request: Request) -> str:
-        """Where who came back wanted to go."""
+        """Return the path that the visitor wanted to go to."""
         return local_path(str(request.session.pop(self._next_key, HOME)))
 
-    async def _ask[T](self, answer: Awaitable[T]) -> T:
+    async def _fetch[T](self, response: Awaitable[T]) -> T:
         try:
             async with asyncio.timeout(TIMEOUT_S):
-                return await answer
+                return await response
         except ProviderError:
             raise
         except MismatchingStateError:
@@ -99,7 +99,7 @@ class Provider(ABC):
                 f"This sign-in was not started in this browser, or it has expired. Sign in with {self.title} again."
             ) from None
         except (httpx2.HTTPError, TimeoutError) as error:
-            logger.warning("%s cannot be asked: %s", self.title, _describe(error))
+            logger.warning("%s cannot be reached: %s", self.title, _describe(error))
             raise ProviderError(
                 f"{self.title} does not respond. Try again, or sign in another way.", 502
             ) from None
@@ -108,7 +108,7 @@ class Provider(ABC):
             raise ProviderError(f"{self.title} refused. Sign in with {self.title} again.") from None
         # Any other shape an answer can take ends here: a list for an object, no JSON, a bad key.
         except Exception as error:
-            logger.warning("%s gave an answer of no use: %s", self.title, _describe(error))
+            logger.warning("%s sent an unusable response: %s", self.title, _describe(error))
             raise ProviderError(
                 f"{self.title} sent an invalid response. Sign in another way.", 502
             ) from None
@@ -144,16 +144,16 @@ class GitHub(Provider):
 
     async def _find_email(self, request: Request) -> str:
         token = await self._app.authorize_access_token(request)
-        answer = await self._app.get(
+        response = await self._app.get(
             self._emails_url,
             token=token,
             params={"per_page": "100"},
             headers={"accept": "application/vnd.github+json", "x-github-api-version": "2022-11-28"},
         )
-        if answer.status_code in (403, 404):
+        if response.status_code in (403, 404):
             raise ProviderError("GitHub sent no e-mail address of your account.")
-        answer.raise_for_status()
-        for each in answer.json():
+        response.raise_for_status()
+        for each in response.json():
             if each["primary"] is True and each["verified"] is True:
                 return str(each["email"])
         raise ProviderError(
@@ -178,7 +178,7 @@ class Google(Provider):
         )
 
     async def begin(self, request: Request, next_path: str) -> Response:
-        await self._ask(self._discover())
+        await self._fetch(self._discover())
         return await super().begin(request, next_path)
 
     async def _find_email(self, request: Request) -> str:
@@ -198,8 +198,8 @@ class Google(Provider):
         return str(claims["email"])
 
     async def _discover(self) -> None:
-        """What the document says is taken only from the issuer itself, and no token without a
-        signature that takes its private key."""
+        """Load the discovery document. It is accepted only from the issuer itself, and only
+        signatures that take the issuer's private key."""
         metadata = await self._app.load_server_metadata()
         if metadata.get("issuer", "").rstrip("/") != self._issuer:
             self._app.server_metadata.clear()
@@ -221,7 +221,8 @@ class Google(Provider):
 
 
 class FlowCookie:
-    """``request.session`` between the two halves of a sign-in. Its key is in ``control.db``."""
+    """Middleware that keeps ``request.session`` in a signed cookie between the two halves of a
+    sign-in. Its key is in ``control.db``."""
 
     def __init__(self, app: ASGIApp, settings: Settings, pool: ControlPool) -> None:
         self._app = app
@@ -244,7 +245,7 @@ class FlowCookie:
 
 
 def configured(settings: Settings) -> list[Provider]:
-    """Those that the operator has set up."""
+    """Return the providers that the operator has configured."""
     providers: list[Provider] = []
     if settings.github_client_id is not None:
         providers.append(GitHub(settings))
@@ -264,12 +265,14 @@ def _register(name: str, *, client_kwargs: dict[str, Any], **options: Any) -> St
 
 @cache
 def _trust() -> ssl.SSLContext:
-    """Once for all providers: reading the certificates of the authorities takes tens of milliseconds."""
+    """Return the certificate authorities, once for all providers: reading them takes tens of
+    milliseconds."""
     return httpx2.create_ssl_context()
 
 
 def _describe(error: BaseException) -> str:
-    """For the log. What providers say in words may quote what was sent to them; codes do not."""
+    """Return an error for the log. Error texts of providers may quote what was sent to them; codes
+    do not."""
     match error:
         case httpx2.HTTPStatusError():
             return f"status {error.response.status_code} from {error.request.url.copy_with(query=None)}"

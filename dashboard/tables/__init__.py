@@ -1,1 +1,1 @@
-"""Datasette, one for each organisation, and what keeps it within bounds."""
+"""Datasette, one instance for each organisation, and its limits."""

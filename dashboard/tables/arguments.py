@@ -1,7 +1,7 @@
-"""The arguments of an address that Datasette parses without checking them, checked before it does.
+"""Checks of query arguments that Datasette parses without checking them.
 
-Datasette answers a number with 5,000 digits, JSON nested 10,000 deep or a facet that is no facet with
-an exception from deep inside. Here each is told in words for the caller.
+Of a number with 5,000 digits, JSON nested 10,000 deep or an invalid facet Datasette makes an internal
+error. Here each is an error of the caller, with a message.
 """
 
 import json
@@ -20,9 +20,8 @@ _LONG_NUMBER = re.compile(rf"[-+]?\d{{{MAX_DIGITS + 1},}}")
 type Check = tuple[Callable[[str], bool], str]
 
 
-def find_mistake(path: str, arguments: Iterable[tuple[str, str]]) -> str | None:
-    """Return what is wrong with the first bad argument or part of the path, in words; None if all
-    are good."""
+def find_error(path: str, arguments: Iterable[tuple[str, str]]) -> str | None:
+    """Return what is wrong with the path or the first invalid argument; None if all are valid."""
     for part in re.split("[/,.]", path):
         if _LONG_NUMBER.fullmatch(part):
             return f"A number in the address has more than {MAX_DIGITS} digits: {shorten(part)}"
@@ -60,7 +59,7 @@ def _anything(_value: str) -> bool:
 
 
 def _is_size(value: str) -> bool:
-    """Datasette says itself what is wrong with a short one."""
+    """Return whether a size is short enough for Datasette to check it itself."""
     return len(value) <= MAX_DIGITS
 
 
@@ -73,7 +72,8 @@ def _is_optional_number(value: str) -> bool:
 
 
 def _is_comparable(value: str) -> bool:
-    """Datasette makes a number of whatever Unicode says are digits."""
+    """Return whether it is a text or a number that SQLite can hold. Datasette makes a number of
+    whatever Unicode says are digits."""
     return not value.isdigit() or is_number(value)
 
 
@@ -105,7 +105,7 @@ def _is_through(value: str) -> bool:
 
 
 def _parse(text: str) -> object:
-    """Return what the JSON means; None where it is none, or nested too deeply."""
+    """Return what the JSON means; None if it is invalid or nested too deeply."""
     try:
         return json.loads(text) if len(text) <= MAX_JSON else None
     except (ValueError, RecursionError):

@@ -1,8 +1,8 @@
-"""Cells of Datasette's tables and query results, as a page shows them.
+"""Cells of tables and query results, as pages display them.
 
-The data stay as they are: JSON and CSV have the stored values. A page shows dollars instead of cents,
-grouped digits, times without their letters, the two ends of long identifiers, and links to calls. What
-is shortened or converted has its stored value in a title.
+JSON and CSV have the stored values. A page shows dollars instead of cents, grouped digits, times
+without their letters, the two ends of long identifiers, and links to calls. A value that is shortened
+or converted has the stored one in its title.
 """
 
 import re
@@ -15,13 +15,13 @@ from urllib.parse import quote
 
 from markupsafe import Markup, escape
 
-from dashboard.call.shown_text import finalize, visible
+from dashboard.safe_text import finalize, reveal
 from dashboard.tables.patched_datasette import to_css_class
 from metering.formats import format_cents, format_dollars
 
 CALLS = "/traces/usage"
 _CALL_TABLES = {"usage", "usage_log"}
-_ASKS_FOR_CALLS = re.compile(r"\busage(?:_log)?\b", re.IGNORECASE)
+_READS_CALLS = re.compile(r"\busage(?:_log)?\b", re.IGNORECASE)
 _CALL_IDS = {"id", "last_id"}  # of calls, in a query that reads the table of calls
 _CENTS = {"cost_cents", "cents"}
 _SHARED = {
@@ -31,15 +31,15 @@ _PLAIN_NUMBERS = {"id", "line", "pass_index", "piece", "status_code", "year"}
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?Z", re.ASCII)
 _HOUR = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d)", re.ASCII)
 _IDENTIFIER = re.compile(r"[0-9a-f-]{24,}", re.ASCII)
-_KEY_LINK = "Link"  # to the page of a row whose key has several columns, which says no more
+_KEY_LINK = "Link"  # a cell that Datasette adds to tables whose key has several columns
 _MAX_SHOWN = 60  # of a name that somebody chose
 
 
 def column_label(column: str) -> Markup:
-    """Return the text of a column's heading: that of cents says what the page shows instead."""
+    """Return the heading of a column. Cents are displayed as dollars, and headed so."""
     if column in _CENTS:
-        return Markup('<span title="{}, in US cents">cost_usd</span>').format(visible(column))
-    return escape(visible(column))
+        return Markup('<span title="{}, in US cents">cost_usd</span>').format(reveal(column))
+    return escape(reveal(column))
 
 
 def table_cells(row: Iterable[Mapping[str, Any]], table: str) -> Markup:
@@ -51,7 +51,7 @@ def table_cells(row: Iterable[Mapping[str, Any]], table: str) -> Markup:
         _cell(
             cell["column"],
             str(cell["value_type"]),
-            show_value(
+            render_value(
                 cell["column"],
                 cell["raw"],
                 cell["value"],
@@ -67,18 +67,18 @@ def query_cells(
     columns: Sequence[str], shown: Sequence[object], values: Sequence[object], sql: str
 ) -> Markup:
     """Return the cells of a row of a query's result, as ``<td>`` elements."""
-    are_calls = _ASKS_FOR_CALLS.search(sql) is not None
+    are_calls = _READS_CALLS.search(sql) is not None
     return _join(
         _cell(
             column,
             "int" if isinstance(value, int | float) else "str",
-            show_value(column, value, text, are_calls=are_calls),
+            render_value(column, value, text, are_calls=are_calls),
         )
         for column, text, value in zip(columns, shown, values, strict=True)
     )
 
 
-def show_value(column: str, value: object, shown: object, *, are_calls: bool = False) -> Markup:
+def render_value(column: str, value: object, shown: object, *, are_calls: bool = False) -> Markup:
     """Return what a page shows for a stored value. ``shown`` is what Datasette would show, which may
     be cut. ``are_calls``: identifiers are those of calls."""
     name = column.lower()
@@ -86,15 +86,15 @@ def show_value(column: str, value: object, shown: object, *, are_calls: bool = F
     if isinstance(value, int) and is_call:
         return _link(f"{CALLS}/{value}", str(value))
     if isinstance(value, int | float):
-        return _show_number(name, value)
+        return _render_number(name, value)
     if isinstance(shown, Markup):  # a link of Datasette's own, or nothing
-        return _trusted(visible(shown))  # names of characters are no markup
+        return _trusted(reveal(shown))  # names of characters are no markup
     if isinstance(value, str):
-        return _show_text(name, value, str(shown))
+        return _render_text(name, value, str(shown))
     return _plain(str(shown))
 
 
-def _show_number(name: str, value: float) -> Markup:
+def _render_number(name: str, value: float) -> Markup:
     if not isfinite(value):
         return escape(str(value))
     if name in _CENTS:
@@ -112,7 +112,7 @@ def _show_number(name: str, value: float) -> Markup:
     return escape(f"{value:,.3f}".rstrip("0").rstrip("."))
 
 
-def _show_text(name: str, value: str, shown: str) -> Markup:
+def _render_text(name: str, value: str, shown: str) -> Markup:
     if found := _TIME.fullmatch(value):
         return _trusted(f'<time datetime="{value}">{found[1]} {found[2]}</time>')
     if name.endswith("hour") and (found := _HOUR.fullmatch(value)):
@@ -173,7 +173,7 @@ def _join(cells: Iterable[Markup]) -> Markup:
 
 
 GLOBALS: dict[str, object] = {
-    "cell_value": show_value,
+    "cell_value": render_value,
     "column_label": column_label,
     "query_cells": query_cells,
     "table_cells": table_cells,

@@ -1,4 +1,4 @@
-"""The conditions of a table page in words, in place of Datasette's ``outcome not in ["complete"]``."""
+"""The filters of a table page in words, in place of Datasette's ``outcome not in ["complete"]``."""
 
 import json
 from collections.abc import Iterable

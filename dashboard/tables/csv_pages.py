@@ -1,4 +1,4 @@
-"""Pages of CSV in which no cell is a formula (see ``runtime.csv_cells``)."""
+"""CSV pages in which no cell is a formula (see ``runtime.csv_cells``)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,7 +7,7 @@ from runtime.csv_cells import neutralize
 
 
 class Row(dict[str, Any]):
-    """A row as Datasette reads it: its values in order, and each by its column's name."""
+    """A row as Datasette reads it: its values in order, and each by the name of its column."""
 
     def __init__(self, columns: Sequence[str], values: Sequence[Any]) -> None:
         super().__init__(zip(columns, values, strict=True))

@@ -1,7 +1,7 @@
-"""Says what went wrong, in words for whoever asked.
+"""Errors as the pages and the JSON of the trace browser report them.
 
-A mistake in what was asked for is told and gets a 4xx; Datasette answers many of them with 500. What
-is our fault is logged and not told: the text of an exception may hold paths.
+Errors caused by the caller are 4xx with a message; Datasette makes many of them 500. Errors of the
+server are logged without details in the response: the text of an exception may contain paths.
 """
 
 import json
@@ -13,8 +13,8 @@ from dashboard.tables import arguments
 from dashboard.tables.patched_datasette import Base400, DatasetteError, QueryInterrupted, Request
 
 _MAX_SHOWN = 200
-TOO_HUNGRY = "The query needs more memory than there is. Ask for fewer or shorter values."
-_TOO_SLOW = (
+OUT_OF_MEMORY = "The query needs more memory than there is. Ask for fewer or shorter values."
+_TIMED_OUT = (
     "The query took too long and was stopped. Narrow it: add a condition on id or"
     " created_at, use fewer facets, or query usage_hourly for totals over a long time."
 )
@@ -23,16 +23,18 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, kw_only=True)
-class Asked:
-    """It holds what Datasette is told of a request, as ``taximeter`` in its scope, and tells of it."""
+class RequestState:
+    """The state of a request that Datasette and the code around it share, as ``taximeter`` in its
+    scope."""
 
     is_for_program: bool
     is_explained: bool = False  # an error was put in words that may be shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mistake:
-    """A mistake is told in these words. ``status`` is that of HTTP; ``sql`` is the query that was at fault."""
+class ErrorDetails:
+    """What is reported of an error. ``status`` is that of HTTP; ``sql`` is the query that caused
+    it."""
 
     status: int
     title: str
@@ -40,7 +42,7 @@ class Mistake:
     sql: str | None = None
 
     def as_json(self) -> dict[str, object]:
-        """Return it in Datasette's shape."""
+        """Return it in the shape of Datasette's errors."""
         return {
             "ok": False,
             "error": self.message,
@@ -49,46 +51,49 @@ class Mistake:
         }
 
 
-def describe(exception: Exception, request: Request) -> Mistake:
-    """Find whose fault it is, and what to say. What is ours is logged here."""
+def describe(exception: Exception, request: Request) -> ErrorDetails:
+    """Return what is reported of an exception, as an error of the caller or of the server. The
+    latter is logged."""
     if isinstance(exception, QueryInterrupted):
-        return Mistake(status=400, title="Query timed out", message=_TOO_SLOW, sql=exception.sql)
+        return ErrorDetails(
+            status=400, title="Query timed out", message=_TIMED_OUT, sql=exception.sql
+        )
     if isinstance(exception, DatasetteError):
-        return _describe_told(exception)
+        return _describe_datasette_error(exception)
     if isinstance(exception, Base400):
-        return _describe_refusal(exception)
+        return _describe_bad_request(exception)
     if isinstance(exception, MemoryError):
-        return Mistake(status=400, title="Too large", message=TOO_HUNGRY)
+        return ErrorDetails(status=400, title="Too large", message=OUT_OF_MEMORY)
     if isinstance(exception, sqlite3.OperationalError):
-        return Mistake(status=400, title="Invalid SQL", message=str(exception))
+        return ErrorDetails(status=400, title="Invalid SQL", message=str(exception))
     message = _find_bad_argument(exception, request)
     if message is not None:
-        return Mistake(status=400, title="Invalid request", message=message)
-    logger.error("datasette could not answer a request", exc_info=exception)
-    return Mistake(status=500, title="Server error", message="This page could not be shown.")
+        return ErrorDetails(status=400, title="Invalid request", message=message)
+    logger.error("Datasette failed on a request", exc_info=exception)
+    return ErrorDetails(status=500, title="Server error", message="This page could not be shown.")
 
 
-def _describe_told(error: DatasetteError) -> Mistake:
+def _describe_datasette_error(error: DatasetteError) -> ErrorDetails:
     cause = error.__context__
-    if isinstance(cause, QueryInterrupted):  # told with a script in it, and where the setting is
-        return Mistake(status=400, title="Query timed out", message=_TOO_SLOW, sql=cause.sql)
+    if isinstance(cause, QueryInterrupted):  # its message has a script in it, and names the setting
+        return ErrorDetails(status=400, title="Query timed out", message=_TIMED_OUT, sql=cause.sql)
     status = 400 if error.status >= 500 else error.status
-    return Mistake(
+    return ErrorDetails(
         status=status, title=error.title or "Invalid request", message=str(error.message)
     )
 
 
-def _describe_refusal(error: Base400) -> Mistake:
+def _describe_bad_request(error: Base400) -> ErrorDetails:
     if error.status == 404:
-        return Mistake(status=404, title="Not found", message="There is no such page or row.")
+        return ErrorDetails(status=404, title="Not found", message="There is no such page or row.")
     if error.status == 403:
-        return Mistake(status=403, title="Not allowed", message="This cannot be shown.")
-    return Mistake(status=400, title="Invalid request", message=str(error))
+        return ErrorDetails(status=403, title="Not allowed", message="This cannot be shown.")
+    return ErrorDetails(status=400, title="Invalid request", message=str(error))
 
 
 def _find_bad_argument(exception: Exception, request: Request) -> str | None:
-    """Return what of the request made Datasette fail; None if the fault is ours. What can be told
-    without knowing the table is refused before (see arguments)."""
+    """Return what in the request made Datasette fail; None for an error of the server. What is invalid
+    for every table was refused before (see arguments)."""
     if isinstance(exception, RecursionError):
         return "Something here is nested too deeply."
     if isinstance(exception, OverflowError):

@@ -1,7 +1,7 @@
-"""One Datasette for each organisation, over that organisation's file alone.
+"""One Datasette for each organisation, over the trace database of that organisation alone.
 
-What one organisation may see is then decided once, by which instance answers, and not by each of
-Datasette's pages and hooks. The database is called ``traces`` in all of them.
+So access is decided once, by the choice of the instance, and not by each of Datasette's pages and
+hooks. The database is called ``traces`` in all of them.
 
 Datasette 0.65 keeps connections by database name in a variable of the thread, so with a shared
 thread one organisation would read another's file (datasette #2465). Here an instance has a thread
@@ -29,9 +29,9 @@ from starlette.types import ASGIApp
 from dashboard import formats
 from dashboard.addresses import raw_path
 from dashboard.queries.protocol import MAX_OPEN
-from dashboard.tables import arguments, cells, conditions, mistakes, query_limits
+from dashboard.tables import arguments, cells, conditions, errors, query_limits
+from dashboard.tables.errors import RequestState
 from dashboard.tables.metadata import METADATA_PATH
-from dashboard.tables.mistakes import Asked
 from dashboard.tables.patched_datasette import (
     BadRequest,
     Database,
@@ -74,11 +74,11 @@ type FileId = tuple[int, int]
 
 
 class UnreadableError(Exception):
-    """The file cannot be read, and the query is not to blame."""
+    """The file cannot be read, whatever the query is."""
 
 
 class TraceFile(Database):
-    """A database that is only read, by one thread, with one connection."""
+    """A trace database that is only read, by one thread, with one connection."""
 
     def __init__(self, datasette: Datasette, path: Path) -> None:
         super().__init__(datasette, str(path), is_mutable=True)
@@ -114,7 +114,7 @@ class TraceFile(Database):
         limit_ms = min(custom_time_limit or self.ds.sql_time_limit_ms, self.ds.sql_time_limit_ms)
         max_rows = self.ds.max_returned_rows if truncate else None
         if max_rows is not None and max_rows == (page_size or self.ds.page_size):
-            max_rows += 1  # the page, and one that says there is more
+            max_rows += 1  # the page, and one row more if there is another page
 
         def run(connection: sqlite3.Connection) -> Results:
             cursor = connection.cursor()
@@ -127,7 +127,7 @@ class TraceFile(Database):
             except query_limits.TooLargeError as error:
                 raise DatasetteError(str(error), title="Too large", status=400) from None
             except MemoryError:
-                raise DatasetteError(mistakes.TOO_HUNGRY, title="Too large", status=400) from None
+                raise DatasetteError(errors.OUT_OF_MEMORY, title="Too large", status=400) from None
             except sqlite3.Error as error:
                 raise _translate(error, sql, params) from error
             finally:
@@ -145,7 +145,7 @@ class TraceFile(Database):
         return keys
 
     async def get_all_foreign_keys(self) -> dict[str, Any]:
-        """Return the view too, which has none: Datasette asks for them to show a row of it."""
+        """Return an entry for the view too, which has none: Datasette looks it up for the page of a row."""
         keys: dict[str, Any] = await super().get_all_foreign_keys()
         return {"usage_log": {"incoming": [], "outgoing": []}, **keys}
 
@@ -177,8 +177,8 @@ class TraceFile(Database):
 
 
 def _translate(error: sqlite3.Error, sql: str, params: object) -> Exception:
-    """Datasette shows an OperationalError as a mistake in the query. A file that cannot be read is
-    none."""
+    """Return the exception that Datasette handles correctly. It reports every OperationalError as
+    an error in the query, also of a file that cannot be read."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
     if code == sqlite3.SQLITE_INTERRUPT:
         interrupted: Exception = QueryInterrupted(error, sql, params)
@@ -206,7 +206,7 @@ _shared_templates: list[Environment] = []
 
 
 class TraceBrowser(Datasette):
-    """A Datasette over one file, called ``traces``, with nothing else in it. It leaves off what it computes when
+    """A Datasette over one file, called ``traces``, and nothing else. It stops computing when
     ``abandoned`` is set."""
 
     def __init__(self, path: Path, abandoned: threading.Event) -> None:
@@ -240,29 +240,31 @@ class TraceBrowser(Datasette):
         ]
 
     async def refresh_schemas(self) -> None:
-        """It keeps the tables of ``_internal``, which we do not have."""
+        """Do nothing: the tables of ``_internal`` that it updates do not exist here."""
 
     def check(self, request: Request) -> None:
-        """Called before anything is read. Raises DatasetteError for arguments that it would fail at."""
+        """Check a request before anything is read. Raises DatasetteError for arguments that
+        Datasette cannot handle."""
         given = parse_qsl(request.query_string, keep_blank_values=True)
-        mistake = arguments.find_mistake(raw_path(request.scope), given)
-        if mistake is not None:
-            raise DatasetteError(mistake, title="Invalid request", status=400)
+        error = arguments.find_error(raw_path(request.scope), given)
+        if error is not None:
+            raise DatasetteError(error, title="Invalid request", status=400)
 
     async def explain(self, request: Request, exception: Exception) -> Response:
-        """Return what is answered instead of what was asked for: a page for people, JSON for programs."""
-        mistake = mistakes.describe(exception, request)
-        asked: Asked = request.scope["taximeter"]
-        asked.is_explained = True
-        if asked.is_for_program:
-            return Response.json(mistake.as_json(), status=mistake.status)
-        context = {"mistake": mistake}
+        """Return the response for an error: a page for people, JSON for programs."""
+        error = errors.describe(exception, request)
+        state: RequestState = request.scope["taximeter"]
+        state.is_explained = True
+        if state.is_for_program:
+            return Response.json(error.as_json(), status=error.status)
+        context = {"error": error}
         page = await self.render_template("error.html", context, request, "error")
-        return Response.html(page, status=mistake.status)
+        return Response.html(page, status=error.status)
 
 
 def _only_bodies(render: Callable[..., Awaitable[Response]]) -> Callable[..., Awaitable[Response]]:
-    """Numbers are no download; Datasette notices only after it has begun to answer with one."""
+    """Return the renderer of downloads, limited to text and BLOBs. Datasette notices a number only
+    after the response has begun."""
 
     @wraps(render)  # by whose signature Datasette decides what to hand over
     async def render_bodies(*given: Any) -> Response:
@@ -293,7 +295,8 @@ class Instance:
 
 @dataclass(slots=True)
 class Instances:
-    """Those that were used last stay open. All methods are for the event loop's thread."""
+    """The instances that were used last, which stay open. All methods are for the thread of the
+    event loop."""
 
     traces: Path
     abandoned: threading.Event = field(default_factory=threading.Event)
@@ -341,7 +344,7 @@ class Instances:
 
     def _shrink(self) -> None:
         """Close the ones not used for longest. Those in use stay, even if they are too many: their
-        number is that of the organisations being answered right now."""
+        number is that of the organisations with a request in progress."""
         surplus = len(self._open) - self.max_open
         idle = [key for key, instance in self._open.items() if not instance.users]
         for organization_id in idle[: max(surplus, 0)]:

@@ -1,4 +1,4 @@
-"""Pages of a table, forwards and backwards, in an order in which every row has one place.
+"""Pagination of tables, forwards and backwards, in an order in which every row has one place.
 
 Datasette 0.65 sorts a page by one column alone and its next page by that and the key, ascending; so rows
 that are equal in that column are shown twice or never. Its condition also holds an ``or``, for which
@@ -32,7 +32,7 @@ _BAD_PLACE = "_next has to be what the link to another page had; open the first 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """``keys`` are the column that is sorted by, if any, and the key of the table."""
+    """The order of a table. ``keys`` are the sort column, if any, and the primary key."""
 
     keys: tuple[str, ...]
     is_sorted: bool
@@ -52,7 +52,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A row, by its values of the order's keys. The page is that before or after it."""
+    """A row, by its values of the order's keys. The page is the one before or after it."""
 
     values: tuple[str | None, ...]
     backwards: bool = False
@@ -103,8 +103,8 @@ def _compare(keys: Sequence[str], sign: str, names: Sequence[str]) -> str:
 
 
 class PagedFile:
-    """Stands for a database while Datasette puts a page of one table together: the query for its rows
-    is asked for one page in the order, everything else as it is."""
+    """A stand-in for the database while Datasette assembles a page of one table: it rewrites the
+    query for the rows, and passes on everything else."""
 
     def __init__(
         self, file: Database, table: str, pks: Sequence[str], order: Order, place: Place | None
@@ -130,14 +130,14 @@ class PagedFile:
         if self.query is not None or not truncate or not sql.endswith(ending):
             return await self._file.execute(sql, params, truncate=truncate, **options)
         head = sql.removesuffix(ending)
-        results = await self._ask(head, size, params, self._place, options)
+        results = await self._fetch_page(head, size, params, self._place, options)
         if self._place is not None and self._place.backwards and len(results.rows) <= size:
             self._place = None  # there is less than a page before it, so the first is meant
-            results = await self._ask(head, size, params, None, options)
-        rows = await self._cut(list(results.rows), size)
+            results = await self._fetch_page(head, size, params, None, options)
+        rows = await self._trim(list(results.rows), size)
         return Results(rows, results.truncated, results.description)
 
-    async def _ask(
+    async def _fetch_page(
         self, head: str, size: int, params: Any, place: Place | None, options: dict[str, Any]
     ) -> Results:
         table = escape_sqlite(self._table)
@@ -156,7 +156,7 @@ class PagedFile:
         self.query = {"sql": sql, "params": values}
         return await self._file.execute(sql, values, truncate=True, **options)
 
-    async def _cut(self, rows: list[Any], size: int) -> list[Any]:
+    async def _trim(self, rows: list[Any], size: int) -> list[Any]:
         has_more = len(rows) > size
         rows = rows[:size]
         if not rows:
@@ -200,7 +200,7 @@ class PagedFile:
 
 
 class OnePage:
-    """Stands for the Datasette of one request, whose database is a PagedFile."""
+    """A stand-in for the Datasette of one request, whose database is a PagedFile."""
 
     def __init__(self, datasette: Datasette, file: PagedFile) -> None:
         self._datasette = datasette

@@ -1,8 +1,8 @@
 """Parameters of canned queries, as ``datasette-metadata.json`` declares them.
 
-SQL takes ``days=abc`` for 0 and says nothing. So what the metadata declare is checked here, and
-defaults are filled in, which the page then shows. Plain Datasette ignores the declarations; the SQL has the
-same defaults for it.
+SQLite converts ``days=abc`` to 0 without an error. So parameters are checked here by their declarations,
+and defaults are filled in, which the page displays. Plain Datasette ignores the declarations; the
+generated SQL has the same defaults for it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from dashboard.tables import arguments
 
 
 class InvalidParameterError(ValueError):
-    """A parameter is not what the metadata declare; the message says what it has to be."""
+    """A parameter is not what the metadata declare; the message names the values that are valid."""
 
 
 def complete(

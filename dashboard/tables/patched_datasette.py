@@ -1,4 +1,4 @@
-"""Datasette, with what it does beside its work turned off. Import it from here only."""
+"""Datasette with patches. Import it from here only."""
 
 import gc
 import sqlite3
@@ -51,7 +51,7 @@ __all__ = [
 
 # With rich installed, it prints every local variable at each mistake in a query: bodies too.
 datasette.handle_exception.rich = None
-# It asks for each page. Every SQLite that Python 3.12 runs with has JSON.
+# It is looked up for each page. Every SQLite that Python 3.12 runs with has JSON.
 datasette.facets.detect_json1 = lambda: True
 datasette.utils.sqlite._cached_sqlite_version = sqlite3.sqlite_version_info
 
@@ -60,8 +60,8 @@ _parse_args = Request.args.fget
 
 
 def _parse_args_once(request: Request) -> Any:
-    """Datasette parses them each time that it looks at one of them, dozens of times for a page. Of a long
-    query that took most of the time there was."""
+    """Parse the arguments of a request once. Datasette parses them each time that it looks at one
+    of them, dozens of times for a page. Of a long query that took most of the time there was."""
     if getattr(request, "parsed_query_string", None) != request.query_string:
         request.parsed_args = _parse_args(request)
         request.parsed_query_string = request.query_string
@@ -72,22 +72,23 @@ Request.args = property(_parse_args_once)
 
 
 class _Unfinished:
-    """Stands for ``sys`` where CSV is streamed. A mistake in the middle would be printed here with the
-    SQL of it, and written below the rows of an answer that then looks whole. It goes on instead."""
+    """A stand-in for ``sys`` where CSV is streamed. Datasette would print an error in the middle
+    with its SQL, and write it below the rows of a response that then looks complete. It is
+    raised instead."""
 
     @property
     def stderr(self) -> NoReturn:
         error = sys.exception()
-        raise RuntimeError("asked for outside of an except block") if error is None else error
+        raise RuntimeError("used outside of an except block") if error is None else error
 
 
 datasette.views.base.sys = _Unfinished()
 
 
 class _Router(DatasetteRouter):  # type: ignore[misc]
-    """Lets the Datasette that was asked check the arguments, and say what went wrong. A hook could
-    do so too, but Datasette still makes its own page then, and prints every exception. A plain Datasette
-    beside ours, as in the tests of the metadata file, has neither and goes on as it always did."""
+    """A router that lets our instances check arguments and render errors. A plugin hook could do so too,
+    but Datasette still renders its own page then, and prints every exception. A plain Datasette
+    beside ours, as in the tests of the metadata file, has neither method and works as usual."""
 
     async def route_path(self, scope: Any, receive: Any, send: Any, path: str) -> Any:
         check = getattr(self.ds, "check", None)
@@ -114,21 +115,21 @@ datasette.app.DatasetteRouter = _Router
 _as_csv = DataView.as_csv
 
 
-async def _as_csv_or_mistake(view: DataView, request: Request, database: str) -> Any:
-    """A query with a mistake in it is no CSV of nothing. What a spreadsheet would execute is neutralised
-    unless ``_raw=1`` asks for the stored text."""
-    ask, is_raw = view.data, request.args.get("_raw") == "1"
+async def _as_csv_or_error(view: DataView, request: Request, database: str) -> Any:
+    """Return CSV, or raise the error of a query, of which Datasette makes CSV without rows. Cells
+    that a spreadsheet would execute are neutralised unless ``_raw=1`` is given."""
+    fetch, is_raw = view.data, request.args.get("_raw") == "1"
 
     async def data(*arguments: Any, **options: Any) -> Any:
-        answer = await ask(*arguments, **options)
-        if isinstance(answer, tuple) and answer[0].get("error"):
-            raise DatasetteError(answer[0]["error"], title="Invalid SQL", status=400)
-        if isinstance(answer, tuple) and not is_raw:
-            answer[0].update(neutralize_page(answer[0]["columns"], answer[0]["rows"]))
-        return answer
+        page = await fetch(*arguments, **options)
+        if isinstance(page, tuple) and page[0].get("error"):
+            raise DatasetteError(page[0]["error"], title="Invalid SQL", status=400)
+        if isinstance(page, tuple) and not is_raw:
+            page[0].update(neutralize_page(page[0]["columns"], page[0]["rows"]))
+        return page
 
     view.data = data
     return await _as_csv(view, request, database)
 
 
-DataView.as_csv = _as_csv_or_mistake
+DataView.as_csv = _as_csv_or_error

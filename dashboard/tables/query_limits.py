@@ -1,12 +1,12 @@
-"""What SQL from a browser may do on a connection to a trace database: read it, within limits.
+"""Limits of SQL from a browser on a connection to a trace database.
 
 The file is opened read-only, and Datasette runs only what starts like a query. That leaves functions
 and pragmas that tell about the server (its paths, its libraries). The authorizer allows what reading
 takes and refuses everything else.
 
-These limits are for good answers: a query that meets one is told why. What gets past them (one step of
+These limits have messages for the caller. What gets past them (one step of
 SQLite that takes minutes, a text that takes gigabytes to understand) ends with its process, which the
-relay kills and the kernel bounds (see queries/relay, queries/isolation).
+query proxy kills and the kernel bounds (see queries/query_proxy, queries/isolation).
 """
 
 import sqlite3
@@ -28,7 +28,7 @@ _LIMITS = {
     sqlite3.SQLITE_LIMIT_WORKER_THREADS: 0,
 }
 _ACTIONS = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE}
-# Datasette describes tables with these; none tells where the file is.
+# Datasette describes tables with these; none reveals the path of the file.
 _PRAGMAS = {
     "foreign_key_list",
     "index_info",
@@ -55,11 +55,12 @@ _CHECK_EVERY_STEPS = 500  # one takes less than a microsecond, or as long as mak
 
 
 class TooLargeError(Exception):
-    """The result is larger than a page may be, or a value longer than the query may have."""
+    """The result is larger than a page may be, or a value longer than a query may have."""
 
 
 class _Texts:
-    """Counts what becomes text while a row is being made. In Python it takes up to four times the bytes."""
+    """A text factory that counts what becomes text while a row is made. In Python it takes up to
+    four times the bytes."""
 
     def __init__(self) -> None:
         self.left = MAX_RESULT_BYTES
@@ -127,8 +128,8 @@ def fetch(cursor: sqlite3.Cursor, max_rows: int | None) -> list[sqlite3.Row]:
 
 @contextmanager
 def _known_names(connection: sqlite3.Connection) -> Iterator[None]:
-    """SQLite takes the quoted name of a column that is not there for a text: ``?modle=x`` would find
-    nothing and ``?modle__not=x`` everything, and nobody would be told. Datasette's own questions about
+    """Refuse unknown names in quotes. SQLite takes the quoted name of a column that is not there for a text: ``?modle=x`` would find
+    nothing and ``?modle__not=x`` everything, without an error. Datasette's own queries on
     the schema rely on that, so it is off only for those that a visitor has a part in."""
     connection.setconfig(sqlite3.SQLITE_DBCONFIG_DQS_DML, False)
     try:
@@ -159,13 +160,13 @@ def _authorize(
     if action in _ACTIONS:
         return sqlite3.SQLITE_OK
     if action == sqlite3.SQLITE_PRAGMA:
-        return _answer((first or "").lower() in _PRAGMAS)
+        return _verdict((first or "").lower() in _PRAGMAS)
     if action == sqlite3.SQLITE_FUNCTION:
-        return _answer((second or "").lower() not in _REFUSED_FUNCTIONS)
+        return _verdict((second or "").lower() not in _REFUSED_FUNCTIONS)
     return sqlite3.SQLITE_DENY
 
 
-def _answer(allowed: bool) -> int:
+def _verdict(allowed: bool) -> int:
     return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
 
 

@@ -1,6 +1,6 @@
-"""Responses leave with our headers instead of Datasette's own.
+"""Datasette's responses with our headers and without internal errors.
 
-Nothing of an error is in them that was not put in words: the text of an exception may tell paths.
+The text of an exception may contain paths, so only errors that ``errors`` has described are sent.
 """
 
 import asyncio
@@ -27,18 +27,18 @@ logger = logging.getLogger(__name__)
 
 
 class BrokenOffError(Exception):
-    """A response cannot be finished. It must not end like a whole one, so its connection is cut."""
+    """A response cannot be finished. Its connection is cut, so that it does not look complete."""
 
 
-async def answer(app: ASGIApp, scope: Scope, send: Send) -> None:
-    """Send what the application answers, with our headers. Raises BrokenOffError."""
+async def send_response(app: ASGIApp, scope: Scope, send: Send) -> None:
+    """Send the response of the application, with our headers. Raises BrokenOffError."""
     has_begun = has_failed = is_over = False
 
     async def send_guarded(message: Message) -> None:
         nonlocal has_begun, has_failed, is_over
         if message["type"] == "http.response.start":
             if has_begun:
-                raise BrokenOffError("a mistake in the middle of an answer")
+                raise BrokenOffError("an error in the middle of a response")
             has_failed = message["status"] >= 500 and not scope["taximeter"].is_explained
             message = {**message, "headers": [*_kept(message), *_HEADERS]}
         if not has_failed:
@@ -55,7 +55,7 @@ async def answer(app: ASGIApp, scope: Scope, send: Send) -> None:
         if not is_over:
             raise
     if has_failed:
-        logger.error("datasette could not answer a request")
+        logger.error("Datasette failed on a request")
         sorry = pages.refuse(Request(scope), 500, "internal_error", "This page could not be shown.")
         await sorry(scope, _receive_nothing, send)
 

@@ -1,5 +1,6 @@
-"""Datasette's view of tables and canned queries, where it is silent about what it cannot do or has no
-reliable pages (see ``paging``)."""
+"""The view of tables and canned queries, which refuses what Datasette would ignore.
+
+Its pages are those of ``paging``."""
 
 import inspect
 import traceback
@@ -24,14 +25,14 @@ _NO_SEARCH = (
 
 
 class TracesView(TableView):  # type: ignore[misc]
-    """Serves ``/traces/<table>`` and ``/traces/<query>`` of a TraceBrowser."""
+    """The view of ``/traces/<table>`` and ``/traces/<query>``."""
 
     async def data(self, request: Request, *args: Any, **options: Any) -> Any:
         """Return the data of a page, for every format, as Datasette does."""
         try:
             return await self._find(request, *args, **options)
         except Exception as error:
-            _let_go(error)
+            _release(error)
             raise
 
     async def _find(self, request: Request, *args: Any, **options: Any) -> Any:
@@ -44,10 +45,8 @@ class TracesView(TableView):  # type: ignore[misc]
             raise BadRequest(_NO_SEARCH)
         pks = await self.ds.get_database("traces").primary_keys(table)
         if not pks:
-            answer = await super().data(request, *args, **options)
-            return self._add_links(
-                answer, request, None, self._find_previous_offset(request, table)
-            )
+            page = await super().data(request, *args, **options)
+            return self._add_links(page, request, None, self._find_previous_offset(request, table))
         return await self._page(request, table, pks, *args, **options)
 
     async def _page(
@@ -64,11 +63,11 @@ class TracesView(TableView):  # type: ignore[misc]
         place = paging.parse_place(named, order, pks) if named else None
         file = paging.PagedFile(self.ds.get_database("traces"), table, pks, order, place)
         view = TableView(paging.OnePage(self.ds, file))
-        answer = await view.data(_without(request, "_next"), default_labels, None, _size)
-        if isinstance(answer, tuple):
-            answer[0]["query"] = file.query or answer[0]["query"]
-            await self._count_nulls(request, answer[0], file)
-        return self._add_links(answer, request, file.next, file.previous, order)
+        page = await view.data(_without(request, "_next"), default_labels, None, _size)
+        if isinstance(page, tuple):
+            page[0]["query"] = file.query or page[0]["query"]
+            await self._count_nulls(request, page[0], file)
+        return self._add_links(page, request, file.next, file.previous, order)
 
     async def _count_nulls(
         self, request: Request, data: dict[str, Any], file: paging.PagedFile
@@ -99,22 +98,22 @@ class TracesView(TableView):  # type: ignore[misc]
 
     def _add_links(
         self,
-        answer: Any,
+        page: Any,
         request: Request,
         following: str | None,
         previous: str | None,
         order: paging.Order | None = None,
     ) -> Any:
-        """Add where the next, the previous and the first page are. ``answer`` may be a redirect."""
-        if not isinstance(answer, tuple):
-            return answer
-        data = answer[0]
+        """Add where the next, the previous and the first page are. ``page`` may be a redirect."""
+        if not isinstance(page, tuple):
+            return page
+        data = page[0]
         if order is not None:
             data["next"], data["next_url"] = following, self._link(request, following, order)
         data["previous"], data["previous_url"] = previous, self._link(request, previous, order)
         is_first = not request.args.get("_next")
         data["first_url"] = None if is_first else self._link(request, "", order)
-        return answer
+        return page
 
     def _link(self, request: Request, place: str | None, order: paging.Order | None) -> str | None:
         """Return the address of the page at a place; the empty place is the first page."""
@@ -138,7 +137,7 @@ class TracesView(TableView):  # type: ignore[misc]
         return str(start) if start > 0 else ""
 
 
-def _let_go(error: Exception) -> None:
+def _release(error: Exception) -> None:
     """Close the coroutines and drop the rows that Datasette leaves behind when a page fails: the frames
     that have them hold each other until some later collection, which then warns of the coroutines."""
     for frame, _ in traceback.walk_tb(error.__traceback__):

@@ -29,7 +29,7 @@ from manage.api.operations import OPERATIONS
 from manage.api.refusals import RefusedError, explain, refuse, refuse_crash, refuse_http, respond
 from manage.api.validation import validate
 from manage.supervision.workers import Workers
-from runtime.attempts import AttemptLimit, neighbourhood
+from runtime.attempts import AttemptLimit, client_network
 from runtime.errors import ControlError, InvalidInputError
 from runtime.settings import Settings
 from store.control import key_authentication
@@ -129,7 +129,7 @@ class Api:
         """A good key passes whatever others at the same address do: behind one office's address a
         forgotten script must not lock everybody out."""
         client = request.client.host if request.client else ""
-        wait_s = self._bad_keys.count(neighbourhood(client), self._clock_s())
+        wait_s = self._bad_keys.count(client_network(client), self._clock_s())
         if wait_s:
             return RefusedError(
                 HTTPStatus.TOO_MANY_REQUESTS,

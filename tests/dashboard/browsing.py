@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import httpx
 
-from dashboard.tables.mistakes import Asked
+from dashboard.tables.errors import RequestState
 from store.traces.database import TraceDatabase
 from tests.dashboard.people import BASE_URL
 from tests.store.traffic import make_entry
@@ -66,7 +66,7 @@ async def ask_for(instances, organization_id, path="/traces/usage.json"):
         assert app is not None
 
         async def told(scope, receive, send):
-            await app({**scope, "taximeter": Asked(is_for_program=True)}, receive, send)
+            await app({**scope, "taximeter": RequestState(is_for_program=True)}, receive, send)
 
         transport = httpx.ASGITransport(told)
         async with httpx.AsyncClient(transport=transport, base_url=BASE_URL) as client:

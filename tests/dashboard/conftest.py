@@ -40,7 +40,7 @@ def query_server():
 
 @pytest.fixture
 def queries(settings, query_server, monkeypatch):
-    """Query processes, without the processes; the relay's half of them is real."""
+    """Query processes, without the processes; the proxy's half of them is real."""
     with query_server.serving(traces_folder(settings.data_dir), monkeypatch):
         yield query_server.app
 

@@ -1,6 +1,6 @@
 """Query processes that are none: the real application on real sockets, served by a thread of the tests.
 
-So whatever asks the web process for tables goes through the real relay, without the seconds that real
+So whatever asks the web process for tables goes through the real query proxy, without the seconds that real
 processes would take for every test. Those have tests of their own (tests/dashboard/queries, tests/live).
 """
 
@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from dashboard.queries import processes, protocol, relay
+from dashboard.queries import processes, protocol, query_proxy
 from dashboard.queries.process import QueryApp, listen
 from runtime.settings import QUERY_SOCKETS_VARIABLE
 
@@ -57,7 +57,7 @@ class QueryServer:
             monkeypatch.setattr(processes, "hold", lambda _pid, _fd: None)
             monkeypatch.setattr(processes, "kill_process", lambda *_: self._start(Path(folder)))
             # Threads hold each other up, and have no clocks of their own.
-            monkeypatch.setattr(relay, "QUICK_S", 0.5)
+            monkeypatch.setattr(query_proxy, "QUICK_S", 0.5)
             self._app = QueryApp(traces)
             for _ in range(COUNT):
                 self._start(Path(folder))

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 from starlette.testclient import TestClient
 
-from dashboard.call.shown_text import visible
+from dashboard.safe_text import reveal
 from runtime.clock import now
 from store.control import api_keys, invitations, people
 from store.control.sign_in import SignIn
@@ -17,7 +17,7 @@ from tests.proxy_endpoints import create_endpoint
 from tests.store.traffic import make_item
 
 EVIL = "evil\u202etxt.exe\u2066\u200b\x1b[31m\x9b\u2028end"
-NAMED = visible(EVIL)
+NAMED = reveal(EVIL)
 pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning"),
     pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning"),
@@ -89,7 +89,7 @@ def shown(page):
 
 def assert_named(answer, path):
     text = html.unescape(shown(answer.text))
-    assert visible(text) == text, path
+    assert reveal(text) == text, path
     assert NAMED in text, path
 
 
@@ -149,7 +149,7 @@ def test_errors_show_them_by_name(ann):
         answer = ann.browser.get(path, follow_redirects=True)
         assert answer.status_code >= 400, path
         text = html.unescape(shown(answer.text))
-        assert visible(text) == text, path
+        assert reveal(text) == text, path
 
 
 def test_an_input_keeps_what_was_typed(ann):

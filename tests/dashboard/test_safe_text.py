@@ -1,6 +1,6 @@
 import pytest
 
-from dashboard.call.shown_text import Allowance, visible
+from dashboard.safe_text import Allowance, reveal
 
 
 @pytest.mark.parametrize(
@@ -19,12 +19,12 @@ from dashboard.call.shown_text import Allowance, visible
     ],
 )
 def test_what_nobody_would_see_is_shown(text, shown):
-    assert visible(text) == shown
+    assert reveal(text) == shown
 
 
 def test_whatever_is_shown_can_be_sent():
     everything = "".join(map(chr, range(0x110000)))
-    assert visible(everything).encode()
+    assert reveal(everything).encode()
 
 
 def test_an_allowance_is_used_up():

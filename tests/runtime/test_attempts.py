@@ -1,4 +1,4 @@
-from runtime.attempts import NETWORK_PREFIX, AttemptLimit, neighbourhood
+from runtime.attempts import NETWORK_PREFIX, AttemptLimit, client_network
 
 
 def test_attempts_are_counted_for_each_key():
@@ -9,23 +9,23 @@ def test_attempts_are_counted_for_each_key():
 
 
 def test_a_customer_with_a_64_is_one_address():
-    assert neighbourhood("2001:db8::1") == neighbourhood("2001:db8::ffff:1")
-    assert neighbourhood("2001:db8::1") != neighbourhood("2001:db8:0:1::1")
-    assert neighbourhood("10.0.0.7") == "10.0.0.7"
+    assert client_network("2001:db8::1") == client_network("2001:db8::ffff:1")
+    assert client_network("2001:db8::1") != client_network("2001:db8:0:1::1")
+    assert client_network("10.0.0.7") == "10.0.0.7"
 
 
 def test_a_site_with_a_48_is_one_network():
-    assert neighbourhood("2001:db8::1", NETWORK_PREFIX) == neighbourhood(
+    assert client_network("2001:db8::1", NETWORK_PREFIX) == client_network(
         "2001:db8:0:ffff::1", NETWORK_PREFIX
     )
-    assert neighbourhood("2001:db8::1", NETWORK_PREFIX) != neighbourhood(
+    assert client_network("2001:db8::1", NETWORK_PREFIX) != client_network(
         "2001:db8:1::1", NETWORK_PREFIX
     )
 
 
 def test_what_is_no_address_is_counted_as_it_is():
-    assert neighbourhood("") == ""
-    assert neighbourhood("unix") == "unix"
+    assert client_network("") == ""
+    assert client_network("unix") == "unix"
 
 
 def test_keys_are_forgotten():

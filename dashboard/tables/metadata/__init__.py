@@ -1,4 +1,5 @@
-"""What ``datasette-metadata.json`` is made of: canned queries, and descriptions of tables and columns.
+"""The sources of ``datasette-metadata.json``: canned queries, and descriptions of tables and
+columns.
 
 - ``queries/<name>.sql`` is a canned query. Its first comment is its head.
 - ``tables.toml`` describes tables and columns.

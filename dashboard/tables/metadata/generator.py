@@ -1,4 +1,4 @@
-"""Generates ``datasette-metadata.json`` and finds out whether it is stale."""
+"""Generation of ``datasette-metadata.json``, and the check for a stale file."""
 
 import json
 import sqlite3

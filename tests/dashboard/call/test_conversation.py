@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from dashboard.call.answer import Answer, read_answer
 from dashboard.call.blocks import read_block
-from dashboard.call.conversation import MAX_CHARS, Conversation, read_request
-from dashboard.call.shown_text import Allowance
+from dashboard.call.conversation import MAX_CHARS, Conversation, parse_request
+from dashboard.call.response import MessageResponse, parse_response
+from dashboard.safe_text import Allowance
 from metering import json_reading
 from tests.recorded import CASES, RECORDED, needs_recorded
 from tests.store.traffic import agent_requests
@@ -22,7 +22,7 @@ from tests.store.traffic import agent_requests
 
 def request_of(*, max_chars=MAX_CHARS, **fields):
     body = {"model": "m", "messages": []} | fields
-    return read_request(json.dumps(body).encode(), max_chars)
+    return parse_request(json.dumps(body).encode(), max_chars)
 
 
 def conversation_of(*, max_chars: int = MAX_CHARS, **fields: object) -> Conversation:
@@ -31,8 +31,8 @@ def conversation_of(*, max_chars: int = MAX_CHARS, **fields: object) -> Conversa
     return found
 
 
-def answer_of(body: bytes) -> Answer:
-    found = read_answer(body)
+def answer_of(body: bytes) -> MessageResponse:
+    found = parse_response(body)
     assert found is not None
     return found
 
@@ -90,7 +90,7 @@ def test_a_request_is_read_as_a_conversation():
     [b"", b"{}", b"[]", b"null", b'{"messages": {}}', b"<html>", b'{"messages": [', b"\xff\xfe"],
 )
 def test_what_is_no_request_for_messages_is_left_to_the_raw_view(body):
-    assert read_request(body) is None
+    assert parse_request(body) is None
 
 
 # -- shapes that nobody sends -------------------------------------------------------------------------
@@ -155,8 +155,8 @@ def test_damaged_bodies_never_fail():
             damaged = bytearray(original)
             for _ in range(rng.randrange(1, 8)):
                 damaged[rng.randrange(len(damaged))] = rng.choice(b'{}[]",:\\\n0\x00\xff')
-            read_request(bytes(damaged))
-            read_answer(bytes(damaged))
+            parse_request(bytes(damaged))
+            parse_response(bytes(damaged))
 
 
 # -- blocks ------------------------------------------------------------------------------------------
@@ -257,7 +257,7 @@ def test_a_million_empty_blocks_are_not_shown():
 
 def test_too_many_values_are_not_even_parsed():
     body = b'{"messages": [' + b"0," * json_reading.MAX_VALUES + b"0]}"
-    assert read_request(body) is None
+    assert parse_request(body) is None
 
 
 # -- answers -----------------------------------------------------------------------------------------
@@ -333,15 +333,15 @@ def test_a_cut_stream_shows_what_came():
     assert found.is_cut
     assert found.blocks[0].text == '{"path": "a'
     for end in range(len(whole)):
-        read_answer(whole[:end])
+        parse_response(whole[:end])
 
 
 def test_a_stream_too_long_to_be_read_is_not_called_cut():
     stream = stream_of(START, block_start(0, type="text"), delta(0, "text_delta", text="a"), STOP)
-    found = read_answer(stream, max_events=3)
+    found = parse_response(stream, max_events=3)
     assert found is not None
     assert (found.is_beginning, found.is_cut, found.blocks[0].text) == (True, False, "a")
-    whole = read_answer(stream, max_events=4)
+    whole = parse_response(stream, max_events=4)
     assert whole is not None
     assert (whole.is_beginning, whole.is_cut) == (False, False)
 
@@ -389,7 +389,7 @@ def test_deltas_without_their_start_are_shown_too():
     [b"", b"<html>Bad gateway</html>", b'{"ok": true}', b"[1]", b": ping\n\n", b"data: 1\n\n"],
 )
 def test_what_is_no_answer_is_left_to_the_raw_view(body):
-    assert read_answer(body) is None
+    assert parse_response(body) is None
 
 
 def test_a_long_stream_is_read_in_reasonable_time():
@@ -411,7 +411,7 @@ def test_recorded_exchanges_are_read(subtests):
 def check_recorded(name, case):
     body = (RECORDED / case["response_file"]).read_bytes()
     if "count_tokens" in name and case["status"] == 200:
-        assert read_answer(body) is None
+        assert parse_response(body) is None
     elif case["status"] >= 400:
         assert answer_of(body).error is not None
     else:

@@ -23,7 +23,7 @@ from dashboard.call.pages import (
     CallPages,
     find_address,
 )
-from dashboard.turns import MAX_WAITING
+from dashboard.organization_locks import MAX_WAITING
 from runtime import clock
 from store.control.people import Caller
 from store.traces.call_reader import CHUNK_BYTES
@@ -367,7 +367,7 @@ async def test_a_download_that_is_left_is_closed_and_so_many_may_go_on_at_once(a
                 await never.wait()
 
         async def download():
-            answer = await calls.answer(address, caller)
+            answer = await calls.respond(address, caller)
             assert answer is not None
             await answer({"type": "http", "method": "GET"}, receive, send)
 
@@ -375,13 +375,13 @@ async def test_a_download_that_is_left_is_closed_and_so_many_may_go_on_at_once(a
         begun = 0
         while begun < MAX_DOWNLOADS:
             begun += bool((await sent.get()).get("body"))
-        refused = await calls.answer(address, caller)
+        refused = await calls.respond(address, caller)
         assert refused is not None
         assert refused.status_code == 503
         for task in slow:
             task.cancel()
         await asyncio.gather(*slow, return_exceptions=True)
-        again = await calls.answer(address, caller)
+        again = await calls.respond(address, caller)
         assert again is not None
         assert again.status_code == 200
         received = bytearray()
@@ -410,14 +410,14 @@ async def test_no_more_downloads_begin_when_all_are_asked_for_at_the_same_moment
         pass
 
     with views.running():
-        asked = [views.answer(address, caller) for _ in range(3 * MAX_DOWNLOADS)]
+        asked = [views.respond(address, caller) for _ in range(3 * MAX_DOWNLOADS)]
         answers = [answer for answer in await asyncio.gather(*asked) if answer is not None]
         statuses = [answer.status_code for answer in answers]
         assert statuses == [200] * MAX_DOWNLOADS + [503] * 2 * MAX_DOWNLOADS
         for answer in answers[:MAX_DOWNLOADS]:
             await answer({"type": "http", "method": "GET"}, never_leave, take)
         for _ in range(2 * MAX_DOWNLOADS):
-            refused = await views.answer(missing, caller)
+            refused = await views.respond(missing, caller)
             assert refused is not None
             assert refused.status_code == 404
 

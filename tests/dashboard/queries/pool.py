@@ -1,4 +1,4 @@
-"""A pool of real query processes, and requests to it through the relay of the web process."""
+"""A pool of real query processes, and requests to it through the proxy of the web process."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ from starlette.types import Message
 
 from dashboard.queries.protocol import SOCKET_SUFFIX, Caller
 from dashboard.queries.query import Query
-from dashboard.queries.relay import QueryRelay
+from dashboard.queries.query_proxy import QueryProxy
 from runtime import parent_watch
 from tests import ROOT
 from tests.upstream import wait_until
@@ -102,7 +102,7 @@ def running_pool(traces: Path, prelude: str = "") -> Iterator[Pool]:
 
 @dataclass(slots=True)
 class Client:
-    """Who asks the relay. It reads on only while it may, and can leave."""
+    """Who asks the proxy. It reads on only while it may, and can leave."""
 
     status: int = 0
     headers: dict[str, str] = field(default_factory=dict)
@@ -164,9 +164,9 @@ def make_query(
     )
 
 
-async def ask(relay: QueryRelay, organization_id: str, target: str, **more) -> Client:
+async def ask(proxy: QueryProxy, organization_id: str, target: str, **more) -> Client:
     """Send a request, and read all of the response."""
     client = Client()
     client.reads.set()
-    await relay.answer(make_query(organization_id, target, **more), client.receive, client.send)
+    await proxy.forward(make_query(organization_id, target, **more), client.receive, client.send)
     return client

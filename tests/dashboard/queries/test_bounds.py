@@ -10,7 +10,7 @@ import datasette.utils.asgi
 import psutil
 import pytest
 
-from dashboard.queries import query as query_module, relay, responses
+from dashboard.queries import query as query_module, query_proxy, responses
 from dashboard.tables import query_limits
 from dashboard.tables.instances import Instances, TraceFile
 from store.control import people
@@ -139,7 +139,7 @@ async def test_what_has_to_be_stopped_says_what_to_do_and_then_to_wait(
 
 
 async def test_a_download_too_many_says_when_to_start_it(client, ann, monkeypatch):
-    monkeypatch.setattr(relay, "MAX_DOWNLOADS", 0)
+    monkeypatch.setattr(query_proxy, "MAX_DOWNLOADS", 0)
     answer = await client.get("/traces/usage.csv?_stream=1", headers=ann.bearer)
     assert answer.status_code == 429
     assert int(answer.headers["retry-after"]) > 0
@@ -155,7 +155,7 @@ async def test_a_download_ends_when_its_reader_is_removed(
     record(ann.path, OURS, 3000)
     member = Someone(control, settings.data_dir, "bob@example.org", ann.organization_id)
     headers = getattr(member, signed_in_by)
-    parts, pass_on = 0, responses.Body._pass_on
+    parts, pass_on = 0, responses.Body._send_part
 
     async def remove_meanwhile(body, part):
         nonlocal parts
@@ -166,7 +166,7 @@ async def test_a_download_ends_when_its_reader_is_removed(
         await pass_on(body, part)
 
     monkeypatch.setattr(responses, "RECHECK_S", 0.0)
-    monkeypatch.setattr(responses.Body, "_pass_on", remove_meanwhile)
+    monkeypatch.setattr(responses.Body, "_send_part", remove_meanwhile)
     with suppress(AssertionError):  # of the client, which wants an end
         await client.get("/traces/usage.csv?_stream=1", headers=headers)
     assert parts == 3
@@ -266,7 +266,7 @@ async def test_a_file_that_cannot_be_read_is_our_fault_and_tells_nothing(
     assert "This page could not be shown" in answer.text
     assert ("<h1" in answer.text) == (not suffix)
     assert str(settings.data_dir) not in answer.text
-    assert "could not answer" in caplog.text
+    assert "Datasette failed on a request" in caplog.text
 
 
 # -- exports -----------------------------------------------------------------------------------------

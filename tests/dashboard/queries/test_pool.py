@@ -1,4 +1,4 @@
-"""Real query processes, asked through the relay: what is done to them, and who notices."""
+"""Real query processes, asked through the proxy: what is done to them, and who notices."""
 
 import asyncio
 import json
@@ -15,26 +15,26 @@ from urllib.parse import quote
 import psutil
 import pytest
 
+from dashboard.organization_locks import BusyError
 from dashboard.queries import (
     isolation,
     processes as processes_module,
     query as query_module,
-    relay as relay_module,
+    query_proxy as proxy_module,
     responses,
 )
 from dashboard.queries.__main__ import prepare_folder
 from dashboard.queries.client import Connection
 from dashboard.queries.processes import NoProcessError, cpu_s
 from dashboard.queries.protocol import HEADER, SOCKET_SUFFIX
-from dashboard.queries.refusals import MAX_KILLS, REFUSED_S
-from dashboard.queries.relay import (
+from dashboard.queries.query_proxy import (
     MAX_DOWNLOADS,
     DownloadsError,
-    QueryRelay,
+    QueryProxy,
     RefusedError,
     StoppedError,
 )
-from dashboard.turns import BusyError
+from dashboard.queries.refusals import MAX_KILLS, REFUSED_S
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path_in
 from tests import ROOT
@@ -64,14 +64,14 @@ def pool(tmp_path_factory):
 
 @pytest.fixture
 def now_s():
-    """Added to the clock of the relay."""
+    """Added to the clock of the proxy."""
     return [0.0]
 
 
 @pytest.fixture
-def relay(pool, now_s):
+def proxy(pool, now_s):
     pool.wait_ready()
-    return QueryRelay(pool.folder, COUNT - 1, lambda: time.monotonic() + now_s[0])
+    return QueryProxy(pool.folder, COUNT - 1, lambda: time.monotonic() + now_s[0])
 
 
 def sql(query, suffix=".json"):
@@ -84,8 +84,8 @@ async def wait_for(is_so):
             await asyncio.sleep(0.01)
 
 
-async def assert_served(relay, organization_id="theirs", marker=THEIRS):
-    client = await ask(relay, organization_id, PAGE)
+async def assert_served(proxy, organization_id="theirs", marker=THEIRS):
+    client = await ask(proxy, organization_id, PAGE)
     assert client.status == 200
     assert marker.encode() in client.body
     assert client.is_whole
@@ -95,64 +95,64 @@ async def assert_served(relay, organization_id="theirs", marker=THEIRS):
 
 
 @pytest.mark.parametrize("name", ENDLESS_STEPS)
-async def test_what_nothing_interrupts_ends_with_its_process_and_nobody_waits(relay, pool, name):
+async def test_what_nothing_interrupts_ends_with_its_process_and_nobody_waits(proxy, pool, name):
     before = pool.pids()
-    attack = asyncio.create_task(ask(relay, "ours", sql(ENDLESS_STEPS[name]), deadline_s=0.7))
+    attack = asyncio.create_task(ask(proxy, "ours", sql(ENDLESS_STEPS[name]), deadline_s=0.7))
     served = 0
     while not attack.done():
-        await assert_served(relay)
+        await assert_served(proxy)
         served += 1
     with pytest.raises(StoppedError):
         await attack
     assert served
     wait_until(lambda: len(pool.pids()) == COUNT, "another in its place")
     assert set(pool.pids()) != set(before)
-    await assert_served(relay, "ours", OURS)
+    await assert_served(proxy, "ours", OURS)
 
 
 @pytest.mark.parametrize("name", LONG_TEXTS)
-async def test_long_texts_are_answered_by_sqlite_itself(relay, name):
-    client = await ask(relay, "ours", sql(LONG_TEXTS[name]))
+async def test_long_texts_are_answered_by_sqlite_itself(proxy, name):
+    client = await ask(proxy, "ours", sql(LONG_TEXTS[name]))
     assert client.status == 400
     assert b"error" in client.body
 
 
-async def test_an_endless_query_is_told_what_to_do_and_kills_nothing(relay, pool):
+async def test_an_endless_query_is_told_what_to_do_and_kills_nothing(proxy, pool):
     before = pool.pids()
-    client = await ask(relay, "ours", sql(ENDLESS))
+    client = await ask(proxy, "ours", sql(ENDLESS))
     assert client.status == 400
     assert b"took too long" in client.body
     assert pool.pids() == before
 
 
-async def test_six_slow_organisations_leave_the_others_alone(relay, pool):
+async def test_six_slow_organisations_leave_the_others_alone(proxy, pool):
     for number in range(6):
         record(trace_path_in(pool.traces, f"slow_{number}"), "slow")
     attacks = [
-        asyncio.create_task(ask(relay, f"slow_{number}", sql(ENDLESS + " -- " + "x" * number)))
+        asyncio.create_task(ask(proxy, f"slow_{number}", sql(ENDLESS + " -- " + "x" * number)))
         for number in range(6)
     ]
     served = 0
     while not any(task.done() for task in attacks):
-        await assert_served(relay)
+        await assert_served(proxy)
         served += 1
     assert served
     for task in attacks:
         task.cancel()
     await asyncio.gather(*attacks, return_exceptions=True)
-    await assert_served(relay)
+    await assert_served(proxy)
 
 
-async def test_repeated_kills_are_refused_for_a_while(relay, now_s):
+async def test_repeated_kills_are_refused_for_a_while(proxy, now_s):
     for _ in range(MAX_KILLS):
         with pytest.raises(StoppedError):
-            await ask(relay, "ours", sql(ENDLESS), deadline_s=0.1)
+            await ask(proxy, "ours", sql(ENDLESS), deadline_s=0.1)
     with pytest.raises(RefusedError) as refused:
-        await ask(relay, "ours", PAGE)
+        await ask(proxy, "ours", PAGE)
     assert 0 < refused.value.wait_s <= REFUSED_S
-    await assert_served(relay)
+    await assert_served(proxy)
     now_s[0] += REFUSED_S
-    await assert_served(relay, "ours", OURS)
+    await assert_served(proxy, "ours", OURS)
 
 
 # -- clients that leave ------------------------------------------------------------------------------
@@ -161,18 +161,18 @@ async def test_repeated_kills_are_refused_for_a_while(relay, now_s):
 @pytest.fixture
 def patient(monkeypatch):
     """Give processes the time to leave off that they need on a busy machine."""
-    monkeypatch.setattr(relay_module, "LEAVE_OFF_S", 60.0)
+    monkeypatch.setattr(proxy_module, "STOP_S", 60.0)
 
 
-async def find_computing(relay, organization_id):
+async def find_computing(proxy, organization_id):
     """The process that computes something for an organisation."""
     found: list[int] = []
 
     def is_computing():
         found[:] = [
             pid
-            for pid in relay._processes._lent
-            if next(reversed(relay._processes._served[pid])) == organization_id
+            for pid in proxy._processes._lent
+            if next(reversed(proxy._processes._served[pid])) == organization_id
         ]
         return found and (cpu_s(found[0]) or 0.0) > used_s.setdefault(
             found[0], cpu_s(found[0]) or 0.0
@@ -183,69 +183,69 @@ async def find_computing(relay, organization_id):
     return found[0]
 
 
-async def leave(relay, organization_id, target, **more):
+async def leave(proxy, organization_id, target, **more):
     """Ask for something, and leave as soon as it is being computed."""
     client = Client()
     query = make_query(organization_id, target, **more)
-    asking = asyncio.create_task(relay.answer(query, client.receive, client.send))
-    await find_computing(relay, organization_id)
+    asking = asyncio.create_task(proxy.forward(query, client.receive, client.send))
+    await find_computing(proxy, organization_id)
     client.has_left.set()
     await asking
     assert client.status == 0
 
 
-async def test_whoever_leaves_costs_no_process_and_is_blamed_for_nothing(relay, pool, patient):
+async def test_whoever_leaves_costs_no_process_and_is_blamed_for_nothing(proxy, pool, patient):
     before = pool.pids()
     for _ in range(2 * MAX_KILLS):
-        await leave(relay, "ours", sql(ENDLESS))
-        await assert_served(relay)
+        await leave(proxy, "ours", sql(ENDLESS))
+        await assert_served(proxy)
     assert pool.pids() == before
-    await assert_served(relay, "ours", OURS)
+    await assert_served(proxy, "ours", OURS)
 
 
-async def test_whoever_leaves_before_anything_was_computed_costs_no_process(relay, pool):
+async def test_whoever_leaves_before_anything_was_computed_costs_no_process(proxy, pool):
     before = pool.pids()
     for turns in range(40):
-        client, asking = start_reading(relay, "ours", PAGE)
+        client, asking = start_reading(proxy, "ours", PAGE)
         for _ in range(turns):
             await asyncio.sleep(0)
         client.has_left.set()
         await asking
     assert pool.pids() == before
-    await assert_served(relay, "ours", OURS)
+    await assert_served(proxy, "ours", OURS)
 
 
-async def test_what_does_not_leave_off_ends_with_its_process_and_counts(relay, pool):
+async def test_what_does_not_leave_off_ends_with_its_process_and_counts(proxy, pool):
     for _ in range(MAX_KILLS):
         with pytest.raises(StoppedError):
-            await leave(relay, "ours", sql(ENDLESS_STEPS["the check of the text"]), deadline_s=0.7)
+            await leave(proxy, "ours", sql(ENDLESS_STEPS["the check of the text"]), deadline_s=0.7)
     with pytest.raises(RefusedError):
-        await ask(relay, "ours", PAGE)
-    await assert_served(relay)
+        await ask(proxy, "ours", PAGE)
+    await assert_served(proxy)
 
 
 async def test_without_room_among_slow_queries_what_does_not_leave_off_counts_too(
-    relay, monkeypatch
+    proxy, monkeypatch
 ):
-    monkeypatch.setattr(relay_module, "LEAVE_OFF_S", 0.05)
-    slow = asyncio.create_task(ask(relay, "theirs", sql(ENDLESS)))
-    await wait_for(lambda: not relay._lanes._lanes[True].free)
+    monkeypatch.setattr(proxy_module, "STOP_S", 0.05)
+    slow = asyncio.create_task(ask(proxy, "theirs", sql(ENDLESS)))
+    await wait_for(lambda: not proxy._lanes._lanes[True].free)
     for _ in range(MAX_KILLS):
-        await leave(relay, "ours", sql(ENDLESS_STEPS["the check of the text"]))
-    assert relay._refusals.find_wait("ours")
+        await leave(proxy, "ours", sql(ENDLESS_STEPS["the check of the text"]))
+    assert proxy._refusals.find_wait("ours")
     slow.cancel()
     await asyncio.wait({slow})
 
 
 async def test_a_query_that_begins_anew_as_a_slow_one_kills_nothing(
-    relay, pool, patient, monkeypatch
+    proxy, pool, patient, monkeypatch
 ):
-    monkeypatch.setattr(relay_module, "QUICK_S", 0.01)
+    monkeypatch.setattr(proxy_module, "QUICK_S", 0.01)
     before = pool.pids()
-    client, slow = start_reading(relay, "ours", sql(ENDLESS))
-    await wait_for(lambda: not relay._lanes._lanes[True].free)
-    asking = asyncio.create_task(ask(relay, "theirs", sql(SLOW)))
-    await wait_for(lambda: relay._lanes._lanes[True].waiters)
+    client, slow = start_reading(proxy, "ours", sql(ENDLESS))
+    await wait_for(lambda: not proxy._lanes._lanes[True].free)
+    asking = asyncio.create_task(ask(proxy, "theirs", sql(SLOW)))
+    await wait_for(lambda: proxy._lanes._lanes[True].waiters)
     client.has_left.set()
     await slow
     assert b"500000" in (await asking).body
@@ -255,43 +255,43 @@ async def test_a_query_that_begins_anew_as_a_slow_one_kills_nothing(
 # -- processes that end ------------------------------------------------------------------------------
 
 
-async def find_busy(relay):
+async def find_busy(proxy):
     """The process that computes something."""
     for _ in range(500):
-        if relay._processes._lent:
-            return next(iter(relay._processes._lent))
+        if proxy._processes._lent:
+            return next(iter(proxy._processes._lent))
         await asyncio.sleep(0.01)
     raise AssertionError("none became busy")
 
 
-async def test_a_request_whose_process_is_killed_is_repeated(relay):
-    asking = asyncio.create_task(ask(relay, "theirs", sql(SLOW)))
-    victim = await find_busy(relay)
+async def test_a_request_whose_process_is_killed_is_repeated(proxy):
+    asking = asyncio.create_task(ask(proxy, "theirs", sql(SLOW)))
+    victim = await find_busy(proxy)
     os.kill(victim, signal.SIGKILL)
     client = await asking
     assert client.status == 200
     assert b"500000" in client.body
-    assert relay._refusals.find_wait("theirs") == 0
+    assert proxy._refusals.find_wait("theirs") == 0
 
 
 async def test_processes_that_stand_still_are_replaced_and_nobody_is_blamed(
-    relay, pool, monkeypatch
+    proxy, pool, monkeypatch
 ):
-    monkeypatch.setattr(relay_module, "RUNNING_S", 0.3)
+    monkeypatch.setattr(proxy_module, "RUNNING_S", 0.3)
     monkeypatch.setattr(processes_module, "WAIT_S", 60.0)
     stopped = pool.pids()
     for pid in stopped:
         os.kill(pid, signal.SIGSTOP)
-    await assert_served(relay)
-    assert relay._refusals._kills_s == {}
+    await assert_served(proxy)
+    assert proxy._refusals._kills_s == {}
     assert not set(stopped) <= set(pool.pids())
     for pid in set(stopped) & set(pool.pids()):
         os.kill(pid, signal.SIGCONT)
 
 
-async def test_when_all_processes_stand_still_that_is_told_in_time(relay, pool, monkeypatch):
-    monkeypatch.setattr(relay_module, "RUNNING_S", 0.01)
-    monkeypatch.setattr(relay_module, "MAX_WAIT_S", 0.5)
+async def test_when_all_processes_stand_still_that_is_told_in_time(proxy, pool, monkeypatch):
+    monkeypatch.setattr(proxy_module, "RUNNING_S", 0.01)
+    monkeypatch.setattr(proxy_module, "MAX_WAIT_S", 0.5)
 
     async def stand_still(*_request):
         await asyncio.Event().wait()
@@ -299,15 +299,15 @@ async def test_when_all_processes_stand_still_that_is_told_in_time(relay, pool, 
     monkeypatch.setattr(Connection, "begin", stand_still)
     async with asyncio.timeout(60):
         with pytest.raises(BusyError):
-            await ask(relay, "ours", PAGE)
-    assert relay._refusals._kills_s == {}
+            await ask(proxy, "ours", PAGE)
+    assert proxy._refusals._kills_s == {}
 
 
-async def test_a_query_that_ends_every_process_it_gets_is_stopped(relay, monkeypatch):
-    asking = asyncio.create_task(ask(relay, "ours", sql(ENDLESS)))
+async def test_a_query_that_ends_every_process_it_gets_is_stopped(proxy, monkeypatch):
+    asking = asyncio.create_task(ask(proxy, "ours", sql(ENDLESS)))
     killed: set[int] = set()
     while not asking.done():
-        for pid in relay._processes._lent - killed:
+        for pid in proxy._processes._lent - killed:
             killed.add(pid)
             os.kill(pid, signal.SIGKILL)
         await asyncio.sleep(0.005)
@@ -316,11 +316,11 @@ async def test_a_query_that_ends_every_process_it_gets_is_stopped(relay, monkeyp
     assert len(killed) == 2, "it was repeated once"
 
 
-async def test_without_processes_the_relay_says_so(tmp_path, monkeypatch):
+async def test_without_processes_the_proxy_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(processes_module, "WAIT_S", 0.05)
     for folder in (None, tmp_path, tmp_path / "gone"):
         with pytest.raises(NoProcessError):
-            await ask(QueryRelay(folder, 2), "ours", PAGE)
+            await ask(QueryProxy(folder, 2), "ours", PAGE)
 
 
 async def test_a_killed_pool_takes_its_processes_with_it(pool, tmp_path):
@@ -372,7 +372,7 @@ async def test_a_pool_that_was_told_to_end_leaves_room_for_the_next(tmp_path):
                 other.folder.rmdir()
             other.restart()
             other.wait_ready()
-            await assert_served(QueryRelay(other.folder, COUNT - 1))
+            await assert_served(QueryProxy(other.folder, COUNT - 1))
 
 
 async def test_a_refused_fork_harms_nobody_and_is_tried_again(tmp_path):
@@ -431,10 +431,10 @@ def test_a_pool_refuses_a_folder_that_others_can_enter(tmp_path):
 
 
 @pytest.mark.parametrize("name", HUNGRY)
-async def test_a_hungry_query_fails_alone(relay, pool, name):
-    attack = asyncio.create_task(ask(relay, "ours", sql(HUNGRY[name])))
+async def test_a_hungry_query_fails_alone(proxy, pool, name):
+    attack = asyncio.create_task(ask(proxy, "ours", sql(HUNGRY[name])))
     while not attack.done():
-        await assert_served(relay)
+        await assert_served(proxy)
     try:
         client = await attack
     except StoppedError:
@@ -443,7 +443,7 @@ async def test_a_hungry_query_fails_alone(relay, pool, name):
         assert client.status == 400, bytes(client.body[:500])
     for child in pool.children():
         assert child.memory_info().rss < isolation.MAX_MEMORY_BYTES
-    await assert_served(relay)
+    await assert_served(proxy)
 
 
 LARGEST = (  # 15.6 MB that need escaping
@@ -453,20 +453,20 @@ LARGEST = (  # 15.6 MB that need escaping
 
 
 @pytest.mark.parametrize("suffix", ["", ".json", ".csv"])
-async def test_the_largest_result_that_may_be_has_the_memory_it_needs(relay, suffix):
-    client = await ask(relay, "ours", sql(LARGEST, suffix), is_for_program=bool(suffix))
+async def test_the_largest_result_that_may_be_has_the_memory_it_needs(proxy, suffix):
+    client = await ask(proxy, "ours", sql(LARGEST, suffix), is_for_program=bool(suffix))
     assert client.status == 200, bytes(client.body[:300])
     assert client.is_whole
 
 
-async def test_a_process_that_has_grown_ends_after_its_answer(relay, pool):
-    asking = asyncio.create_task(ask(relay, "ours", sql(LARGEST)))
-    grown = await find_busy(relay)
+async def test_a_process_that_has_grown_ends_after_its_answer(proxy, pool):
+    asking = asyncio.create_task(ask(proxy, "ours", sql(LARGEST)))
+    grown = await find_busy(proxy)
     assert (await asking).is_whole
     wait_until(lambda: grown not in pool.pids(), "the end of the one that grew")
     pool.wait_ready()
     before = pool.pids()
-    await assert_served(relay)
+    await assert_served(proxy)
     assert pool.pids() == before, "others go on"
 
 
@@ -484,13 +484,13 @@ def temporary_files(pid):
 
 
 @pytest.mark.parametrize("query", [UNION, SORT], ids=["union", "sort"])
-async def test_recursion_and_sorting_leave_the_disk_alone(relay, query):
-    asking = asyncio.create_task(ask(relay, "ours", sql(query)))
-    victim = await find_busy(relay)
+async def test_recursion_and_sorting_leave_the_disk_alone(proxy, query):
+    asking = asyncio.create_task(ask(proxy, "ours", sql(query)))
+    victim = await find_busy(proxy)
     looks, found = 0, []
     while not asking.done():
         looks += 1
-        for pid in relay._processes._lent | {victim}:
+        for pid in proxy._processes._lent | {victim}:
             if Path(f"/proc/{pid}").exists():
                 found += temporary_files(pid)
         await asyncio.sleep(0.02)
@@ -503,9 +503,9 @@ async def test_recursion_and_sorting_leave_the_disk_alone(relay, query):
 # -- what a process has ------------------------------------------------------------------------------
 
 
-async def test_a_process_knows_no_secret_and_has_only_traces_open(relay, pool, monkeypatch):
+async def test_a_process_knows_no_secret_and_has_only_traces_open(proxy, pool, monkeypatch):
     for _ in range(5):
-        await asyncio.gather(assert_served(relay, "ours", OURS), assert_served(relay))
+        await asyncio.gather(assert_served(proxy, "ours", OURS), assert_served(proxy))
     opened = set()
     for child in map(psutil.Process, pool.pids()):
         assert set(child.environ()) <= {
@@ -524,7 +524,7 @@ async def test_a_process_knows_no_secret_and_has_only_traces_open(relay, pool, m
     assert {path.parent.parent for path in opened} == {pool.traces}
 
 
-async def test_many_organisations_in_turn_take_no_more_than_the_few_that_stay_open(relay, pool):
+async def test_many_organisations_in_turn_take_no_more_than_the_few_that_stay_open(proxy, pool):
     """Threads that have ended must not keep their part of the address space."""
     content = trace_path_in(pool.traces, "theirs").read_bytes()
     names = [f"org_{number}" for number in range(90)]
@@ -533,22 +533,22 @@ async def test_many_organisations_in_turn_take_no_more_than_the_few_that_stay_op
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(content)
     for name in names * 2:
-        assert (await ask(relay, name, PAGE)).status == 200
+        assert (await ask(proxy, name, PAGE)).status == 200
     for child in pool.children():
         assert child.memory_info().vms < isolation.MAX_MEMORY_BYTES / 2
 
 
-async def test_a_log_that_grows_is_still_read(relay, pool):
+async def test_a_log_that_grows_is_still_read(proxy, pool):
     """The index of a write-ahead log is shared memory, which readers write to."""
     path = trace_path_in(pool.traces, "growing")
     with TraceDatabase(path) as traces:
         traces.connection.execute("pragma wal_autocheckpoint = 0")
         for number in range(3):
             traces.insert([make_entry(request_body=os.urandom(4_000_000)) for _ in range(6)])
-            client = await ask(relay, "growing", f"{PAGE}?_size=max&_col=slug")
+            client = await ask(proxy, "growing", f"{PAGE}?_size=max&_col=slug")
             assert client.status == 200
             assert len(json.loads(client.body)["rows"]) == 6 * (number + 1)
-    assert (await ask(relay, "growing", PAGE)).status == 200
+    assert (await ask(proxy, "growing", PAGE)).status == 200
 
 
 # -- long responses ----------------------------------------------------------------------------------
@@ -565,14 +565,14 @@ def long_traces(pool):
     return "long"
 
 
-async def test_an_export_is_whole(relay, long_traces):
-    client = await ask(relay, long_traces, STREAM)
+async def test_an_export_is_whole(proxy, long_traces):
+    client = await ask(proxy, long_traces, STREAM)
     assert client.is_whole
     assert client.body.count(b"x" * 20_000) == 600
 
 
 async def test_an_export_ends_when_its_caller_may_no_longer_read(
-    relay, long_traces, monkeypatch, caplog
+    proxy, long_traces, monkeypatch, caplog
 ):
     monkeypatch.setattr(responses, "RECHECK_S", 0.0)
     is_removed = False
@@ -589,65 +589,65 @@ async def test_an_export_ends_when_its_caller_may_no_longer_read(
 
     client.on_part = remove
     query = make_query(long_traces, STREAM, check)
-    await relay.answer(query, client.receive, client.send)
+    await proxy.forward(query, client.receive, client.send)
     assert client.status == 200
     assert not client.is_whole
     assert len(client.body) < 700_000
     assert "may no longer read" in caplog.text
-    assert relay._refusals.find_wait(long_traces) == 0
+    assert proxy._refusals.find_wait(long_traces) == 0
 
 
-async def test_nothing_is_sent_to_a_caller_who_was_removed_while_waiting(relay):
+async def test_nothing_is_sent_to_a_caller_who_was_removed_while_waiting(proxy):
     async def check():
         raise PermissionError("removed")
 
     client = Client()
     with pytest.raises(PermissionError):
-        await relay.answer(make_query("ours", PAGE, check), client.receive, client.send)
+        await proxy.forward(make_query("ours", PAGE, check), client.receive, client.send)
     assert client.status == 0
 
 
-async def test_an_export_ends_when_its_reader_leaves(relay, long_traces, pool, patient):
+async def test_an_export_ends_when_its_reader_leaves(proxy, long_traces, pool, patient):
     client = Client()
     client.reads.set()
     client.on_part = lambda _part: client.has_left.set()
     before = pool.pids()
-    await relay.answer(make_query(long_traces, STREAM), client.receive, client.send)
+    await proxy.forward(make_query(long_traces, STREAM), client.receive, client.send)
     assert not client.is_whole
     assert len(client.body) < 1_000_000
     assert pool.pids() == before, "its process has left off"
-    await assert_served(relay, long_traces, "query_ms")
+    await assert_served(proxy, long_traces, "query_ms")
 
 
 async def test_an_organisation_has_so_many_downloads_at_once_and_no_more(
-    relay, long_traces, monkeypatch
+    proxy, long_traces, monkeypatch
 ):
-    monkeypatch.setattr(relay_module, "READING_AFTER_S", 0.1)
+    monkeypatch.setattr(proxy_module, "READING_AFTER_S", 0.1)
     monkeypatch.setattr(responses, "NO_PROGRESS_S", 120.0)
-    started = [start_reading(relay, long_traces, STREAM) for _ in range(MAX_DOWNLOADS)]
+    started = [start_reading(proxy, long_traces, STREAM) for _ in range(MAX_DOWNLOADS)]
     await wait_for(lambda: all(client.status for client, _ in started))
     with pytest.raises(DownloadsError):
-        await ask(relay, long_traces, STREAM)
-    await assert_served(relay, long_traces, "query_ms")
-    assert (await ask(relay, "theirs", "/traces/usage.csv?_stream=1")).is_whole
+        await ask(proxy, long_traces, STREAM)
+    await assert_served(proxy, long_traces, "query_ms")
+    assert (await ask(proxy, "theirs", "/traces/usage.csv?_stream=1")).is_whole
     for client, asking in started:
         client.has_left.set()
         await asking
-    assert (await ask(relay, long_traces, STREAM)).is_whole
+    assert (await ask(proxy, long_traces, STREAM)).is_whole
 
 
 async def test_who_does_not_read_is_cut_and_meanwhile_holds_nobody_up(
-    relay, long_traces, pool, monkeypatch, caplog
+    proxy, long_traces, pool, monkeypatch, caplog
 ):
-    monkeypatch.setattr(relay_module, "READING_AFTER_S", 0.2)
+    monkeypatch.setattr(proxy_module, "READING_AFTER_S", 0.2)
     monkeypatch.setattr(responses, "NO_PROGRESS_S", 2.0)
     client = Client()
     asking = asyncio.create_task(
-        relay.answer(make_query(long_traces, STREAM), client.receive, client.send)
+        proxy.forward(make_query(long_traces, STREAM), client.receive, client.send)
     )
     while not asking.done():
-        await assert_served(relay)
-        await assert_served(relay, long_traces, "query_ms")
+        await assert_served(proxy)
+        await assert_served(proxy, long_traces, "query_ms")
     assert not client.is_whole
     assert "did not read" in caplog.text
     wait_until(lambda: len(pool.pids()) == COUNT, "all of them")
@@ -656,26 +656,26 @@ async def test_who_does_not_read_is_cut_and_meanwhile_holds_nobody_up(
 LONG_VALUE = sql("select printf('%02000000d', 1) as v")
 
 
-def start_reading(relay, organization_id, target=LONG_VALUE):
+def start_reading(proxy, organization_id, target=LONG_VALUE):
     """Returns a client that does not read yet, and its request."""
     client = Client()
     query = make_query(organization_id, target)
-    return client, asyncio.create_task(relay.answer(query, client.receive, client.send))
+    return client, asyncio.create_task(proxy.forward(query, client.receive, client.send))
 
 
-async def test_pages_that_nobody_reads_take_no_process_from_the_others(relay, pool, monkeypatch):
+async def test_pages_that_nobody_reads_take_no_process_from_the_others(proxy, pool, monkeypatch):
     """They are one message each: the process has done its part at once, and all waits in buffers."""
-    monkeypatch.setattr(relay_module, "READING_AFTER_S", 0.2)
+    monkeypatch.setattr(proxy_module, "READING_AFTER_S", 0.2)
     monkeypatch.setattr(responses, "NO_PROGRESS_S", 120.0)
     monkeypatch.setattr(processes_module, "WAIT_S", 20.0)
     names = ["ours", "unread_1", "unread_2"]
     assert len(names) == COUNT
     for name in names[1:]:
         record(trace_path_in(pool.traces, name), OURS)
-    started = [start_reading(relay, name) for name in names]
+    started = [start_reading(proxy, name) for name in names]
     await wait_for(lambda: all(client.status for client, _ in started))
     for _ in range(5):
-        await assert_served(relay)
+        await assert_served(proxy)
     for client, asking in started:
         client.reads.set()
         await asking
@@ -683,10 +683,10 @@ async def test_pages_that_nobody_reads_take_no_process_from_the_others(relay, po
         assert len(client.body) > 2_000_000
 
 
-async def test_who_reads_a_little_now_and_then_is_cut(relay, monkeypatch, caplog):
+async def test_who_reads_a_little_now_and_then_is_cut(proxy, monkeypatch, caplog):
     monkeypatch.setattr(responses, "MIN_BYTES_PER_S", 10 << 20)
     monkeypatch.setattr(responses, "NO_PROGRESS_S", 1.0)
-    client, asking = start_reading(relay, "ours")
+    client, asking = start_reading(proxy, "ours")
     while not asking.done():  # always sooner than a client that takes nothing is cut
         client.reads.set()
         await asyncio.sleep(0)
@@ -698,8 +698,8 @@ async def test_who_reads_a_little_now_and_then_is_cut(relay, monkeypatch, caplog
     assert "too slowly" in caplog.text
 
 
-async def test_of_too_many_long_responses_the_slowest_is_cut(relay, pool, long_traces, monkeypatch):
-    monkeypatch.setattr(relay_module, "READING_AFTER_S", 0.1)
+async def test_of_too_many_long_responses_the_slowest_is_cut(proxy, pool, long_traces, monkeypatch):
+    monkeypatch.setattr(proxy_module, "READING_AFTER_S", 0.1)
     monkeypatch.setattr(responses, "MAX_READING", 1)
     content = trace_path_in(pool.traces, long_traces).read_bytes()
     path = trace_path_in(pool.traces, "long_2")
@@ -708,10 +708,10 @@ async def test_of_too_many_long_responses_the_slowest_is_cut(relay, pool, long_t
     unread, read = Client(), Client()
     read.reads.set()
     first = asyncio.create_task(
-        relay.answer(make_query(long_traces, STREAM), unread.receive, unread.send)
+        proxy.forward(make_query(long_traces, STREAM), unread.receive, unread.send)
     )
     second = asyncio.create_task(
-        relay.answer(make_query("long_2", STREAM), read.receive, read.send)
+        proxy.forward(make_query("long_2", STREAM), read.receive, read.send)
     )
     await asyncio.wait_for(first, 20)
     await second
@@ -720,14 +720,14 @@ async def test_of_too_many_long_responses_the_slowest_is_cut(relay, pool, long_t
 
 
 async def test_an_organisation_that_reads_much_at_once_cuts_itself_and_nobody_slower(
-    relay, monkeypatch
+    proxy, monkeypatch
 ):
-    monkeypatch.setattr(relay_module, "READING_AFTER_S", 0.1)
+    monkeypatch.setattr(proxy_module, "READING_AFTER_S", 0.1)
     monkeypatch.setattr(responses, "MAX_READING", 2)
     monkeypatch.setattr(responses, "NO_PROGRESS_S", 120.0)
-    slow, asking_slow = start_reading(relay, "theirs")
-    await wait_for(lambda: len(relay._readers) == 1)
-    asking = [start_reading(relay, "ours")[1] for _ in range(2)]
+    slow, asking_slow = start_reading(proxy, "theirs")
+    await wait_for(lambda: len(proxy._readers) == 1)
+    asking = [start_reading(proxy, "ours")[1] for _ in range(2)]
     await wait_for(lambda: any(task.done() for task in asking))
     assert not asking_slow.done()
     slow.reads.set()
@@ -739,42 +739,42 @@ async def test_an_organisation_that_reads_much_at_once_cuts_itself_and_nobody_sl
 
 
 async def test_a_page_that_nobody_reads_keeps_none_of_the_same_organisation_waiting(
-    relay, monkeypatch
+    proxy, monkeypatch
 ):
-    monkeypatch.setattr(relay_module, "READING_AFTER_S", 0.2)
+    monkeypatch.setattr(proxy_module, "READING_AFTER_S", 0.2)
     monkeypatch.setattr(responses, "NO_PROGRESS_S", 120.0)
-    client, asking = start_reading(relay, "ours")
+    client, asking = start_reading(proxy, "ours")
     await wait_for(lambda: client.status)
     async with asyncio.timeout(60):
-        await assert_served(relay, "ours", OURS)
+        await assert_served(proxy, "ours", OURS)
     assert not asking.done()
     client.has_left.set()
     await asking
 
 
-async def test_a_turn_that_does_not_come_in_time_is_told(relay, monkeypatch):
-    monkeypatch.setattr(relay_module, "READING_AFTER_S", 60.0)
+async def test_a_turn_that_does_not_come_in_time_is_told(proxy, monkeypatch):
+    monkeypatch.setattr(proxy_module, "READING_AFTER_S", 60.0)
     monkeypatch.setattr(responses, "NO_PROGRESS_S", 120.0)
-    client, asking = start_reading(relay, "ours")
+    client, asking = start_reading(proxy, "ours")
     await wait_for(lambda: client.status)
-    monkeypatch.setattr(relay_module, "MAX_WAIT_S", 0.1)
+    monkeypatch.setattr(proxy_module, "MAX_WAIT_S", 0.1)
     async with asyncio.timeout(60):
         with pytest.raises(BusyError):
-            await ask(relay, "ours", PAGE)
+            await ask(proxy, "ours", PAGE)
     client.has_left.set()
     await asking
     monkeypatch.undo()
-    await assert_served(relay, "ours", OURS)
+    await assert_served(proxy, "ours", OURS)
 
 
-async def test_a_response_that_is_too_long_is_cut(relay, long_traces, monkeypatch, caplog):
+async def test_a_response_that_is_too_long_is_cut(proxy, long_traces, monkeypatch, caplog):
     monkeypatch.setattr(query_module, "MAX_STREAM_BYTES", 1_000_000)
-    client = await ask(relay, long_traces, STREAM)
+    client = await ask(proxy, long_traces, STREAM)
     assert not client.is_whole
     assert len(client.body) <= 1_000_000
     assert "more than" in caplog.text
 
 
-async def test_head_of_an_export_has_no_body(relay, long_traces):
-    client = await ask(relay, long_traces, STREAM, method="HEAD")
+async def test_head_of_an_export_has_no_body(proxy, long_traces):
+    client = await ask(proxy, long_traces, STREAM, method="HEAD")
     assert (client.status, bytes(client.body), client.is_whole) == (200, b"", True)

@@ -12,7 +12,7 @@ import pytest
 
 from dashboard.queries import processes as processes_module
 from dashboard.queries.processes import SLOW_NICENESS, NoProcessError, Processes
-from dashboard.queries.relay import QueryRelay
+from dashboard.queries.query_proxy import QueryProxy
 from tests.dashboard.queries.pool import ask
 
 NOBODY = 100_000_000  # no kernel gives such a pid
@@ -57,7 +57,7 @@ async def test_a_stale_socket_is_removed_and_its_number_is_not_killed(
 ):
     monkeypatch.setattr(processes_module, "WAIT_S", 0.2)
     with pytest.raises(NoProcessError):
-        await ask(QueryRelay(stale, 2), "ours", "/traces/usage.json")
+        await ask(QueryProxy(stale, 2), "ours", "/traces/usage.json")
     assert not list(stale.glob("*.sock"))
     assert is_running(bystander)
 
@@ -94,7 +94,7 @@ async def test_without_descriptors_no_healthy_process_is_killed(stale, bystander
 
     monkeypatch.setattr("asyncio.open_unix_connection", refuse)
     with pytest.raises(NoProcessError, match="Too many open files"):
-        await ask(QueryRelay(stale, 2), "ours", "/traces/usage.json")
+        await ask(QueryProxy(stale, 2), "ours", "/traces/usage.json")
     assert list(stale.glob("*.sock"))
     assert is_running(bystander)
 

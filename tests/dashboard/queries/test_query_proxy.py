@@ -1,13 +1,13 @@
-"""What the relay does with time, tried without processes."""
+"""What the proxy does with time, tried without processes."""
 
 import asyncio
 
 import pytest
 
-from dashboard.queries import relay as relay_module
+from dashboard.queries import query_proxy as proxy_module
 from dashboard.queries.client import Connection, Head
 from dashboard.queries.lanes import Place
-from dashboard.queries.relay import QueryRelay, StoppedError
+from dashboard.queries.query_proxy import QueryProxy, StoppedError
 from dashboard.queries.responses import Body, CutError
 from tests.dashboard.queries.pool import Client, make_query
 
@@ -27,7 +27,7 @@ async def test_a_response_that_is_cut_while_its_client_takes_a_part_ends():
     body = Body(
         make_query("ours", "/traces"), Endless(), client.send, asyncio.get_running_loop().time
     )
-    relaying = asyncio.create_task(body.relay(Head(status=200, headers=[])))
+    forwarding = asyncio.create_task(body.forward(Head(status=200, headers=[])))
     while not client.status:
         await asyncio.sleep(0)
     client.on_part = lambda _part: client.reads.clear()  # it takes one, no more
@@ -35,7 +35,7 @@ async def test_a_response_that_is_cut_while_its_client_takes_a_part_ends():
     body.cut()
     body.cut()
     with pytest.raises(CutError):
-        await asyncio.wait_for(relaying, 10)
+        await asyncio.wait_for(forwarding, 10)
     body.cut()
 
 
@@ -54,17 +54,17 @@ async def test_the_deadline_counts_from_the_request_and_not_from_the_slow_lane(
     tmp_path, monkeypatch
 ):
     now_s = 100.0
-    relay = QueryRelay(tmp_path, 2, lambda: now_s)
+    proxy = QueryProxy(tmp_path, 2, lambda: now_s)
 
     async def pass_time(_task, within_s):
         nonlocal now_s
         now_s += within_s
         return False
 
-    monkeypatch.setattr(relay_module, "_is_done", pass_time)
-    monkeypatch.setattr(relay_module, "cpu_s", lambda _pid: 0.0)
+    monkeypatch.setattr(proxy_module, "_is_done", pass_time)
+    monkeypatch.setattr(proxy_module, "cpu_s", lambda _pid: 0.0)
     query = make_query("ours", "/traces", deadline_s=4.0)
     place = Place("ours", is_slow=False, since_s=now_s)
     with pytest.raises(StoppedError):
-        await relay._fetch_head(query, place, 0, Silent())
+        await proxy._fetch_head(query, place, 0, Silent())
     assert now_s == pytest.approx(104.0)

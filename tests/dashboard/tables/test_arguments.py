@@ -78,11 +78,11 @@ GOOD = [
 @pytest.mark.parametrize("query", GOOD)
 def test_ordinary_arguments_pass(query):
     given = parse_qsl(query, keep_blank_values=True)
-    assert arguments.find_mistake("/traces/usage/12.json", given) is None
+    assert arguments.find_error("/traces/usage/12.json", given) is None
 
 
 def test_a_mistake_names_the_argument_and_what_it_has_to_be():
-    mistake = arguments.find_mistake("/traces/usage", [("_ttl", DIGITS)])
+    mistake = arguments.find_error("/traces/usage", [("_ttl", DIGITS)])
     assert mistake is not None
     assert mistake.startswith("_ttl has to be a number of seconds; it is '999")
     assert len(mistake) < 300

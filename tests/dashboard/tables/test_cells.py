@@ -6,7 +6,7 @@ import re
 import pytest
 from markupsafe import Markup
 
-from dashboard.tables.cells import column_label, query_cells, show_value
+from dashboard.tables.cells import column_label, query_cells, render_value
 
 UUID = "019b2f3a-5a0e-7c77-9d0f-2f6b54d1e0aa"
 
@@ -42,7 +42,7 @@ def text_of(markup):
     ],
 )
 def test_a_value_is_shown_as_people_read_it(column, value, shown):
-    assert text_of(show_value(column, value, str(value))) == shown
+    assert text_of(render_value(column, value, str(value))) == shown
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_a_value_is_shown_as_people_read_it(column, value, shown):
     [("cost_cents", 1.25, "1.25 cents"), ("text", UUID, UUID), ("cost_usd", 1.23456, "1.23456")],
 )
 def test_what_is_shortened_has_its_stored_value_in_a_title(column, value, title):
-    assert f'title="{title}"' in show_value(column, value, str(value))
+    assert f'title="{title}"' in render_value(column, value, str(value))
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_what_is_shortened_has_its_stored_value_in_a_title(column, value, title)
     ],
 )
 def test_an_identifier_links_to_its_calls(column, value, address):
-    assert f'<a href="{address}"' in show_value(column, value, str(value))
+    assert f'<a href="{address}"' in render_value(column, value, str(value))
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_an_id_links_to_a_call_where_the_query_reads_calls(sql, is_linked):
 
 def test_links_of_datasette_stay_with_their_characters_shown():
     link = Markup('<a href="https://example.org/">a\u202eb</a>')
-    assert show_value("url", "https://…", link) == link.replace("\u202e", "⟨U+202E⟩")
+    assert render_value("url", "https://…", link) == link.replace("\u202e", "⟨U+202E⟩")
 
 
 def test_markup_in_a_value_or_a_column_name_is_escaped():
