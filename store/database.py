@@ -10,6 +10,7 @@ from pathlib import Path
 from sqlite_utils import Database, Migrations
 
 BUSY_TIMEOUT_MS = 100
+MIGRATION_TIMEOUT_MS = 10_000
 
 
 def open_database(
@@ -34,6 +35,7 @@ def open_database(
     )
     try:
         _migrate(connection, path.parent, migrations)
+        connection.execute(f"PRAGMA busy_timeout={busy_timeout_ms}")
         connection.execute(f"PRAGMA synchronous={synchronous}")
     except BaseException:
         connection.close()
@@ -84,18 +86,29 @@ def _transaction(connection: sqlite3.Connection, begin: str) -> Iterator[None]:
 
 
 def _migrate(connection: sqlite3.Connection, folder: Path, migrations: Migrations) -> None:
+    """Apply what is pending. Leaves another busy timeout than it found."""
     db = Database(connection, recursive_triggers=False, execute_plugins=False)
-    (journal_mode,) = connection.execute("PRAGMA journal_mode").fetchone()
-    if journal_mode == "wal" and not migrations.pending(db):
-        return
+    with suppress(sqlite3.OperationalError):  # another process migrates it: wait for its end below
+        if _is_migrated(db, migrations):
+            return
     # A migration may take longer than the busy timeout. Whoever comes second waits for its end here,
     # rather than fail, and then finds nothing left to do.
     with _locked(folder):
+        if _is_migrated(db, migrations):
+            return
+        # Others may look at it at any moment, which only delays the change to WAL.
+        connection.execute(f"PRAGMA busy_timeout={MIGRATION_TIMEOUT_MS}")
         # Only an empty file can take auto_vacuum, and WAL makes it not empty.
         connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
         connection.execute("PRAGMA journal_mode=WAL")
         with immediate(connection):
             migrations.apply(db)
+
+
+def _is_migrated(db: Database, migrations: Migrations) -> bool:
+    """Return whether nothing is pending. Raises sqlite3.OperationalError when it is locked."""
+    (journal_mode,) = db.conn.execute("PRAGMA journal_mode").fetchone()
+    return journal_mode == "wal" and not migrations.pending(db)
 
 
 @contextmanager

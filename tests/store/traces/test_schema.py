@@ -1,3 +1,4 @@
+import fcntl
 import multiprocessing
 import os
 import sqlite3
@@ -281,6 +282,27 @@ def test_processes_that_make_the_same_database_at_once_all_succeed(tmp_path):
             assert pragma(connection, "auto_vacuum") == 2
             applied = connection.execute("select name from _sqlite_migrations").fetchall()
             assert len(applied) == len(set(applied))
+
+
+def test_whoever_finds_a_database_locked_by_its_migration_waits_for_the_end_of_it(
+    traces_path, monkeypatch
+):
+    traces_path.parent.mkdir(parents=True)
+    folder = os.open(traces_path.parent, os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    migrating = sqlite3.connect(traces_path, isolation_level=None, check_same_thread=False)
+    migrating.execute("begin exclusive")
+
+    def end_migration(fd, operation):
+        migrating.close()
+        os.close(folder)
+        monkeypatch.undo()
+        fcntl.flock(fd, operation)
+
+    monkeypatch.setattr("store.database.fcntl.flock", end_migration)
+    with closing(database.open_database(traces_path, schema.migrations)) as connection:
+        assert columns(connection, "usage_log")[: len(CONTRACT)] == CONTRACT
+        assert pragma(connection, "busy_timeout") == database.BUSY_TIMEOUT_MS
 
 
 slow = Migrations("slow")
