@@ -260,6 +260,7 @@ def test_up_as_json_prints_one_document_and_the_calls_elsewhere(tmp_path: Path) 
             process.send_signal(signal.SIGTERM)
             assert process.wait(PATIENCE_S) == 0
             json.loads(output.text)
+            assert "WARNING" not in errors.text, "nothing is wrong"
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
