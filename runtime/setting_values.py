@@ -291,7 +291,8 @@ def _has_more_than_host(url: str) -> bool:
 def parse_sender(text: str) -> headerregistry.Address | None:
     if not text:
         return None
-    name, address = parseaddr(text)
+    # The parser of early 3.12 leaves out what stands behind a line break, instead of refusing it.
+    name, address = parseaddr(text if text.isprintable() else "")
     try:
         parse_email(address)
         return headerregistry.Address(display_name=name, addr_spec=address)
