@@ -8,7 +8,9 @@ import click
 from dashboard.tables.metadata import METADATA_PATH
 from dashboard.tables.metadata.descriptions import read_descriptions
 from dashboard.tables.metadata.generator import FOLDER
+from manage.api.models import UsageTotals
 from manage.cli.main import cli
+from metering.token_counts import TOKEN_CLASSES
 from runtime.settings import SETTINGS
 
 
@@ -61,3 +63,14 @@ def render_columns() -> str:
         for column in metadata["tables"]["usage_log"]["columns"]
     ]
     return "\n".join(["", "| column | |", "| --- | --- |", *rows, "", ""])
+
+
+def render_totals() -> str:
+    """The fields of the totals in the management API."""
+    about = {each.name: f"{each.title}." for each in TOKEN_CLASSES} | {
+        name: field.description
+        for name, field in UsageTotals.model_fields.items()
+        if field.description
+    }
+    rows = [f"| `{name}` | {about.get(name, '')} |" for name in UsageTotals.model_fields]
+    return "\n".join(["", "| field | |", "| --- | --- |", *rows, "", ""])

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from manage.cli.terminal import format_cost, format_count
-from metering.token_counts import TokenCounts
+from metering.token_counts import OTHER_CLASSES, TokenCounts
 
-COUNT_HEADINGS = ("CALLS", "ERRORS", "INPUT", "CACHED", "OUTPUT", "COST")
+_OTHER_HEADINGS = tuple(each.title.upper() for each in OTHER_CLASSES)
+COUNT_HEADINGS = ("CALLS", "ERRORS", "INPUT", "CACHED", *_OTHER_HEADINGS, "COST")
 
 
 def count_cells(sums: Mapping[str, Any]) -> tuple[str, ...]:
@@ -19,6 +20,6 @@ def count_cells(sums: Mapping[str, Any]) -> tuple[str, ...]:
         format_count(sums.get("errors")),
         format_count(tokens.prompt or 0),
         format_count(tokens.cache_read_input_tokens),
-        format_count(tokens.output_tokens),
+        *(format_count(getattr(tokens, each.name)) for each in OTHER_CLASSES),
         format_cost(None if is_unknown else cost),
     )

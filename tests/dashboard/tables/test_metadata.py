@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from dashboard.tables.metadata import METADATA_PATH, __main__ as command
 from dashboard.tables.metadata.declarations import MetadataError
 from dashboard.tables.metadata.generator import FOLDER, generate, is_stale
+from metering.token_counts import PROMPT_CLASSES
 
 HEAD = 'title = "Busy days"\ndescription = "Calls of each day."\nplace = 5'
 DAYS = (
@@ -49,6 +50,15 @@ def read_queries(folder):
 
 def test_the_file_is_what_the_declarations_make():
     assert not is_stale(METADATA_PATH)
+
+
+def test_a_query_that_sums_the_prompt_sums_every_class_of_it():
+    """Text of our own: a class of tokens that is added must not be missing in some of the queries."""
+    text = "\n".join(path.read_text() for path in (FOLDER / "queries").glob("*.sql"))
+    sums = re.findall(r"\w+_tokens(?: \+ \w+_tokens)+", text)
+    assert len(sums) == 2
+    for names in sums:
+        assert set(names.split(" + ")) == {each.name for each in PROMPT_CLASSES}
 
 
 def test_a_query_is_listed_at_its_place_with_its_parameters(folder, write):
