@@ -21,46 +21,53 @@ class Component:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenComponent(Component):
-    """``quantity`` returns how many tokens of a pass are billed at this rate."""
+    """``quantity`` returns how many tokens of a pass are billed at this rate. A price file must have
+    the rate if ``is_required``; otherwise it may leave the rate out, which is then unknown."""
 
     quantity: Callable[[Pass], int | None]
+    is_required: bool = False
 
 
 def _count_5m_writes(billed: Pass) -> int:
     return (billed.tokens.cache_creation_input_tokens or 0) - billed.cache_write_1h_tokens
 
 
-# In the order of the lines of a bill.
-TOKEN_COMPONENTS = (
+# In the order of the lines of a bill. Those that price files have always had are required.
+TOKEN_COMPONENTS: tuple[TokenComponent, ...] = (
     TokenComponent(
         name="input",
         title="Uncached input",
         base_price="input_mtok",
         quantity=lambda billed: billed.tokens.input_tokens,
+        is_required=True,
     ),
     TokenComponent(
         name="cache_read",
         title="Cache reads",
         base_price="cache_read_mtok",
         quantity=lambda billed: billed.tokens.cache_read_input_tokens,
+        is_required=True,
     ),
     TokenComponent(
         name="cache_write_5m",
         title="Cache writes, 5 minutes",
         base_price="cache_write_mtok",
         quantity=_count_5m_writes,
+        is_required=True,
     ),
     TokenComponent(
         name="cache_write_1h",
         title="Cache writes, 1 hour",
         base_price="cache_write_1h_mtok",
         quantity=lambda billed: billed.cache_write_1h_tokens,
+        is_required=True,
     ),
     TokenComponent(
         name="output",
         title="Output",
         base_price="output_mtok",
         quantity=lambda billed: billed.tokens.output_tokens,
+        is_required=True,
     ),
 )
 WEB_SEARCH = Component(name="web_search", title="Web searches", base_price="web_searches_kcount")

@@ -140,7 +140,11 @@ def _parse_override(fields: "_Fields", file_name: str) -> PriceOverride:
 
 
 def _parse_rates(fields: "_Fields", web_search: Decimal, version: str) -> Rates:
-    rates = {component.name: fields.take_rate(component.name) for component in TOKEN_COMPONENTS}
+    rates: dict[str, Decimal | None] = {
+        component.name: fields.take_rate(component.name)
+        for component in TOKEN_COMPONENTS
+        if component.is_required or component.name in fields
+    }
     return Rates(by_component=rates | {WEB_SEARCH.name: web_search}, price_version=version)
 
 
@@ -152,6 +156,9 @@ class _Fields:
         if not isinstance(table, dict):
             raise PriceFileError(f"{': '.join(place)}: must be a table")
         self._table = dict(table)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._table
 
     def take(self, name: str) -> object:
         return self._table.pop(name, None)

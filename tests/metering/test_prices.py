@@ -4,6 +4,7 @@ from decimal import Decimal
 import genai_prices
 import pytest
 
+from metering.components import TOKEN_COMPONENTS, TokenComponent
 from metering.prices import BASE_VERSION, PriceFileError, PriceTable, Rates, parse_overrides
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
@@ -192,6 +193,30 @@ def test_an_override_without_fast_rates_has_none(prices):
 
 def test_other_models_keep_the_base(prices):
     assert prices.find_rates("claude-opus-5", NOW) == BASE.find_rates("claude-opus-5", NOW)
+
+
+@pytest.fixture
+def audio(monkeypatch):
+    """A component that price files of before do not have."""
+    component = TokenComponent(
+        name="audio",
+        title="Audio",
+        base_price="input_audio_mtok",
+        quantity=lambda billed: billed.tokens.input_tokens,
+    )
+    monkeypatch.setattr("metering.prices.TOKEN_COMPONENTS", (*TOKEN_COMPONENTS, component))
+
+
+@pytest.mark.usefixtures("audio")
+def test_a_rate_that_an_older_file_does_not_have_is_unknown():
+    older = PriceTable(parse_overrides(OVERRIDES, "prices.toml"))
+    rates = older.find_rates("claude-opus-5-5", day(10))
+    assert rates is not None
+    assert (rates.of("input"), rates.of("audio")) == (Decimal(1), None)
+    newer = PriceTable(parse_overrides(f"{OVERRIDES}audio = 7\n", "prices.toml"))
+    rates = newer.find_rates("claude-opus-5-5", day(10))
+    assert rates is not None
+    assert rates.of("audio") == Decimal(7)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Canned queries: one ``.sql`` file each, whose first comment is its head in TOML.
 
-The SQL names an integer parameter with a default as it is, ``:days``. For plain Datasette, which knows no defaults and
+``:prompt_tokens`` in the SQL stands for the sum of the columns that the prompt is counted in. The SQL names an integer parameter with a default as it is, ``:days``. For plain Datasette, which knows no defaults and
 passes text, the generated SQL has the default and the conversion in its place.
 """
 
@@ -15,11 +15,15 @@ from pydantic import Field
 
 from dashboard.tables import parameters, query_limits
 from dashboard.tables.metadata.declarations import Declaration, MetadataError, Words, parse
+from metering.token_counts import PROMPT_CLASSES
 
 _FILE = re.compile(r"\s*/\*(?P<head>.*?)\*/\s*(?P<sql>.+?)\s*", re.DOTALL)
 _NAME = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
 # What a colon means nothing in comes first.
 _PARAMETER = re.compile(r"'[^']*'|\"[^\"]*\"|--[^\n]*|/\*.*?\*/|:(?P<name>\w+)", re.DOTALL)
+# In the place of a parameter of this name, the sum of the columns of the prompt.
+_PROMPT = "prompt_tokens"
+_PROMPT_SUM = f"({' + '.join(each.name for each in PROMPT_CLASSES)})"
 _LIMIT_MS = 10_000.0  # on empty tables: only a query that never ends takes so long
 
 
@@ -84,7 +88,7 @@ def _read_file(path: Path) -> tuple[Head, str]:
     parts = _FILE.fullmatch(path.read_text())
     if parts is None:
         raise MetadataError(f"{path.name}: begin the file with a head, /* title = … */, then SQL")
-    return parse(Head, parts["head"], path.name), parts["sql"]
+    return parse(Head, parts["head"], path.name), _fill_prompt(parts["sql"])
 
 
 def _describe(path: Path, head: Head, sql: str) -> dict[str, Any]:
@@ -117,6 +121,10 @@ def _find_parameters(sql: str) -> Iterator[str]:
     for found in _PARAMETER.finditer(sql):
         if found["name"]:
             yield found["name"]
+
+
+def _fill_prompt(sql: str) -> str:
+    return _PARAMETER.sub(lambda found: _PROMPT_SUM if found["name"] == _PROMPT else found[0], sql)
 
 
 def _fill_defaults(sql: str, declared: Mapping[str, Mapping[str, Any]]) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from metering.entry import UsageLogEntry
-from metering.token_counts import flatten, list_flat_fields
+from metering.token_counts import UNKNOWN, ZERO, TokenCounts, flatten, list_flat_fields
 from store.spool.format import Rejection
 from store.traces import pieces
 from store.traces.bodies import MissingPieceError
@@ -276,10 +276,7 @@ def test_hourly_sums_are_those_of_the_rows(traces):
             make_entry(
                 outcome="upstream_timeout",
                 usage_source="none",
-                input_tokens=None,
-                output_tokens=None,
-                cache_creation_input_tokens=None,
-                cache_read_input_tokens=None,
+                tokens=UNKNOWN,
                 cost_cents=None,
             ),
             make_entry(cost_cents=None),
@@ -287,18 +284,16 @@ def test_hourly_sums_are_those_of_the_rows(traces):
         ]
     )
     first, second = hourly(traces)
-    assert first == {
-        "entries": 4,
-        "errors": 1,
-        "unpriced": 1,
-        "timed": 3,
-        "input_tokens": 30,
-        "output_tokens": 60,
-        "cache_creation_input_tokens": 90,
-        "cache_read_input_tokens": 120,
-        "cost_cents": 2.5,
-        "duration_ms": 301.5,
-    }
+    sums = HourSums(
+        entries=4,
+        errors=1,
+        unpriced=1,
+        timed=3,
+        tokens=ZERO + TokenCounts(30, 60, 90, 120),
+        cost_cents=2.5,
+        duration_ms=301.5,
+    )
+    assert first == flatten(sums)
     assert second["entries"] == 1
     assert rows(traces, "select hour, model from usage_hourly order by hour") == [
         ("2026-01-02T03", "claude-sonnet-4-5"),

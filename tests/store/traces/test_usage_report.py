@@ -8,7 +8,7 @@ import pytest
 
 from metering import token_counts
 from metering.entry import UsageLogEntry
-from metering.token_counts import UNKNOWN, TokenCounts
+from metering.token_counts import UNKNOWN, ZERO, TokenCounts
 from store.spool.format import Rejection
 from store.traces.usage_report import Totals, read_run, read_usage
 
@@ -74,7 +74,7 @@ def test_totals_are_the_same_however_they_are_grouped(traces_path):
     expected = Totals(
         calls=4,
         errors=1,
-        tokens=TokenCounts(30, 6, 9, 12),
+        tokens=ZERO + TokenCounts(30, 6, 9, 12),
         cost_cents=2.5,
         unpriced=1,
         rejected=13,
@@ -156,7 +156,7 @@ def test_a_run_has_the_totals_of_its_own_calls(traces, traces_path):
     report = read_run(traces_path, "mine", 3)
     assert (report.run_id, report.pending) == ("mine", 3)
     assert report.totals == Totals(
-        calls=6, errors=1, tokens=TokenCounts(50, 10, 15, 20), cost_cents=3.0, unpriced=1,
+        calls=6, errors=1, tokens=ZERO + TokenCounts(50, 10, 15, 20), cost_cents=3.0, unpriced=1,
         rejected=None,
     )  # fmt: skip
     assert [(each.model, each.totals.calls, each.totals.cost_cents) for each in report.models] == [
@@ -175,8 +175,9 @@ def test_a_class_of_tokens_that_has_no_column_yet_is_zero(tmp_path, traces, trac
         for table in ("usage", "usage_hourly"):
             db.execute(f"alter table {table} drop column {name}")
         db.commit()
-    known = replace(CALL.tokens, **{name: 0})
-    assert read_usage(traces_path, "day").totals.tokens == CALL.tokens
+    whole = ZERO + CALL.tokens
+    known = replace(whole, **{name: 0})
+    assert read_usage(traces_path, "day").totals.tokens == whole
     assert read_usage(older, "day").totals.tokens == known
     assert read_run(older, "mine").totals.tokens == known
 

@@ -6,7 +6,7 @@ parameters.days = { label = "Days", type = "integer", minimum = 0, maximum = 36_
 */
 select substr(hour, 1, 10) as day, coalesce(nullif(model, ''), '(none named)') as model, sum(entries) as calls,
   round(nullif(sum(cost_cents), case when sum(unpriced) > 0 then 0 end) / 100, 4) as cost_usd, sum(unpriced) as calls_without_price,
-  sum(input_tokens + cache_creation_input_tokens + cache_read_input_tokens) as prompt_tokens,
+  sum(:prompt_tokens) as prompt_tokens,
   sum(output_tokens) as output_tokens
 from usage_hourly where hour >= date('now', '-' || :days || ' days')
 group by day, usage_hourly.model order by day desc, cost_usd desc
