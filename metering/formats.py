@@ -56,10 +56,11 @@ def format_tokens(count: int | None, unknown: str = UNKNOWN) -> str:
 
 
 def format_prompt(tokens: TokenCounts) -> str:
-    """Return the size of a prompt with what it consists of, all digits."""
+    """Return the size of a prompt with what is known of its parts, all digits."""
     parts = (
-        f"{format_count(getattr(tokens, each.name))} {each.title.lower()}"
+        f"{count:,} {each.title.lower()}"
         for each in PROMPT_CLASSES
+        if (count := getattr(tokens, each.name)) is not None
     )
     return f"{format_count(tokens.prompt)} tokens: {', '.join(parts)}"
 

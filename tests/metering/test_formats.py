@@ -81,9 +81,7 @@ def test_the_cache_share_says_all_or_nothing_only_when_it_is(counts, text):
 
 def test_a_prompt_is_itemized_by_class():
     tokens = TokenCounts(input_tokens=1_234, cache_read_input_tokens=40, output_tokens=7)
-    assert formats.format_prompt(tokens) == (
-        "1,274 tokens: 1,234 uncached input, — cache writes, 40 cache reads"
-    )
+    assert formats.format_prompt(tokens) == ("1,274 tokens: 1,234 uncached input, 40 cache reads")
 
 
 @pytest.mark.parametrize(
