@@ -1,12 +1,12 @@
-"""The last request of each conversation, because the next one begins with nearly all of it.
+"""The last request of each conversation is remembered, because the next begins with nearly all of it.
 
 A client sends its whole conversation with every turn. What was found out about the last request up
 to where the two part need not be found out again. A guess decides which request is compared with
 which, and the comparison is by bytes, so a wrong guess costs time and never changes a result.
 """
 
-from collections import OrderedDict
-from typing import NamedTuple
+from collections import Counter, OrderedDict
+from typing import Any, NamedTuple
 
 MAX_BYTES = 64 * 1024 * 1024
 MIN_BODY_BYTES = 16 * 1024  # a smaller one is read anew in less time than it takes to look it up
@@ -16,47 +16,93 @@ type Key = tuple[object, ...]
 
 
 class Kept[T](NamedTuple):
+    """A request, and what was found out about it."""
+
     body: bytes
     found: T
 
 
-class Conversations[T]:
-    """A bounded memory: when it is full, the conversations that rested longest are forgotten."""
+class ConversationMemory:
+    """Holds the last request of each conversation for all who find something out about it.
+
+    It is bounded: when it is full, the conversations that rested longest are forgotten. A body that
+    several have found something out about is one object, and counts once, also where they tell
+    conversations apart by different labels."""
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
+        self.total_bytes = 0
         self._max_bytes = max_bytes
-        self._bytes = 0
-        self._kept: OrderedDict[Key, Kept[T]] = OrderedDict()
+        self._conversations: OrderedDict[Key, dict[object, Kept[Any]]] = OrderedDict()
+        self._holders: Counter[int] = Counter()  # of each body, by its id
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._conversations)
+
+    def find(self, key: Key, owner: object) -> Kept[Any] | None:
+        """Return what ``owner`` kept of a conversation, if that is not forgotten."""
+        return self._conversations.get(key, {}).get(owner)
+
+    def keep(self, key: Key, owner: object, kept: Kept[Any]) -> None:
+        """Keep something in the place of what ``owner`` kept of that conversation before."""
+        conversation = self._conversations.pop(key, None)
+        if conversation is None:
+            conversation = {}
+            self.total_bytes += _OPENING_BYTES
+        elif owner in conversation:
+            self._release(conversation[owner].body)
+        conversation[owner] = kept
+        self._hold(kept.body)
+        self._conversations[key] = conversation  # the last is the one that was kept last
+        while self.total_bytes > self._max_bytes:
+            self._forget_oldest()
+
+    def clear(self) -> None:
+        """Forget everything."""
+        while self._conversations:
+            self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        _, conversation = self._conversations.popitem(last=False)
+        self.total_bytes -= _OPENING_BYTES
+        for kept in conversation.values():
+            self._release(kept.body)
+
+    def _hold(self, body: bytes) -> None:
+        self._holders[id(body)] += 1
+        if self._holders[id(body)] == 1:
+            self.total_bytes += len(body)
+
+    def _release(self, body: bytes) -> None:
+        self._holders[id(body)] -= 1
+        if not self._holders[id(body)]:
+            del self._holders[id(body)]
+            self.total_bytes -= len(body)
+
+
+class Findings[T]:
+    """What one owner has found out about conversations, in a memory that it shares with others."""
+
+    def __init__(self, memory: ConversationMemory | None = None) -> None:
+        self._memory = ConversationMemory() if memory is None else memory
 
     def find(self, key: Key) -> Kept[T] | None:
-        return self._kept.get(key)
+        """Return the last request of a conversation with what was found out about it, or None."""
+        return self._memory.find(key, self)
 
     def keep(self, key: Key, body: bytes, found: T) -> None:
-        """In the place of what was kept for that conversation before."""
-        self.forget(key)
-        self._kept[key] = Kept(body, found)
-        self._bytes += len(body) + _OPENING_BYTES
-        while self._bytes > self._max_bytes:
-            self.forget(next(iter(self._kept)))
-
-    def forget(self, key: Key) -> None:
-        kept = self._kept.pop(key, None)
-        if kept is not None:
-            self._bytes -= len(kept.body) + _OPENING_BYTES
+        """Keep a request in the place of the one before it."""
+        self._memory.keep(key, self, Kept(body, found))
 
 
 def guess_key(body: bytes, *labels: object) -> Key:
-    """Which conversation it is: by what the client says of itself, and by how the first message
+    """Return what tells conversations apart: what the client says of itself, and how the first message
     begins, since one session may hold several and many sessions share prompt and tools."""
     opening = max(body.find(b'{"role":'), 0)
     return (*labels, body[opening : opening + _OPENING_BYTES])
 
 
 def shared_length(first: bytes, second: bytes) -> int:
-    """How many bytes both begin with. By halves, so that nearly all is compared at memory speed."""
+    """Return how many bytes both begin with. By halves, so that nearly all is compared at memory speed."""
     low, high = 0, min(len(first), len(second))
     while low < high:
         middle = (low + high + 1) // 2

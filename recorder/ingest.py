@@ -21,6 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from metering.conversation_memory import ConversationMemory
 from metering.entry import UsageLogEntry
 from metering.prices import PriceTable
 from recorder.body_notes import Side, drop_body
@@ -87,8 +88,9 @@ class Ingester:
         self._clock_s = clock_s
         self._on_entries = on_entries
         self._between = between
-        self._requests = RequestReader()
-        self._preparer = RequestPreparer()
+        self._memory = ConversationMemory()
+        self._requests = RequestReader(self._memory)
+        self._preparer = RequestPreparer(self._memory)
         self._databases: dict[str, TraceDatabase] = {}
         self._pauses: dict[str, Pause] = {}
         self._tidy_at_s = clock_s()
@@ -193,8 +195,7 @@ class Ingester:
 
     def _forget_conversations(self) -> None:
         """Give back the memory that only makes things faster."""
-        self._requests = RequestReader()
-        self._preparer = RequestPreparer()
+        self._memory.clear()
         for database in self._databases.values():
             database.close()
         self._databases.clear()

@@ -22,7 +22,8 @@ import orjson
 
 from metering.conversation_memory import (
     MIN_BODY_BYTES,
-    Conversations,
+    ConversationMemory,
+    Findings,
     Kept,
     guess_key,
     shared_length,
@@ -51,11 +52,12 @@ class _Known(NamedTuple):
 
 
 class RequestReader:
-    """Gives the wanted fields of requests, and remembers the last request of each conversation."""
+    """Returns the wanted fields of requests, and remembers the last request of each conversation."""
 
-    def __init__(self) -> None:
+    def __init__(self, memory: ConversationMemory | None = None) -> None:
+        """``memory`` may be shared with others."""
         # None stands for a conversation whose requests cannot be taken apart.
-        self._conversations = Conversations[_Known | None]()
+        self._findings = Findings[_Known | None](memory)
 
     def read(self, text: bytes, *labels: object) -> Fields:
         """Return what ``find_fields`` finds in the whole request, nothing where that is no object.
@@ -63,7 +65,7 @@ class RequestReader:
         if not MIN_BODY_BYTES <= len(text) <= LARGE_JSON_BYTES:
             return _read_whole(text)
         key = guess_key(text, *labels)
-        kept = self._conversations.find(key)
+        kept = self._findings.find(key)
         if kept is not None and kept.found is None:
             return _read_whole(text)
         recalled = _recall(text, kept)
@@ -71,10 +73,10 @@ class RequestReader:
         known = None if begun is None else _read_messages(text, begun)
         tail = None if known is None else _read_tail(text, known)
         if known is not None and tail is not None:
-            self._conversations.keep(key, text, known)
+            self._findings.keep(key, text, known)
             return tail
         if recalled is None:
-            self._conversations.keep(key, b"", None)
+            self._findings.keep(key, b"", None)
         return _read_whole(text)
 
 

@@ -19,7 +19,13 @@ from typing import NamedTuple
 
 import orjson
 
-from metering.conversation_memory import MIN_BODY_BYTES, Conversations, guess_key, shared_length
+from metering.conversation_memory import (
+    MIN_BODY_BYTES,
+    ConversationMemory,
+    Findings,
+    guess_key,
+    shared_length,
+)
 from store.traces import pieces
 from store.traces.pieces import Beginning, Segment
 
@@ -65,15 +71,16 @@ class RequestPreparer:
     it always did: SHA-256 goes on from the state it had after bytes that were compared with those of
     the last request and are the same."""
 
-    def __init__(self) -> None:
-        self._conversations = Conversations[_Known]()
+    def __init__(self, memory: ConversationMemory | None = None) -> None:
+        """``memory`` may be shared with others."""
+        self._findings = Findings[_Known](memory)
 
     def prepare(self, body: bytes, *labels: object) -> PreparedRequest:
         """``labels`` tell conversations apart as far as the caller can."""
         if len(body) < MIN_BODY_BYTES:
             return prepare_request(body)
         key = guess_key(body, *labels)
-        kept = self._conversations.find(key)
+        kept = self._findings.find(key)
         if kept is None:
             known = _read(body)
         else:
@@ -82,7 +89,7 @@ class RequestPreparer:
             known = _read(body, beginning, hashes[: len(beginning.segments)])
         if known is None:
             return prepare_request(body)
-        self._conversations.keep(key, body, known)
+        self._findings.keep(key, body, known)
         return PreparedRequest(known.hashes[-1].digest(), body, known.segments)
 
 

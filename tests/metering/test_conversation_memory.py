@@ -1,6 +1,6 @@
 from hypothesis import given, strategies as st
 
-from metering.conversation_memory import Conversations, guess_key, shared_length
+from metering.conversation_memory import ConversationMemory, Findings, guess_key, shared_length
 
 
 @given(st.binary(max_size=50), st.binary(max_size=50), st.binary(max_size=50))
@@ -30,32 +30,71 @@ def test_a_body_without_messages_has_a_key():
 
 
 def test_what_is_kept_is_found_until_something_else_takes_its_place():
-    conversations = Conversations[int]()
-    assert conversations.find(("a",)) is None
-    conversations.keep(("a",), b"body", 1)
-    conversations.keep(("a",), b"body 2", 2)
-    assert conversations.find(("a",)) == (b"body 2", 2)
-    assert len(conversations) == 1
+    memory = ConversationMemory()
+    findings = Findings[int](memory)
+    assert findings.find(("a",)) is None
+    findings.keep(("a",), b"body", 1)
+    findings.keep(("a",), b"body 2", 2)
+    assert findings.find(("a",)) == (b"body 2", 2)
+    assert len(memory) == 1
+
+
+def test_each_finds_what_it_has_kept_itself():
+    memory = ConversationMemory()
+    numbers, words = Findings[int](memory), Findings[str](memory)
+    numbers.keep(("a",), b"body", 1)
+    assert words.find(("a",)) is None
+    words.keep(("a",), b"body 2", "two")
+    assert numbers.find(("a",)) == (b"body", 1)
+    assert words.find(("a",)) == (b"body 2", "two")
+
+
+def test_a_body_that_several_have_kept_counts_once():
+    memory = ConversationMemory(max_bytes=31_000)
+    readers = [Findings[int](memory) for _ in range(5)]
+    for number in range(3):
+        body = bytes(8_000)
+        for reader in readers[:-1]:
+            reader.keep((number,), body, number)
+        readers[-1].keep(("another key", number), body, number)
+    assert [readers[0].find((number,)) is not None for number in range(3)] == [True] * 3
+    assert memory.total_bytes == 3 * 8_000 + 6 * 1024
+    readers[0].keep((0,), b"x" * 8_000, 0)  # another body of the same conversation
+    assert memory.total_bytes <= 31_000
+    assert readers[0].find((1,)) is None  # which is the one that rested longest
 
 
 def test_the_conversations_that_rested_longest_are_forgotten():
-    conversations = Conversations[int](max_bytes=3 * 10_000)
+    findings = Findings[int](ConversationMemory(max_bytes=3 * 10_000))
     for number in range(10):
-        conversations.keep((number % 3,), bytes(8_000), number)
-    conversations.keep((0,), bytes(8_000), 10)
-    assert {key for key in range(3) if conversations.find((key,))} == {0, 1, 2}
-    conversations.keep((3,), bytes(8_000), 11)
-    assert {key for key in range(4) if conversations.find((key,))} == {0, 2, 3}
+        findings.keep((number % 3,), bytes(8_000), number)
+    findings.keep((0,), bytes(8_000), 10)
+    assert {key for key in range(3) if findings.find((key,))} == {0, 1, 2}
+    findings.keep((3,), bytes(8_000), 11)
+    assert {key for key in range(4) if findings.find((key,))} == {0, 2, 3}
 
 
 def test_conversations_of_which_nothing_is_kept_take_room_too():
-    conversations = Conversations[None](max_bytes=100_000)
+    memory = ConversationMemory(max_bytes=100_000)
+    findings = Findings[None](memory)
     for number in range(1000):
-        conversations.keep((number,), b"", None)
-    assert len(conversations) < 100
+        findings.keep((number,), b"", None)
+    assert len(memory) < 100
 
 
 def test_a_body_larger_than_the_memory_is_not_kept():
-    conversations = Conversations[int](max_bytes=10_000)
-    conversations.keep(("a",), bytes(20_000), 1)
-    assert len(conversations) == 0
+    memory = ConversationMemory(max_bytes=10_000)
+    Findings[int](memory).keep(("a",), bytes(20_000), 1)
+    assert len(memory) == 0
+    Findings[int](memory).keep(("a",), bytes(8_000), 1)
+    assert len(memory) == 1
+
+
+def test_a_memory_that_was_cleared_has_all_its_room_again():
+    memory = ConversationMemory(max_bytes=10_000)
+    findings = Findings[int](memory)
+    findings.keep(("a",), bytes(8_000), 1)
+    memory.clear()
+    assert findings.find(("a",)) is None
+    findings.keep(("b",), bytes(8_000), 2)
+    assert findings.find(("b",)) is not None

@@ -571,3 +571,16 @@ def test_a_file_that_was_taken_away_is_nobodys_trouble(ingester, run, tmp_path, 
     ingester.run_round()
     assert read_ids(tmp_path) == ["2"]
     assert not (tmp_path / "spool" / "unreadable").exists()
+
+
+def test_reading_and_cutting_share_one_memory_of_a_conversation(run, ingester, entries):
+    message = b'{"role":"user","content":"%b"}' % (b"x" * 1000)
+    bodies = [
+        b'{"model":"m","messages":[%b]}' % b",".join([message] * (30 + turn)) for turn in range(3)
+    ]
+    for turn, body in enumerate(bodies):
+        spool_call(run, f"turn {turn}", body=body, session_id="session")
+    ingester.run_round()
+    assert [entry.message_count for entry in entries] == [30, 31, 32]
+    assert len(ingester._memory) == 1
+    assert len(bodies[-1]) < ingester._memory.total_bytes < 1.5 * len(bodies[-1])

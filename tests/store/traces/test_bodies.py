@@ -2,6 +2,7 @@ from unittest import mock
 
 from hypothesis import given, settings, strategies as st
 
+from metering.conversation_memory import ConversationMemory
 from store.traces import bodies, pieces
 from store.traces.bodies import RequestPreparer, prepare_request
 from tests.store.traces.test_pieces import FRAGMENTS, small_bounds
@@ -56,6 +57,6 @@ def test_of_a_turn_only_what_is_new_is_cut(monkeypatch):
 
 
 def test_small_bodies_are_not_remembered():
-    preparer = RequestPreparer()
-    preparer.prepare(b"small")
-    assert len(preparer._conversations) == 0
+    memory = ConversationMemory()
+    RequestPreparer(memory).prepare(b"small")
+    assert len(memory) == 0
