@@ -1,5 +1,10 @@
-"""The command as people call it: run to its end, or kept running for the time of a test."""
+"""The command as people call it: run to its end, or kept running for the time of a test.
 
+To start it takes most of a second of a processor, so tests that call many commands call them in this
+process.
+"""
+
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -7,7 +12,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
+from click.testing import CliRunner
 
+from manage.cli.main import cli
 from tests.live.service import Output, Service
 
 TAXIMETER = Path(sys.executable).with_name("taximeter")
@@ -35,6 +42,15 @@ def call(arguments: tuple[str, ...], environ: dict[str, str]) -> Done:
         timeout=PATIENCE_S,
         check=False,
     )
+
+
+def call_here(arguments: tuple[str, ...], environ: dict[str, str]) -> Done:
+    """Do as ``call`` does, in this process, whose own settings the command does not see."""
+    others: dict[str, str | None] = {
+        name: None for name in os.environ if name.startswith("TAXIMETER_")
+    }
+    result = CliRunner().invoke(cli, arguments, env=others | environ)
+    return subprocess.CompletedProcess(arguments, result.exit_code, result.stdout, result.stderr)
 
 
 @contextmanager

@@ -11,7 +11,16 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.live.command import PATIENCE_S, TAXIMETER, Done, base_url, call, environment, running
+from tests.live.command import (
+    PATIENCE_S,
+    TAXIMETER,
+    Done,
+    base_url,
+    call,
+    call_here,
+    environment,
+    running,
+)
 from tests.live.conftest import EndpointFactory
 from tests.live.service import Endpoint, Output, Service
 from tests.rawclient import Cut, RawClient, request
@@ -34,7 +43,7 @@ def here(shared_service: Service) -> Run:
     """Runs a command on the machine of the service."""
 
     def run(*arguments: str) -> Done:
-        return call(arguments, environment(shared_service))
+        return call_here(arguments, environment(shared_service))
 
     return run
 
@@ -54,7 +63,7 @@ def elsewhere(shared_service: Service, key: str, tmp_path: Path) -> Run:
     )
 
     def run(*arguments: str) -> Done:
-        return call((*arguments, "--base-url", base_url(shared_service)), environ)
+        return call_here((*arguments, "--base-url", base_url(shared_service)), environ)
 
     return run
 
@@ -89,6 +98,16 @@ def test_here_and_elsewhere_print_the_same_documents(
         assert remote == document(here(*arguments, "--json"))
         assert elsewhere(*arguments).stdout == here(*arguments).stdout
     assert document(here("usage", "--json"))["totals"]["calls"] >= 1
+
+
+def test_a_process_of_its_own_prints_the_same(here: Run, key: str, shared_service: Service) -> None:
+    command = ("keys", "list", "--json")
+    assert document(call(command, environment(shared_service))) == document(here(*command))
+    remote = (*command, "--base-url", base_url(shared_service))
+    environ = environment(shared_service, TAXIMETER_API_KEY=key)
+    assert document(call(remote, environ))["items"]
+    refused = call(remote, environ | {"TAXIMETER_API_KEY": "sk_" + "x" * 43})
+    assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (1, "", 1)
 
 
 def test_what_is_made_elsewhere_works_at_once(
