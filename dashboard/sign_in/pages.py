@@ -156,7 +156,7 @@ class SignInPages:
         return response
 
     def _count_client(self, address: str) -> int:
-        """Count an attempt of this address. Returns 0, or the seconds to wait."""
+        """Count an attempt of this address, and return the seconds to wait, 0 for none."""
         now_s = self._clock_s()
         return self._by_client.count(client_network(address), now_s) or self._by_network.count(
             client_network(address, NETWORK_PREFIX), now_s

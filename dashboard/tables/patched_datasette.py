@@ -49,7 +49,7 @@ __all__ = [
     "to_css_class",
 ]
 
-# With rich installed, it prints every local variable at each mistake in a query: bodies too.
+# With rich installed, it prints every local variable at each error in a query: bodies too.
 datasette.handle_exception.rich = None
 # It is looked up for each page. Every SQLite that Python 3.12 runs with has JSON.
 datasette.facets.detect_json1 = lambda: True

@@ -74,7 +74,7 @@ class _Texts:
 
 _TOO_LARGE = (
     f"The result is larger than {MAX_RESULT_BYTES >> 20} MB. Ask for fewer rows (_size=10), leave"
-    " out the bodies (_nocol=request_body&_nocol=response_body), or ask the table usage."
+    " out the bodies (_nocol=request_body&_nocol=response_body), or query the table usage."
 )
 
 
