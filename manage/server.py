@@ -31,7 +31,7 @@ from runtime import logs, parent_watch, readiness
 from runtime.attempts import make_bad_key_limit
 from runtime.authority import parse_host
 from runtime.settings import CLIENT_MARK_VARIABLE, LOOPBACK_HOSTS, Settings, SettingsError
-from runtime.terminal_output import Outlet
+from runtime.terminal_output import LineWriter
 
 
 class KnownHosts:
@@ -108,12 +108,12 @@ class SlashRedirect:
         return any(route.matches(target)[0] is not Match.NONE for route in self._router.routes)
 
 
-def make_app(settings: Settings, say: Callable[[str], None] = print) -> Starlette:
-    """``say`` prints a line on the terminal."""
+def make_app(settings: Settings, print_line: Callable[[str], None] = print) -> Starlette:
+    """``print_line`` prints a line on the terminal."""
     api_workers, page_workers = Workers(settings, "api"), Workers(settings, "pages")
     bad_keys = make_bad_key_limit()
     api = Api(settings, api_workers, bad_keys)
-    dashboard = Dashboard(settings, page_workers, Mailer(settings, say), bad_keys)
+    dashboard = Dashboard(settings, page_workers, Mailer(settings, print_line), bad_keys)
 
     @contextlib.asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncGenerator[None]:
@@ -165,10 +165,10 @@ def main() -> None:
         settings = Settings.from_env()
     except SettingsError as error:
         sys.exit(f"taximeter: {error}")
-    terminal = Outlet(sys.stdout)
+    terminal = LineWriter(sys.stdout)
     atexit.register(terminal.close)
     config = uvicorn.Config(
-        make_app(settings, terminal.say),
+        make_app(settings, terminal.write_line),
         log_config=None,
         access_log=False,
         server_header=False,

@@ -91,7 +91,7 @@ class PriceTable:
     def find_rates(
         self, model: str, at: datetime, *, prompt_tokens: int = 0, speed: str | None = None
     ) -> Rates | None:
-        """The list rates that ``model`` had at that instant, None when they are not known."""
+        """Return the list rates that ``model`` had at that instant, None when they are not known."""
         # No price of the base changes within a day, and overrides start with one.
         tiers = self._resolve(model, at.astimezone(UTC).date(), speed == "fast")
         return tiers.pick(prompt_tokens) if tiers is not None else None

@@ -50,7 +50,7 @@ type Bill = tuple[tuple[CostItem, ...], Decimal | None]
 
 
 def price_usage(usage: Usage, created_at: datetime, prices: PriceTable) -> Bill:
-    """The items and the total in US cents. Without any known count there is neither."""
+    """Return the items and the total in US cents. Without any known count there is neither."""
     if usage.source == "none":
         return (), None
     passes = _find_billed_passes(usage)
@@ -117,7 +117,9 @@ def _list_tokens(index: int, billed: Pass) -> list[Line]:
 
 
 def _are_known(passes: Iterable[Pass], at: datetime, prices: PriceTable) -> bool:
-    """Nothing at all of a model that has no price is still an unknown cost, not 0."""
+    """Return whether the cost is known.
+
+    No tokens at a model without a price are still an unknown cost, not 0."""
     return all(
         billed.model is not None and prices.find_rates(billed.model, at) is not None
         for billed in passes

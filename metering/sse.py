@@ -34,7 +34,7 @@ class Event(NamedTuple):
 
 
 def parse_events(body: bytes, containing: Sequence[bytes] = ()) -> Iterator[Event]:
-    """The events of a stream in order. Takes any bytes, and never raises."""
+    """Return the events of a stream in order. Takes any bytes, and never raises."""
     body = body.removeprefix(BYTE_ORDER_MARK)
     if b"\r" in body:
         body = body.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
@@ -45,7 +45,7 @@ def parse_events(body: bytes, containing: Sequence[bytes] = ()) -> Iterator[Even
 
 
 def looks_like_sse(body: bytes) -> bool:
-    """Does the first line that is not blank read as a line of a stream?"""
+    """Return whether the first line that is not blank is a line of an event stream."""
     start = body[:4096].removeprefix(BYTE_ORDER_MARK).lstrip(b"\r\n")
     name, colon, _ = start.partition(b":")
     return bool(colon) and (not name or name in FIELD_NAMES)
@@ -84,7 +84,7 @@ def _find_spans(body: bytes, containing: Sequence[bytes], end: int) -> Iterator[
 
 
 def _parse_block(block: bytes) -> Event | None:
-    """None for a block without data, such as a comment: it is no event."""
+    """Return the event of a block, or None for one without data, such as a comment."""
     name, data = b"", []
     for line in block.split(b"\n", MAX_LINES)[:MAX_LINES]:
         field, _, value = line.partition(b":")

@@ -35,8 +35,8 @@ MARKERS = (b"message_", b"error", b"fallback")
 class Pass:
     """One run of a model within the call. ``model`` is None where it is that of the call.
 
-    ``cache_write_1h_tokens`` are those of the cache writes that are kept for an hour; the others are
-    kept for five minutes."""
+    ``cache_write_1h_tokens`` are those of the cache writes that are kept for an hour; the others
+    are kept for five minutes."""
 
     type: str | None
     model: str | None
@@ -80,8 +80,9 @@ def read_usage(
 
 
 def clean_text(value: object, max_chars: int = MAX_TEXT_CHARS) -> str | None:
-    """A short text that SQLite takes, or None for what is no text or empty. It may come from
-    anywhere, so its length is bounded; NUL and lone surrogates are replaced."""
+    """Return a short text that SQLite can store, or None for what is not text or is empty.
+
+    It may come from anywhere, so its length is bounded; NUL and lone surrogates are replaced."""
     if not isinstance(value, str) or not value:
         return None
     text = value[:max_chars].replace("\0", "\ufffd")
@@ -127,7 +128,9 @@ class _Reading:
         )
 
     def _is_final(self, is_complete: bool) -> bool:
-        """A stop reason is as good as message_stop, unless a later delta may have been cut off."""
+        """Return whether the usage is final.
+
+        A stop reason is as good as message_stop, unless a later delta may have been cut off."""
         if self.is_document or self.has_message_stop:
             return True
         return is_complete and self.stop_reason is not None
@@ -194,9 +197,9 @@ def _object(value: object) -> dict[str, object]:
 def _merge(base: dict[str, object], update: Mapping[str, object]) -> dict[str, object]:
     """Return what was said before with what is said now.
 
-    What says nothing (null, or no count in the place of one) is left out, so that it cannot hide what
-    was said before. So is what nobody reads here: this is done for each event, and must not take
-    longer the more was said before."""
+    What says nothing (null, or no count in the place of one) is left out, so that it cannot hide
+    what was said before. So is what nobody reads here: this is done for each event, and must not
+    take longer the more was said before."""
     merged = dict(base) | _only_counts(update, token_counts.NAMES)
     for key, names in NESTED_COUNTS.items():
         merged[key] = _object(merged.get(key)) | _only_counts(_object(update.get(key)), names)
@@ -215,7 +218,8 @@ def _as_count(value: object) -> int | None:
 def _read_tokens(raw: Mapping[str, object]) -> tuple[TokenCounts, int]:
     """Return the counts, and how many of the cache writes are kept for an hour.
 
-    The total of the cache writes rules its split, which upstream may send earlier than the total."""
+    The total of the cache writes rules its split, which upstream may send earlier than the total.
+    """
     counts = {name: _as_count(raw.get(name)) for name in token_counts.NAMES}
     split = _object(raw.get("cache_creation"))
     write_5m = _as_count(split.get("ephemeral_5m_input_tokens"))

@@ -19,7 +19,7 @@ from runtime import logs, parent_watch, readiness
 from runtime.heartbeat import Heartbeat
 from runtime.locks import LockHeldError, ProcessLock
 from runtime.settings import Settings, SettingsError
-from runtime.terminal_output import Outlet
+from runtime.terminal_output import LineWriter
 from runtime.trouble_log import TroubleLog
 from store.price_file import load_prices
 from store.spool import reader
@@ -71,7 +71,7 @@ class Recorder:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._prices = Prices(settings.prices)
-        self._lines = Outlet(sys.stdout)
+        self._lines = LineWriter(sys.stdout)
         self._disk = DiskRoom(settings.data_dir, settings.disk_reserve)
         self._ingester = Ingester(
             settings.data_dir,
@@ -146,7 +146,7 @@ class Recorder:
 
     def _print_lines(self, entries: Sequence[UsageLogEntry]) -> None:
         for entry in entries:
-            self._lines.say(format_entry(entry))
+            self._lines.write_line(format_entry(entry))
 
     def _may_come_more(self, last: Round) -> bool:
         if last.handled > 0:

@@ -14,24 +14,25 @@ def now() -> datetime:
 
 
 def format_ms(instant: datetime) -> str:
-    """``YYYY-MM-DDTHH:MM:SS.mmmZ``; sorts as text in order of time."""
+    """Return ``YYYY-MM-DDTHH:MM:SS.mmmZ``, which sorts as text in order of time."""
     return instant.astimezone(UTC).isoformat(timespec="milliseconds")[:23] + "Z"
 
 
 def format_seconds(instant: datetime) -> str:
-    """``YYYY-MM-DDTHH:MM:SSZ``."""
+    """Return ``YYYY-MM-DDTHH:MM:SSZ``."""
     return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def parse_instant(text: str) -> datetime:
-    """Return the instant of an ISO 8601 text. Raises ValueError for anything else, and OverflowError
-    for one that UTC has no date for."""
+    """Return the instant of an ISO 8601 text.
+
+    Raises ValueError for anything else, and OverflowError for one that UTC has no date for."""
     instant = datetime.fromisoformat(text)
     return instant.replace(tzinfo=UTC) if instant.tzinfo is None else instant.astimezone(UTC)
 
 
 def format_line_time(instant: datetime) -> str:
-    """``YYYY-MM-DD HH:MM:SSZ``, for lines on a terminal."""
+    """Return ``YYYY-MM-DD HH:MM:SSZ``, for lines on a terminal."""
     return instant.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
@@ -46,10 +47,11 @@ def format_stored(text: str) -> str:
 
 
 def new_id() -> str:
-    """A UUIDv7 (RFC 9562): unique without a server, and sorts by time of creation.
+    """Return a UUIDv7 (RFC 9562), which is unique without a server, and sorts by time of creation.
 
-    The 12 bits after the milliseconds are a fraction of one, as the RFC allows: two rows written one
-    after the other are far more than a quarter of a microsecond apart, so ids sort as they came."""
+    The 12 bits after the milliseconds are a fraction of one, as the RFC allows: two rows written
+    one after the other are far more than a quarter of a microsecond apart, so ids sort as they
+    came."""
     milliseconds, nanoseconds = divmod(time.time_ns(), 1_000_000)
     value = (milliseconds & (1 << 48) - 1) << 80
     value |= 0x7 << 76 | (nanoseconds * 4096 // 1_000_000) << 64

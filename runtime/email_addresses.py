@@ -10,7 +10,9 @@ _EMAIL = re.compile(r"[^\s@<>\"'(),:;\[\]\\]+@[^\s@<>\"'(),:;\[\]\\]+")
 
 
 def parse_email(text: str) -> str:
-    """The address in lower case. Raises InvalidInputError for what is none."""
+    """Return the address in lower case.
+
+    Raises InvalidInputError for text that is not an e-mail address."""
     typed = text.strip()
     email = typed.lower()
     # The Kelvin sign is a k in lower case; most others that are like another letter stay unlike it.
@@ -28,7 +30,8 @@ def parse_email(text: str) -> str:
 def parse_domain(domain: str) -> str:
     """Return a domain as people read it: ``bücher.example`` for ``xn--bcher-kva.example``.
 
-    Raises UnicodeError for one that would be written as another, as ``straße`` is as ``strasse``."""
+    Raises UnicodeError for one that would be written as another, as ``straße`` is as ``strasse``.
+    """
     if not all(domain.split(".")):
         raise UnicodeError("a part of it is empty")
     if domain.isascii() and "xn--" not in domain:

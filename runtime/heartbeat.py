@@ -32,12 +32,12 @@ class Heartbeat:
         return data_dir / "recorder.json"
 
     def write(self, data_dir: Path) -> None:
-        """Raises OSError."""
+        """Write the heartbeat into the data directory. Raises OSError."""
         replace_private(self.path(data_dir), orjson.dumps(asdict(self)))
 
     @classmethod
     def read(cls, data_dir: Path) -> Self | None:
-        """None when there is none, or none that can be read."""
+        """Read the heartbeat, or return None when there is none that can be read."""
         try:
             return cls(**orjson.loads(cls.path(data_dir).read_bytes()))
         except (OSError, ValueError, TypeError):

@@ -18,7 +18,7 @@ class ProcessLock:
     """An exclusive lock on a file that names its holder. Held until ``release`` or death."""
 
     def __init__(self, path: Path) -> None:
-        """Raises LockHeldError, OSError."""
+        """Take the lock. Raises LockHeldError, OSError."""
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._fd = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         try:
@@ -42,7 +42,7 @@ class Holder:
 
 
 def find_holder(path: Path) -> Holder | None:
-    """Who holds this lock; None when nobody does. Raises OSError.
+    """Return the process that holds this lock, or None. Raises OSError.
 
     Asking takes the lock for an instant, together with others who ask."""
     try:

@@ -5,24 +5,24 @@ import logging
 import sys
 import time
 
-from runtime.terminal_output import Outlet
+from runtime.terminal_output import LineWriter
 
 
-class _OutletHandler(logging.Handler):
-    def __init__(self, outlet: Outlet) -> None:
+class _LineHandler(logging.Handler):
+    def __init__(self, writer: LineWriter) -> None:
         super().__init__()
-        self._outlet = outlet
+        self._writer = writer
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._outlet.say(self.format(record))
+        self._writer.write_line(self.format(record))
 
 
 def configure(process: str) -> None:
-    """Warnings and worse of everybody. mitmproxy's own INFO lines can quote raw requests, with
-    their credentials, so they must never be written."""
-    outlet = Outlet(sys.stderr)
-    atexit.register(outlet.close)
-    handler = _OutletHandler(outlet)
+    """Log warnings and errors of all libraries. mitmproxy's own INFO lines can quote raw requests,
+    with their credentials, so they must never be written."""
+    writer = LineWriter(sys.stderr)
+    atexit.register(writer.close)
+    handler = _LineHandler(writer)
     handler.setFormatter(make_formatter(process))
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
 

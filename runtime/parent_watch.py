@@ -4,7 +4,7 @@ import os
 import threading
 from collections.abc import Callable
 
-VARIABLE = "TAXIMETER_LIFELINE_FD"
+VARIABLE = "TAXIMETER_PARENT_FD"
 
 
 def inherited_fd() -> int | None:
@@ -23,4 +23,4 @@ def watch(on_end: Callable[[], None]) -> None:
             pass
         on_end()
 
-    threading.Thread(target=wait, name="lifeline", daemon=True).start()
+    threading.Thread(target=wait, name="parent-watch", daemon=True).start()

@@ -17,6 +17,6 @@ def announce() -> None:
     if not text.isdigit():
         return
     fd = int(text)
-    with suppress(OSError):  # the supervisor is gone, and the lifeline says so
+    with suppress(OSError):  # the supervisor is gone, and the parent watch ends this process
         os.write(fd, b"1")
         os.close(fd)

@@ -23,7 +23,9 @@ LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 def is_loopback(host: str) -> bool:
-    """Does only this machine reach it? A name other than localhost counts as elsewhere."""
+    """Return whether only this machine reaches the address.
+
+    A name other than localhost counts as elsewhere."""
     if host in LOOPBACK_HOSTS:
         return True
     try:
@@ -107,8 +109,8 @@ class Timeouts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MailLimits:
-    """How many sign-in mails may be sent within a quarter of an hour: in total, for one IPv6 network
-    (/48), for one client, and to one mailbox."""
+    """How many sign-in mails may be sent within a quarter of an hour: in total, for one IPv6
+    network (/48), for one client, and to one mailbox."""
 
     total: int = 300
     network: int = 60
@@ -128,7 +130,7 @@ def parse_listen(text: str) -> Address:
 
 
 def parse_base_url(text: str) -> str:
-    """Scheme, host and port, without a slash at its end."""
+    """Return scheme, host and port, without a slash at its end."""
     parts = urlsplit(text)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("write http://HOST:PORT or https://HOST")
@@ -206,7 +208,9 @@ def parse_origins(text: str) -> tuple[str, ...]:
 
 
 def _parse_origin(text: str) -> str:
-    """Extensions and desktop applications have schemes of their own."""
+    """Return an origin in its normal form.
+
+    Extensions and desktop applications have schemes of their own."""
     match = re.fullmatch(
         r"([a-z][a-z0-9+.-]*)://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?/?", text.lower()
     )
@@ -251,7 +255,7 @@ def parse_process_count(text: str) -> int:
 
 
 def parse_size(text: str) -> int:
-    """Bytes of ``500MB`` or ``1GB`` (powers of 1000)."""
+    """Return the number of bytes of ``500MB`` or ``1GB`` (powers of 1000)."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)B?", text.strip().upper())
     if not match:
         raise ValueError("write a size such as 500MB or 1GB")
@@ -259,7 +263,7 @@ def parse_size(text: str) -> int:
 
 
 def parse_smtp_url(text: str) -> MailServer | None:
-    """What is wrong is said without quoting: there is a password in it."""
+    """Return the mail server of a URL. Errors do not quote it, because it holds a password."""
     if not text:
         return None
     try:
@@ -301,7 +305,7 @@ def parse_sender(text: str) -> headerregistry.Address | None:
 
 
 def parse_service_url(text: str) -> str:
-    """Without a slash at its end."""
+    """Return the URL without a slash at its end."""
     parts = urlsplit(text)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("write https://HOST, with a path if need be")

@@ -61,8 +61,10 @@ class SettingsError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One row of the table. ``default`` is what one would write into the variable. A secret is never
-    quoted; what is for the web process is not handed to the others."""
+    """One row of the table.
+
+    ``default`` is what one would write into the variable. A secret is never quoted; what is for the
+    web process is not handed to the others."""
 
     name: str
     default: str
@@ -341,15 +343,16 @@ class Settings:
 
     @property
     def prints_links(self) -> bool:
-        """Return whether sign-in links are printed on the terminal, because there is no mail server."""
+        """Return whether sign-in links are printed on the terminal, because there is no mail
+        server."""
         return self.smtp_url is None and self.is_local
 
     def endpoint_url(self, slug: str) -> str:
-        """What a client is configured with as its base URL."""
+        """Return the base URL that a client of this endpoint is configured with."""
         return f"{self.base_url}/proxy/{slug}"
 
     def link_url(self, token: str) -> str:
-        """What somebody opens to sign in."""
+        """Return the address that a person opens to sign in."""
         return f"{self.base_url}/sign-in/link?token={token}"
 
     @property
@@ -362,13 +365,14 @@ class Settings:
 
 
 def without_web_settings(environ: Mapping[str, str]) -> dict[str, str]:
-    """For the processes that send no mail and sign nobody in: they need no such secrets."""
+    """Return the environment for processes that send no mail and sign nobody in, without those
+    secrets."""
     for_web = {setting.variable for setting in SETTINGS if setting.is_for_web}
     return {name: text for name, text in environ.items() if name not in for_web}
 
 
 def _check_together(values: Mapping[str, Any]) -> None:
-    """Raises SettingsError."""
+    """Check settings that depend on each other. Raises SettingsError."""
     variables = {setting.name: setting.variable for setting in SETTINGS}
     for name, other in _BELONG_TOGETHER:
         if values[name] is not None and values[other] is None:

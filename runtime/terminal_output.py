@@ -14,16 +14,16 @@ MAX_WAITING_LINES = 2000
 LAST_LINES_S = 0.5
 
 
-class Outlet:
+class LineWriter:
     def __init__(self, stream: TextIO) -> None:
         if hasattr(stream, "reconfigure"):  # not every terminal can show every character
             stream.reconfigure(errors="replace")
         self._stream = stream
         self._lines: queue.Queue[str | None] = queue.Queue(MAX_WAITING_LINES)
-        self._thread = threading.Thread(target=self._write, name="outlet", daemon=True)
+        self._thread = threading.Thread(target=self._write, name="writer", daemon=True)
         self._thread.start()
 
-    def say(self, line: str) -> None:
+    def write_line(self, line: str) -> None:
         """Write a line, soon. Never waits, never raises."""
         with suppress(queue.Full):
             self._lines.put_nowait(line)

@@ -8,7 +8,7 @@ class TroubleLog:
     it is over or another one takes its place."""
 
     def __init__(self, logger: logging.Logger, message: str) -> None:
-        """``message`` has one ``%s``, where the trouble stands."""
+        """Make a log for one kind of trouble, which replaces the one ``%s`` of ``message``."""
         self._logger = logger
         self._message = message
         self._logged: str | None = None

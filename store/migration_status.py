@@ -23,7 +23,9 @@ class MigrationStatus:
 
 
 def read_migration_status(path: Path, migrations: Migrations) -> MigrationStatus:
-    """Raises sqlite3.Error when it cannot be opened, or is no database."""
+    """Read the status of a database.
+
+    Raises sqlite3.Error when it cannot be opened or is not a database."""
     with closing(database.open_readonly(path, busy_timeout_s=READ_TIMEOUT_S)) as connection:
         db = Database(connection, recursive_triggers=False, execute_plugins=False)
         pending = {migration.name for migration in migrations.pending(db)}
@@ -33,7 +35,7 @@ def read_migration_status(path: Path, migrations: Migrations) -> MigrationStatus
 
 
 def _all(migrations: Migrations) -> list[Migrations._Migration]:
-    """What is pending in a database that has nothing."""
+    """Return all migrations: those that are pending in an empty database."""
     with closing(sqlite3.connect(":memory:")) as connection:
         return migrations.pending(
             Database(connection, recursive_triggers=False, execute_plugins=False)

@@ -50,8 +50,10 @@ START = Position("~", "~")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page[T: Listed]:
-    """``next_cursor`` is None where nothing follows. ``previous_cursor`` is looked for only where it is
-    wanted, and None where the page before is the first one."""
+    """``next_cursor`` is None where nothing follows.
+
+    ``previous_cursor`` is looked for only where it is wanted, and None where the page before is the
+    first one."""
 
     items: Sequence[T]
     next_cursor: str | None
@@ -71,8 +73,9 @@ def read_page[T: Listed](
     *,
     finds_previous: bool = False,
 ) -> Page[T]:
-    """Return one page of the list ``kind``. ``read`` returns so many things that come behind a position,
-    or with -1 all of them.
+    """Return one page of the list ``kind``.
+
+    ``read`` returns so many things that come behind a position, or with -1 all of them.
 
     Raises InvalidInputError for a limit out of bounds, InvalidCursorError."""
     if not 1 <= limit <= MAX_LIMIT:
@@ -93,8 +96,9 @@ def read_page[T: Listed](
 def _find_previous[T: Listed](
     position: Position, limit: int, read: Callable[[Position, int], Sequence[T]]
 ) -> T | None:
-    """Return what the page before this position starts behind, or None for the first page. Nobody has so
-    many endpoints or keys that reading those before it takes long."""
+    """Return what the page before this position starts behind, or None for the first page.
+
+    Nobody has so many endpoints or keys that reading those before it takes long."""
     place = (position.created_at, position.id)
     before = [item for item in read(START, -1) if (item.created_at, item.id) >= place]
     return before[-limit - 1] if len(before) > limit else None
@@ -106,7 +110,10 @@ def format_cursor(kind: str, last: Listed) -> str:
 
 
 def parse_cursor(kind: str, cursor: str) -> Position:
-    """Raises InvalidCursorError for anything that ``format_cursor`` did not write for this kind."""
+    """Return the position that a cursor stands for.
+
+    Raises InvalidCursorError for text that ``format_cursor`` did not write for this kind of list.
+    """
     try:
         padding = "=" * (-len(cursor) % 4)
         text = base64.b64decode(cursor + padding, altchars=b"-_", validate=True).decode("ascii")

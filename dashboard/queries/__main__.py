@@ -54,7 +54,7 @@ class QueryPool:
         self._count = count
         self._selector = selectors.DefaultSelector()
         self._alive_read, self._alive_write = os.pipe()
-        self._lifeline = parent_watch.inherited_fd()
+        self._parent_fd = parent_watch.inherited_fd()
         self._has_begun = False
         self._is_refused = False
         self._failures = 0
@@ -62,8 +62,8 @@ class QueryPool:
     def run(self) -> None:
         """Keep them ready until the supervisor is gone, or SIGTERM."""
         prepare_folder(self._sockets)
-        if self._lifeline is not None:
-            self._selector.register(self._lifeline, selectors.EVENT_READ)
+        if self._parent_fd is not None:
+            self._selector.register(self._parent_fd, selectors.EVENT_READ)
         try:
             while True:
                 is_full = self._fill()

@@ -25,7 +25,7 @@ from manage.cli.periods import Instant, find_instants, period_options
 from manage.cli.terminal import show
 from store.traces.call_line import format_entry
 from store.traces.paths import find_trace_files
-from store.traces.reader import Wanted, make_entry
+from store.traces.reader import EntryFilter, make_entry
 
 POLL_S = 0.2
 _FORMATS: dict[str, Format] = {
@@ -63,7 +63,7 @@ def tail(
     with explained(), suppress(KeyboardInterrupt):
         settings = read_settings(data_dir=data_dir)
         check_there_is_data(settings)
-        with Follower(settings.data_dir, Wanted(slugs=slugs)) as follower:
+        with Follower(settings.data_dir, EntryFilter(slugs=slugs)) as follower:
             _print_entries(follower.read_last(lines), as_json=as_json)
             while not no_follow:
                 time.sleep(POLL_S)
@@ -136,14 +136,14 @@ def export(
     if kind is None:
         kind = _find_format(output)
     first, end = find_instants(from_day, to_day, since, until)
-    wanted = Wanted(since=first, until=end, slugs=slugs, model=model)
+    entry_filter = EntryFilter(since=first, until=end, slugs=slugs, model=model)
     with explained():
         settings = read_settings(data_dir=data_dir)
         check_there_is_data(settings)
         paths = find_trace_files(settings.data_dir)
         with _open_output(output) as stream:
             entries = write_entries(
-                stream, paths, wanted, kind, with_bodies=bodies, raw_csv=raw_csv
+                stream, paths, entry_filter, kind, with_bodies=bodies, raw_csv=raw_csv
             )
     if output is None:
         return

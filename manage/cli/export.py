@@ -11,7 +11,7 @@ from typing import Any, Literal, TextIO
 
 from runtime import clock
 from runtime.csv_cells import neutralize
-from store.traces.reader import BODIES, Row, TraceReader, Wanted
+from store.traces.reader import BODIES, EntryFilter, Row, TraceReader
 
 type Format = Literal["jsonl", "csv", "json"]
 
@@ -19,7 +19,7 @@ type Format = Literal["jsonl", "csv", "json"]
 def write_entries(
     output: TextIO,
     paths: Sequence[Path],
-    wanted: Wanted,
+    entry_filter: EntryFilter,
     kind: Format,
     *,
     with_bodies: bool,
@@ -31,7 +31,7 @@ def write_entries(
     Raises sqlite3.Error and OSError."""
     with ExitStack() as stack:
         readers = {path.parent.name: stack.enter_context(TraceReader(path)) for path in paths}
-        entries = _Counted(_iter_entries(readers, wanted, with_bodies=with_bodies))
+        entries = _Counted(_iter_entries(readers, entry_filter, with_bodies=with_bodies))
         if kind == "csv":
             columns = _columns(readers.values(), with_bodies=with_bodies)
             _write_csv(output, entries, columns, raw=raw_csv)
@@ -61,12 +61,12 @@ def make_item(organization_id: str, row: Row) -> Row:
 
 
 def _iter_entries(
-    readers: Mapping[str, TraceReader], wanted: Wanted, *, with_bodies: bool
+    readers: Mapping[str, TraceReader], entry_filter: EntryFilter, *, with_bodies: bool
 ) -> Iterator[Row]:
     for organization_id, reader in readers.items():
         if not reader.is_ready:
             continue
-        for row in reader.iter_entries(wanted):
+        for row in reader.iter_entries(entry_filter):
             item = make_item(organization_id, row)
             if with_bodies:
                 bodies = reader.read_bodies(row["id"])

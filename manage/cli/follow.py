@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Self
 
 from store.traces.paths import find_trace_files
-from store.traces.reader import Row, TraceReader, Wanted
+from store.traces.reader import EntryFilter, Row, TraceReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +30,9 @@ class Follower:
     """Remembers the last ``id`` it has seen of each database, so that no entry is missed and none is
     given twice. Raises sqlite3.Error."""
 
-    def __init__(self, data_dir: Path, wanted: Wanted) -> None:
+    def __init__(self, data_dir: Path, entry_filter: EntryFilter) -> None:
         self._data_dir = data_dir
-        self._wanted = wanted
+        self._entry_filter = entry_filter
         self._places: dict[Path, _Place] = {}
         self._open = ExitStack()
 
@@ -47,7 +47,7 @@ class Follower:
         newest: list[list[Followed]] = []
         for place in self._find_places():
             place.last_id = place.reader.find_last_id()
-            rows = place.reader.read_newest(count, place.last_id, self._wanted)
+            rows = place.reader.read_newest(count, place.last_id, self._entry_filter)
             newest.append([Followed(place.organization_id, row) for row in rows])
         # Ids of two databases have no common order; each keeps its own.
         merged = heapq.merge(*newest, key=lambda each: str(each.row["created_at"]))
@@ -57,7 +57,7 @@ class Follower:
         """What was inserted since the last call."""
         for place in self._find_places():
             up_to_id = place.reader.find_last_id()
-            for row in place.reader.iter_inserted(place.last_id, up_to_id, self._wanted):
+            for row in place.reader.iter_inserted(place.last_id, up_to_id, self._entry_filter):
                 yield Followed(place.organization_id, row)
             place.last_id = up_to_id
 

@@ -102,7 +102,7 @@ class Child:
     command: Sequence[str]
     inherits: Sequence[int]
     stdout_fd: int | None = None
-    say: Callable[[str], None] = lambda text: _print_error(text)
+    print_line: Callable[[str], None] = lambda text: _print_error(text)
     on_ready: Callable[[], None] = lambda: None
     was_ready: bool = False
     last_lines: deque[str] = field(default_factory=lambda: deque(maxlen=20))
@@ -152,7 +152,7 @@ class Child:
 
     def _take_line(self, text: str) -> None:
         self.last_lines.append(text)
-        self.say(text)
+        self.print_line(text)
 
     def _read_ready(self, fd: int) -> None:
         with suppress(BlockingIOError):
@@ -176,7 +176,7 @@ class Child:
             process.terminate()
         await asyncio.wait([watch.exited], timeout=grace_s)
         if not watch.exited.done():
-            self.say(
+            self.print_line(
                 f"taximeter: the {self.name} process did not stop within {grace_s:g} s and is killed"
             )
             self.kill()

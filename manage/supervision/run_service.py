@@ -35,24 +35,24 @@ _LISTEN = "TAXIMETER_LISTEN"
 
 class RunService:
     """``address`` is where the service is reached on this machine; ``base_url`` is the address that
-    people use. ``say`` prints a line for the person at the terminal."""
+    people use. ``print_line`` prints a line for the person at the terminal."""
 
     def __init__(
-        self, settings: Settings, environ: Mapping[str, str], say: Callable[[str], None]
+        self, settings: Settings, environ: Mapping[str, str], print_line: Callable[[str], None]
     ) -> None:
         """Find the service on the data directory, or start one and wait until it is healthy.
 
         Raises StartError, SettingsError, OSError."""
         self._data_dir = settings.data_dir.absolute()
-        self._say = say
+        self._print_line = print_line
         self._process: subprocess.Popen[bytes] | None = None
         self._is_closed = False
         if warning := prepare_data_dir(self._data_dir):
-            say(warning)
+            print_line(warning)
         self._lock = RunLock(self._data_dir)
         try:
             if find_running(self._data_dir) is None:
-                say(f"starting the service; it writes to {show(self.log_path)}")
+                print_line(f"starting the service; it writes to {show(self.log_path)}")
                 self._start(choose_listen(settings, environ))
             running = self._wait()
         except StartError:
@@ -83,7 +83,7 @@ class RunService:
 
     def _end(self, process: subprocess.Popen[bytes]) -> None:
         if process.poll() is not None:
-            self._say(f"the service has ended during the run{self._quote_log()}")
+            self._print_line(f"the service has ended during the run{self._quote_log()}")
         elif not self._lock.is_last():
             self._process = None  # it is the others' now, and ends after the last of them
         else:
@@ -91,7 +91,7 @@ class RunService:
             try:
                 process.wait(STOP_S)
             except subprocess.TimeoutExpired:
-                self._say(f"the service did not stop within {STOP_S:g} s and is killed")
+                self._print_line(f"the service did not stop within {STOP_S:g} s and is killed")
                 process.kill()  # its children end with it
                 process.wait()
 

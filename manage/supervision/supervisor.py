@@ -29,7 +29,7 @@ from runtime.settings import (
     Settings,
     without_web_settings,
 )
-from runtime.terminal_output import Outlet
+from runtime.terminal_output import LineWriter
 from store.traces.paths import traces_folder
 
 # A proxy that is down fails calls: it either comes back soon or ends the service.
@@ -60,15 +60,15 @@ class Supervisor:
             ) from error
         self._front = _listen(settings.listen)
         self._web = _listen(Address("127.0.0.1", 0))
-        self._lifeline_read, self._lifeline_write = os.pipe()
+        self._parent_pipe_read, self._parent_pipe_write = os.pipe()
         self._stopping = asyncio.Event()
-        self._errors = Outlet(sys.stderr)
+        self._errors = LineWriter(sys.stderr)
         self._troubles: dict[str, ChildTrouble] = {}
         python = [sys.executable, "-P"]
         front_fd, web_fd = self._front.fileno(), self._web.fileno()
         web_port = self._web.getsockname()[1]
         proxy_options = ["--listen-fd", str(front_fd), "--web-port", str(web_port)]
-        shared = self._lifeline_read
+        shared = self._parent_pipe_read
         # -O skips mitmproxy's run-time type checks, a sixth of the time of a small request.
         self._proxy = Child(
             "proxy", [*python, "-O", "-m", "addon", *proxy_options], [front_fd, shared]
@@ -106,13 +106,13 @@ class Supervisor:
         Raises ChildError; the children are stopped first."""
         self._write_troubles()  # what a service before this one left is over
         environ = dict(environ)
-        environ[parent_watch.VARIABLE] = str(self._lifeline_read)
+        environ[parent_watch.VARIABLE] = str(self._parent_pipe_read)
         environ[CLIENT_MARK_VARIABLE] = secrets.token_urlsafe(24)
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, self._on_interrupt)
         loop.add_signal_handler(signal.SIGTERM, self._ask_to_stop)
         for child in (self._recorder, self._web_child, self._proxy, self._queries):
-            child.say = self._errors.say
+            child.print_line = self._errors.write_line
         no_secrets = without_web_settings(environ)
         keepers = [
             asyncio.create_task(self._keep(self._recorder, no_secrets)),
@@ -130,7 +130,7 @@ class Supervisor:
             await self._stop_children()
             results = await asyncio.gather(*keepers, return_exceptions=True)
             stop.cancel()
-            self._errors.say("Stopped.")
+            self._errors.write_line("Stopped.")
         for result in results:
             if isinstance(result, BaseException):
                 raise result
@@ -210,15 +210,15 @@ class Supervisor:
         self._stopping.set()
 
     def _warn(self, text: str) -> None:
-        self._errors.say(f"taximeter: {text}")
+        self._errors.write_line(f"taximeter: {text}")
 
     def close(self) -> None:
         """Release the lock, the sockets and the folder of sockets. No child runs any more."""
         self._errors.close()
         self._front.close()
         self._web.close()
-        os.close(self._lifeline_read)
-        os.close(self._lifeline_write)
+        os.close(self._parent_pipe_read)
+        os.close(self._parent_pipe_write)
         shutil.rmtree(self._sockets, ignore_errors=True)
         self._lock.release()
 

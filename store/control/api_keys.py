@@ -46,14 +46,14 @@ class KeyHolder(Caller):
     last_used_at: str | None
 
 
-def list_behind(
+def list_after(
     db: sqlite3.Connection,
     organization_id: str,
     user_id: str,
     position: Position = START,
     limit: int = -1,
 ) -> Sequence[ApiKey]:
-    """One person's keys, newest first, behind a position; without a limit all of them."""
+    """Return one person's keys after a position, newest first; without a limit all of them."""
     rows = db.execute(
         f"{_SELECT} where user_id = ? and organization_id = ? and (created_at, id) < (?, ?)"
         " order by created_at desc, id desc limit ?",
@@ -65,7 +65,7 @@ def list_behind(
 def create(
     db: sqlite3.Connection, organization_id: str, user_id: str, name: str
 ) -> tuple[ApiKey, str]:
-    """A new key and its raw form, which is nowhere else. Raises InvalidInputError."""
+    """Create a key; return it and its raw form, which is stored nowhere. Raises InvalidInputError."""
     raw = f"sk_{secrets.token_urlsafe(32)}"
     key = ApiKey(
         id=clock.new_id(),
@@ -85,7 +85,9 @@ def create(
 
 
 def get(db: sqlite3.Connection, organization_id: str, user_id: str, key_id: str) -> ApiKey:
-    """Raises ForbiddenError for a colleague's key, NotFoundError for any other's."""
+    """Return a key of the caller.
+
+    Raises ForbiddenError for a colleague's key, NotFoundError for any other's."""
     row = db.execute(
         f"{_SELECT} where id = ? and organization_id = ?", (key_id, organization_id)
     ).fetchone()
@@ -98,14 +100,14 @@ def get(db: sqlite3.Connection, organization_id: str, user_id: str, key_id: str)
 
 
 def delete(db: sqlite3.Connection, organization_id: str, user_id: str, key_id: str) -> ApiKey:
-    """Raises what ``get`` raises."""
+    """Delete a key of the caller. Raises what ``get`` raises."""
     key = get(db, organization_id, user_id, key_id)
     db.execute("delete from api_keys where id = ?", (key_id,))
     return key
 
 
 def find_holder(db: sqlite3.Connection, raw: str) -> KeyHolder | None:
-    """Whose key this is; None for one that is not good."""
+    """Return the holder of a key, or None for a key that is not valid."""
     if not RAW_KEY.fullmatch(raw):
         return None
     digest = _hash(raw)

@@ -35,8 +35,9 @@ type Details = Mapping[str, str | bool | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEntry:
-    """``user_id`` is None for the operator at the command line; ``details`` then has their account on
-    that machine as ``operator``."""
+    """``user_id`` is None for the operator at the command line;
+
+    ``details`` then has their account on that machine as ``operator``."""
 
     at: str
     organization_id: str
@@ -82,7 +83,7 @@ def _account_name() -> str:
 
 
 def read(db: sqlite3.Connection, organization_id: str, limit: int = 100) -> Sequence[AuditEntry]:
-    """Newest first."""
+    """Return an organisation's activity log, newest first."""
     rows = db.execute(
         "select at, organization_id, user_id, email, action, subject_id, details from audit_log"
         " where organization_id = ? order by id desc limit ?",

@@ -118,7 +118,7 @@ class ControlDatabase:
 
     def list_endpoints(self, organization_id: str) -> Sequence[ProxyEndpoint]:
         """Return all endpoints of an organisation, newest first, for the service itself."""
-        return endpoints.list_behind(self._db, organization_id)
+        return endpoints.list_after(self._db, organization_id)
 
 
 class SlugDirectory:

@@ -60,16 +60,16 @@ def from_row(row: tuple[str, str, str, str, Streaming | None, int, str]) -> Prox
     )
 
 
-def list_behind(
+def list_after(
     db: sqlite3.Connection, organization_id: str, position: Position = START, limit: int = -1
 ) -> Sequence[ProxyEndpoint]:
-    """Newest first, behind a position; without a limit all of them."""
+    """Return the endpoints after a position, newest first; without a limit all of them."""
     rows = db.execute(_LIST, (organization_id, position.created_at, position.id, limit))
     return [from_row(row) for row in rows]
 
 
 def get(db: sqlite3.Connection, organization_id: str, id_or_slug: str) -> ProxyEndpoint:
-    """Raises NotFoundError."""
+    """Return an endpoint of the organisation. Raises NotFoundError."""
     row = db.execute(_FIND, (organization_id, id_or_slug, id_or_slug, id_or_slug)).fetchone()
     if row is None:
         raise NotFoundError(
@@ -115,7 +115,7 @@ def create(
 
 
 def check_count(db: sqlite3.Connection, organization_id: str, most: int) -> None:
-    """Raises LimitReachedError for an organisation that may not have another endpoint.
+    """Check that the organisation may have another endpoint. Raises LimitReachedError.
 
     A slug stays reserved when its endpoint is deleted, so those are bounded as well, or one
     organisation could take every short name."""
@@ -145,7 +145,7 @@ def update(
     streaming: StreamingChange | None = None,
     metadata_only: bool | None = None,
 ) -> ProxyEndpoint:
-    """Change what is not None. Raises NotFoundError, InvalidInputError."""
+    """Update the fields that are not None. Raises NotFoundError, InvalidInputError."""
     endpoint = get(db, organization_id, id_or_slug)
     if name is not None:
         endpoint = replace(endpoint, name=check_name(name, "an endpoint"))
@@ -161,7 +161,7 @@ def update(
 
 
 def delete(db: sqlite3.Connection, organization_id: str, id_or_slug: str) -> ProxyEndpoint:
-    """Its traces stay, its slug stays reserved. Raises NotFoundError."""
+    """Delete an endpoint; its traces stay and its slug stays reserved. Raises NotFoundError."""
     endpoint = get(db, organization_id, id_or_slug)
     db.execute(
         "update proxy_endpoints set deleted_at = ? where id = ?",

@@ -38,7 +38,9 @@ class Invitation:
 def create(
     db: sqlite3.Connection, organization_id: str, email: str, invited_by: str | None, now: datetime
 ) -> Invitation:
-    """For another week, if there is one already. Raises InvalidInputError, ConflictError."""
+    """Invite an address, or renew its invitation for another week.
+
+    Raises InvalidInputError, ConflictError."""
     email = parse_email(email)
     if any(member.email == email for member in people.list_members_of(db, organization_id)):
         raise ConflictError(f"{email} is a member already", "email")
@@ -68,7 +70,7 @@ def create(
 
 
 def list_of(db: sqlite3.Connection, organization_id: str, now: datetime) -> Sequence[Invitation]:
-    """What an organisation has sent out and nobody has answered, oldest first."""
+    """Return the open invitations of an organisation, oldest first."""
     rows = db.execute(
         f"{_SELECT} where i.organization_id = ? and i.expires_at >= ? order by i.created_at, i.id",
         (organization_id, clock.format_ms(now)),
@@ -77,7 +79,7 @@ def list_of(db: sqlite3.Connection, organization_id: str, now: datetime) -> Sequ
 
 
 def list_for(db: sqlite3.Connection, email: str, now: datetime) -> Sequence[Invitation]:
-    """What waits for whoever has this address, oldest first."""
+    """Return the open invitations for an address, oldest first."""
     rows = db.execute(
         f"{_SELECT} where i.email = ? and i.expires_at >= ? order by i.created_at, i.id",
         (email, clock.format_ms(now)),
@@ -88,7 +90,7 @@ def list_for(db: sqlite3.Connection, email: str, now: datetime) -> Sequence[Invi
 def find(
     db: sqlite3.Connection, invitation_id: str, email: str, now: datetime
 ) -> Invitation | None:
-    """None for one that is gone, too old, or for another address."""
+    """Return an open invitation, or None when it is gone, expired or for another address."""
     row = db.execute(
         f"{_SELECT} where i.id = ? and i.email = ? and i.expires_at >= ?",
         (invitation_id, email, clock.format_ms(now)),
@@ -97,7 +99,7 @@ def find(
 
 
 def accept(db: sqlite3.Connection, invitation: Invitation, user_id: str) -> None:
-    """The user becomes a member. Joining twice is joining once."""
+    """Make the user a member. Accepting twice has no further effect."""
     db.execute("delete from invitations where id = ?", (invitation.id,))
     organizations = people.list_organizations_of(db, user_id)
     if all(organization.id != invitation.organization_id for organization in organizations):
@@ -105,7 +107,7 @@ def accept(db: sqlite3.Connection, invitation: Invitation, user_id: str) -> None
 
 
 def delete(db: sqlite3.Connection, organization_id: str, invitation_id: str) -> Invitation:
-    """Raises NotFoundError."""
+    """Delete an invitation. Raises NotFoundError."""
     row = db.execute(
         f"{_SELECT} where i.id = ? and i.organization_id = ?", (invitation_id, organization_id)
     ).fetchone()

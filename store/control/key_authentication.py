@@ -15,13 +15,13 @@ _BEARER = re.compile(r"bearer +(\S+) *", re.ASCII | re.IGNORECASE)
 
 
 def parse_bearer(authorization: str) -> str | None:
-    """The token of an ``Authorization`` header's value; None where it is no Bearer."""
+    """Return the token of an ``Authorization`` header, or None when its scheme is not Bearer."""
     match = _BEARER.fullmatch(authorization)
     return None if match is None else match[1]
 
 
 def identify(control: ControlDatabase, raw_key: str, now: datetime) -> KeyHolder | None:
-    """Whose key this is, noting that it was used; None for one that is not good."""
+    """Return the holder of a valid key and note that it was used; None for any other key."""
     with control.reading() as db:
         holder = api_keys.find_holder(db, raw_key)
     if holder is None:

@@ -47,7 +47,9 @@ class Management:
         now: Callable[[], datetime] = clock.now,
         max_endpoints: int | None = None,
     ) -> None:
-        """``max_endpoints`` bounds what one organisation may have."""
+        """Open the management of a service;
+
+        ``max_endpoints`` bounds the endpoints of one organisation."""
         self._control = control
         self._data_dir = data_dir
         self._now = now
@@ -61,11 +63,15 @@ class Management:
     # -- who is asking ----------------------------------------------------------------------------
 
     def local_caller(self) -> Caller:
-        """The local user of the first start, whom the command line acts for. Raises NotFoundError."""
+        """Return the local user of the first start, for whom the command line acts.
+
+        Raises NotFoundError."""
         return self.find_caller(None)
 
     def find_caller(self, email: str | None, *, is_operator: bool = False) -> Caller:
-        """The user with this address, in the organisation joined first. Raises NotFoundError.
+        """Return the user with this address, in the organisation joined first.
+
+        Raises NotFoundError.
 
         ``is_operator``: it is not this user who asks, and the audit log must not say so."""
         member = self._get_member(email)
@@ -77,7 +83,7 @@ class Management:
         )
 
     def authenticate(self, raw_key: str) -> Caller | None:
-        """Whom this service API key stands for; None for one that is not good."""
+        """Return the holder of a service API key, or None for a key that is not valid."""
         return key_authentication.identify(self._control, raw_key, self._now())
 
     # -- proxy endpoints --------------------------------------------------------------------------
@@ -92,11 +98,11 @@ class Management:
     ) -> Page[ProxyEndpoint]:
         """Return a page, newest first. Raises InvalidInputError, InvalidCursorError."""
         with self._control.reading() as db:
-            read = partial(endpoints.list_behind, db, caller.organization_id)
+            read = partial(endpoints.list_after, db, caller.organization_id)
             return read_page("proxy_endpoints", cursor, limit, read, finds_previous=finds_previous)
 
     def get_endpoint(self, caller: Caller, id_or_slug: str) -> ProxyEndpoint:
-        """Raises NotFoundError."""
+        """Return an endpoint of the caller's organisation. Raises NotFoundError."""
         with self._control.reading() as db:
             return endpoints.get(db, caller.organization_id, id_or_slug)
 
@@ -109,7 +115,9 @@ class Management:
         *,
         metadata_only: bool = False,
     ) -> ProxyEndpoint:
-        """Without ``slug`` one is made from the name. It works on the proxy when this returns.
+        """Create an endpoint; without ``slug`` one is made from the name.
+
+        The proxy serves it when this returns.
 
         Raises InvalidInputError, InvalidSlugError, SlugTakenError, and LimitReachedError where the
         organisation has too many."""
@@ -131,7 +139,9 @@ class Management:
         streaming: StreamingChange | None = None,
         metadata_only: bool | None = None,
     ) -> ProxyEndpoint:
-        """Change what is not None; ``streaming="service"`` follows the service's own setting again.
+        """Update the fields that are not None;
+
+        ``streaming="service"`` follows the service's own setting again.
 
         Raises NotFoundError, InvalidInputError."""
         with self._audited(caller) as (db, note):
@@ -147,7 +157,9 @@ class Management:
             return endpoint
 
     def delete_endpoint(self, caller: Caller, id_or_slug: str) -> ProxyEndpoint:
-        """Its traces stay and its slug stays reserved. It is refused on the proxy when this returns.
+        """Delete an endpoint; its traces stay and its slug stays reserved.
+
+        The proxy refuses it when this returns.
 
         Raises NotFoundError."""
         with self._audited(caller) as (db, note):
@@ -165,25 +177,33 @@ class Management:
         *,
         finds_previous: bool = False,
     ) -> Page[ApiKey]:
-        """Return a page of the caller's own, newest first. Raises InvalidInputError, InvalidCursorError."""
+        """Return a page of the caller's own, newest first.
+
+        Raises InvalidInputError, InvalidCursorError."""
         with self._control.reading() as db:
-            read = partial(api_keys.list_behind, db, caller.organization_id, caller.user_id)
+            read = partial(api_keys.list_after, db, caller.organization_id, caller.user_id)
             return read_page("api_keys", cursor, limit, read, finds_previous=finds_previous)
 
     def create_key(self, caller: Caller, name: str) -> tuple[ApiKey, str]:
-        """The key and its raw form, which nobody can get again. Raises InvalidInputError."""
+        """Create a key; return it and its raw form, which cannot be read again.
+
+        Raises InvalidInputError."""
         with self._audited(caller) as (db, note):
             key, raw = api_keys.create(db, caller.organization_id, caller.user_id, name)
             note("key.create", key.id, {"name": key.name, "key_prefix": key.key_prefix})
             return key, raw
 
     def get_key(self, caller: Caller, key_id: str) -> ApiKey:
-        """Raises ForbiddenError for a colleague's key, NotFoundError for any other's."""
+        """Return a key of the caller.
+
+        Raises ForbiddenError for a colleague's key, NotFoundError for any other's."""
         with self._control.reading() as db:
             return api_keys.get(db, caller.organization_id, caller.user_id, key_id)
 
     def delete_key(self, caller: Caller, key_id: str) -> ApiKey:
-        """Raises ForbiddenError for a colleague's key, NotFoundError for any other's."""
+        """Delete a key of the caller.
+
+        Raises ForbiddenError for a colleague's key, NotFoundError for any other's."""
         with self._audited(caller) as (db, note):
             key = api_keys.delete(db, caller.organization_id, caller.user_id, key_id)
             note("key.delete", key.id, {"name": key.name, "key_prefix": key.key_prefix})
@@ -192,22 +212,24 @@ class Management:
     # -- members ----------------------------------------------------------------------------------
 
     def list_members(self, caller: Caller) -> Sequence[Member]:
-        """Everybody in the caller's organisation, in the order they joined."""
+        """Return the members of the caller's organisation, in the order they joined."""
         with self._control.reading() as db:
             return people.list_members_of(db, caller.organization_id)
 
     def get_member(self, caller: Caller, user_id: str) -> Member:
-        """Of the caller's organisation. Raises NotFoundError."""
+        """Return a member of the caller's organisation. Raises NotFoundError."""
         with self._control.reading() as db:
             return people.get_member_of(db, caller.organization_id, user_id)
 
     def list_organizations(self, caller: Caller) -> Sequence[Organization]:
-        """Every organisation that the caller is a member of."""
+        """Return the organisations that the caller is a member of."""
         with self._control.reading() as db:
             return people.list_organizations_of(db, caller.user_id)
 
     def remove_member(self, caller: Caller, user_id: str) -> Member:
-        """Their keys and sessions end when this returns. Owners remove anybody, others themselves.
+        """Remove a member; their keys and sessions end when this returns.
+
+        Owners remove anybody, others themselves.
 
         Raises ForbiddenError, NotFoundError, and ConflictError for the only owner."""
         if user_id != caller.user_id:
@@ -221,19 +243,19 @@ class Management:
             return member
 
     def list_invitations(self, caller: Caller) -> Sequence[Invitation]:
-        """Those into the caller's organisation that nobody has answered, oldest first."""
+        """Return the open invitations into the caller's organisation, oldest first."""
         with self._control.reading() as db:
             return invitations.list_of(db, caller.organization_id, self._now())
 
     def list_invitations_for(self, email: str | None) -> Sequence[Invitation]:
-        """Those that wait for somebody, oldest first; none for the local user."""
+        """Return the open invitations for a user, oldest first; none for the local user."""
         if email is None:
             return ()
         with self._control.reading() as db:
             return invitations.list_for(db, email, self._now())
 
     def invite(self, caller: Caller, email: str) -> Invitation:
-        """For a week; who was invited already is invited anew.
+        """Invite an address for a week; an earlier invitation is replaced.
 
         Raises ForbiddenError for who is no owner, InvalidInputError, ConflictError."""
         _require_owner(caller, "invite somebody")
@@ -246,7 +268,9 @@ class Management:
             return invitation
 
     def take_back_invitation(self, caller: Caller, invitation_id: str) -> Invitation:
-        """Raises ForbiddenError for who is no owner, NotFoundError."""
+        """Delete an invitation.
+
+        Raises ForbiddenError for callers who are not owners, NotFoundError."""
         _require_owner(caller, "take back an invitation")
         with self._audited(caller) as (db, note):
             invitation = invitations.delete(db, caller.organization_id, invitation_id)
@@ -254,7 +278,7 @@ class Management:
             return invitation
 
     def decline_invitation(self, email: str, invitation_id: str) -> None:
-        """For whoever has the address it was sent to. Raises NotFoundError."""
+        """Decline an invitation for the address it was sent to. Raises NotFoundError."""
         with self._control.transaction() as db:
             invitation = invitations.find(db, invitation_id, email, self._now())
             if invitation is None:
@@ -280,7 +304,7 @@ class Management:
         from_day: date | None = None,
         to_day: date | None = None,
     ) -> UsageReport:
-        """Totals of the caller's organisation; days are UTC and both inclusive.
+        """Return the totals of the caller's organisation; days are UTC and both inclusive.
 
         Raises InvalidInputError."""
         if from_day is not None and to_day is not None and from_day > to_day:
@@ -301,15 +325,15 @@ class Management:
     # -- users, for the operator ------------------------------------------------------------------
 
     def list_users(self) -> Sequence[Member]:
-        """Everybody, newest first; the local user has no address."""
+        """Return all users, newest first; the local user has no address."""
         with self._control.reading() as db:
             return people.list_members(db)
 
     def create_user(
         self, email: str, organization_name: str | None = None, join: str | None = None
     ) -> Member:
-        """A user with an organisation of their own, named for the address where no name is given; or
-        with ``join`` (an id or a name) a member of one that is there.
+        """Create a user with an organisation of their own, named for the address where no name is
+        given; or with ``join`` (an id or a name) a member of one that is there.
 
         Raises InvalidInputError, ConflictError, NotFoundError."""
         with self._control.transaction() as db:
@@ -327,9 +351,12 @@ class Management:
             return member
 
     def delete_user(self, email: str) -> Member:
-        """With keys and sessions. The organisation, its endpoints and its traces stay.
+        """Delete a user with keys and sessions.
 
-        Raises NotFoundError, and ConflictError for the only owner of an organisation with members."""
+        The organisation, its endpoints and its traces stay.
+
+        Raises NotFoundError, and ConflictError for the only owner of an organisation with members.
+        """
         with self._control.transaction() as db:
             member = self._get_member(email)
             orphaned = people.find_orphaned(db, member.id)
@@ -358,8 +385,8 @@ class Management:
     def _audited(
         self, caller: Caller
     ) -> Iterator[tuple[sqlite3.Connection, Callable[[Action, str, Details], None]]]:
-        """A transaction, and what writes the audit log in it for the caller. Raises ForbiddenError for
-        one who was removed since it was seen who asks."""
+        """Open a transaction; yield it and the function that writes the audit log in it for the
+        caller. Raises ForbiddenError for one who was removed since it was seen who asks."""
         with self._control.transaction() as db:
             try:
                 member = people.get_member_of(db, caller.organization_id, caller.user_id)

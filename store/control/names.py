@@ -11,7 +11,7 @@ _REFUSED = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
 
 def check_name(name: str, what: str) -> str:
-    """The name without space around it. Raises InvalidInputError."""
+    """Return the name without space around it. Raises InvalidInputError."""
     if len(name) > MAX_LENGTH:
         raise InvalidInputError(f"a name has at most {MAX_LENGTH} characters", "name")
     name = name.strip()

@@ -27,8 +27,10 @@ _MEMBER = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who is asking, and for which organisation. With ``is_operator`` it is the operator of the service,
-    who acts for this user at the command line."""
+    """Who is asking, and for which organisation.
+
+    With ``is_operator`` it is the operator of the service, who acts for this user at the command
+    line."""
 
     user_id: str
     organization_id: str
@@ -57,7 +59,7 @@ class Member:
 
 
 def find_user(db: sqlite3.Connection, email: str | None) -> str | None:
-    """The id of the user with this address; without one, of the local user."""
+    """Return the id of the user with this address; without an address, of the local user."""
     try:
         address = None if email is None else parse_email(email)
     except InvalidInputError:
@@ -78,7 +80,7 @@ def get_email(db: sqlite3.Connection, user_id: str) -> str | None:
 
 
 def find_member(db: sqlite3.Connection, user_id: str) -> Member | None:
-    """The user in the organisation that was joined first."""
+    """Return the user as a member of the organisation that was joined first."""
     row = db.execute(
         f"{_MEMBER} where u.id = ? order by m.created_at, o.id limit 1", (user_id,)
     ).fetchone()
@@ -86,13 +88,13 @@ def find_member(db: sqlite3.Connection, user_id: str) -> Member | None:
 
 
 def list_members_of(db: sqlite3.Connection, organization_id: str) -> Sequence[Member]:
-    """In the order they joined."""
+    """Return the members of an organisation in the order they joined."""
     rows = db.execute(f"{_MEMBER} where o.id = ? order by m.created_at, u.id", (organization_id,))
     return [_member(row) for row in rows]
 
 
 def get_member_of(db: sqlite3.Connection, organization_id: str, user_id: str) -> Member:
-    """Raises NotFoundError."""
+    """Return a member of an organisation. Raises NotFoundError."""
     row = db.execute(
         f"{_MEMBER} where o.id = ? and u.id = ?", (organization_id, user_id)
     ).fetchone()
@@ -102,7 +104,7 @@ def get_member_of(db: sqlite3.Connection, organization_id: str, user_id: str) ->
 
 
 def list_organizations_of(db: sqlite3.Connection, user_id: str) -> Sequence[Organization]:
-    """Those that somebody is a member of, in the order of joining."""
+    """Return the organisations of a user in the order of joining."""
     rows = db.execute(
         "select o.id, o.name, o.created_at from memberships m"
         " join organizations o on o.id = m.organization_id"
@@ -113,17 +115,17 @@ def list_organizations_of(db: sqlite3.Connection, user_id: str) -> Sequence[Orga
 
 
 def list_members(db: sqlite3.Connection) -> Sequence[Member]:
-    """Everybody, newest first; once for each organisation they are in."""
+    """Return all users, newest first, once for each organisation they are in."""
     return [_member(row) for row in db.execute(f"{_MEMBER} order by u.created_at desc, u.id desc")]
 
 
 def name_organization(email: str) -> str:
-    """What the organisation of somebody who signs up is called: an address may be longer than a name."""
+    """Return the name for the organisation of a new user, cut to the length of a name."""
     return email[:MAX_LENGTH]
 
 
 def create_organization(db: sqlite3.Connection, name: str) -> Organization:
-    """Raises InvalidInputError."""
+    """Create an organisation and return its id. Raises InvalidInputError."""
     organization = Organization(
         id=clock.new_id(), name=check_name(name, "an organisation"), created_at=_now()
     )
@@ -135,7 +137,9 @@ def create_organization(db: sqlite3.Connection, name: str) -> Organization:
 
 
 def get_organization(db: sqlite3.Connection, id_or_name: str) -> Organization:
-    """Raises NotFoundError, and ConflictError for a name that several have."""
+    """Return the organisation with this id or name.
+
+    Raises NotFoundError, and ConflictError for a name that several have."""
     rows = db.execute(
         "select id, name, created_at from organizations where id = ? or name = ?"
         " order by id = ? desc limit 2",
@@ -151,7 +155,7 @@ def get_organization(db: sqlite3.Connection, id_or_name: str) -> Organization:
 
 
 def create_user(db: sqlite3.Connection, email: str | None) -> str:
-    """Returns the id. Raises InvalidInputError, ConflictError."""
+    """Create a user and return the id. Raises InvalidInputError, ConflictError."""
     if email is not None:
         email = parse_email(email)
         if find_user(db, email) is not None:
@@ -164,7 +168,7 @@ def create_user(db: sqlite3.Connection, email: str | None) -> str:
 
 
 def join(db: sqlite3.Connection, organization_id: str, user_id: str, role: Role) -> None:
-    """Raises sqlite3.IntegrityError for who is a member already."""
+    """Make a user a member. Raises sqlite3.IntegrityError for one who is a member already."""
     db.execute(
         "insert into memberships (organization_id, user_id, role, created_at) values (?, ?, ?, ?)",
         (organization_id, user_id, role, _now()),
@@ -172,8 +176,8 @@ def join(db: sqlite3.Connection, organization_id: str, user_id: str, role: Role)
 
 
 def delete_user(db: sqlite3.Connection, user_id: str) -> None:
-    """Delete a user with memberships, keys and sessions, and with the links and invitations by which
-    they could come back. What the organisation has stays with it."""
+    """Delete a user with memberships, keys and sessions, and with the links and invitations by
+    which they could come back. What the organisation has stays with it."""
     for table in ("sign_in_links", "invitations"):
         db.execute(
             f"delete from {table} where email = (select email from users where id = ?)",  # noqa: S608 - one of two
@@ -185,8 +189,9 @@ def delete_user(db: sqlite3.Connection, user_id: str) -> None:
 
 
 def remove_member(db: sqlite3.Connection, organization_id: str, user_id: str) -> None:
-    """With the keys they have there, and an invitation by which they could come back. Their sessions
-    end, also those in other organisations: whoever is removed starts anew. The user stays."""
+    """Remove a member with the keys they have there, and an invitation by which they could come
+    back. Their sessions end, also those in other organisations: whoever is removed starts anew. The
+    user stays."""
     for table in ("api_keys", "memberships"):
         db.execute(
             f"delete from {table} where organization_id = ? and user_id = ?",  # noqa: S608 - one of two
@@ -210,7 +215,7 @@ def count_owners(db: sqlite3.Connection, organization_id: str) -> int:
 
 
 def find_orphaned(db: sqlite3.Connection, user_id: str) -> Organization | None:
-    """An organisation whose only owner this is while it has other members."""
+    """Return an organisation with other members whose only owner is this user, or None."""
     row = db.execute(
         "select o.id, o.name, o.created_at from memberships mine"
         " join organizations o on o.id = mine.organization_id"

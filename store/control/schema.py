@@ -11,7 +11,7 @@ migrations = Migrations("control")
 
 @migrations()
 def m001_organizations_and_endpoints(db: Database) -> None:
-    """Organisations, people and proxy endpoints.
+    """Create organisations, people and proxy endpoints.
 
     A deleted endpoint keeps its row: its slug stays reserved for its organisation, because whoever
     got it next would receive the traffic of clients that still use it.
@@ -47,7 +47,7 @@ def m001_organizations_and_endpoints(db: Database) -> None:
 
 @migrations()
 def m002_sign_in(db: Database) -> None:
-    """Links that sign a person in once, and the sessions that come of them.
+    """Create the links that sign a person in once, and the sessions that come of them.
 
     Only SHA-256 hashes are kept: who reads this file cannot sign in with what it holds.
     """
@@ -69,7 +69,7 @@ def m002_sign_in(db: Database) -> None:
 
 @migrations()
 def m003_keys_and_audit_log(db: Database) -> None:
-    """Service API keys, and who did what when.
+    """Create service API keys and the activity log.
 
     Of a key only the SHA-256 is kept. The log has no foreign keys: it outlives what it tells of.
     Lists show what is there, so the index that pages are read from leaves deleted endpoints out;
@@ -106,7 +106,7 @@ def m003_keys_and_audit_log(db: Database) -> None:
 
 @migrations()
 def m004_sign_in_by_address_and_invitations(db: Database) -> None:
-    """Links to an address that may have no user yet, and invitations.
+    """Let links go to an address without a user, and add invitations.
 
     A link is for a user or for whoever has the address when it is used. It may carry an invitation,
     and where to go. There is no need to keep the links of before: they are good for 15 minutes.

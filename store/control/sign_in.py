@@ -70,8 +70,8 @@ LINK = Origin(method="link")
 
 
 class SignIn:
-    """``now`` gives the present as an aware datetime, ``rule`` says who may create an account by signing
-    in. Every method may raise sqlite3.Error."""
+    """``now`` gives the present as an aware datetime, ``rule`` says who may create an account by
+    signing in. Every method may raise sqlite3.Error."""
 
     def __init__(
         self,
@@ -86,8 +86,10 @@ class SignIn:
     # -- links ------------------------------------------------------------------------------------
 
     def make_link(self, user_id: str, next_path: str = "/") -> str:
-        """Return a token for ``/sign-in/link?token=…``, good once within 15 minutes. It is the operator
-        who makes one, and the log of every organisation that it opens says so."""
+        """Return a token for ``/sign-in/link?token=…``, good once within 15 minutes.
+
+        It is the operator who makes one, and the log of every organisation that it opens says so.
+        """
         with self._control.transaction() as db:
             details = {"email": people.get_email(db, user_id)}
             for organization in people.list_organizations_of(db, user_id):
@@ -95,14 +97,17 @@ class SignIn:
             return self._make_link(db, user_id=user_id, next_path=next_path)
 
     def make_email_link(self, email: str, next_path: str = "/") -> str:
-        """Return a link for whoever reads this mailbox. Raises InvalidInputError, SignUpRefusedError."""
+        """Return a link for whoever reads this mailbox.
+
+        Raises InvalidInputError, SignUpRefusedError."""
         email = parse_email(email)
         with self._control.transaction() as db:
             sign_up.check(db, email, self._rule, self._now())
             return self._make_link(db, email=email, next_path=next_path)
 
     def make_invitation_link(self, invitation: Invitation) -> str:
-        """The same, good as long as the invitation is, into the organisation that invites."""
+        """Return a sign-in link into the organisation that invites, valid as long as the
+        invitation."""
         with self._control.transaction() as db:
             return self._make_link(
                 db,
@@ -140,7 +145,7 @@ class SignIn:
         return token
 
     def find_link(self, token: str) -> Link | None:
-        """What this link would do now; None for one that is not good. Asking does not use it up:
+        """Return what this link would do, or None when it is not valid. Looking does not use it up:
         mail scanners open links."""
         now = clock.format_ms(self._now())
         with self._control.reading() as db:
@@ -188,14 +193,14 @@ class SignIn:
     # -- sessions ---------------------------------------------------------------------------------
 
     def sign_in(self, email: str, origin: Origin = LINK) -> str:
-        """A session for the user with this address, which the caller has seen verified. Returns its
+        """Open a session for the user with this address, which the caller has verified. Returns its
         token. Raises InvalidInputError, SignUpRefusedError."""
         with self._control.transaction() as db:
             user_id = self._find_or_create(db, parse_email(email))
             return self._begin(db, user_id, origin)
 
     def find_visitor(self, session: str) -> Visitor | None:
-        """Whose session this is, None when it is unknown, idle for too long or too old."""
+        """Return the user of a session, or None when it is unknown, idle for too long or expired."""
         with self._control.reading() as db:
             visitor, seen_at = self._find_visitor(db, session)
         if visitor is not None and seen_at < clock.format_ms(self._now() - SEEN_STEP):
@@ -203,7 +208,9 @@ class SignIn:
         return visitor
 
     def accept_invitation(self, session: str, invitation_id: str) -> None:
-        """Whoever is signed in joins, and is there from now on. Raises NotFoundError."""
+        """Accept an invitation for the user of a session and switch to that organisation.
+
+        Raises NotFoundError."""
         with self._control.transaction() as db:
             visitor, _ = self._find_visitor(db, session)
             email = visitor.email if visitor is not None else None
@@ -214,7 +221,7 @@ class SignIn:
             self._enter(db, session, invitation.organization_id)
 
     def switch_organization(self, session: str, organization_id: str) -> None:
-        """Go on in another organisation of one's own. Raises NotFoundError."""
+        """Switch a session to another organisation of its user. Raises NotFoundError."""
         with self._control.transaction() as db:
             visitor, _ = self._find_visitor(db, session)
             if visitor is None:
@@ -227,12 +234,12 @@ class SignIn:
             db.execute("delete from sessions where token_sha256 = ?", (_hash(session),))
 
     def sign_out_everywhere(self, user_id: str) -> int:
-        """Returns how many sessions that ended."""
+        """End all sessions of a user and return how many there were."""
         with self._control.transaction() as db:
             return db.execute("delete from sessions where user_id = ?", (user_id,)).rowcount
 
     def count_sessions(self, user_id: str) -> int:
-        """Of those that are still good, on whatever device."""
+        """Count the valid sessions of a user on all devices."""
         with self._control.reading() as db:
             return int(
                 db.execute(
@@ -245,12 +252,12 @@ class SignIn:
     # -- within -----------------------------------------------------------------------------------
 
     def _oldest(self) -> tuple[str, str]:
-        """When the oldest session that is still good was opened, and when it was last used."""
+        """Return the times before which sessions have expired: of opening, and of last use."""
         now = self._now()
         return clock.format_ms(now - SESSION_LIFE), clock.format_ms(now - SESSION_IDLE_LIFE)
 
     def _find_visitor(self, db: sqlite3.Connection, session: str) -> tuple[Visitor | None, str]:
-        """And when the session was last used."""
+        """Return the user of a session and the time of its last use."""
         row = db.execute(
             "select s.seen_at, u.id, u.email, o.id, o.name, m.role from sessions s"
             " join users u on u.id = s.user_id join memberships m on m.user_id = u.id"

@@ -13,7 +13,9 @@ from store.control.invitations import Invitation
 
 
 def check(db: sqlite3.Connection, email: str, rule: SignUpRule, now: datetime) -> None:
-    """Raises SignUpRefusedError for an address that is no member's and may not sign up."""
+    """Check that an address may sign in.
+
+    Raises SignUpRefusedError where it has no user and may not sign up."""
     user_id = people.find_user(db, email)
     is_member = user_id is not None and people.find_member(db, user_id) is not None
     if not is_member and not rule.allows(email) and not invitations.list_for(db, email, now):
@@ -21,8 +23,10 @@ def check(db: sqlite3.Connection, email: str, rule: SignUpRule, now: datetime) -
 
 
 def find_or_create(db: sqlite3.Connection, email: str, rule: SignUpRule, now: datetime) -> str:
-    """Return the id of the user with this address. Who is new, or was removed from everywhere, gets an
-    organisation named for the address. Raises SignUpRefusedError."""
+    """Return the id of the user with this address.
+
+    Who is new, or was removed from everywhere, gets an organisation named for the address. Raises
+    SignUpRefusedError."""
     check(db, email, rule, now)
     user_id = people.find_user(db, email)
     is_new = user_id is None

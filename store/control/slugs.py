@@ -12,7 +12,7 @@ _SLUG = re.compile(PATTERN)
 
 
 def is_slug(text: str) -> bool:
-    """1-63 characters of ``[a-z0-9]`` with single hyphens inside."""
+    """Return whether the text is 1 to 63 characters of ``[a-z0-9]`` with single hyphens inside."""
     return len(text) <= MAX_LENGTH and _SLUG.fullmatch(text) is not None
 
 
@@ -23,6 +23,6 @@ def make_slug(name: str) -> str:
 
 
 def add_suffix(slug: str) -> str:
-    """The same with a short random suffix, for when the plain one is taken."""
+    """Return the slug with a short random suffix, for when the plain one is taken."""
     suffix = "".join(secrets.choice(_SUFFIX_ALPHABET) for _ in range(4))
     return f"{slug[: MAX_LENGTH - 5].rstrip('-')}-{suffix}"

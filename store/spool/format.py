@@ -132,8 +132,10 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpooledExchange:
-    """A spool file read back. ``response`` and ``ttfb_ms`` are None when upstream sent no head;
-    bodies are as on the wire, still content-encoded. ``request_body`` is None when it was not kept."""
+    """A spool file read back.
+
+    ``response`` and ``ttfb_ms`` are None when upstream sent no head; bodies are as on the wire,
+    still content-encoded. ``request_body`` is None when it was not kept."""
 
     head: RequestHead
     request_body: bytes | None
@@ -147,8 +149,10 @@ class SpooledExchange:
 def parse_exchange(
     data: bytes, name: str = "spool file", *, handed_over: bool = False
 ) -> SpooledExchange | None:
-    """What ``read_exchange`` does, for bytes. Once the request is whole there is an entry, and
-    whatever follows that makes no sense (a torn frame, blocks of zeros after a power cut) ends it."""
+    """Return the exchange in the bytes of a spool file, as ``read_exchange`` does.
+
+    Once the request is whole there is an entry, and whatever follows that makes no sense (a torn
+    frame, blocks of zeros after a power cut) ends it."""
     frames = _frames(data)
     head = _parse_request_head(next(frames, None), name)
     request = next(frames, None)
@@ -190,7 +194,9 @@ def parse_rejections(data: bytes, name: str) -> list[Rejection]:
 
 
 def parse_head(data: bytes, name: str) -> RequestHead | None:
-    """Return the head at the beginning of a spool file, None when it is not whole. Raises SpoolError."""
+    """Return the head at the beginning of a spool file, None when it is not whole.
+
+    Raises SpoolError."""
     return _parse_request_head(next(_frames(data), None), name)
 
 
@@ -218,7 +224,7 @@ class _Answer:
     ending: Ending | None = None
 
     def take(self, frame: "_Frame") -> bool:
-        """Returns whether more may follow. Of a torn frame only a chunk has any use."""
+        """Add a frame; return whether more may follow. Of a torn frame only a chunk has any use."""
         if frame.kind == b"C":
             self.chunks.append(frame.payload)
             self.last_byte_ms = frame.elapsed_ms

@@ -33,8 +33,8 @@ _skipped: set[Path] = set()
 
 
 class Waiting(NamedTuple):
-    """A spool file ready to be read, recognised by its name alone. (A tuple with a plain text, since
-    there is one for every call, and a Path takes longer to make than a file to open.)"""
+    """A spool file ready to be read, recognised by its name alone. (A tuple with a plain text,
+    since there is one for every call, and a Path takes longer to make than a file to open.)"""
 
     file: str
     entry_id: str
@@ -46,7 +46,7 @@ class Waiting(NamedTuple):
 
 
 def find_waiting(root: Path) -> Iterator[Waiting]:
-    """Files that no proxy writes any more, oldest arrival first within each run.
+    """Yield the files that no proxy writes any more, oldest arrival first within each run.
 
     Those that end in ``.open`` are given only once the lock of their run is free."""
     for run in sorted(_folders(root)):
@@ -82,7 +82,7 @@ def remove_empty_runs(root: Path) -> None:
 
 
 def has_live_runs(root: Path) -> bool:
-    """Does a proxy still hold the lock of its run?"""
+    """Return whether a proxy still holds the lock of its run."""
     return any((run / LOCK).exists() and not _is_abandoned(run) for run in _folders(root))
 
 
@@ -107,7 +107,9 @@ def count_unreadable(root: Path) -> int:
 
 
 def read_rejections(path: str | os.PathLike[str]) -> list[Rejection]:
-    """Read one record of rejections. Raises SpoolError when it is none, OSError when it cannot be read."""
+    """Read one record of rejections.
+
+    Raises SpoolError when it is none, OSError when it cannot be read."""
     return parse_rejections(_read(path), _name(path))
 
 
@@ -132,10 +134,11 @@ def read_head(path: str | os.PathLike[str]) -> RequestHead | None:
 
 
 def _read(path: str | os.PathLike[str]) -> bytes:
-    """Return what is in a regular file, at half the cost of ``Path.read_bytes``, because there is no
-    file object.
+    """Return what is in a regular file, at half the cost of ``Path.read_bytes``, because there is
+    no file object.
 
-    A pipe, a device or a link is not one of ours, and might never end. Raises SpoolError, OSError."""
+    A pipe, a device or a link is not one of ours, and might never end. Raises SpoolError, OSError.
+    """
     fd = os.open(path, READ_FLAGS)
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
@@ -174,8 +177,10 @@ def _names(folder: Path) -> list[str]:
 
 
 def _skip(folder: Path, error: OSError) -> list[Any]:
-    """Nothing in it can be listed. One such folder must not keep the others waiting; it is reported
-    once, unless it is merely gone."""
+    """Return nothing for a folder that cannot be listed.
+
+    One such folder must not keep the others waiting; it is reported once, unless it is merely gone.
+    """
     if not isinstance(error, FileNotFoundError) and folder not in _skipped:
         _skipped.add(folder)
         logger.error("Calls in %s cannot be recorded: %s", folder, error.strerror)
@@ -183,8 +188,10 @@ def _skip(folder: Path, error: OSError) -> list[Any]:
 
 
 def _is_abandoned(run: Path) -> bool:
-    """Is the lock of this run free? A folder without a lock file belongs to nobody yet or any more;
-    a proxy makes the lock before its first file, so one with files but no lock is abandoned."""
+    """Return whether the lock of this run is free.
+
+    A folder without a lock file belongs to nobody yet or any more; a proxy makes the lock before
+    its first file, so one with files but no lock is abandoned."""
     try:
         fd = os.open(run / LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:

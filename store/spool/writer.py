@@ -30,7 +30,7 @@ class SpoolRun:
     """The folder of one run of a proxy, locked for as long as that process lives."""
 
     def __init__(self, root: Path) -> None:
-        """Raises OSError when the folder cannot be made or locked."""
+        """Create and lock the folder of a run. Raises OSError."""
         run_id = clock.new_id()
         # Locked under a hidden name first: a folder that shows and is not locked is abandoned.
         hidden = root / f".{run_id}"
@@ -62,7 +62,9 @@ class SpoolRun:
         )
 
     def write_rejections(self, rejections: Sequence[Rejection]) -> None:
-        """Raises OSError; then nothing was written and the caller still owns the counts."""
+        """Write a record of rejections.
+
+        Raises OSError; then nothing was written and the caller still has the counts."""
         path = self.path / f"{clock.new_id()}~{REJECTIONS}{OPEN}"
         payload = orjson.dumps(list(rejections))
         data = FRAME.pack(b"J", 0, len(payload)) + payload
@@ -157,8 +159,10 @@ class SpoolFile:
 
 
 def _write_all(fd: int, parts: Sequence[Buffer], wanted: int) -> None:
-    """One writev of so many bytes. A short write means that the disk is full: the torn frame is cut
-    off again, so that a later write starts at a frame border. Raises OSError."""
+    """Write so many bytes with one writev.
+
+    A short write means that the disk is full: the torn frame is cut off again, so that a later
+    write starts at a frame border. Raises OSError."""
     written = os.writev(fd, parts)
     if written != wanted:
         os.ftruncate(fd, os.fstat(fd).st_size - written)

@@ -67,16 +67,16 @@ class _Known(NamedTuple):
 class RequestPreparer:
     """Hashes and cuts requests, and of each conversation only what is new in it.
 
-    The hash stays one of the whole body as it came, whatever the cuts are, so ``verify`` proves what
-    it always did: SHA-256 goes on from the state it had after bytes that were compared with those of
-    the last request and are the same."""
+    The hash stays one of the whole body as it came, whatever the cuts are, so ``verify`` proves
+    what it always did: SHA-256 goes on from the state it had after bytes that were compared with
+    those of the last request and are the same."""
 
     def __init__(self, memory: ConversationMemory | None = None) -> None:
         """``memory`` may be shared with others."""
         self._findings = Findings[_Known](memory)
 
     def prepare(self, body: bytes, *labels: object) -> PreparedRequest:
-        """``labels`` tell conversations apart as far as the caller can."""
+        """Cut a request body. ``labels`` tell conversations apart as far as the caller can."""
         if len(body) < MIN_BODY_BYTES:
             return prepare_request(body)
         key = guess_key(body, *labels)
@@ -103,7 +103,7 @@ def _read(
     beginning: Beginning = Beginning(),  # noqa: B008 - immutable
     known_hashes: "Sequence[hashlib._Hash]" = (),
 ) -> _Known | None:
-    """``known_hashes`` are for the first segments. None for what is no text."""
+    """Cut a body that is text, else return None. ``known_hashes`` are for the first segments."""
     done = beginning.segments[-1].end if beginning.segments else 0
     # What is before is text, and ends where a character does.
     if _as_text(body[done:]) is None:
@@ -128,7 +128,9 @@ def prepare_response(body: bytes) -> PreparedResponse:
 
 
 def is_text(body: bytes) -> bool:
-    """May it be stored as TEXT? That takes strict UTF-8, and no NUL: many readers stop there."""
+    """Return whether a body can be stored as TEXT.
+
+    That takes strict UTF-8, and no NUL: many readers stop there."""
     return _as_text(body) is not None
 
 
@@ -164,7 +166,7 @@ class PieceStore:
         self._piece_ids.clear()
 
     def __len__(self) -> int:
-        """How many ids are remembered."""
+        """Return how many ids are remembered."""
         return len(self._segment_ids) + len(self._piece_ids)
 
     def store(self, prepared: PreparedRequest, usage_id: int) -> None:
@@ -226,15 +228,17 @@ def store_response(
 
 
 def read_bodies(connection: sqlite3.Connection, usage_id: int) -> StoredBodies:
-    """Joined by key here rather than by the view, and read as bytes: what it gives depends on no
-    order that SQLite might choose. Wants a transaction around it. Raises MissingPieceError."""
+    """Return the exact bodies of a call.
+
+    They are joined by key here and read as bytes: the result depends on no order that SQLite might
+    choose. Wants a transaction around it. Raises MissingPieceError."""
     return StoredBodies(
         request=_read_request(connection, usage_id), response=_read_response(connection, usage_id)
     )
 
 
 def read_piece_ids(connection: sqlite3.Connection, segment_ids: str) -> list[int]:
-    """Of all pieces of a request, in order. Raises MissingPieceError."""
+    """Return the ids of all pieces of a request, in order. Raises MissingPieceError."""
     lists = _by_id(connection, "select id, piece_ids from segments", segment_ids)
     return [
         piece_id
@@ -244,7 +248,7 @@ def read_piece_ids(connection: sqlite3.Connection, segment_ids: str) -> list[int
 
 
 def read_pieces(connection: sqlite3.Connection, piece_ids: Sequence[int]) -> bytes:
-    """Joined. Raises MissingPieceError."""
+    """Return the text of the pieces, joined. Raises MissingPieceError."""
     ids = orjson.dumps(piece_ids).decode()
     data = _by_id(connection, "select id, cast(text as blob) from pieces", ids)
     return b"".join(_get(data, piece_id, "piece") for piece_id in piece_ids)

@@ -62,7 +62,7 @@ class CallReader:
     Every method raises sqlite3.Error as SQLite gives it."""
 
     def __init__(self, path: Path) -> None:
-        """Raises sqlite3.Error when there is none, or none that can be read."""
+        """Open a trace database. Raises sqlite3.Error when there is none that can be read."""
         self._db = database.open_readonly(path, busy_timeout_s=BUSY_TIMEOUT_S, any_thread=True)
         try:
             there = {row[1] for row in self._db.execute("pragma table_info(usage)")}
@@ -82,7 +82,7 @@ class CallReader:
         self._db.close()
 
     def find_call(self, usage_id: int) -> Call | None:
-        """None when there is no such call, or no longer."""
+        """Return a call, or None when there is no such call."""
         with database.snapshot(self._db):
             values = self._db.execute(
                 f"select {', '.join(self._columns)} from usage where id = ?",  # noqa: S608 - our names
@@ -108,7 +108,7 @@ class CallReader:
         return None if row is None else int(row[0])
 
     def read_body(self, usage_id: int, side: Side, max_bytes: int) -> bytes:
-        """Its first bytes. Raises MissingPieceError."""
+        """Return the first bytes of a body. Raises MissingPieceError."""
         read = bytearray()
         for chunk in self.iter_body(usage_id, side):
             read += chunk
@@ -117,7 +117,9 @@ class CallReader:
         return bytes(read[:max_bytes])
 
     def iter_body(self, usage_id: int, side: Side) -> Iterator[bytes]:
-        """Exactly, in chunks; nothing for a body that was not kept. Raises MissingPieceError."""
+        """Yield a body exactly, in chunks; nothing for one that was not kept.
+
+        Raises MissingPieceError."""
         if side == "response":
             return self._iter_value("response_bodies", "body", usage_id)
         return self._iter_request(usage_id)
@@ -156,7 +158,9 @@ class CallReader:
             yield bodies.read_pieces(self._db, ids)
 
     def _iter_value(self, table: str, column: str, usage_id: int) -> Iterator[bytes]:
-        """An open handle is an open transaction, so each chunk has its own."""
+        """Yield a value in chunks.
+
+        An open handle is an open transaction, so each chunk has its own."""
         place, length = 0, 1
         while place < length:
             try:

@@ -25,5 +25,5 @@ def trace_path_in(folder: Path, organization_id: str) -> Path:
 
 
 def find_trace_files(data_dir: Path) -> list[Path]:
-    """The databases of every organisation that has recorded anything."""
+    """Return the trace databases of all organisations that have recorded anything."""
     return sorted(data_dir.glob("traces/*/traces.db"))

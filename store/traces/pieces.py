@@ -70,7 +70,7 @@ class Beginning(NamedTuple):
 
 
 def split(body: bytes, beginning: Beginning = Beginning()) -> list[Segment]:  # noqa: B008 - immutable
-    """The body in segments of non-empty pieces, in order; an empty body has none."""
+    """Split a body into segments of non-empty pieces, in order; an empty body has none."""
     segments = list(beginning.segments)
     start = segments[-1].end if segments else 0
     ends = [*beginning.piece_ends]
@@ -91,8 +91,8 @@ def split(body: bytes, beginning: Beginning = Beginning()) -> list[Segment]:  # 
 
 
 def begin_alike(segments: Sequence[Segment], shared: int) -> Beginning:
-    """What ``split`` would find at the beginning of a body of which the first ``shared`` bytes are
-    those of another one, which is in ``segments``."""
+    """Return what ``split`` would find at the beginning of a body of which the first ``shared``
+    bytes are those of another one, which is in ``segments``."""
     # Whether there is a cut depends on the bytes after it, so these must be shared too. That leaves
     # out the other body's end, which is no cut.
     certain = shared - _LOOK_AHEAD_BYTES
@@ -106,12 +106,13 @@ def begin_alike(segments: Sequence[Segment], shared: int) -> Beginning:
 
 
 def digest(data: bytes) -> bytes:
-    """SHA-256, for which processors have instructions; half of it is plenty to tell texts apart."""
+    """Return half of the SHA-256, for which processors have instructions; it is plenty to tell
+    texts apart."""
     return hashlib.sha256(data).digest()[:DIGEST_BYTES]
 
 
 def _find_ends(body: bytes, after: int, at_most: int) -> list[int]:
-    """Where the pieces after a cut end, in order; the last one ends with the body."""
+    """Return where the pieces after a cut end, in order; the last one ends with the body."""
     ends: list[int] = []
     for found in _TOKENS.finditer(body, after):
         if len(ends) == at_most:
@@ -125,7 +126,7 @@ def _find_ends(body: bytes, after: int, at_most: int) -> list[int]:
 
 
 def _find_runs(digests: Sequence[bytes], before: bytes | None) -> Iterator[int]:
-    """Up to which of them each segment goes; ``before`` is the digest before the first."""
+    """Return up to which piece each segment goes; ``before`` is the digest before the first."""
     first, last_byte = 0, before[-1] if before else 0
     for count, each in enumerate(digests, 1):
         # Of two neighbours: else a common piece ('"}]},' is in every message) whose hash happens to

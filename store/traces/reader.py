@@ -27,7 +27,7 @@ type Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class EntryFilter:
     """Which entries: that arrived at ``since`` or later and before ``until`` (both as
     ``clock.format_ms`` writes them), at one of these slugs, with a model that matches a pattern of
     ``*`` and ``?``. What is left out excludes nothing."""
@@ -38,7 +38,7 @@ class Wanted:
     model: str | None = None
 
     def conditions(self) -> tuple[list[str], list[object]]:
-        """SQL conditions and their parameters."""
+        """Return SQL conditions and their parameters."""
         conditions: list[str] = []
         parameters: list[object] = []
         for condition, value in (
@@ -62,7 +62,7 @@ class TraceReader:
     Every method raises sqlite3.Error as SQLite gives it."""
 
     def __init__(self, path: Path) -> None:
-        """Raises sqlite3.Error when there is none, or none that can be read."""
+        """Open a trace database. Raises sqlite3.Error when there is none that can be read."""
         self._db = database.open_readonly(path, busy_timeout_s=BUSY_TIMEOUT_S)
         self._db.row_factory = _row
         try:
@@ -88,30 +88,34 @@ class TraceReader:
         return bool(self.columns)
 
     def find_last_id(self) -> int:
-        """The highest id there is, 0 where there is no entry."""
+        """Return the highest id, or 0 where there is no entry."""
         row: Row = self._db.execute("select coalesce(max(id), 0) as id from usage").fetchone()
         return int(row["id"])
 
-    def read_newest(self, count: int, up_to_id: int, wanted: Wanted) -> list[Row]:
-        """The last so many that were inserted up to this one, oldest first."""
-        return self._read(wanted, ["id <= ?"], [up_to_id], "id desc", count)[::-1]
+    def read_newest(self, count: int, up_to_id: int, entry_filter: EntryFilter) -> list[Row]:
+        """Return the last ``count`` entries that were inserted up to an id, oldest first."""
+        return self._read(entry_filter, ["id <= ?"], [up_to_id], "id desc", count)[::-1]
 
     def read_latest(self, count: int) -> list[Row]:
         """Return the entries that arrived last, newest first."""
-        return self._read(Wanted(), [], [], "created_at desc, id desc", count)
+        return self._read(EntryFilter(), [], [], "created_at desc, id desc", count)
 
-    def iter_inserted(self, after_id: int, up_to_id: int, wanted: Wanted) -> Iterator[Row]:
-        """What was inserted after one and up to another, in that order."""
-        while rows := self._read(wanted, ["id > ?", "id <= ?"], [after_id, up_to_id], "id", _PAGE):
+    def iter_inserted(
+        self, after_id: int, up_to_id: int, entry_filter: EntryFilter
+    ) -> Iterator[Row]:
+        """Yield the entries inserted after one id and up to another, in that order."""
+        while rows := self._read(
+            entry_filter, ["id > ?", "id <= ?"], [after_id, up_to_id], "id", _PAGE
+        ):
             yield from rows
             after_id = rows[-1]["id"]
 
-    def iter_entries(self, wanted: Wanted) -> Iterator[Row]:
-        """In order of arrival, from as little memory as a page needs."""
+    def iter_entries(self, entry_filter: EntryFilter) -> Iterator[Row]:
+        """Yield entries in order of arrival, in the memory of one page."""
         # By the index on created_at, so that asking for a day does not read a year. The place alone is
         # its lower bound: offered two, SQLite might begin every page at the other.
-        place = (wanted.since or "", 0)
-        others = replace(wanted, since=None)
+        place = (entry_filter.since or "", 0)
+        others = replace(entry_filter, since=None)
         while rows := self._read(
             others, ["(created_at, id) > (?, ?)"], list(place), "created_at, id", _PAGE
         ):
@@ -119,7 +123,8 @@ class TraceReader:
             place = rows[-1]["created_at"], rows[-1]["id"]
 
     def read_bodies(self, usage_id: int) -> Row | None:
-        """Both bodies as the view gives them; None for an entry that retention has removed."""
+        """Return both bodies as the view gives them, or None for an entry that retention has
+        removed."""
         found: Row | None = self._db.execute(
             f"select {', '.join(BODIES)} from usage_log where id = ?",  # noqa: S608 - two names
             (usage_id,),
@@ -128,13 +133,13 @@ class TraceReader:
 
     def _read(
         self,
-        wanted: Wanted,
+        entry_filter: EntryFilter,
         conditions: list[str],
         parameters: list[object],
         order: str,
         limit: int,
     ) -> list[Row]:
-        more, values = wanted.conditions()
+        more, values = entry_filter.conditions()
         where = " and ".join([*conditions, *more]) or "true"
         return self._db.execute(
             f"{self._select} where {where} order by {order} limit ?",
@@ -153,7 +158,8 @@ def make_entry(row: Row) -> UsageLogEntry:
 
 
 def _as_glob(pattern: str) -> str:
-    """Square brackets mean nothing to people here, and something to SQLite."""
+    """Return the GLOB pattern for ``*`` and ``?``, with the square brackets that SQLite would read
+    escaped."""
     return pattern.replace("[", "[[]")
 
 

@@ -65,7 +65,8 @@ def prune(
 
 
 def used_bytes(connection: sqlite3.Connection) -> int:
-    """Size of what is in the database, which its file approaches once free pages are given back."""
+    """Return the size of what is in the database, which its file approaches once free pages are
+    given back."""
     pages = _pragma(connection, "page_count") - _pragma(connection, "freelist_count")
     return pages * _pragma(connection, "page_size")
 
@@ -79,7 +80,9 @@ def _prune_by_age(connection: sqlite3.Connection, before: str, pause: Pause) -> 
 
 
 def _prune_by_size(connection: sqlite3.Connection, max_bytes: int, pause: Pause) -> int:
-    """How much an entry frees is known only after its sweep. So go half of the estimated way at a
+    """Prune to a size.
+
+    How much an entry frees is known only after its sweep, so go half of the estimated way at a
     time, and at most a twentieth: entries that turn out big must not cost more than that many."""
     total = 0
     while (used := used_bytes(connection)) > max_bytes:
@@ -218,7 +221,7 @@ class _Step:
 
 
 def _in_steps(connection: sqlite3.Connection, pause: Pause, work: Callable[[_Step], bool]) -> None:
-    """Transactions, one after the other with a pause between, until the work says it is done."""
+    """Run transactions, one after the other with a pause between, until the work is done."""
     while True:
         with immediate(connection):
             done = work(_Step())

@@ -193,14 +193,15 @@ def m001_usage_bodies_and_rollups(db: Database) -> None:
 
 @migrations()
 def m002_find_the_calls_of_a_session(db: Database) -> None:
-    """By session, and in it in order of insertion: an index ends with the id. Clients that name no
-    session pay nothing for it."""
+    """Index calls by session, and in it in order of insertion: an index ends with the id.
+
+    Clients that name no session pay nothing for it."""
     db.execute("create index usage_session on usage (session_id) where session_id is not null")
 
 
 @migrations()
 def m003_how_the_request_was_sent_and_what_is_kept(db: Database) -> None:
-    """What it takes to send a request again, its few numbers, and whether its bodies are whole.
+    """Add what it takes to send a request again, its few numbers, and whether its bodies are whole.
 
     Null for all rows from before: nobody noted it. Calls are listed by arrival, also those of one
     model, so the index on the model goes on with the time."""
@@ -253,7 +254,9 @@ def m003_how_the_request_was_sent_and_what_is_kept(db: Database) -> None:
 
 @migrations()
 def m004_order_the_calls_of_an_agent_by_arrival(db: Database) -> None:
-    """A session may hold several agents, whose calls take turns. The neighbours of a call are those of
+    """Index the calls of an agent by arrival.
+
+    A session may hold several agents, whose calls take turns. The neighbours of a call are those of
     its own agent, found without sorting a session of thousands."""
     db.execute("drop index usage_session")
     db.execute(

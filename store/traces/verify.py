@@ -33,7 +33,7 @@ class _Noted:
 
 
 def verify(connection: sqlite3.Connection) -> Iterator[Problem]:
-    """Problems as they are found; none means that all is well.
+    """Yield problems as they are found; none means that all is well.
 
     A damaged page is a problem that is found. Raises sqlite3.OperationalError for what says nothing
     of the data, such as a lock."""

@@ -127,7 +127,7 @@ def test_query_processes_know_no_settings_and_no_control_database(service, peopl
     for pid in service.query_pids():
         process = psutil.Process(pid)
         told = {name for name in process.environ() if name.startswith("TAXIMETER_")}
-        assert told == {"TAXIMETER_LIFELINE_FD", "TAXIMETER_READY_FD"}
+        assert told == {"TAXIMETER_PARENT_FD", "TAXIMETER_READY_FD"}
         assert "control" not in " ".join(process.cmdline())
         assert not [file for file in process.open_files() if "control.db" in file.path]
 

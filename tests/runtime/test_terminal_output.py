@@ -2,25 +2,25 @@ import io
 import os
 from contextlib import suppress
 
-from runtime.terminal_output import Outlet
+from runtime.terminal_output import LineWriter
 
 
 def test_lines_come_out_in_order():
     stream = io.StringIO()
-    outlet = Outlet(stream)
-    outlet.say("one")
-    outlet.say("two")
-    outlet.close()
+    writer = LineWriter(stream)
+    writer.write_line("one")
+    writer.write_line("two")
+    writer.close()
     assert stream.getvalue() == "one\ntwo\n"
 
 
 def test_a_stream_that_nobody_reads_holds_nobody_up():
     read_fd, write_fd = os.pipe()
     stream = os.fdopen(write_fd, "w")
-    outlet = Outlet(stream)
+    writer = LineWriter(stream)
     for _ in range(5000):
-        outlet.say("x" * 1000)
-    outlet.close()
+        writer.write_line("x" * 1000)
+    writer.close()
     os.close(read_fd)  # and the thread that waits for it gets an error
     with suppress(OSError):
         stream.close()
@@ -29,14 +29,14 @@ def test_a_stream_that_nobody_reads_holds_nobody_up():
 def test_a_closed_stream_is_no_error():
     stream = io.StringIO()
     stream.close()
-    outlet = Outlet(stream)
-    outlet.say("lost")
-    outlet.close()
+    writer = LineWriter(stream)
+    writer.write_line("lost")
+    writer.close()
 
 
 def test_characters_that_the_stream_cannot_show_are_replaced():
     buffer = io.BytesIO()
-    outlet = Outlet(io.TextIOWrapper(buffer, encoding="ascii"))
-    outlet.say("modèle")
-    outlet.close()
+    writer = LineWriter(io.TextIOWrapper(buffer, encoding="ascii"))
+    writer.write_line("modèle")
+    writer.close()
     assert buffer.getvalue() == b"mod?le\n"

@@ -40,7 +40,7 @@ def read(
         "endpoints",
         cursor,
         limit,
-        partial(endpoints.list_behind, db, organization_id),
+        partial(endpoints.list_after, db, organization_id),
         finds_previous=True,
     )
 
@@ -121,7 +121,7 @@ def test_what_is_there_throughout_is_seen_once_whatever_comes_and_goes(there, li
     with organization() as (db, organization_id):
         for _ in range(there):
             endpoints.create(db, organization_id, "x")
-        before = {e.id for e in endpoints.list_behind(db, organization_id)}
+        before = {e.id for e in endpoints.list_after(db, organization_id)}
         page = read(db, organization_id, None, limit)
         seen = [each.id for each in page.items]
         for change in changes:
@@ -132,7 +132,7 @@ def test_what_is_there_throughout_is_seen_once_whatever_comes_and_goes(there, li
         while page.has_more:
             page = read(db, organization_id, page.next_cursor, limit)
             seen += [each.id for each in page.items]
-        throughout = before & {e.id for e in endpoints.list_behind(db, organization_id)}
+        throughout = before & {e.id for e in endpoints.list_after(db, organization_id)}
     assert len(seen) == len(set(seen))
     assert throughout <= set(seen) <= before
 
@@ -142,5 +142,5 @@ def _apply(db: sqlite3.Connection, organization_id: str, change: Sequence[int]) 
         if number > 0:
             for _ in range(number):
                 endpoints.create(db, organization_id, "new")
-        elif found := endpoints.list_behind(db, organization_id):
+        elif found := endpoints.list_after(db, organization_id):
             endpoints.delete(db, organization_id, found[number % len(found)].id)

@@ -31,7 +31,7 @@ class Pool:
     folder: Path
     traces: Path
     process: psutil.Process
-    lifeline_fd: int
+    parent_fd: int
     start: Callable[[], subprocess.Popen[bytes]]
 
     def pids(self) -> list[int]:
@@ -41,10 +41,10 @@ class Pool:
     def children(self) -> list[psutil.Process]:
         return self.process.children()
 
-    def cut_lifeline(self) -> None:
-        if self.lifeline_fd >= 0:
-            os.close(self.lifeline_fd)
-            self.lifeline_fd = -1
+    def close_parent_pipe(self) -> None:
+        if self.parent_fd >= 0:
+            os.close(self.parent_fd)
+            self.parent_fd = -1
 
     def restart(self) -> None:
         """Start another after this one has ended, with the same folders."""
@@ -86,7 +86,7 @@ def running_pool(traces: Path, prelude: str = "") -> Iterator[Pool]:
             folder=Path(folder),
             traces=traces,
             process=psutil.Process(start().pid),
-            lifeline_fd=write_fd,
+            parent_fd=write_fd,
             start=start,
         )
         try:
@@ -97,7 +97,7 @@ def running_pool(traces: Path, prelude: str = "") -> Iterator[Pool]:
                 process.kill()
                 process.wait()
             os.close(read_fd)
-            pool.cut_lifeline()
+            pool.close_parent_pipe()
 
 
 @dataclass(slots=True)

@@ -330,11 +330,11 @@ async def test_a_killed_pool_takes_its_processes_with_it(pool, tmp_path):
         wait_until(lambda: all(map(is_over, children)), "the end of its processes")
 
 
-async def test_the_pool_ends_with_its_lifeline_and_leaves_no_folder(tmp_path):
+async def test_the_pool_ends_with_its_parent_and_leaves_no_folder(tmp_path):
     with running_pool(tmp_path / "traces") as other:
         children = [other.process, *other.children()]
-        os.close(other.lifeline_fd)
-        other.lifeline_fd = os.open(os.devnull, os.O_RDONLY)
+        os.close(other.parent_fd)
+        other.parent_fd = os.open(os.devnull, os.O_RDONLY)
         wait_until(
             lambda: all(not child.is_running() or child.status() == "zombie" for child in children),
             "the end of the pool",
@@ -512,7 +512,7 @@ async def test_a_process_knows_no_secret_and_has_only_traces_open(proxy, pool, m
             "PYTHONPATH",
             "MALLOC_ARENA_MAX",
             "LC_CTYPE",
-            "TAXIMETER_LIFELINE_FD",
+            "TAXIMETER_PARENT_FD",
         }
         for file in child.open_files():
             opened.add(Path(file.path))

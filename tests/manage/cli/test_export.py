@@ -10,7 +10,7 @@ import pytest
 from manage.cli import export
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
-from store.traces.reader import Wanted
+from store.traces.reader import EntryFilter
 from tests.store.traffic import make_entry
 
 DAY = "2026-01-{:02d}T12:00:00.000Z"
@@ -208,5 +208,5 @@ def test_entries_are_written_one_by_one(traces, data_dir, kind):
     traces.insert([make_entry() for _ in range(450)])
     output = CountingOutput()
     paths = list(data_dir.glob("traces/*/traces.db"))
-    assert export.write_entries(output, paths, Wanted(), kind, with_bodies=True) == 450
+    assert export.write_entries(output, paths, EntryFilter(), kind, with_bodies=True) == 450
     assert output.writes >= 450

@@ -3,7 +3,7 @@ import pytest
 from manage.cli.follow import Follower
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
-from store.traces.reader import Wanted
+from store.traces.reader import EntryFilter
 from tests.store.traffic import make_entry
 
 
@@ -12,7 +12,7 @@ def follow(tmp_path):
     followers = []
 
     def follow(**wanted):
-        followers.append(Follower(tmp_path, Wanted(**wanted)))
+        followers.append(Follower(tmp_path, EntryFilter(**wanted)))
         return followers[-1]
 
     yield follow

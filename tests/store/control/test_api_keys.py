@@ -87,7 +87,7 @@ def test_the_key_of_somebody_who_left_stands_for_nobody(db, organization_id, ann
 def test_everybody_sees_their_own_keys_newest_first(db, organization_id, ann, bob):
     keys = [api_keys.create(db, organization_id, ann, name)[0] for name in ("One", "Two")]
     api_keys.create(db, organization_id, bob, "Bob's")
-    assert api_keys.list_behind(db, organization_id, ann) == keys[::-1]
+    assert api_keys.list_after(db, organization_id, ann) == keys[::-1]
 
 
 def test_a_colleagues_key_is_forbidden_and_a_strangers_does_not_exist(
@@ -100,7 +100,7 @@ def test_a_colleagues_key_is_forbidden_and_a_strangers_does_not_exist(
     for other in (ann, bob):
         with pytest.raises(NotFoundError):
             api_keys.delete(db, elsewhere, other, key.id)
-    assert api_keys.list_behind(db, organization_id, ann) == [key]
+    assert api_keys.list_after(db, organization_id, ann) == [key]
 
 
 def test_a_key_needs_a_name(db, organization_id, ann):

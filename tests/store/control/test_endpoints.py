@@ -61,7 +61,7 @@ def test_what_is_deleted_can_neither_be_changed_nor_deleted_again(db, organizati
 
 def test_those_made_within_a_millisecond_are_in_order_too(db, organization_id):
     made = [endpoints.create(db, organization_id, "x").id for _ in range(200)]
-    listed = [each.id for each in endpoints.list_behind(db, organization_id)]
+    listed = [each.id for each in endpoints.list_after(db, organization_id)]
     assert listed[:200] == made[::-1]
 
 

@@ -2,7 +2,7 @@ import sqlite3
 
 import pytest
 
-from store.traces.reader import TraceReader, Wanted, make_entry
+from store.traces.reader import EntryFilter, TraceReader, make_entry
 from tests.store import traffic
 
 
@@ -27,13 +27,16 @@ def insert(traces, *created_on, **changes):
 
 def test_entries_come_in_order_of_arrival_page_after_page(traces, reader):
     insert(traces, *[3, 1, 2] * 200)
-    assert days(reader.iter_entries(Wanted())) == ["01"] * 200 + ["02"] * 200 + ["03"] * 200
-    assert days(reader.iter_entries(Wanted(since="2026-01-02", until="2026-01-03"))) == ["02"] * 200
+    assert days(reader.iter_entries(EntryFilter())) == ["01"] * 200 + ["02"] * 200 + ["03"] * 200
+    assert (
+        days(reader.iter_entries(EntryFilter(since="2026-01-02", until="2026-01-03")))
+        == ["02"] * 200
+    )
 
 
 def test_no_transaction_stays_open_between_pages(traces, reader):
     insert(traces, *[1] * 450)
-    rows = reader.iter_entries(Wanted())
+    rows = reader.iter_entries(EntryFilter())
     next(rows)
     insert(traces, 2)
     (busy, log_pages, moved) = traces.connection.execute("pragma wal_checkpoint(full)").fetchone()
@@ -44,15 +47,15 @@ def test_no_transaction_stays_open_between_pages(traces, reader):
 def test_what_was_inserted_is_read_in_that_order_between_two_ids(traces, reader):
     insert(traces, 3, 1, 2)
     assert reader.find_last_id() == 3
-    assert days(reader.iter_inserted(1, 3, Wanted())) == ["01", "02"]
-    assert days(reader.iter_inserted(0, 2, Wanted())) == ["03", "01"]
-    assert days(reader.read_newest(2, 3, Wanted())) == ["01", "02"]
+    assert days(reader.iter_inserted(1, 3, EntryFilter())) == ["01", "02"]
+    assert days(reader.iter_inserted(0, 2, EntryFilter())) == ["03", "01"]
+    assert days(reader.read_newest(2, 3, EntryFilter())) == ["01", "02"]
 
 
 def test_a_row_has_the_columns_of_the_view_and_is_the_entry_again(traces, reader):
     entry = traffic.make_entry(request_body=b"{}", response_body=b"\xff")
     traces.insert([entry])
-    (row,) = reader.iter_entries(Wanted())
+    (row,) = reader.iter_entries(EntryFilter())
     assert tuple(row) == reader.columns
     assert not {"request_body", "response_body"} & set(row)
     again = make_entry(row)

@@ -19,7 +19,7 @@ from store import database
 from store.traces import schema
 from store.traces.call_reader import CallReader
 from store.traces.database import SCALARS
-from store.traces.reader import TraceReader, Wanted, make_entry
+from store.traces.reader import EntryFilter, TraceReader, make_entry
 from store.traces.rollup import HourKey, HourSums
 
 CONTRACT = [
@@ -198,7 +198,7 @@ def test_a_database_of_the_oldest_schema_is_read_before_it_has_grown(oldest_path
     assert call is not None
     assert (call.entry.entry_id, call.entry.path_query, call.entry.max_tokens) == ("e", None, None)
     with TraceReader(oldest_path) as reader:
-        (row,) = reader.iter_entries(Wanted())
+        (row,) = reader.iter_entries(EntryFilter())
     assert make_entry(row) == call.entry
 
 
