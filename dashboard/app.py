@@ -22,21 +22,12 @@ from dashboard.sign_in.pages import SignInPages
 from dashboard.traces import Traces
 from dashboard.visitors import NotSignedInError, TooManyBadKeysError, Visitors
 from runtime.attempts import AttemptLimit
+from runtime.errors import CODES, OTHER_CODE
 from runtime.settings import Settings
 
 HERE = Path(__file__).parent
 
 logger = logging.getLogger(__name__)
-
-_CODES = {
-    400: "invalid_input",
-    403: "forbidden",
-    404: "not_found",
-    405: "method_not_allowed",
-    413: "too_large",
-    415: "unsupported_media_type",
-    429: "rate_limited",
-}
 
 type Handler = Callable[[Request, Any], Awaitable[Response]]
 
@@ -81,7 +72,7 @@ class Dashboard:
     async def _refuse(self, request: Request, error: HTTPException) -> Response:
         is_plain = error.status_code == 404 and error.detail == "Not Found"
         message = "There is no such page." if is_plain else error.detail
-        code = _CODES.get(error.status_code, "refused")
+        code = CODES.get(error.status_code, OTHER_CODE)
         visitor = None
         if not pages.is_for_program(request):  # who is signed in finds the way back on the page
             with suppress(sqlite3.Error):
@@ -102,15 +93,15 @@ async def _require_sign_in(request: Request, _error: NotSignedInError) -> Respon
 
 async def _refuse_bad_keys(request: Request, error: TooManyBadKeysError) -> Response:
     headers = {"retry-after": str(error.wait_s)}
-    return pages.refuse(request, 429, "rate_limited", str(error), headers)
+    return pages.refuse(request, 429, CODES[429], str(error), headers)
 
 
 async def _report_unavailable(request: Request, error: sqlite3.Error) -> Response:
     logger.error("A page could not be made: %s", error)
     headers = {"retry-after": "1"}
-    return pages.refuse(request, 503, "unavailable", "Try again in a moment.", headers)
+    return pages.refuse(request, 503, CODES[503], "Try again in a moment.", headers)
 
 
 async def _report_failure(request: Request, _error: Exception) -> Response:
     """Return a 500. Starlette raises the error again once it is sent, which logs it."""
-    return pages.refuse(request, 500, "internal_error", "Internal error.")
+    return pages.refuse(request, 500, CODES[500], "Internal error.")

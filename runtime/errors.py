@@ -15,6 +15,7 @@ The API, the pages and the command line all take ``status`` and ``code`` from he
 ``restore_error`` makes the same error again from a response of the API.
 """
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 
@@ -89,6 +90,19 @@ class LimitReachedError(ConflictError):
 
 # One for each code, a status' plain one first.
 ERRORS = (InvalidInputError, ForbiddenError, NotFoundError, ConflictError, SlugTakenError)
+
+
+# What a status is called where no ControlError says it.
+CODES: Mapping[int, str] = {error.status: error.code for error in reversed(ERRORS)} | {
+    401: "unauthorized",
+    405: "method_not_allowed",
+    413: "too_large",
+    415: "unsupported_media_type",
+    429: "rate_limited",
+    500: "internal_error",
+    503: "unavailable",
+}
+OTHER_CODE = "refused"
 
 
 def restore_error(

@@ -8,7 +8,7 @@ import click
 from dashboard.tables.metadata import METADATA_PATH
 from dashboard.tables.metadata.descriptions import read_descriptions
 from dashboard.tables.metadata.generator import FOLDER
-from manage.api.models import UsageTotals
+from manage.api.usage_operations import UsageTotals
 from manage.cli.main import cli
 from metering.token_counts import TOKEN_CLASSES
 from runtime.settings import SETTINGS

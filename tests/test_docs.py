@@ -73,3 +73,11 @@ def test_settings_named_in_the_documentation_exist():
     }
     for page in PAGES:
         assert set(re.findall(r"TAXIMETER_\w*\w", page.read_text())) <= known
+
+
+def test_the_files_that_the_trails_name_are_there():
+    section = (ROOT / "CONTRIBUTING.md").read_text().partition("## To change …")[2]
+    trails = section.partition("\n## ")[0]
+    named = set(re.findall(r"`((?:\w+/)+\w+\.(?:py|html|md|toml))`", trails))
+    assert named
+    assert [path for path in sorted(named) if not (ROOT / path).is_file()] == []

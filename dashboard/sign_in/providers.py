@@ -15,7 +15,7 @@ import ssl
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable
 from functools import cache
-from typing import Any, Literal
+from typing import Any
 
 import httpx2
 from authlib.common.errors import AuthlibBaseError
@@ -52,9 +52,9 @@ class ProviderError(Exception):
 
 
 class Provider(ABC):
-    """A sign-in provider. ``name`` is part of addresses, ``title`` is its name for people."""
+    """A sign-in provider. ``name`` is part of addresses and in the audit log, ``title`` is its name for people."""
 
-    name: Literal["github", "google"]
+    name: str
     title: str
 
     def __init__(self, settings: Settings) -> None:

@@ -10,17 +10,7 @@ from starlette.responses import Response
 
 from manage.api.models import Error, ErrorDetail
 from manage.api.operation import Operation
-from runtime.errors import ERRORS, ControlError, as_sentence
-
-CODES = {HTTPStatus(error.status): error.code for error in reversed(ERRORS)} | {
-    HTTPStatus.UNAUTHORIZED: "unauthorized",
-    HTTPStatus.METHOD_NOT_ALLOWED: "method_not_allowed",
-    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "too_large",
-    HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "unsupported_media_type",
-    HTTPStatus.TOO_MANY_REQUESTS: "rate_limited",
-    HTTPStatus.INTERNAL_SERVER_ERROR: "internal_error",
-    HTTPStatus.SERVICE_UNAVAILABLE: "unavailable",
-}
+from runtime.errors import CODES, OTHER_CODE, ControlError, as_sentence
 
 
 class RefusedError(Exception):
@@ -64,7 +54,7 @@ async def refuse_http(_request: Request, error: Exception) -> Response:
         RefusedError(
             status,
             f"{status.phrase}; /api/openapi.json lists what there is.",
-            code=CODES.get(status, "refused"),
+            code=CODES.get(status, OTHER_CODE),
             headers=error.headers,
         )
     )

@@ -1,9 +1,105 @@
-"""The operations of usage: what each does. Their models are in ``models``."""
+"""The operations of usage: their models, and what each does."""
 
 from http import HTTPStatus
+from typing import Annotated, Any, Self
 
-from manage.api.models import NoFields, Run, Usage, UsageQuery
+from pydantic import Field, create_model
+
+from manage.api.models import Day, NoFields, RequestModel, ResponseModel
 from manage.api.operation import Context, operation
+from metering import token_counts
+from metering.token_counts import flatten
+from store.traces.usage_report import Group, Grouping, RunReport, Totals, UsageReport
+
+
+class UsageQuery(RequestModel):
+    by: Annotated[Grouping, Field(description="What to group by.")] = "day"
+    from_day: Annotated[
+        Day | None, Field(alias="from", description="The first day, UTC. Default: the oldest.")
+    ] = None
+    to_day: Annotated[
+        Day | None, Field(alias="to", description="The last day, UTC. Default: the newest.")
+    ] = None
+
+
+class _Calls(ResponseModel):
+    calls: int
+    errors: Annotated[int, Field(description="Calls that failed; a client that left is no error.")]
+
+
+_TOKEN_FIELDS: dict[str, Any] = dict.fromkeys(token_counts.NAMES, int)
+_CallsAndTokens = create_model("_CallsAndTokens", __base__=_Calls, **_TOKEN_FIELDS)
+
+
+class UsageTotals(_CallsAndTokens):  # type: ignore[misc, valid-type]  # made from the classes of tokens
+    cost_cents: Annotated[float, Field(description="Without the calls that are unpriced.")]
+    unpriced: Annotated[int, Field(description="Calls with usage but without a known price.")]
+    rejected: Annotated[
+        int | None,
+        Field(
+            description="Requests over the rate limit, which are no calls. null by model and of a run."
+        ),
+    ]
+
+    @classmethod
+    def make(cls, totals: Totals) -> Self:
+        return cls(**flatten(totals))
+
+
+class UsageGroup(UsageTotals):
+    day: Annotated[str | None, Field(description="By day.", json_schema_extra={"format": "date"})]
+    model: Annotated[str | None, Field(description="By model; null also for an unknown one.")]
+    proxy_endpoint_id: Annotated[str | None, Field(description="By endpoint.")]
+    slug: Annotated[str | None, Field(description="By endpoint.")]
+
+    @classmethod
+    def make_group(cls, group: Group) -> Self:
+        return cls(
+            day=group.day,
+            model=group.model,
+            proxy_endpoint_id=group.proxy_endpoint_id,
+            slug=group.slug,
+            **flatten(group.totals),
+        )
+
+
+class Usage(ResponseModel):
+    by: Grouping
+    from_day: Annotated[Day | None, Field(alias="from")]
+    to_day: Annotated[Day | None, Field(alias="to")]
+    totals: UsageTotals
+    groups: Annotated[
+        list[UsageGroup],
+        Field(description="Days newest first; models and endpoints dearest first."),
+    ]
+
+    @classmethod
+    def make(cls, report: UsageReport) -> Self:
+        return cls(
+            by=report.by,
+            from_day=report.from_day,
+            to_day=report.to_day,
+            totals=UsageTotals.make(report.totals),
+            groups=[UsageGroup.make_group(group) for group in report.groups],
+        )
+
+
+class Run(ResponseModel):
+    run_id: str
+    pending: Annotated[
+        int, Field(description="Calls of the run that are not recorded yet, and not in the totals.")
+    ]
+    totals: UsageTotals
+    models: Annotated[list[UsageGroup], Field(description="Dearest first.")]
+
+    @classmethod
+    def make(cls, report: RunReport) -> Self:
+        return cls(
+            run_id=report.run_id,
+            pending=report.pending,
+            totals=UsageTotals.make(report.totals),
+            models=[UsageGroup.make_group(group) for group in report.models],
+        )
 
 
 @operation(

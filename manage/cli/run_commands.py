@@ -11,7 +11,7 @@ import click
 import httpx
 
 from manage.api import endpoint_operations, usage_operations
-from manage.api.models import Run
+from manage.api.usage_operations import Run
 from manage.cli.backend import Backend, call_for_all
 from manage.cli.client_process import ClientError, check_client, run_client
 from manage.cli.console import explained, find_remote, open_backend, read_settings, service_options

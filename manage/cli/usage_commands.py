@@ -5,7 +5,7 @@ from datetime import date
 import click
 
 from manage.api import usage_operations
-from manage.api.models import Usage
+from manage.api.usage_operations import Usage
 from manage.cli.backend import given
 from manage.cli.console import explained, json_option, open_backend, print_json, service_options
 from manage.cli.periods import Day, find_days, period_options

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal
 
 from runtime import clock
 from runtime.email_addresses import parse_email
@@ -25,7 +24,8 @@ from store.control.database import ControlDatabase
 from store.control.invitations import Invitation
 from store.control.people import Caller
 
-type Method = Literal["link", "mail", "invitation", "github", "google"]
+# "link", "mail", "invitation", or the name of a provider.
+type Method = str
 
 LINK_LIFE = timedelta(minutes=15)
 SESSION_IDLE_LIFE = timedelta(days=7)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from metering.entry import UsageLogEntry
 from metering.token_counts import list_flat_fields
@@ -146,15 +146,11 @@ class TraceDatabase:
         return verify.verify(self.connection)
 
     def prune(
-        self,
-        *,
-        before: str | None = None,
-        max_bytes: int | None = None,
-        pause: retention.Pause = time.sleep,
+        self, *, pause: retention.Pause = time.sleep, **rules: Unpack[retention.Rules]
     ) -> retention.Pruned:
         """See ``store.traces.retention``."""
         try:
-            return retention.prune(self.connection, before=before, max_bytes=max_bytes, pause=pause)
+            return retention.prune(self.connection, pause=pause, **rules)
         finally:
             # PRAGMA data_version tells only of the commits of others.
             self._pieces.forget()

@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypedDict, Unpack
 
 import orjson
 
@@ -41,22 +42,26 @@ class Pruned:
     bytes_after: int
 
 
+class Rules(TypedDict, total=False):
+    """What may be removed: entries created before an instant, then the oldest until the rest fits."""
+
+    before: str | None
+    max_bytes: int | None
+
+
 def prune(
-    connection: sqlite3.Connection,
-    *,
-    before: str | None = None,
-    max_bytes: int | None = None,
-    pause: Pause = time.sleep,
+    connection: sqlite3.Connection, *, pause: Pause = time.sleep, **rules: Unpack[Rules]
 ) -> Pruned:
-    """Remove entries created before an instant, then the oldest until the rest fits, and give the
-    space back. Hourly sums stay. Raises sqlite3.Error; what was done until then is whole."""
+    """Remove what the rules say and give the space back. Hourly sums stay.
+
+    Raises sqlite3.Error; what was done until then is whole."""
     with _patient(connection):
         bytes_before = used_bytes(connection)
         sweep(connection, pause)  # what a run that was killed has left
         entries = 0
-        if before is not None:
+        if (before := rules.get("before")) is not None:
             entries += _prune_by_age(connection, before, pause)
-        if max_bytes is not None:
+        if (max_bytes := rules.get("max_bytes")) is not None:
             entries += _prune_by_size(connection, max_bytes, pause)
         _give_back(connection, pause)
         return Pruned(

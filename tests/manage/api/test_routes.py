@@ -10,9 +10,9 @@ from starlette.testclient import TestClient
 
 from manage.api import openapi
 from manage.api.operations import OPERATIONS
-from manage.api.refusals import CODES
 from manage.server import make_app
 from runtime.attempts import BAD_KEYS_PER_MINUTE
+from runtime.errors import CODES
 from runtime.settings import CLIENT_MARK_VARIABLE, Settings
 from store.control.database import ControlDatabase
 from store.control.management import Management
