@@ -22,7 +22,7 @@ from dashboard.sign_in.pages import SignInPages
 from dashboard.traces import Traces
 from dashboard.visitors import NotSignedInError, TooManyBadKeysError, Visitors
 from runtime.attempts import AttemptLimit
-from runtime.errors import CODES, OTHER_CODE
+from runtime.errors import CODES, OTHER_CODE, ControlError, NotFoundError, as_sentence
 from runtime.settings import Settings
 
 HERE = Path(__file__).parent
@@ -65,6 +65,7 @@ class Dashboard:
             NotSignedInError: _require_sign_in,
             TooManyBadKeysError: _refuse_bad_keys,
             HTTPException: self._refuse,
+            ControlError: self._refuse_caller,
             sqlite3.Error: _report_unavailable,
             Exception: _report_failure,
         }
@@ -80,6 +81,12 @@ class Dashboard:
         return pages.refuse(
             request, error.status_code, code, message, error.headers, visitor=visitor
         )
+
+    async def _refuse_caller(self, request: Request, error: ControlError) -> Response:
+        """Return the page for an error that no form shows."""
+        is_missing = isinstance(error, NotFoundError)
+        detail = "Not Found" if is_missing else as_sentence(str(error))
+        return await self._refuse(request, HTTPException(error.status, detail))
 
 
 async def _serve_icon(_request: Request) -> Response:

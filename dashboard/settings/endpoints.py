@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import get_args
 
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
@@ -75,8 +74,8 @@ class EndpointSettings:
                     metadata_only="metadata_only" in form,
                 )
             )
-        except NotFoundError as error:
-            raise HTTPException(404) from error
+        except NotFoundError:
+            raise
         except ControlError as error:
             return self._render_endpoint(
                 visitor, endpoint, explain(error, values=form), error.status
@@ -105,14 +104,11 @@ class EndpointSettings:
         return pages.redirect(notices.address(PATH, "endpoint-deleted", SECTION))
 
     async def _get(self, visitor: Visitor, id_: str) -> ProxyEndpoint:
-        """Return an endpoint. Raises HTTPException (404) for one that does not exist or belongs to
-        another organisation."""
-        try:
-            return await self._view.pool.run(
-                lambda control: self._view.manage(control).get_endpoint(visitor, id_)
-            )
-        except NotFoundError as error:
-            raise HTTPException(404) from error
+        """Return an endpoint. Raises NotFoundError for one that does not exist or belongs to another
+        organisation."""
+        return await self._view.pool.run(
+            lambda control: self._view.manage(control).get_endpoint(visitor, id_)
+        )
 
     def _render_endpoint(
         self,

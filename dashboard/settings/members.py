@@ -165,12 +165,9 @@ class MemberSettings:
         id_ = request.path_params["id"]
         if visitor.role != "owner" and id_ != visitor.user_id:
             raise HTTPException(403, "Only an owner of the organisation may remove somebody else.")
-        try:
-            member = await self._view.pool.run(
-                lambda control: self._view.manage(control).get_member(visitor, id_)
-            )
-        except NotFoundError as error:
-            raise HTTPException(404) from error
+        member = await self._view.pool.run(
+            lambda control: self._view.manage(control).get_member(visitor, id_)
+        )
         return pages.render("settings_remove_member.html", visitor=visitor, member=member)
 
     async def remove(self, request: Request) -> Response:

@@ -188,11 +188,10 @@ def _print_summary(place: Place, backend: Backend, run_id: str, *, as_json: bool
     except click.ClickException as error:
         _say(f"what the run cost is not known: {error.format_message()}")
         return
-    document = totals.model_dump(mode="json", by_alias=True)
     if as_json:
-        click.echo(json.dumps(document), err=True)
+        click.echo(json.dumps(totals.model_dump(mode="json", by_alias=True)), err=True)
         return
-    for line in describe_run(document, place.base_url, is_running=place.is_running):
+    for line in describe_run(totals, place.base_url, is_running=place.is_running):
         click.echo(line, err=True)
 
 

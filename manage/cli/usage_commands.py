@@ -70,12 +70,12 @@ def _print_report(report: Usage) -> None:
     rows = [
         (
             getattr(group, _NAMES[report.by]) or "(not known)",
-            *count_cells(group.model_dump()),
+            *count_cells(group),
             make_bar(getattr(group, measure), largest),
         )
         for group in groups
     ]
-    total = ("TOTAL", *count_cells(totals.model_dump()), "")
+    total = ("TOTAL", *count_cells(totals), "")
     header = (_TITLES[report.by], *COUNT_HEADINGS, "")
     print_table(header, [*rows, total], right=COUNT_HEADINGS)
     if totals.unpriced:

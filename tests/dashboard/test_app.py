@@ -2,6 +2,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from manage.server import make_app
+from runtime.errors import ForbiddenError
 from runtime.settings import Settings
 from store.control.database import ControlDatabase
 from store.control.sign_in import SignIn
@@ -157,3 +158,15 @@ def test_who_is_not_sees_no_navigation(client):
     answer = client.get("/nowhere")
     assert answer.status_code == 404
     assert 'href="/settings"' not in answer.text
+
+
+def test_a_refusal_that_no_form_shows_is_a_page_with_its_status(signed_in, monkeypatch):
+    def refuse(*_):
+        raise ForbiddenError("you are no member of this organisation any more")
+
+    monkeypatch.setattr("store.control.management.Management.get_endpoint", refuse)
+    answer = signed_in.get("/settings/endpoints/default")
+    assert answer.status_code == 403
+    assert "You are no member of this organisation any more." in answer.text
+    answer = signed_in.get("/settings/endpoints/default", headers={"accept": "application/json"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (403, "forbidden")

@@ -5,6 +5,7 @@ import socket
 import click
 import pytest
 
+from manage.api.usage_operations import Run, UsageGroup, UsageTotals
 from manage.cli.run_commands import choose_slug, make_client_environ
 from manage.cli.run_summary import describe_run
 from manage.supervision.run_lock import RunLock, watch
@@ -25,9 +26,15 @@ SUMS = {
 }
 
 
-def run_of(*, pending=0, models=({"model": "claude-x", **SUMS},), **changes):
-    totals = SUMS | changes
-    return {"run_id": "r1", "pending": pending, "totals": totals, "models": models}
+def model(name="claude-x", **changes):
+    return UsageGroup(model=name, day=None, proxy_endpoint_id=None, slug=None, **(SUMS | changes))
+
+
+def run_of(*, pending=0, models=None, **changes):
+    totals = UsageTotals(**(SUMS | changes))
+    return Run(
+        run_id="r1", pending=pending, totals=totals, models=[model()] if models is None else models
+    )
 
 
 def test_the_summary_has_the_cost_the_models_and_where_to_look():
@@ -41,7 +48,7 @@ def test_the_summary_has_the_cost_the_models_and_where_to_look():
 
 
 def test_what_is_not_in_the_cost_is_said():
-    unknown = {"model": "\x1b[2Jx", **SUMS, "cost_cents": 0, "unpriced": 1}
+    unknown = model("\x1b[2Jx", cost_cents=0, unpriced=1)
     lines = describe_run(
         run_of(pending=2, models=[unknown], unpriced=1), "http://meter", is_running=False
     )
@@ -55,7 +62,7 @@ def test_what_is_not_in_the_cost_is_said():
 
 
 def test_a_run_without_calls_is_pointed_out():
-    (_, line) = describe_run(run_of(calls=0, models=()), "http://meter", is_running=True)
+    (_, line) = describe_run(run_of(calls=0, models=[]), "http://meter", is_running=True)
     assert "ANTHROPIC_BASE_URL" in line
 
 
