@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from jinja2 import Environment
+from markupsafe import Markup, escape
 
-from dashboard.safe_text import as_typed, finalize
 from metering.formats import (
     format_cache_share,
     format_cents,
@@ -15,6 +15,7 @@ from metering.formats import (
     format_tokens,
 )
 from metering.token_counts import TokenCounts
+from runtime.safe_text import reveal
 
 type Kind = Literal["ok", "cut", "bad"]
 
@@ -50,6 +51,21 @@ def outcome_mark(outcome: str | None, status_code: int | None = None) -> Mark:
     if status_code is None or status_code == 200:
         return mark
     return Mark(mark.kind, f"{mark.label} {status_code}")
+
+
+def finalize(value: object) -> object:
+    """Return what a template writes for a value: text with every character visible.
+
+    Jinja calls it for each ``{{ … }}`` of every page, so no page can forget it. Markup comes from
+    templates, which did the same, or from code that uses ``reveal`` itself."""
+    if type(value) is not str or (value.isascii() and value.isprintable()):
+        return value
+    return reveal(value)
+
+
+def as_typed(value: object) -> Markup:
+    """Return the value escaped and otherwise unchanged, for inputs that send it back."""
+    return escape(value)
 
 
 FILTERS = {

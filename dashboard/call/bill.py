@@ -1,6 +1,6 @@
 """The line items of a call's cost: quantity, rate and amount.
 
-All text here is fit to be shown (see ``safe_text``) and still to be escaped, which templates do.
+All text here is fit to be shown (see ``runtime.safe_text``) and still to be escaped, which templates do.
 """
 
 from collections.abc import Iterable
@@ -9,7 +9,6 @@ from decimal import Decimal
 from itertools import groupby
 from typing import Literal
 
-from dashboard.safe_text import reveal
 from metering import components
 from metering.entry import CostItem, UsageLogEntry
 from metering.formats import (
@@ -17,6 +16,7 @@ from metering.formats import (
     format_count,
     format_dollars,
 )
+from runtime.safe_text import reveal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from dashboard.safe_text import EMPTY, Allowance, Excerpt, reveal
+from dashboard.call.excerpts import EMPTY, Allowance, Excerpt
 from metering.formats import format_bytes
 from metering.json_reading import as_list, as_object, as_text
+from runtime.safe_text import reveal
 
 MAX_DEPTH = 3
 MAX_LABEL_CHARS = 200
@@ -21,7 +22,7 @@ type Kind = Literal["text", "thinking", "call", "result", "media", "other"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """One content block, as text to be displayed (see ``safe_text``) and to be escaped. ``label``
+    """One content block, as text to be displayed (see ``runtime.safe_text``) and to be escaped. ``label``
     names the kind of block, ``name`` the tool, file or model."""
 
     kind: Kind

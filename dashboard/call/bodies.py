@@ -9,8 +9,8 @@ from typing import Literal
 
 from dashboard.call.conversation import MAX_CHARS, Conversation, parse_request
 from dashboard.call.response import MessageResponse, parse_response
-from dashboard.safe_text import reveal
 from metering.formats import format_bytes
+from runtime.safe_text import reveal
 from store.traces.call_reader import BodySize, Call, CallReader, Side
 
 MAX_INLINE_BYTES = 64_000

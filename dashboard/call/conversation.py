@@ -8,7 +8,7 @@ last ones are what this call is about.
 from dataclasses import dataclass, replace
 
 from dashboard.call.blocks import Block, cache_note, read_content, short
-from dashboard.safe_text import Allowance, Excerpt
+from dashboard.call.excerpts import Allowance, Excerpt
 from metering.json_reading import as_list, as_text, parse_object
 
 MAX_CHARS = 1_000_000

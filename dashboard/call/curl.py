@@ -2,8 +2,8 @@
 
 import shlex
 
-from dashboard.safe_text import reveal
 from metering.entry import UsageLogEntry
+from runtime.safe_text import reveal
 
 MAX_PASTED_BYTES = 4_000
 _USUAL_PATH, _USUAL_VERSION = "/v1/messages", "2023-06-01"

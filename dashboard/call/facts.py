@@ -1,6 +1,6 @@
 """The headline of a call's page, and all fields with their labels.
 
-All text here is fit to be shown (see ``safe_text``) and still to be escaped, which templates do.
+All text here is fit to be shown (see ``runtime.safe_text``) and still to be escaped, which templates do.
 """
 
 from collections.abc import Iterable, Iterator
@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from dashboard.formats import Mark, outcome_mark
-from dashboard.safe_text import reveal
 from metering.entry import UsageLogEntry
 from metering.formats import (
     UNKNOWN,
@@ -23,6 +22,7 @@ from metering.formats import (
 )
 from metering.token_counts import OTHER_CLASSES, PROMPT_CLASSES, TokenClass, TokenCounts
 from runtime import clock
+from runtime.safe_text import reveal
 from store.traces.call_reader import Call
 
 _TABLE = "/traces/usage"

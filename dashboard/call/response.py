@@ -10,7 +10,7 @@ from typing import TypeGuard
 
 from dashboard.call.blocks import Block, read_content, short
 from dashboard.call.conversation import MAX_CHARS
-from dashboard.safe_text import EMPTY, Allowance, Excerpt
+from dashboard.call.excerpts import EMPTY, Allowance, Excerpt
 from metering.json_reading import as_list, as_object, as_text, parse_json, parse_object
 from metering.sse import BYTE_ORDER_MARK, Event, looks_like_sse, parse_events
 

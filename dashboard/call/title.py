@@ -6,8 +6,8 @@ results. So the title comes from the last user message that has text outside of 
 
 import re
 
-from dashboard.safe_text import reveal
 from metering.json_reading import as_list, as_text, parse_object
+from runtime.safe_text import reveal
 
 MAX_BODY_BYTES = 4 << 20  # a longer request is not parsed for its title
 MAX_CHARS = 80

@@ -16,10 +16,10 @@ from urllib.parse import urlsplit
 
 import aiosmtplib
 
-from dashboard.mail.texts import one_line
 from runtime import clock
 from runtime.email_addresses import parse_email
 from runtime.errors import InvalidInputError
+from runtime.safe_text import header_line
 from runtime.settings import MailServer, Settings
 
 STEP_TIMEOUT_S = 15.0
@@ -64,12 +64,12 @@ class Mailer:
 
     async def send(self, to: str, subject: str, text: str) -> None:
         """Send a mail, or print the lines of its text that are links. Raises MailError."""
-        subject = one_line(subject)[:MAX_SUBJECT_LENGTH]
+        subject = header_line(subject)[:MAX_SUBJECT_LENGTH]
         if self._server is not None and self._sender is not None:
             await self._post(self._server, make_message(self._sender, to, subject, text))
         elif self._is_local:
             links = [line for line in text.splitlines() if line.startswith(self._base_url)]
-            self._print_line("\n".join(["", f"{subject} ({one_line(to)}):", *links, ""]))
+            self._print_line("\n".join(["", f"{subject} ({header_line(to)}):", *links, ""]))
         else:
             raise MailError("no mail server is set (TAXIMETER_SMTP_URL)")
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from runtime.safe_text import header_line
 from store.control.invitations import LIFE, Invitation
 from store.control.sign_in import LINK_LIFE
 
@@ -26,13 +27,8 @@ def sign_in_mail(link: str) -> tuple[str, str]:
 def invitation_mail(invitation: Invitation, link: str) -> tuple[str, str]:
     """Return subject and text of an invitation. Names in it are what people typed, so each is kept
     to one line."""
-    organization = one_line(invitation.organization_name)
+    organization = header_line(invitation.organization_name)
     text = _texts.get_template("invitation.txt").render(
         invitation=invitation, organization=organization, link=link, days=LIFE.days
     )
     return f"Join {organization} on Taximeter", text
-
-
-def one_line(text: str) -> str:
-    """Return the text with spaces in the place of line breaks and invisible characters."""
-    return "".join(c if c.isprintable() else " " for c in text)

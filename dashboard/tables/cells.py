@@ -15,9 +15,10 @@ from urllib.parse import quote
 
 from markupsafe import Markup, escape
 
-from dashboard.safe_text import finalize, reveal
+from dashboard.formats import finalize
 from dashboard.tables.patched_datasette import to_css_class
 from metering.formats import format_cents, format_dollars
+from runtime.safe_text import reveal
 
 CALLS = "/traces/usage"
 _CALL_TABLES = {"usage", "usage_log"}

@@ -18,12 +18,13 @@ from manage.cli.remote import (
     is_exposed,
     read_api_key,
 )
-from manage.cli.terminal import can_print, show, show_lines
+from manage.cli.terminal import can_print
 from manage.supervision.announcement import Announcement, is_running
 from manage.supervision.children import ChildError
 from manage.supervision.supervisor import StartError
 from metering.prices import PriceFileError
 from runtime.errors import ControlError
+from runtime.safe_text import terminal_line, terminal_lines
 from runtime.settings import SETTINGS, Settings, SettingsError
 from store.control.database import ControlDatabase
 
@@ -81,15 +82,19 @@ def explained() -> Iterator[None]:
         ChildError,
         BackendError,
     ) as error:
-        raise click.ClickException(show_lines(str(error))) from error
+        raise click.ClickException(terminal_lines(str(error))) from error
     except sqlite3.Error as error:
-        raise click.ClickException(f"the database cannot be used: {show(error)}") from error
+        raise click.ClickException(
+            f"the database cannot be used: {terminal_line(str(error))}"
+        ) from error
     except UnicodeEncodeError as error:
         raise click.ClickException("an argument is not valid UTF-8") from error
     except OSError as error:
         if error.filename is None:  # our own output, which CommandGroup speaks of
             raise
-        raise click.ClickException(f"{show(error.filename)}: {error.strerror}") from error
+        raise click.ClickException(
+            f"{terminal_line(str(error.filename))}: {error.strerror}"
+        ) from error
 
 
 @contextmanager

@@ -13,7 +13,6 @@ import click
 import httpx
 
 from manage.cli.console import explained, json_option, print_json
-from manage.cli.terminal import show
 from manage.cli.user_commands import make_link
 from manage.data_dir import prepare_data_dir
 from manage.demo import organization
@@ -21,6 +20,7 @@ from manage.demo.upstream import DemoUpstream
 from manage.supervision.announcement import Announcement
 from manage.supervision.run_service import choose_listen
 from manage.supervision.supervisor import StartError, Supervisor
+from runtime.safe_text import terminal_line
 from runtime.settings import SETTINGS, Settings
 from store.control.database import ControlDatabase
 from store.control.management import Management
@@ -70,7 +70,7 @@ def demo(listen: str | None, folder: Path | None, pace: float, as_json: bool) ->
             environ = make_environ(os.environ, data_dir, upstream_url, listen)
             asyncio.run(_demo(upstream, environ, pace, as_json=as_json))
     if folder is not None:
-        click.echo(f"The data is in {show(folder)}.", err=True)
+        click.echo(f"The data is in {terminal_line(str(folder))}.", err=True)
 
 
 def make_environ(
@@ -141,7 +141,7 @@ async def _make_calls(upstream: DemoUpstream, settings: Settings, pace: float) -
         await organization.make_calls(upstream, settings.endpoint_url, pace)
     except httpx.HTTPError as error:
         # The service goes on; the person can look at what is there, and sees why there is no more.
-        _say(f"the example calls broke off: {show(str(error))}")
+        _say(f"the example calls broke off: {terminal_line(str(error))}")
     else:
         _say("the example calls are made. Ctrl-C ends the demo.")
 

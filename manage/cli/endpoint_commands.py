@@ -5,7 +5,8 @@ import click
 from manage.api import endpoint_operations as operations
 from manage.cli.backend import call_for_all, given
 from manage.cli.console import explained, json_option, open_backend, print_json, service_options
-from manage.cli.terminal import format_time, print_table, show
+from manage.cli.terminal import format_time, print_table
+from runtime.safe_text import terminal_line
 from runtime.settings import Streaming
 from store.control.endpoints import StreamingChange
 
@@ -93,8 +94,8 @@ def create_endpoint(
         print_json(item)
         return
     click.echo(
-        f"Created {show(item.slug)}. Connect a client:\n\n"
-        f"export ANTHROPIC_BASE_URL={show(item.url)}"
+        f"Created {terminal_line(item.slug)}. Connect a client:\n\n"
+        f"export ANTHROPIC_BASE_URL={terminal_line(item.url)}"
     )
 
 
@@ -136,7 +137,7 @@ def update_endpoint(
     if as_json:
         print_json(item)
     else:
-        click.echo(f"Changed {show(item.slug)}.")
+        click.echo(f"Changed {terminal_line(item.slug)}.")
 
 
 @endpoints.command("delete")
@@ -158,4 +159,4 @@ def delete_endpoint(
     if as_json:
         print_json(done)
     else:
-        click.echo(f"Deleted {show(endpoint)}.")
+        click.echo(f"Deleted {terminal_line(endpoint)}.")

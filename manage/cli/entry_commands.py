@@ -22,7 +22,7 @@ from manage.cli.console import (
 from manage.cli.export import Format, make_item, open_private, write_entries
 from manage.cli.follow import Followed, Follower
 from manage.cli.periods import Instant, find_instants, period_options
-from manage.cli.terminal import show
+from runtime.safe_text import terminal_line
 from store.traces.call_line import format_entry
 from store.traces.paths import find_trace_files
 from store.traces.reader import EntryFilter, make_entry
@@ -150,7 +150,7 @@ def export(
     if as_json:
         print_json({"entries": entries, "file": str(output)})
     else:
-        click.echo(f"Wrote {entries:,} entries to {show(output)}.")
+        click.echo(f"Wrote {entries:,} entries to {terminal_line(str(output))}.")
 
 
 def _find_format(output: Path | None) -> Format:

@@ -13,7 +13,8 @@ from manage.cli.console import (
     user_option,
 )
 from manage.cli.remote import API_KEY_VARIABLE
-from manage.cli.terminal import format_time, print_table, show
+from manage.cli.terminal import format_time, print_table
+from runtime.safe_text import terminal_line
 
 
 @click.group()
@@ -83,7 +84,7 @@ def create_key(
     if as_json:
         print_json(created)
     else:
-        click.echo(show(created.key))
+        click.echo(terminal_line(created.key))
     click.echo(
         f"Keep it now: it is not shown again. In {API_KEY_VARIABLE} it lets `taximeter --base-url`"
         " in; elsewhere send it as Authorization: Bearer.",
@@ -110,4 +111,4 @@ def delete_key(
     if as_json:
         print_json(done)
     else:
-        click.echo(f"Deleted the key {show(key_id)}.")
+        click.echo(f"Deleted the key {terminal_line(key_id)}.")

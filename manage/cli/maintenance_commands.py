@@ -17,13 +17,14 @@ from manage.cli.console import (
     print_json,
     read_settings,
 )
-from manage.cli.terminal import show
+from manage.cli.terminal import format_text
 from manage.doctor.checks import examine
 from manage.doctor.findings import Finding
 from manage.supervision.announcement import Announcement, find_running
 from metering.formats import format_bytes
 from runtime import clock
 from runtime.errors import ControlError
+from runtime.safe_text import terminal_line
 from runtime.settings import Settings, SettingsError, parse_size
 from store.price_file import load_prices
 from store.traces.database import TraceDatabase
@@ -97,7 +98,7 @@ def _format_finding(finding: Finding) -> str:
     verdict = finding.verdict.ljust(_VERDICT_WIDTH)
     advice = f". {finding.advice[:1].upper()}{finding.advice[1:]}." if finding.advice else ""
     check = finding.check.ljust(_CHECK_WIDTH)
-    return show(f"{verdict}  {check}  {finding.message}{advice}")
+    return terminal_line(f"{verdict}  {check}  {finding.message}{advice}")
 
 
 @click.command()
@@ -128,7 +129,7 @@ def verify(data_dir: str | None, as_json: bool) -> None:
                     }
                     problems.append(item)
                     if not as_json:
-                        click.echo("  ".join(map(show, item.values())))
+                        click.echo("  ".join(map(format_text, item.values())))
     if as_json:
         print_json({"ok": not problems, "entries": entries, "problems": problems})
     elif not problems:

@@ -19,9 +19,9 @@ from manage.api.models import RequestModel, ResponseModel
 from manage.api.operation import Operation
 from manage.api.validation import validate
 from manage.cli.backend import BackendError
-from manage.cli.terminal import show
 from metering.json_reading import parse_object
 from runtime.errors import ControlError, restore_error
+from runtime.safe_text import terminal_line
 from runtime.settings import LOOPBACK_HOSTS
 from store.control.api_keys import RAW_KEY
 
@@ -191,4 +191,4 @@ def _explain(error: Exception) -> str:
 
 
 def _shorten(text: str) -> str:
-    return show(text)[:_MAX_MESSAGE] if text else ""
+    return terminal_line(text)[:_MAX_MESSAGE] if text else ""

@@ -17,9 +17,9 @@ from manage.cli.client_process import ClientError, check_client, run_client
 from manage.cli.console import explained, find_remote, open_backend, read_settings, service_options
 from manage.cli.remote import is_loopback
 from manage.cli.run_summary import describe_run
-from manage.cli.terminal import show
 from manage.supervision.run_service import RunService
 from runtime.runs import append_run, new_run_id
+from runtime.safe_text import terminal_line
 
 CLIENT_VARIABLE = "ANTHROPIC_BASE_URL"
 HINTS_VARIABLE = "CLAUDE_CODE_GATEWAY_HINT_HEADERS"
@@ -163,7 +163,9 @@ def _check_address(url: str) -> None:
             trust_env=not is_loopback(url),
         )
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise click.ClickException(f"{url} cannot be reached: {show(str(error))}") from error
+        raise click.ClickException(
+            f"{url} cannot be reached: {terminal_line(str(error))}"
+        ) from error
     if answer.status_code != 200:
         raise click.ClickException(
             f"{url} answers {answer.status_code}: the service there is not Taximeter, or is of an"
@@ -175,7 +177,7 @@ def _warn_of_other_address(environ: Mapping[str, str]) -> None:
     before = environ.get(CLIENT_VARIABLE, "")
     if before and "/proxy/" not in before:
         _say(
-            f"{CLIENT_VARIABLE} was {show(before)}; this run does not use it. Where calls go is set"
+            f"{CLIENT_VARIABLE} was {terminal_line(before)}; this run does not use it. Where calls go is set"
             " by the service's TAXIMETER_UPSTREAM_URL."
         )
 

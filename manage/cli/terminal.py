@@ -12,23 +12,16 @@ from wcwidth import wcswidth
 
 from metering import formats
 from runtime import clock
-from store.traces.call_line import printable
+from runtime.safe_text import terminal_line
 
 UNKNOWN = "-"
 BAR_WIDTH = 24
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
-# They join letters and emoji, and terminals disagree on how wide the result is.
-_JOINERS = str.maketrans("", "", "\u200c\u200d")
 
 
-def show(value: object) -> str:
-    """What came from elsewhere, harmless, on one line."""
-    return UNKNOWN if value is None else printable(str(value).translate(_JOINERS))
-
-
-def show_lines(text: str) -> str:
-    """Return a message of several lines with every line harmless."""
-    return "\n".join(map(show, text.split("\n")))
+def format_text(value: object) -> str:
+    """Return a value as one line that is safe to print, or ``-`` for None."""
+    return UNKNOWN if value is None else terminal_line(str(value))
 
 
 def measure(text: str) -> int:
@@ -48,7 +41,7 @@ def make_table(
     header: Sequence[str], rows: Iterable[Sequence[object]], *, right: Iterable[str] = ()
 ) -> list[str]:
     right = frozenset(right)
-    lines = [[show(cell) for cell in row] for row in (header, *rows)]
+    lines = [[format_text(cell) for cell in row] for row in (header, *rows)]
     widths = [max(map(measure, column)) for column in zip(*lines, strict=True)]
     return [
         "  ".join(
@@ -97,4 +90,4 @@ def format_time(instant: str | None) -> str:
     try:
         return clock.format_minute(clock.parse_instant(instant))
     except (ValueError, TypeError, OverflowError):  # another service may write what it likes
-        return show(instant)
+        return format_text(instant)

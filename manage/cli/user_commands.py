@@ -13,8 +13,9 @@ from manage.cli.console import (
     print_json,
     read_settings,
 )
-from manage.cli.terminal import format_time, print_table, show
+from manage.cli.terminal import format_text, format_time, print_table
 from runtime.errors import NotFoundError
+from runtime.safe_text import terminal_line
 from runtime.settings import Settings
 from store.control.database import ControlDatabase
 from store.control.management import Management
@@ -93,8 +94,8 @@ def create_user(email: str, org: str | None, data_dir: str | None, as_json: bool
         print_json(user_json(member))
         return
     click.echo(
-        f"Created {show(member.email)} in the organisation {show(member.organization_name)}.\n"
-        f"`taximeter users link {show(member.email)}` prints a link that signs them in."
+        f"Created {format_text(member.email)} in the organisation {terminal_line(member.organization_name)}.\n"
+        f"`taximeter users link {format_text(member.email)}` prints a link that signs them in."
     )
 
 
@@ -116,7 +117,7 @@ def delete_user(email: str, data_dir: str | None, as_json: bool) -> None:
     if as_json:
         print_json({"ok": True})
     else:
-        click.echo(f"Deleted {show(member.email)}.")
+        click.echo(f"Deleted {format_text(member.email)}.")
 
 
 @users.command()

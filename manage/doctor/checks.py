@@ -19,7 +19,6 @@ from pathlib import Path
 import httpx
 from sqlite_utils import Migrations
 
-from manage.cli.terminal import show
 from manage.doctor.findings import Finding, advise_owner
 from manage.doctor.service_check import check_service
 from manage.supervision.announcement import TRUST_VARIABLE, Announcement
@@ -27,6 +26,7 @@ from metering.formats import format_bytes
 from metering.prices import PriceFileError
 from runtime import clock
 from runtime.heartbeat import Heartbeat
+from runtime.safe_text import terminal_line
 from runtime.settings import Settings
 from store.control import schema as control_schema
 from store.migration_status import read_migration_status
@@ -69,7 +69,7 @@ def _versions(service: Announcement | None) -> tuple[str, str]:
 
 
 def check_python(python: str, sqlite: str) -> Finding:
-    versions = f"{show(python)} with SQLite {show(sqlite)}"
+    versions = f"{terminal_line(python)} with SQLite {terminal_line(sqlite)}"
     if _numbers(python) < OLDEST_PYTHON or _numbers(sqlite) < OLDEST_SQLITE:
         needed = " and SQLite ".join(".".join(map(str, v)) for v in (OLDEST_PYTHON, OLDEST_SQLITE))
         return Finding("python", "wrong", f"{versions} is too old", f"install Python {needed}")
@@ -242,7 +242,9 @@ def check_prices(settings: Settings) -> Finding:
     try:
         load_prices(settings.prices)
     except PriceFileError as error:
-        return Finding(name, "wrong", show(error), "mend this file, or unset TAXIMETER_PRICES")
+        return Finding(
+            name, "wrong", terminal_line(str(error)), "mend this file, or unset TAXIMETER_PRICES"
+        )
     return Finding(name, "ok", f"{settings.prices}, then the built-in list")
 
 

@@ -7,12 +7,12 @@ from importlib.metadata import version
 
 import httpx
 
-from manage.cli.terminal import show
 from manage.doctor.findings import Finding, advise_owner
 from manage.supervision.announcement import Announcement, relevant_variables
 from runtime.child_troubles import read_troubles
 from runtime.heartbeat import Heartbeat
 from runtime.locks import find_holder
+from runtime.safe_text import terminal_line
 from runtime.settings import Settings
 
 HEALTH_TIMEOUT_S = 5.0
@@ -59,7 +59,7 @@ def _check_stopped(settings: Settings, recorder_runs: bool) -> Finding:
 
 
 def _check_running(settings: Settings, service: Announcement) -> Iterator[Finding]:
-    who = f"Taximeter {show(service.version)} running as process {service.pid} on {settings.listen}"
+    who = f"Taximeter {terminal_line(service.version)} running as process {service.pid} on {settings.listen}"
     heartbeat = Heartbeat.read(settings.data_dir)
     if heartbeat is None or not heartbeat.is_fresh:
         advice = "look at what `taximeter up` prints; calls wait in the spool meanwhile"
@@ -78,13 +78,15 @@ def _check_health(settings: Settings, who: str) -> Finding:
         answer = httpx.get(url, timeout=HEALTH_TIMEOUT_S, trust_env=False)
         reasons = answer.json().get("reasons", [])
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        message = f"{who}, but {url} does not answer: {show(str(error))}"
+        message = f"{who}, but {url} does not answer: {terminal_line(str(error))}"
         return Finding(_NAME, "wrong", message, "look at what `taximeter up` prints")
     except (ValueError, AttributeError):
         message = f"{who}, but something else answers at {url}"
         return Finding(_NAME, "wrong", message, "stop that one, or choose another --listen address")
     if answer.status_code != 200:
-        message = f"{who}, failing: {show('; '.join(map(str, reasons)))}{_last_lines(settings)}"
+        message = (
+            f"{who}, failing: {terminal_line('; '.join(map(str, reasons)))}{_last_lines(settings)}"
+        )
         return Finding(_NAME, "wrong", message, "look at what `taximeter up` prints")
     return Finding(_NAME, "ok", f"{who}, at {settings.base_url}")
 
@@ -92,7 +94,7 @@ def _check_health(settings: Settings, who: str) -> Finding:
 def _last_lines(settings: Settings) -> str:
     """Return the last line of each process that is down, to append to a message."""
     said = [
-        f"the {trouble.name} process said: {show(trouble.last_lines[-1])}"
+        f"the {trouble.name} process said: {terminal_line(trouble.last_lines[-1])}"
         for trouble in read_troubles(settings.data_dir)
         if trouble.last_lines
     ]
@@ -108,7 +110,9 @@ def _check_base_url(base_url: str) -> Finding:
         answer = httpx.get(url, timeout=HEALTH_TIMEOUT_S, verify=httpx.create_ssl_context())
         is_ours = answer.status_code == 200 and answer.json().get("status") == "ok"
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        return Finding(name, "note", f"{url} does not answer here: {show(str(error))}", advice)
+        return Finding(
+            name, "note", f"{url} does not answer here: {terminal_line(str(error))}", advice
+        )
     except (ValueError, AttributeError):
         is_ours = False
     if not is_ours:
@@ -129,5 +133,7 @@ def _check_environment(service: Announcement) -> Iterator[Finding]:
         advice = "the other checks are for the service; restart it to use the settings set here"
         yield Finding("settings", "note", message, advice)
     if service.version != version("taximeter"):
-        message = f"the service is {show(service.version)}, this program {version('taximeter')}"
+        message = (
+            f"the service is {terminal_line(service.version)}, this program {version('taximeter')}"
+        )
         yield Finding("version", "note", message, "restart the service to run the same version")

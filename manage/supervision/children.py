@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from runtime import readiness
-from store.traces.call_line import printable
+from runtime.safe_text import terminal_line
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 30.0
 LONG_LIFE_S = 30.0
@@ -90,7 +90,11 @@ class _Watch(asyncio.SubprocessProtocol):
     def _take(self, line: bytes) -> None:
         is_short = len(line) <= MAX_LINE_BYTES
         # It may quote what came from elsewhere, and it goes to a terminal.
-        text = printable(line.decode(errors="replace")) if is_short else "(a line too long to show)"
+        text = (
+            terminal_line(line.decode(errors="replace"))
+            if is_short
+            else "(a line too long to show)"
+        )
         self._take_line(text)
 
 

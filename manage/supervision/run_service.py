@@ -18,11 +18,11 @@ from pathlib import Path
 
 import httpx
 
-from manage.cli.terminal import show
 from manage.data_dir import prepare_data_dir
 from manage.supervision.announcement import find_running
 from manage.supervision.run_lock import RunLock
 from manage.supervision.supervisor import StartError
+from runtime.safe_text import terminal_line
 from runtime.settings import Settings
 
 LOG_NAME = "run.log"
@@ -52,7 +52,9 @@ class RunService:
         self._lock = RunLock(self._data_dir)
         try:
             if find_running(self._data_dir) is None:
-                print_line(f"starting the service; it writes to {show(self.log_path)}")
+                print_line(
+                    f"starting the service; it writes to {terminal_line(str(self.log_path))}"
+                )
                 self._start(choose_listen(settings, environ))
             running = self._wait()
         except StartError:
@@ -143,7 +145,7 @@ class RunService:
     def _quote_log(self) -> str:
         """Return the last lines of the log, to append to a message."""
         with suppress(OSError), self.log_path.open(errors="replace") as log:
-            lines = deque((show(line.rstrip("\n")) for line in log), LAST_LINES)
+            lines = deque((terminal_line(line.rstrip("\n")) for line in log), LAST_LINES)
             return f". The last lines of {self.log_path}:\n" + "\n".join(f"  {x}" for x in lines)
         return f"; {self.log_path} may say why"
 

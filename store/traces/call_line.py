@@ -6,6 +6,7 @@ from metering.entry import UsageLogEntry
 from metering.formats import format_cents_for_column, format_count, format_milliseconds
 from metering.token_counts import TokenCounts
 from runtime import clock
+from runtime.safe_text import terminal_line
 
 _UNKNOWN = "-"
 _MAX_NAME = 80
@@ -19,8 +20,8 @@ def format_entry(entry: UsageLogEntry) -> str:
     """
     parts = [
         clock.format_line_time(clock.parse_instant(entry.created_at)),
-        _printable(entry.slug),
-        _printable(entry.model or entry.request_model),
+        _format_name(entry.slug),
+        _format_name(entry.model or entry.request_model),
         _tokens_in(entry.tokens),
         f"{format_count(entry.tokens.output_tokens, _UNKNOWN)} out",
         format_cents_for_column(entry.cost_cents, _UNKNOWN),
@@ -30,7 +31,7 @@ def format_entry(entry: UsageLogEntry) -> str:
     if entry.outcome != "complete":
         parts.append(entry.outcome)
         if entry.error_type and entry.error_type != entry.outcome:
-            parts[-1] += f" {_printable(entry.error_type)}"
+            parts[-1] += f" {_format_name(entry.error_type)}"
     return "  ".join(parts)
 
 
@@ -39,11 +40,5 @@ def _tokens_in(tokens: TokenCounts) -> str:
     return f"{format_count(tokens.prompt, _UNKNOWN)} in{f' ({read:,} cached)' if read else ''}"
 
 
-def _printable(text: str | None) -> str:
-    return printable(text)[:_MAX_NAME] if text else _UNKNOWN
-
-
-def printable(text: str) -> str:
-    """What others named must not be able to steer a terminal: no control characters, no line breaks,
-    nothing that turns the direction of writing."""
-    return "".join(char if char.isprintable() else "?" for char in text)
+def _format_name(text: str | None) -> str:
+    return terminal_line(text)[:_MAX_NAME] if text else _UNKNOWN

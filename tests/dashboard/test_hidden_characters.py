@@ -8,8 +8,8 @@ from urllib.parse import quote
 import pytest
 from starlette.testclient import TestClient
 
-from dashboard.safe_text import reveal
 from runtime.clock import now
+from runtime.safe_text import reveal
 from store.control import api_keys, invitations, people
 from store.control.sign_in import SignIn
 from tests.dashboard.people import BASE_URL, Person

@@ -13,8 +13,8 @@ from hypothesis import given, strategies as st
 
 from dashboard.call.blocks import read_block
 from dashboard.call.conversation import MAX_CHARS, Conversation, parse_request
+from dashboard.call.excerpts import Allowance
 from dashboard.call.response import MessageResponse, parse_response
-from dashboard.safe_text import Allowance
 from metering import json_reading
 from tests.recorded import CASES, RECORDED, needs_recorded
 from tests.store.traffic import agent_requests

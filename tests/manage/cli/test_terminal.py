@@ -8,10 +8,10 @@ from manage.cli.main import cli
 from manage.cli.terminal import (
     format_cost,
     format_count,
+    format_text,
     format_time,
     make_bar,
     make_table,
-    show,
 )
 
 HOSTILE = [
@@ -38,7 +38,7 @@ NAMES = [
 
 @pytest.mark.parametrize("text", HOSTILE, ids=ascii)
 def test_a_hostile_name_cannot_steer_the_terminal(text):
-    assert show(text).isprintable()
+    assert format_text(text).isprintable()
     table = make_table(("NAME", "ID"), [(text, "1")])
     assert len(table) == 2
     assert all(line.isprintable() for line in table)
