@@ -7,21 +7,18 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import suppress
-from pathlib import Path
 from types import FrameType
 
 from metering.entry import UsageLogEntry
-from metering.prices import PriceFileError, PriceTable
 from recorder.disk import DiskRoom
 from recorder.ingest import Ingester, Round
+from recorder.live_prices import LivePrices
 from runtime import logs, parent_watch, readiness
 from runtime.heartbeat import Heartbeat
 from runtime.locks import LockHeldError, ProcessLock
 from runtime.settings import Settings, SettingsError
 from runtime.terminal_output import LineWriter
 from runtime.trouble_log import TroubleLog
-from store.price_file import load_prices
 from store.spool import reader
 from store.traces.call_line import format_entry
 
@@ -34,43 +31,12 @@ LAST_ROUNDS_S = 2.5
 IMPAIRED = "RECORDING IS IMPAIRED: %s. Calls wait in the spool."
 
 
-class Prices:
-    """The price table, read again when the operator's file changes. A file that is bad is reported
-    and the last good table stays, at the start the built-in one: a typing error must not keep calls
-    from being recorded, and ``taximeter reprice --all`` mends their costs afterwards."""
-
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
-        self._version: tuple[int, int] | None = None
-        self._table = load_prices()
-        self.refresh()
-
-    def __call__(self) -> PriceTable:
-        return self._table
-
-    def refresh(self) -> None:
-        version = self._stat()
-        if version == self._version:
-            return
-        self._version = version
-        try:
-            self._table = load_prices(self._path)
-        except PriceFileError as error:
-            logger.error("THE PRICE FILE CANNOT BE USED, the prices from before stay: %s", error)  # noqa: TRY400
-
-    def _stat(self) -> tuple[int, int] | None:
-        if self._path is None:
-            return None
-        with suppress(OSError):
-            status = self._path.stat()
-            return status.st_mtime_ns, status.st_size
-        return None
-
-
 class Recorder:
+    """Runs rounds and shows that it lives."""
+
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._prices = Prices(settings.prices)
+        self._prices = LivePrices(settings.prices)
         self._lines = LineWriter(sys.stdout)
         self._disk = DiskRoom(settings.data_dir, settings.disk_reserve)
         self._ingester = Ingester(
@@ -118,6 +84,7 @@ class Recorder:
         return None
 
     def run(self) -> None:
+        """Record until told to stop, then what is left in the spool."""
         self._housekeep()
         self._ingester.update_databases()
         while not self._stop.is_set():

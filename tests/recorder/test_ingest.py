@@ -10,14 +10,8 @@ import pytest
 from sqlite_utils import Migrations
 
 from recorder.disk import DiskRoom
-from recorder.ingest import (
-    BATCH_BYTES,
-    BATCH_FILES,
-    BATCH_S,
-    LARGE_FILE_BYTES,
-    TIDY_S,
-    Ingester,
-)
+from recorder.entry_store import BATCH_BYTES, BATCH_FILES, BATCH_S, LARGE_FILE_BYTES
+from recorder.ingest import TIDY_S, Ingester
 from recorder.record import make_entry
 from store import database
 from store.price_file import load_prices
@@ -305,9 +299,9 @@ def test_a_paused_organisation_is_tried_less_and_less_often(ingester, run, tmp_p
     spool_call(run, "1", "a")
     tries = 0
     for _ in range(600):
-        before = ingester._pauses.get("a")
+        before = ingester._pauses._pauses.get("a")
         ingester.run_round()
-        tries += ingester._pauses["a"] is not before
+        tries += ingester._pauses._pauses["a"] is not before
         clock.now_s += 0.1
     assert 5 < tries < 12
 
@@ -374,7 +368,11 @@ def test_the_backlog_of_one_organisation_delays_another_by_one_batch(ingester, r
 
 def test_there_is_a_sign_of_life_after_each_file(ingester, run):
     signs: list[int] = []
-    ingester._between = lambda: signs.append(len(spooled(run.path.parents[1])))
+
+    def note():
+        signs.append(len(spooled(run.path.parents[1])))
+
+    ingester._between = ingester._entries._between = note
     for number in range(10):
         spool_call(run, f"{number}")
     ingester.run_round()
@@ -387,7 +385,7 @@ def fail_on(monkeypatch, broken):
             raise MemoryError
         return make_entry(exchange, *others)
 
-    monkeypatch.setattr("recorder.ingest.make_entry", fail)
+    monkeypatch.setattr("recorder.entry_store.make_entry", fail)
 
 
 def test_a_file_that_does_not_fit_into_memory_alone_is_set_aside_and_the_others_are_stored(
@@ -436,7 +434,7 @@ def test_a_small_file_waits_when_there_is_no_memory_for_anything(
 def test_where_the_disk_has_no_room_for_bodies_usage_is_kept_and_says_so(
     ingester, run, tmp_path, entries, clock
 ):
-    ingester._disk = DiskRoom(tmp_path, 10**18)
+    ingester._entries._disk = DiskRoom(tmp_path, 10**18)
     spool_call(run, "1", body=b"x" * 30_000_000)
     ingester.run_round()
     (entry,) = entries
@@ -453,7 +451,7 @@ def test_on_a_full_disk_usage_is_stored_without_bodies(
     ingester, run, tmp_path, monkeypatch, entries
 ):
     """SQLite's own error, by a limit on the size of the database."""
-    ingester._disk.refill()
+    ingester._entries._disk.refill()
     for number in range(3):
         spool_call(run, f"{number}", body=b"%d" % number * 1_000_000)
     insert = TraceDatabase.insert
@@ -515,11 +513,11 @@ def test_rejections_are_counted_once_even_if_their_file_comes_again(ingester, ru
 
 
 def test_few_databases_stay_open_however_many_organisations_there_are(ingester, run, monkeypatch):
-    monkeypatch.setattr("recorder.ingest.MAX_OPEN_DATABASES", 3)
+    monkeypatch.setattr("recorder.open_databases.MAX_OPEN_DATABASES", 3)
     for number in range(8):
         spool_call(run, f"{number}", f"org-{number}")
     ingester.run_round()
-    assert list(ingester._databases) == ["org-5", "org-6", "org-7"]
+    assert list(ingester._databases._databases) == ["org-5", "org-6", "org-7"]
 
 
 def write_rejection(run, *organization_ids):

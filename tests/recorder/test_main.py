@@ -1,7 +1,7 @@
 import errno
 import os
 
-from recorder.__main__ import Prices, Recorder
+from recorder.__main__ import Recorder
 from runtime.heartbeat import Heartbeat
 from runtime.settings import Settings
 
@@ -32,27 +32,3 @@ def test_a_heartbeat_that_cannot_be_written_is_reported_once_though_rounds_succe
     recorder.run()
     assert caplog.text.count("RECORDING IS IMPAIRED") == 1
     assert "Read-only file system" in caplog.text
-
-
-def test_a_bad_price_file_at_the_start_leaves_the_built_in_prices(tmp_path, caplog):
-    path = tmp_path / "prices.toml"
-    path.write_text("{{{")
-    prices = Prices(path)
-    assert "CANNOT BE USED" in caplog.text
-    assert prices() is not None
-    path.write_text("models = []")
-    before = prices()
-    prices.refresh()
-    assert prices() is not before
-
-
-def test_a_price_file_that_becomes_bad_leaves_the_last_good_prices(tmp_path, caplog):
-    path = tmp_path / "prices.toml"
-    path.write_text("models = []")
-    prices = Prices(path)
-    good = prices()
-    path.write_text("[[models]]\nmatch = 3")
-    prices.refresh()
-    assert prices() is good
-    prices.refresh()
-    assert caplog.text.count("CANNOT BE USED") == 1

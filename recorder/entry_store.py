@@ -1,0 +1,214 @@
+"""Spool files become entries, one batch of one organisation after another.
+
+A batch is stored in one transaction and only then are its files unlinked; a crash in between stores
+them again, which by entry id is a no-op. A file that cannot be made a row is set aside and reported:
+nothing is deleted that was not stored, and nothing blocks what comes behind it.
+
+A batch is bounded by what it takes in memory, which is what the bodies decode to and not what came on
+the wire. Where that is still too much, its files are taken one by one, and the one that does not fit
+alone is set aside. Where the disk has no room for bodies, entries are stored without them.
+"""
+
+import errno
+import logging
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from metering.conversation_memory import ConversationMemory
+from metering.entry import UsageLogEntry
+from metering.prices import PriceTable
+from recorder.body_notes import Side, drop_body
+from recorder.disk import DiskRoom
+from recorder.open_databases import OpenDatabases
+from recorder.record import make_entry
+from recorder.requests import RequestReader
+from recorder.setting_aside import set_aside
+from store.spool import reader
+from store.spool.format import SpoolError
+from store.spool.reader import Waiting
+from store.traces.database import TraceDatabase
+from store.traces.paths import trace_path
+
+logger = logging.getLogger(__name__)
+
+BATCH_FILES, BATCH_BYTES = 100, 8 * 1024 * 1024  # BATCH_BYTES: of decoded bodies
+BATCH_S = 0.1  # bodies may take long to decode and yet be stored as they came
+LARGE_FILE_BYTES = 1024 * 1024  # a smaller one is not what memory ran out for
+# Not the file's fault, and over in a while.
+_PASSING_ERRORS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR})
+
+type Recorded = tuple[Waiting, UsageLogEntry]
+
+
+class EntryStore:
+    """Stores the calls of one organisation at a time. For the arguments see ``Ingester``; ``memory`` is
+    the one that reading and cutting share."""
+
+    def __init__(
+        self,
+        data_dir: Path,
+        spool_root: Path,
+        databases: OpenDatabases,
+        memory: ConversationMemory,
+        prices: Callable[[], PriceTable],
+        disk: DiskRoom,
+        clock_s: Callable[[], float],
+        on_entries: Callable[[Sequence[UsageLogEntry]], None],
+        between: Callable[[], None],
+    ) -> None:
+        self._data_dir = data_dir
+        self._root = spool_root
+        self._databases = databases
+        self._memory = memory
+        self._requests = RequestReader(memory)
+        self._prices = prices
+        self._disk = disk
+        self._clock_s = clock_s
+        self._on_entries = on_entries
+        self._between = between
+
+    def store(self, organization_id: str, files: Sequence[Waiting]) -> int:
+        """Store one batch of one organisation. Returns how many files are dealt with.
+
+        Raises sqlite3.Error, OSError when the database cannot be written just now, MemoryError when
+        there is no memory for anything; every file that was not stored is then still there."""
+        taken: list[Waiting] = []
+        try:
+            self._store_batch(organization_id, files[:BATCH_FILES], taken)
+        except MemoryError:
+            logger.warning("A batch takes too much memory; its files are taken one by one")
+        else:
+            return len(taken)
+        # Here, and not above: what the batch took is held by the traceback until its handler ends.
+        self._forget_conversations()
+        for waiting in taken:
+            self._store_alone(organization_id, waiting)
+            self._between()
+        return len(taken)
+
+    def _store_batch(
+        self, organization_id: str, files: Sequence[Waiting], taken: list[Waiting]
+    ) -> None:
+        """Store as many of the files as a batch holds, and note each one as it is taken up."""
+        batch: list[Recorded] = []
+        size, ends_at_s = 0, self._clock_s() + BATCH_S
+        for waiting in files:
+            taken.append(waiting)
+            entry = self._make_entry(waiting)
+            self._between()
+            if entry is not None:
+                batch.append((waiting, entry))
+                size += len(entry.request_body or b"") + len(entry.response_body or b"")
+            if size >= BATCH_BYTES or self._clock_s() >= ends_at_s:
+                break
+        if batch:
+            self._insert_all(organization_id, batch, size)
+
+    def _store_alone(self, organization_id: str, waiting: Waiting) -> None:
+        """Store one file, or set it aside when it does not fit into memory."""
+        try:
+            self._store_batch(organization_id, [waiting], [])
+        except MemoryError:
+            with suppress(FileNotFoundError):
+                if waiting.path.stat().st_size < LARGE_FILE_BYTES:
+                    raise
+                set_aside(self._root, waiting, MemoryError("it does not fit into memory"))
+
+    def _forget_conversations(self) -> None:
+        """Give back the memory that only makes things faster."""
+        self._memory.clear()
+        self._databases.close_all()
+
+    def _insert_all(self, organization_id: str, batch: Sequence[Recorded], size: int) -> None:
+        """Insert a batch with so many bytes of bodies. When the disk is full, what is left of it is
+        for usage."""
+        self._disk.measure()
+        if not self._disk.admit(size):
+            batch = [(waiting, self._fit(entry)) for waiting, entry in batch]
+        while True:
+            try:
+                return self._insert(self._databases.open(organization_id), batch)
+            except (sqlite3.OperationalError, OSError) as error:
+                if not self._disk.is_full(error) or not self._disk.make_room():
+                    raise
+            self._databases.close(organization_id)  # with what it may have written in vain
+            batch = [(waiting, _without_bodies(entry)) for waiting, entry in batch]
+
+    def _insert(self, database: TraceDatabase, batch: Sequence[Recorded]) -> None:
+        try:
+            database.insert([entry for _, entry in batch])
+        except MemoryError:
+            raise
+        except Exception as error:
+            if _is_about_the_database(error):
+                raise
+            logger.warning("A batch cannot be stored (%s); its entries are tried one by one", error)
+            self._insert_one_by_one(database, batch)
+        else:
+            self._settle(batch)
+
+    def _fit(self, entry: UsageLogEntry) -> UsageLogEntry:
+        """Return the entry without the bodies that the disk has no room for."""
+        for side, body in _bodies(entry):
+            if body and not self._disk.admit(len(body)):
+                entry = drop_body(entry, side, "disk reserve")
+        return entry
+
+    def _insert_one_by_one(self, database: TraceDatabase, batch: Sequence[Recorded]) -> None:
+        for waiting, entry in batch:
+            try:
+                database.insert([entry])
+            except Exception as error:
+                if _is_about_the_database(error):
+                    raise
+                set_aside(self._root, waiting, error)
+            else:
+                self._settle([(waiting, entry)])
+
+    def _settle(self, batch: Sequence[Recorded]) -> None:
+        """The rows are committed: their files may go."""
+        for waiting, _ in batch:
+            reader.remove(waiting)
+        self._on_entries([entry for _, entry in batch])
+
+    def _make_entry(self, waiting: Waiting) -> UsageLogEntry | None:
+        """None when there is none to make: never forwarded (the file goes) or set aside."""
+        try:
+            exchange = reader.read_exchange(waiting.file)
+            if exchange is None:
+                reader.remove(waiting)
+                return None
+            trace_path(self._data_dir, waiting.owner)
+            if exchange.head.organization_id != waiting.owner:
+                raise SpoolError("its name and its head disagree about the organisation")  # noqa: TRY301
+            return make_entry(exchange, self._prices(), self._requests)
+        except FileNotFoundError:  # somebody took it away since it was listed
+            return None
+        except MemoryError:
+            raise
+        except Exception as error:  # whatever is wrong with this one, the next ones must not wait
+            if isinstance(error, OSError) and error.errno in _PASSING_ERRORS:
+                raise
+            set_aside(self._root, waiting, error)
+            return None
+
+
+def _bodies(entry: UsageLogEntry) -> tuple[tuple[Side, bytes | None], ...]:
+    return ("request", entry.request_body), ("response", entry.response_body)
+
+
+def _without_bodies(entry: UsageLogEntry) -> UsageLogEntry:
+    for side, body in _bodies(entry):
+        if body:
+            entry = drop_body(entry, side, "disk full")
+    return entry
+
+
+def _is_about_the_database(error: Exception) -> bool:
+    """Locked, full, corrupt: to be tried again. The other SQLite errors are about one row."""
+    return (
+        isinstance(error, (sqlite3.OperationalError, OSError))
+        or type(error) is sqlite3.DatabaseError
+    )

@@ -1,0 +1,45 @@
+"""The price table follows the operator's file."""
+
+import logging
+from contextlib import suppress
+from pathlib import Path
+
+from metering.prices import PriceFileError, PriceTable
+from store.price_file import load_prices
+
+logger = logging.getLogger(__name__)
+
+
+class LivePrices:
+    """Holds the price table, and reads it again when the operator's file changes. A file that is bad is
+    reported and the last good table stays, at the start the built-in one: a typing error must not keep calls
+    from being recorded, and ``taximeter reprice --all`` mends their costs afterwards."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._version: tuple[int, int] | None = None
+        self._table = load_prices()
+        self.refresh()
+
+    def __call__(self) -> PriceTable:
+        """Return the table to price by now."""
+        return self._table
+
+    def refresh(self) -> None:
+        """Read the file again if it has changed."""
+        version = self._stat()
+        if version == self._version:
+            return
+        self._version = version
+        try:
+            self._table = load_prices(self._path)
+        except PriceFileError as error:
+            logger.error("THE PRICE FILE CANNOT BE USED, the prices from before stay: %s", error)  # noqa: TRY400
+
+    def _stat(self) -> tuple[int, int] | None:
+        if self._path is None:
+            return None
+        with suppress(OSError):
+            status = self._path.stat()
+            return status.st_mtime_ns, status.st_size
+        return None

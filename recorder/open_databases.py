@@ -1,0 +1,45 @@
+"""The trace databases that were written last stay open."""
+
+from pathlib import Path
+
+from store.traces.bodies import RequestPreparer
+from store.traces.database import TraceDatabase
+from store.traces.paths import trace_path
+
+MAX_OPEN_DATABASES = 64
+
+
+class OpenDatabases:
+    """Opens trace databases by organisation id, and closes those that rested longest."""
+
+    def __init__(self, data_dir: Path, preparer: RequestPreparer) -> None:
+        """``preparer`` is shared by all of them."""
+        self._data_dir = data_dir
+        self._preparer = preparer
+        self._databases: dict[str, TraceDatabase] = {}
+
+    def open(self, organization_id: str) -> TraceDatabase:
+        """Return a database, made and migrated if need be. Raises sqlite3.Error and OSError, and
+        ValueError for an id that is none."""
+        path = trace_path(self._data_dir, organization_id)
+        database = self._databases.pop(organization_id, None)
+        if database is not None and not path.exists():
+            database.close()  # it was removed under us: do not write into nowhere
+            database = None
+        if database is None:
+            database = TraceDatabase(path, preparer=self._preparer)
+        self._databases[organization_id] = database  # the last is the most recently used
+        while len(self._databases) > MAX_OPEN_DATABASES:
+            self.close(next(iter(self._databases)))
+        return database
+
+    def close(self, organization_id: str) -> None:
+        """Close a database if it is open."""
+        database = self._databases.pop(organization_id, None)
+        if database is not None:
+            database.close()
+
+    def close_all(self) -> None:
+        """Close all databases."""
+        while self._databases:
+            self.close(next(iter(self._databases)))

@@ -1,0 +1,48 @@
+"""An organisation whose database cannot be written waits alone, and longer each time."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+logger = logging.getLogger(__name__)
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Until when somebody has to wait, by a monotonic clock, and for how long that was."""
+
+    until_s: float
+    length_s: float
+
+
+class Pauses:
+    """Holds who has to wait, by organisation id. ``clock_s`` is a monotonic clock."""
+
+    def __init__(self, clock_s: Callable[[], float]) -> None:
+        self._clock_s = clock_s
+        self._pauses: dict[str, Pause] = {}
+
+    def __len__(self) -> int:
+        return len(self._pauses)
+
+    def is_waiting(self, owner: str) -> bool:
+        """Return whether it is too early to try again."""
+        pause = self._pauses.get(owner)
+        return pause is not None and self._clock_s() < pause.until_s
+
+    def begin(self, owner: str, error: Exception) -> None:
+        """Let somebody wait because of an error, which is logged the first time."""
+        pause = self._pauses.get(owner)
+        if pause is None:
+            logger.error(
+                "The traces of %s cannot be written (%s); its calls wait in the spool", owner, error
+            )
+        length_s = FIRST_PAUSE_S if pause is None else min(pause.length_s * 2, LONGEST_PAUSE_S)
+        self._pauses[owner] = Pause(self._clock_s() + length_s, length_s)
+
+    def end(self, owner: str) -> None:
+        """Note that somebody need not wait any more, and log it if they had to."""
+        if self._pauses.pop(owner, None) is not None:
+            logger.warning("The traces of %s can be written again", owner)

@@ -1,0 +1,15 @@
+"""A spool file that cannot be recorded is kept, out of the way, and reported."""
+
+import logging
+from pathlib import Path
+
+from store.spool import reader
+from store.spool.reader import Waiting
+
+logger = logging.getLogger(__name__)
+
+
+def set_aside(spool_root: Path, waiting: Waiting, error: Exception) -> None:
+    """Move a file to where nothing reads it, and log where that is and why."""
+    target = reader.set_aside(spool_root, waiting.path)
+    logger.error("A spool file cannot be recorded (%s); it is kept as %s", error, target)
