@@ -1,1 +1,1 @@
-"""People: the command line, the supervisor and the web process."""
+"""Management: the command line, the management API, the supervisor and the web process."""

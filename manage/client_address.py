@@ -1,8 +1,8 @@
-"""Whom a request comes from: what the front door says, and nobody else.
+"""The client's address, as the front door passes it to the web process.
 
-Every connection to the web process comes from the proxy, which tells the client's address in a header
-with a mark that only the two of them know. It is taken out here, so that nothing further in can
-mistake it for something else, and ``scope["client"]`` is the client.
+Every connection to the web process comes from the proxy, which sends the client's address in a
+header together with a secret mark. The header is removed here, so that no code behind can mistake
+it for something else, and ``scope["client"]`` is the client.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,8 @@ CLIENT_HEADER = b"x-taximeter-client"
 
 
 class ClientAddress:
-    """``mark`` is what the front door proves itself with; without one nobody is believed."""
+    """Middleware that sets ``scope["client"]`` from the header of the front door. ``mark``
+    authenticates the front door; without one no header is trusted."""
 
     def __init__(self, app: ASGIApp, mark: str) -> None:
         self._app = app
@@ -34,7 +35,8 @@ class ClientAddress:
 
 
 def find_client(values: Sequence[bytes], mark: bytes) -> str | None:
-    """The address in ``<mark> <address>``; None where the front door has not said it."""
+    """Return the address in ``<mark> <address>``, or None without one value that has the right
+    mark."""
     if len(values) != 1 or not mark:
         return None
     said_mark, _, address = values[0].partition(b" ")

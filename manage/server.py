@@ -1,7 +1,7 @@
-"""The web process: everything of the base URL that is not ``/proxy``, on a loopback socket.
+"""The web process: everything below the base URL except ``/proxy``, on a loopback socket.
 
-The front door forwards to it. It answers only to the names people use for this service, so that a
-page on the internet cannot reach it by making its own name resolve to this machine.
+The front door forwards to it. It accepts only the host names of this service, so that a page on the
+internet cannot reach it by making its own name resolve to this machine (DNS rebinding).
 """
 
 import argparse
@@ -35,7 +35,7 @@ from runtime.terminal_output import LineWriter
 
 
 class KnownHosts:
-    """Refuses requests for any other name than those given (``/livez`` excepted)."""
+    """Middleware that refuses requests for unknown host names (except ``/livez``)."""
 
     def __init__(self, app: ASGIApp, hosts: frozenset[str]) -> None:
         self._app = app
@@ -52,9 +52,10 @@ class KnownHosts:
 
 
 class SecurityHeaders:
-    """Nothing on our pages comes from elsewhere, runs inline, or shows within another page.
+    """Middleware that adds security headers: pages load nothing from elsewhere, run no inline
+    scripts, and cannot be framed.
 
-    What a page says itself stands: Datasette's need scripts."""
+    A header that a page sets itself is kept: Datasette's pages need scripts."""
 
     HEADERS = (
         (
@@ -83,10 +84,10 @@ class SecurityHeaders:
 
 
 class SlashRedirect:
-    """Redirects an address with slashes too many at its end to the one without, by its path alone.
+    """Redirects a path with trailing slashes to the one without, relative to the host.
 
-    Starlette's own redirect names the scheme, the host and the port that are seen here, behind the
-    front door, which are not those that people use."""
+    Starlette's own redirect names the scheme, host and port of the socket behind the front door,
+    which are not those of the public address."""
 
     def __init__(self, router: Router) -> None:
         router.redirect_slashes = False
@@ -109,7 +110,7 @@ class SlashRedirect:
 
 
 def make_app(settings: Settings, print_line: Callable[[str], None] = print) -> Starlette:
-    """``print_line`` prints a line on the terminal."""
+    """Return the application of the web process. ``print_line`` prints a line on the terminal."""
     api_workers, page_workers = Workers(settings, "api"), Workers(settings, "pages")
     bad_keys = make_bad_key_limit()
     api = Api(settings, api_workers, bad_keys)

@@ -9,7 +9,7 @@ import pytest
 
 from tests import ROOT
 
-ROOMS = ("dashboard",)
+ROOMS = ("dashboard", "manage")
 # What begins a fragment, or a sentence about something else than the function.
 FRAGMENTS = {
     *(

@@ -1,4 +1,4 @@
-"""The operations of proxy endpoints: their models, and what each does."""
+"""The operations on proxy endpoints, and their models."""
 
 from collections.abc import Callable
 from http import HTTPStatus
@@ -38,8 +38,10 @@ class NewEndpoint(RequestModel):
 
 
 class EndpointChange(RequestModel):
-    """What is left out stays as it is: see ``model_fields_set``. The factories keep defaults that
-    mean nothing out of the document."""
+    """The changes to a proxy endpoint. A field that is left out is not changed: see
+    ``model_fields_set``.
+
+    The factories keep defaults that mean nothing out of the document."""
 
     name: Name = Field(default_factory=str)
     streaming: Annotated[

@@ -1,4 +1,4 @@
-"""The operations of service API keys: their models, and what each does."""
+"""The operations on service API keys, and their models."""
 
 from http import HTTPStatus
 from typing import Annotated, Self

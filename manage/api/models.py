@@ -1,8 +1,8 @@
-"""The parts that models of requests and responses are made of. Requests are validated by such models,
+"""The parts of the models of requests and responses. Requests are validated by these models,
 responses are written and read by them, and the OpenAPI document describes them.
 
-Only the wire's spelling and types are here. What makes a good name or slug is said once, in
-``store``; the document quotes it from there.
+They define only names and types in JSON. The rules for names and slugs are in ``store``, and quoted
+from there.
 """
 
 import re
@@ -60,18 +60,20 @@ Instant = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
 
 
 class RequestModel(BaseModel):
-    """Unknown fields are refused, and nothing is turned into what it is not."""
+    """A request. Unknown fields are refused, and no value is converted to another type."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
 class NoFields(RequestModel):
-    """Where a request has neither query nor body."""
+    """A request without query and body."""
 
 
 class ResponseModel(BaseModel):
-    """The document says that there are no other fields. A client of an older version still reads what
-    a newer service adds, and leaves it out; so a field added later needs a default."""
+    """A response. The document says that it has no other fields.
+
+    A client of an older version ignores the fields that a newer service adds. A newer client meets
+    services that do not have them yet, so a field added later needs a default."""
 
     model_config = ConfigDict(
         extra="ignore",

@@ -1,4 +1,4 @@
-"""The OpenAPI document, made from the table of operations that requests are checked by."""
+"""The OpenAPI document, made from the same table of operations that serves the requests."""
 
 from collections.abc import Sequence
 from http import HTTPStatus
@@ -106,7 +106,8 @@ def _query_parameters(operation: Operation[Any, Any]) -> list[Document]:
 
 
 def _without_null(schema: Document) -> Document:
-    """A query can leave a parameter out, but has no way to say null."""
+    """Return the schema of a query parameter: a query can leave a parameter out, but cannot send
+    null."""
     given: Document = next((s for s in schema.get("anyOf", ()) if s.get("type") != "null"), {})
     return {
         key: value

@@ -1,8 +1,8 @@
-"""What an operation is: one declaration that the routes, the OpenAPI document and the command line use.
+"""The declaration of an operation, which the routes, the OpenAPI document and the command line
+share.
 
-``call`` is the same everywhere: the routes run an operation for the owner of a key, the command line
-runs it here for the local user, or sends it to a service elsewhere (``manage.cli.backend`` and
-``manage.cli.remote``).
+The routes run an operation for the owner of a key. The command line runs it on this machine for the
+local user, or sends it to a remote service (``manage.cli.backend`` and ``manage.cli.remote``).
 """
 
 from collections.abc import Callable, Mapping

@@ -32,7 +32,7 @@ class RefusedError(Exception):
 
 
 def explain(operation: Operation[Any, Any], error: ControlError) -> RefusedError:
-    """Return the error in the words of the operation where it has some, else in its own."""
+    """Return the refusal for an error, with the text of the operation where it declares one."""
     status = HTTPStatus(error.status)
     message = as_sentence(str(error))
     if status in (HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND):
@@ -46,7 +46,7 @@ def refuse(refused: RefusedError) -> Response:
 
 
 async def refuse_http(_request: Request, error: Exception) -> Response:
-    """Return the response where Starlette refuses: an unknown path, a method that a path has not."""
+    """Return the response to a request that Starlette refuses: an unknown path or method."""
     if not isinstance(error, HTTPException):
         raise TypeError from error
     status = HTTPStatus(error.status_code)
@@ -61,13 +61,13 @@ async def refuse_http(_request: Request, error: Exception) -> Response:
 
 
 async def refuse_crash(_request: Request, _error: Exception) -> Response:
-    """Return the response to a fault of ours. Starlette raises the error again once this is sent, and
-    it is logged."""
+    """Return the response to an internal error. Starlette raises the error again afterwards, and it
+    is logged."""
     return refuse(RefusedError(HTTPStatus.INTERNAL_SERVER_ERROR, "Something went wrong here."))
 
 
 def respond(status: HTTPStatus, body: bytes, headers: Mapping[str, str] | None = None) -> Response:
-    """Return a JSON response that nobody keeps."""
+    """Return a JSON response that no cache stores."""
     return Response(
         body,
         status.value,

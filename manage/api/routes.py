@@ -1,9 +1,9 @@
 """The management API over HTTP: ``/api/…``.
 
-Here requests become calls of the operations in the table ``operations``, and their responses JSON. A
-request is read here, on the event loop, and carried out whole in a worker: who it is, whether it can be
-understood, and then what it asks for. In that order too, so that nobody learns anything of what needs a
-key without one.
+Requests become calls of the operations in the table ``operations``, and their results become JSON
+responses. A request is read on the event loop and carried out in a worker thread: it is
+authenticated first, then validated, then run, so that a client without a key learns nothing about
+what needs one.
 """
 
 import re
@@ -42,12 +42,12 @@ _ANYTHING_BELOW = re.compile(r"/api/(?P<path>.*)", re.DOTALL)
 
 
 class UnknownKeyError(Exception):
-    """The request came with a key that is not good."""
+    """The request has a service API key that is unknown or deleted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceivedRequest:
-    """A request as it came. ``body`` is None when it was too large to read."""
+    """A request before it is validated. ``body`` is None when it was too large to read."""
 
     bearer: str | None
     id: str
@@ -57,7 +57,7 @@ class ReceivedRequest:
 
 
 class Api:
-    """The clock is monotonic seconds."""
+    """The Starlette application of the management API. ``clock_s`` returns monotonic seconds."""
 
     def __init__(
         self,
@@ -73,7 +73,8 @@ class Api:
 
     @cached_property
     def _document(self) -> bytes:
-        """Made when somebody asks for it: that takes longer than all else the web process starts with."""
+        """Return the OpenAPI document. It is made at the first request for it, because that takes
+        longer than the rest of the start."""
         return orjson.dumps(openapi.make_document(OPERATIONS, self._settings.base_url))
 
     def route(self) -> Mount:
@@ -126,8 +127,10 @@ class Api:
         )
 
     def _refuse_key(self, request: Request) -> RefusedError:
-        """A good key passes whatever others at the same address do: behind one office's address a
-        forgotten script must not lock everybody out."""
+        """Return the refusal of an unknown key, and count it against the client's network.
+
+        A valid key is accepted even where too many unknown ones came from: a forgotten script must
+        not lock out everybody behind the address of an office."""
         client = request.client.host if request.client else ""
         wait_s = self._bad_keys.count(client_network(client), self._clock_s())
         if wait_s:
@@ -147,7 +150,7 @@ class Api:
     def _carry_out(
         self, operation: Operation[Any, Any], received: ReceivedRequest, control: ControlDatabase
     ) -> ResponseModel:
-        """Raises RefusedError, UnknownKeyError."""
+        """Carry out a request and return its response. Raises RefusedError, UnknownKeyError."""
         management = Management.make(control, self._settings)
         try:
             caller = _authenticate(received, management)
@@ -171,7 +174,8 @@ class Api:
 
 
 def _authenticate(received: ReceivedRequest, management: Management) -> Caller:
-    """Raises RefusedError, UnknownKeyError."""
+    """Return the owner of the key. Raises RefusedError for a request without one, and
+    UnknownKeyError."""
     if received.bearer is None:
         raise RefusedError(
             HTTPStatus.UNAUTHORIZED,
@@ -185,7 +189,7 @@ def _authenticate(received: ReceivedRequest, management: Management) -> Caller:
 
 
 async def _read_body(request: Request) -> bytes | None:
-    """None when it is too large. What is left of it then is read and dropped by the server."""
+    """Return the body, or None when it is too large. The server reads and drops what is left of it."""
     length = request.headers.get("content-length", "")
     if length.isdigit() and int(length) > openapi.MAX_BODY_BYTES:
         return None

@@ -1,4 +1,4 @@
-"""The operations of usage: their models, and what each does."""
+"""The operations that report usage, and their models."""
 
 from http import HTTPStatus
 from typing import Annotated, Any, Self

@@ -1,4 +1,4 @@
-"""Requests that do not fit their model, in words for the person who made them."""
+"""Validation of requests, with messages for the person who made them."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,7 @@
-"""Where a command acts: on a data directory of this machine, or on a service elsewhere.
+"""The backend of a command: a data directory on this machine, or a remote service.
 
-Either carries out the same operations of ``manage.api`` with the same responses, so a command does not
-care, and ``--json`` prints the same. Refusals are the same errors of ``runtime.errors`` too.
+Both carry out the same operations of ``manage.api`` with the same responses and raise the same
+errors of ``runtime.errors``, so commands and ``--json`` do not depend on which it is.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from store.pagination import MAX_LIMIT
 
 
 class BackendError(Exception):
-    """The backend failed, whatever it was asked. The message says what to do."""
+    """The backend failed, whatever the operation was. The message says what to do."""
 
 
 class Backend(Protocol):
@@ -31,9 +31,10 @@ class Backend(Protocol):
 
 
 class LocalBackend:
-    """A data directory on this machine, as one of its users: the local user where none is named.
+    """A data directory on this machine, used as one of its users: the local user unless one is
+    named.
 
-    It also raises sqlite3.Error."""
+    Methods also raise sqlite3.Error."""
 
     def __init__(self, settings: Settings, control: ControlDatabase, email: str | None) -> None:
         self._management = Management.make(control, settings)
@@ -58,7 +59,7 @@ class LocalBackend:
 def call_for_all[Response: ListResponse](
     backend: Backend, operation: Operation[PageQuery, Response]
 ) -> Response:
-    """Return the pages of a list as one, without a next one. Raises as ``Backend.call`` does."""
+    """Return all pages of a list as one without a next page. Raises as ``Backend.call`` does."""
     items: list[ResponseModel] = []
     seen: set[str] = set()
     page = backend.call(operation, limit=MAX_LIMIT)

@@ -1,7 +1,8 @@
-"""The client of a run: a process in the foreground that gets what it would get without us.
+"""The client process of a run, in the foreground.
 
-It stays in our process group, so it has the terminal, and the terminal's own signals (Ctrl-C, Ctrl-Z,
-a new window size) reach it directly. Signals that are sent to us alone are passed on.
+It stays in our process group, so it has the terminal, and the terminal's own signals (Ctrl-C,
+Ctrl-Z, a new window size) reach it directly. Signals that are sent to our process alone are
+forwarded.
 """
 
 import os
@@ -27,7 +28,7 @@ class ClientError(Exception):
 
 
 def check_client(name: str) -> None:
-    """Raises ClientError for a command that cannot be started."""
+    """Check that a command exists and is executable. Raises ClientError."""
     if shutil.which(name) is not None:
         return
     if os.sep in name and os.path.exists(name):  # noqa: PTH110 - a command, not a path of ours
@@ -52,7 +53,8 @@ def run_client(command: Sequence[str], environ: Mapping[str, str]) -> int:
 
 
 class _Passed:
-    """Passes signals on; those that come before the client has started wait for it."""
+    """Forwards signals to the client. Signals that arrive before it has started are sent when it
+    has."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None

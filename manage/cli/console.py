@@ -1,4 +1,4 @@
-"""What commands share: options, settings, where a command acts, errors as one line, JSON."""
+"""Parts that commands share: options, settings, the choice of the backend, error messages, JSON."""
 
 import json
 import os
@@ -34,7 +34,7 @@ type Command = Callable[..., Any]
 
 
 def settings_options(command: Command) -> Command:
-    """Every setting as an option; what is not given comes from the environment."""
+    """Add an option for every setting; a setting that is not given comes from the environment."""
     for setting in reversed(SETTINGS):
         default = f"  [default: {setting.default}]" if setting.default else ""
         command = click.option(
@@ -52,7 +52,7 @@ def data_dir_option(command: Command) -> Command:
 
 
 def service_options(command: Command) -> Command:
-    """For a command that can act on this machine and over HTTP."""
+    """Add the options of a command that acts on this machine or on a remote service."""
     command = data_dir_option(command)
     return click.option(
         "--base-url",
@@ -71,7 +71,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Turn what a person can mend into one line on standard error and exit status 1."""
+    """Turn errors that the user can correct into one line on standard error and exit status 1."""
     try:
         yield
     except (
@@ -101,8 +101,10 @@ def explained() -> Iterator[None]:
 def open_backend(
     base_url: str | None, data_dir: str | None, user: str | None = None
 ) -> Iterator[Backend]:
-    """The service to act on: a remote one where ``--base-url`` names it, or where the environment
-    has both its address and a key; else the data on this machine."""
+    """Open the service to act on.
+
+    That is a remote one where ``--base-url`` names it, or where the environment has both its
+    address and a key; otherwise the data directory of this machine."""
     remote = find_remote(base_url, data_dir, user)
     if remote is None:
         settings = read_settings(data_dir=data_dir)
@@ -142,8 +144,10 @@ def find_remote(base_url: str | None, data_dir: str | None, user: str | None = N
 
 
 def read_settings(**given: str | None) -> Settings:
-    """Settings from the environment, with the options given before them, and the address that the
-    service on this data directory last ran at where nobody names another. Raises SettingsError."""
+    """Return the settings from the environment, overridden by the options given.
+
+    Without a base URL, it is the one that the service on this data directory last had. Raises
+    SettingsError."""
     environ = make_environ(**given)
     settings = Settings.from_env(environ)
     # A service that runs says itself where it is; one that does not is asked for last.
@@ -161,8 +165,8 @@ def make_environ(**given: str | None) -> dict[str, str]:
 
 
 def check_there_is_data(settings: Settings) -> None:
-    """Raises ControlError where no service has been set up yet: a typing error in a path must not
-    make an empty one, nor look like one."""
+    """Check that the data directory has been set up. A typing error in its path must not create an
+    empty one, nor look like one. Raises ControlError."""
     if not settings.control_path.exists():
         raise ControlError(
             f"there is no Taximeter data in {settings.data_dir.absolute()}; start `taximeter up` once,"
@@ -171,7 +175,7 @@ def check_there_is_data(settings: Settings) -> None:
 
 
 def open_control(settings: Settings) -> ControlDatabase:
-    """Raises ControlError where no service has been set up yet."""
+    """Open the control database. Raises ControlError where no service has been set up yet."""
     check_there_is_data(settings)
     return ControlDatabase(settings.control_path)
 

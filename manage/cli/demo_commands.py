@@ -1,4 +1,4 @@
-"""``taximeter demo``: the program on example data, for whoever wants to look before using it."""
+"""``taximeter demo``: the program with example data, to look at before using it."""
 
 import asyncio
 import os

@@ -175,7 +175,8 @@ def _open_output(path: Path | None) -> AbstractContextManager[TextIO]:
 
 @contextmanager
 def _standard_output() -> Iterator[TextIO]:
-    """In UTF-8 and with line ends as they are, whatever the terminal likes."""
+    """Yield standard output in UTF-8, with line ends unchanged, whatever the terminal's encoding
+    is."""
     stream = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", newline="")
     try:
         yield stream

@@ -1,4 +1,4 @@
-"""Writing entries out: JSON lines, CSV, or one JSON document. A page is in memory at a time."""
+"""Export of entries as JSON lines, CSV, or one JSON document, with one page in memory at a time."""
 
 import base64
 import csv
@@ -43,7 +43,7 @@ def write_entries(
 
 
 class _Counted:
-    """Counts what goes through."""
+    """An iterable of rows that counts them."""
 
     def __init__(self, rows: Iterable[Row]) -> None:
         self._rows = rows
@@ -56,7 +56,7 @@ class _Counted:
 
 
 def make_item(organization_id: str, row: Row) -> Row:
-    """An entry as it is written: the columns of ``usage_log``, and whose it is."""
+    """Return an entry as it is exported: the columns of ``usage_log``, and the organisation."""
     return {"organization_id": organization_id} | row
 
 
@@ -77,14 +77,14 @@ def _iter_entries(
 
 
 def _as_json(body: str | bytes | None) -> Any:
-    """A body that is not text has no place in JSON; it is written as Datasette writes it."""
+    """Return a body for JSON. A body that is not text is written as Datasette writes it."""
     if isinstance(body, bytes):
         return {"$base64": True, "encoded": base64.b64encode(body).decode()}
     return body
 
 
 def _columns(readers: Iterable[TraceReader], *, with_bodies: bool) -> list[str]:
-    """Of all of them: one that no newer recorder has opened yet may lack some."""
+    """Return the columns of all databases together: one of an older version may lack some."""
     names = dict.fromkeys(name for reader in readers for name in reader.columns)
     return ["organization_id", *names, *(BODIES if with_bodies else ())]
 
@@ -106,7 +106,7 @@ def _write_lines(output: TextIO, rows: Iterable[Row]) -> None:
 
 
 def _write_document(output: TextIO, rows: Iterable[Row]) -> None:
-    """In the envelope of the API's lists."""
+    """Write the entries as one document, with the same fields as a list of the API."""
     output.write('{"items": [')
     separator = ""
     for row in rows:
@@ -117,8 +117,11 @@ def _write_document(output: TextIO, rows: Iterable[Row]) -> None:
 
 @contextmanager
 def open_private(path: Path) -> Iterator[TextIO]:
-    """A file that only its owner can read, since bodies are what people wrote. It gets its name once
-    it is whole, so that a part is never taken for all of it. Raises OSError."""
+    """Open a file for writing that only its owner can read, because bodies contain what people
+    wrote.
+
+    It gets its name once it is complete, so that nobody takes a part for the whole. Raises OSError.
+    """
     if path.exists() and not path.is_file():  # a pipe or a device has no name to give
         with path.open("w", encoding="utf-8", newline="") as file:
             yield file

@@ -1,4 +1,4 @@
-"""Following what is recorded, over every organisation, in order of insertion."""
+"""Following entries as they are recorded, across all organisations, in order of insertion."""
 
 import heapq
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from store.traces.reader import EntryFilter, Row, TraceReader
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """One entry, and whose it is."""
+    """An entry and the organisation it belongs to."""
 
     organization_id: str
     row: Row
@@ -27,8 +27,8 @@ class _Place:
 
 
 class Follower:
-    """Remembers the last ``id`` it has seen of each database, so that no entry is missed and none is
-    given twice. Raises sqlite3.Error."""
+    """Remembers the last ``id`` read from each database, so that no entry is missed or returned
+    twice. Raises sqlite3.Error."""
 
     def __init__(self, data_dir: Path, entry_filter: EntryFilter) -> None:
         self._data_dir = data_dir
@@ -43,7 +43,7 @@ class Follower:
         self._open.close()
 
     def read_last(self, count: int) -> list[Followed]:
-        """The newest of what is there already; what is inserted from here on is new."""
+        """Return the newest entries recorded so far; later ones are returned by ``read_new``."""
         newest: list[list[Followed]] = []
         for place in self._find_places():
             place.last_id = place.reader.find_last_id()
@@ -54,7 +54,7 @@ class Follower:
         return list(merged)[-count:] if count else []
 
     def read_new(self) -> Iterator[Followed]:
-        """What was inserted since the last call."""
+        """Yield the entries inserted since the last call."""
         for place in self._find_places():
             up_to_id = place.reader.find_last_id()
             for row in place.reader.iter_inserted(place.last_id, up_to_id, self._entry_filter):
@@ -62,7 +62,7 @@ class Follower:
             place.last_id = up_to_id
 
     def _find_places(self) -> list[_Place]:
-        """With the databases of organisations that have recorded nothing until now."""
+        """Return the position in every database, including those created since the last call."""
         for path in find_trace_files(self._data_dir):
             if path not in self._places:
                 reader = TraceReader(path)

@@ -32,7 +32,7 @@ from store.control.database import ControlDatabase
 @click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="taximeter", prog_name="taximeter")
 def cli() -> None:
-    """A transparent proxy in front of the messages API that writes down what every call cost.
+    """Log the tokens, cost and text of calls to the Messages API, through a transparent proxy.
 
     Commands act on the data directory of this machine. Those about endpoints, keys and usage also
     ask a service elsewhere: with --base-url, and a service API key in TAXIMETER_API_KEY.

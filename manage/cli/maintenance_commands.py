@@ -1,4 +1,6 @@
-"""``taximeter doctor|verify|reprice|prune``: looking after a service, also while it runs."""
+"""``taximeter doctor|verify|reprice|prune``: maintenance of a data directory, also while the
+service runs.
+"""
 
 import re
 from collections.abc import Iterator
@@ -37,7 +39,7 @@ _AGE = re.compile(r"(\d+)\s*d(?:ays?)?")
 
 
 def trace_files(settings: Settings) -> list[Path]:
-    """Every organisation's database. Raises ControlError when there is none."""
+    """Return the database of every organisation. Raises ControlError when there is none."""
     found = find_trace_files(settings.data_dir)
     if not found:
         raise ControlError(f"nothing has been recorded in {settings.data_dir} yet")

@@ -1,8 +1,7 @@
-"""A remote service, spoken to through its HTTP API with a service API key.
+"""A remote service, used through its HTTP API with a service API key.
 
-What the service refuses is the ControlError that it refused with; whatever else goes wrong is one
-RemoteError whose message says what to do. Responses are validated, and text of a service is made
-harmless before it is shown.
+A refusal raises the same ControlError as a local command; every other failure is a RemoteError
+whose message says what to do. Responses are validated, and text in them is made safe to print.
 """
 
 import os
@@ -31,7 +30,7 @@ _MAX_MESSAGE = 300
 
 
 class RemoteError(BackendError):
-    """The service failed, or could not be asked. The message is one harmless line."""
+    """The service failed or could not be reached. The message is one line, safe to print."""
 
 
 class ApiKeyError(Exception):
@@ -39,8 +38,10 @@ class ApiKeyError(Exception):
 
 
 def read_api_key(environ: Mapping[str, str] = os.environ) -> str:
-    """Raises ApiKeyError. Anything but a service API key is refused here, so that an upstream
-    credential that was put there by mistake does not travel."""
+    """Return the service API key from the environment. Raises ApiKeyError.
+
+    Any other value is refused, so that an upstream credential that was put there by mistake is not
+    sent."""
     key = environ.get(API_KEY_VARIABLE, "").strip()
     if not key:
         raise ApiKeyError(
@@ -60,14 +61,14 @@ def is_loopback(base_url: str) -> bool:
 
 
 def is_exposed(base_url: str) -> bool:
-    """Would the key travel to another machine without TLS?"""
+    """Return whether the key would be sent to another machine without TLS."""
     return base_url.startswith("http:") and not is_loopback(base_url)
 
 
 class RemoteBackend:
-    """A service elsewhere, as the owner of a service API key. See ``backend.Backend``.
+    """A remote service, used as the owner of a service API key. See ``backend.Backend``.
 
-    It also raises RemoteError."""
+    Methods also raise RemoteError."""
 
     def __init__(self, base_url: str, api_key: str) -> None:
         self._base_url = base_url
@@ -169,7 +170,8 @@ def _describe_kind(response: httpx.Response) -> str:
 
 
 def _explain(error: Exception) -> str:
-    """What went wrong on the way, as the end of a sentence that begins with the address."""
+    """Return the cause of a connection error, as the end of a sentence that begins with the
+    address."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):

@@ -29,7 +29,7 @@ DEFAULT_SLUG = "default"
 
 
 class Place(Protocol):
-    """A service that clients can use: its address for them, and for people."""
+    """A service that clients can use. ``address`` is for clients, ``base_url`` for people."""
 
     address: str
     base_url: str
@@ -41,7 +41,7 @@ class Place(Protocol):
 
 
 class RemotePlace:
-    """A service elsewhere, which is left alone."""
+    """A remote service, which a run neither starts nor stops."""
 
     is_running = True
 
@@ -154,7 +154,7 @@ def _open_place(base_url: str | None, data_dir: str | None) -> Place:
 
 
 def _check_address(url: str) -> None:
-    """Raises ClickException where the client could not make calls at this address."""
+    """Check that the client can make calls at this address. Raises ClickException."""
     try:
         answer = httpx.head(
             url,

@@ -1,4 +1,4 @@
-"""What a run cost, as lines for the person who started it."""
+"""The summary of a run: its calls and what they cost, as lines of text."""
 
 from manage.api.usage_operations import Run
 from manage.cli.terminal import format_cost, make_table

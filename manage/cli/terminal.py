@@ -1,7 +1,7 @@
-"""Text for people: tables, bars, money and times, in whatever characters the terminal can show.
+"""Output for people: tables, bars, money and times, in characters that the terminal can show.
 
-Tables are aligned by the columns a terminal gives to each character, never cut and never wrapped:
-what is piped is what is shown, one row a line. What others named cannot steer the terminal.
+Columns are aligned by the width that terminals give to each character. Rows are never cut or
+wrapped: piped output is the same, one row a line.
 """
 
 import sys
@@ -25,14 +25,14 @@ def format_text(value: object) -> str:
 
 
 def measure(text: str) -> int:
-    """How many columns of a terminal a harmless text takes."""
+    """Return the number of terminal columns that a safe text takes."""
     return max(wcswidth(text), 0)
 
 
 def print_table(
     header: Sequence[str], rows: Iterable[Sequence[object]], *, right: Iterable[str] = ()
 ) -> None:
-    """``right`` names the columns that are aligned to the right, as numbers are."""
+    """Print a table. ``right`` names the columns that are aligned to the right, as numbers are."""
     for line in make_table(header, rows, right=right):
         click.echo(line)
 
@@ -58,7 +58,7 @@ def _pad(cell: str, width: int, *, to_right: bool) -> str:
 
 
 def make_bar(value: float, largest: float, *, width: int = BAR_WIDTH) -> str:
-    """A bar as long as its share of the largest; whatever is there shows at least a sliver."""
+    """Return a bar in proportion to the largest value; a value above zero has at least a sliver."""
     if value <= 0 or largest <= 0:
         return ""
     if not can_print("█"):

@@ -145,7 +145,7 @@ def link(email: str | None, data_dir: str | None, as_json: bool) -> None:
 
 
 def make_link(settings: Settings, control: ControlDatabase, email: str | None = None) -> str:
-    """Raises NotFoundError when there is no such user."""
+    """Return a link that signs in a user. Raises NotFoundError when there is no such user."""
     user_id = control.find_user(email)
     if user_id is None:
         raise NotFoundError(f"there is no user {email}" if email else "there is no local user")

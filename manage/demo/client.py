@@ -20,7 +20,7 @@ VERSION = "2023-06-01"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoClient:
-    """Whoever makes calls at one proxy endpoint. ``headers`` are those of every call."""
+    """A client of one proxy endpoint. ``headers`` are sent with every call."""
 
     http: httpx.AsyncClient
     upstream: DemoUpstream

@@ -131,7 +131,7 @@ async def write_letters(client: DemoClient) -> None:
 
 
 async def explain_loans(client: DemoClient) -> None:
-    """Make the calls of a colleague who asks about the program. Raises httpx.HTTPError."""
+    """Make the calls of a colleague who has a question about the program. Raises httpx.HTTPError."""
     agent = Agent(
         client=client,
         model=MIDDLE,

@@ -1,1 +1,1 @@
-"""``taximeter doctor``: what is looked at, and how findings are told."""
+"""``taximeter doctor``: the checks, and how their findings are described."""

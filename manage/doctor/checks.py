@@ -1,7 +1,7 @@
-"""What may be wrong with a service and its machine, looked at without changing anything.
+"""Checks of a service and its machine, which change nothing.
 
-Each check gives findings. ``note`` is worth knowing; only ``wrong`` wants somebody to act, and then
-the advice says how. Nothing is sent to the upstream: a connection is opened and closed.
+Each check returns findings. A ``note`` is worth knowing; ``wrong`` needs action, and the advice
+says which. No request is sent to the upstream: a connection is opened and closed.
 """
 
 import os
@@ -46,10 +46,10 @@ CLOCK_SLACK = timedelta(minutes=1)
 
 
 def examine(settings: Settings, service: Announcement | None = None) -> Iterator[Finding]:
-    """Return findings as they come: looking for an upstream may take its time.
+    """Yield findings one by one, since a connection to the upstream may take a while.
 
-    Where a service runs, ``service`` is what it says of itself, and ``settings`` are its own; without
-    one, all is looked at as a service would find it that was started here."""
+    Where a service runs, ``service`` is its announcement, and ``settings`` are its settings.
+    Otherwise everything is checked as it would be for a service started in this environment."""
     yield from check_service(settings, service)
     yield check_python(*_versions(service))
     yield from check_data_dir(settings.data_dir.absolute())
@@ -108,7 +108,7 @@ def check_data_dir(folder: Path) -> Iterator[Finding]:
 
 
 def _open_to_others(folder: Path) -> list[Path]:
-    """A private folder protects what is in it; one that others may enter protects nothing."""
+    """Return the files that others can read. Files in a private folder are protected by the folder."""
     candidates = (folder, folder / "control.db", folder / "traces", folder / "spool")
     if not folder.stat().st_mode & 0o077:
         return []
@@ -200,8 +200,9 @@ def _check_backlog(heartbeat: Heartbeat | None, waiting: int) -> Finding:
 
 
 def check_upstream(settings: Settings, trust_file: str | None) -> Finding:
-    """Opens a connection, and TLS on it, as the proxy would; sends no request. ``trust_file`` is the
-    SSL_CERT_FILE that the proxy has."""
+    """Open a connection, and TLS on it, as the proxy would. No request is sent.
+
+    ``trust_file`` is the SSL_CERT_FILE of the proxy."""
     name = "upstream"
     upstream = settings.upstream_url
     try:

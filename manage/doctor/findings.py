@@ -9,7 +9,7 @@ type Verdict = Literal["ok", "note", "wrong"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """``advice`` says what to do, where there is something to do."""
+    """The result of a check. ``advice`` says what to do, where there is something to do."""
 
     check: str
     verdict: Verdict

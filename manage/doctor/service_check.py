@@ -1,4 +1,4 @@
-"""The doctor's look at the running service: it is asked, by the file it wrote and at its address."""
+"""The check of the running service, by its announcement and its health check."""
 
 import os
 import socket
@@ -22,7 +22,10 @@ _MAY_DIFFER = frozenset({"TAXIMETER_DATA_DIR", "TAXIMETER_LISTEN", "TAXIMETER_BA
 
 
 def check_service(settings: Settings, service: Announcement | None) -> Iterator[Finding]:
-    """``settings`` are those of the service where it runs and has said so, else of this environment."""
+    """Check whether the service runs and is healthy.
+
+    ``settings`` are those of the running service where they are known, otherwise of this
+    environment."""
     try:
         holder = find_holder(settings.data_dir / "up.lock")
         recorder = find_holder(settings.data_dir / "recorder.lock")

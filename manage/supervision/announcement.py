@@ -1,4 +1,4 @@
-"""``service.json``: what a running service tells commands on the same machine about itself.
+"""``service.json``: the announcement of a running service, for commands on the same machine.
 
 It is readable by its owner only, and still has no secrets: settings for the web process alone (mail
 server, providers) are left out.
@@ -27,8 +27,10 @@ _VARIABLES = frozenset(setting.variable for setting in SETTINGS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Announcement:
-    """``variables`` are the environment variables that the service was set with; its address is the one
-    it really has, also where the settings asked for any port."""
+    """A running service: address, process, versions and settings.
+
+    ``variables`` are its environment variables. ``base_url`` has the port that it really listens
+    on, also where the settings asked for any port."""
 
     base_url: str
     pid: int = 0
@@ -39,7 +41,7 @@ class Announcement:
 
     @classmethod
     def make(cls, settings: Settings, environ: Mapping[str, str]) -> Self:
-        """Return what this process says of itself."""
+        """Return the announcement of this process."""
         return cls(
             base_url=settings.base_url,
             pid=getpid(),
@@ -57,7 +59,7 @@ class Announcement:
         return None
 
     def write(self, data_dir: Path) -> None:
-        """Raises OSError."""
+        """Write the announcement into the data directory. Raises OSError."""
         replace_private(_path(data_dir), orjson.dumps(asdict(self)))
 
     def settings(self, data_dir: Path) -> Settings:
@@ -79,15 +81,15 @@ def relevant_variables(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def is_running(data_dir: Path) -> bool:
-    """Return whether a service works on this data directory."""
+    """Return whether a service runs on this data directory."""
     with suppress(OSError):
         return find_holder(data_dir / "up.lock") is not None
     return False
 
 
 def find_running(data_dir: Path) -> Announcement | None:
-    """Return what the service on this data directory says of itself; None when none runs, or it has
-    said nothing yet. Raises OSError."""
+    """Return the announcement of the service on this data directory, or None when none runs or it
+    has not written one yet. Raises OSError."""
     holder = find_holder(data_dir / "up.lock")
     if holder is None:
         return None

@@ -1,8 +1,8 @@
-"""The processes of a service, and when one that died is started again.
+"""The child processes of a service, and the rules for restarting them.
 
-A process that dies after it was ready is started again for ever, with growing pauses: a failure of
-recording or of the pages must never end the proxy. A first start that fails is different. It has a
-reason that starting again does not mend, such as a wrong setting, and somebody is there to read it.
+A process that dies after it was ready is restarted for ever, with growing pauses: a failure of the
+recorder or of the pages must never end the proxy. A first start that fails is different. Its cause,
+such as a wrong setting, is not removed by a restart, and somebody is there to read the message.
 """
 
 import asyncio
@@ -172,7 +172,7 @@ class Child:
         return ChildError(f"the {self.name} process {what}. Its last lines:\n{lines}")
 
     async def stop(self, grace_s: float) -> None:
-        """SIGTERM, and SIGKILL when it has not gone within the grace."""
+        """Send SIGTERM, and SIGKILL if the process has not ended within the grace period."""
         process, watch = self._process, self._watch
         if process is None or watch is None or not self.is_running:
             return
@@ -187,7 +187,7 @@ class Child:
             await asyncio.wait([watch.exited])
 
     def kill(self) -> None:
-        """SIGKILL, if it runs."""
+        """Send SIGKILL, if the process runs."""
         if self._process is not None and self.is_running:
             with suppress(ProcessLookupError):
                 self._process.kill()

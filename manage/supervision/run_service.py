@@ -1,7 +1,7 @@
-"""The service that a run uses: the one that runs on the data directory, or one started for the run.
+"""The service of a run: the one that runs on the data directory, or one started for the run.
 
-A service that is started here is a process in a session of its own, so that what is typed at the
-terminal reaches the client alone. It writes to ``run.log`` in the data directory, and ends after the
+A service that is started here is a process in a session of its own, so that the keys typed at the
+terminal reach the client alone. It writes to ``run.log`` in the data directory, and ends after the
 last run that uses it.
 """
 
@@ -68,7 +68,7 @@ class RunService:
 
     @property
     def log_path(self) -> Path:
-        """Return where a service that is started here writes to."""
+        """Return the file that a service started here writes its output to."""
         return self._data_dir / LOG_NAME
 
     @property

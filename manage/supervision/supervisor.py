@@ -1,7 +1,7 @@
-"""``taximeter up``: start proxy, recorder and web, watch them, stop them together.
+"""``taximeter up``: start the processes of the service, watch them, and stop them together.
 
 The supervisor binds both listening sockets and keeps them across restarts of the processes that
-serve them, so that a client that comes in between waits instead of being refused.
+serve them, so that a client that connects meanwhile waits instead of being refused.
 """
 
 import asyncio
@@ -43,13 +43,13 @@ class StartError(Exception):
 
 
 class Supervisor:
-    """Everything ``up`` holds: the lock, the sockets, the children."""
+    """The running service: its lock, its sockets and its child processes."""
 
     def __init__(self, settings: Settings, *, stdout_fd: int | None = None) -> None:
-        """``stdout_fd`` is where the line of each call and sign-in links go, instead of standard
-        output.
+        """Take the lock of the data directory and bind the sockets.
 
-        Raises StartError when the data directory is in use or the address cannot be bound."""
+        ``stdout_fd`` replaces standard output for the lines of calls and for sign-in links. Raises
+        StartError when the data directory is in use or the address cannot be bound."""
         self._settings = settings
         try:
             self._lock = ProcessLock(settings.data_dir / "up.lock")
@@ -96,12 +96,13 @@ class Supervisor:
 
     @property
     def address(self) -> Address:
-        """Where the front door really is, also when the settings asked for port 0."""
+        """Return the address that the front door really listens on, also when the settings asked
+        for port 0."""
         host, port = self._front.getsockname()[:2]
         return Address(host, port)
 
     async def run(self, environ: Mapping[str, str]) -> None:
-        """Run until a signal asks for the end. ``environ`` holds the settings for the children.
+        """Run until a signal stops the service. ``environ`` holds the settings for the children.
 
         Raises ChildError; the children are stopped first."""
         self._write_troubles()  # what a service before this one left is over
@@ -240,7 +241,7 @@ def _query_environ(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def check_trust_store(path: str | None) -> None:
-    """Raises StartError for an ``SSL_CERT_FILE`` without which every call would fail."""
+    """Check the file of ``SSL_CERT_FILE``, without which every call would fail. Raises StartError."""
     try:
         if path:
             ssl.create_default_context(cafile=path)

@@ -1,11 +1,11 @@
-"""Threads that use ``control.db`` for the event loop, each call with a connection that it has alone.
+"""Worker threads that use ``control.db`` for the event loop.
 
-The event loop never touches ``control.db``: a write waits up to five seconds for whoever else writes,
-and every page and every other request would wait with it. In WAL mode reads wait for nobody, so a few
-threads are enough: while some of them wait to write, others read.
+The event loop never uses ``control.db`` itself: a write waits up to five seconds for other writers,
+and every page and every other request would wait with it. In WAL mode reads wait for nobody, so a
+few threads are enough: while some of them wait to write, others read.
 
-Connections are opened once. Opening one looks at the migrations and parses the schema, which takes
-longer than most of what is asked for.
+Each connection is opened once. Opening one checks the migrations and parses the schema, which takes
+longer than most operations.
 """
 
 import asyncio
@@ -21,7 +21,8 @@ COUNT = 4
 
 
 class Workers:
-    """``name`` is what the threads are called."""
+    """A pool of threads, each with its own connection to ``control.db``. ``name`` is part of the
+    names of the threads."""
 
     def __init__(self, settings: Settings, name: str) -> None:
         self._settings = settings
@@ -31,7 +32,7 @@ class Workers:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """They work within. Raises sqlite3.Error, OSError."""
+        """Start the threads, and stop them at the end of the block. Raises sqlite3.Error, OSError."""
         with ExitStack() as stack:
             self._idle = deque(
                 stack.enter_context(ControlDatabase(self._settings.control_path, any_thread=True))
@@ -44,7 +45,7 @@ class Workers:
             yield
 
     async def run[T](self, work: Callable[[ControlDatabase], T], /) -> T:
-        """Do it in a thread, in its turn. Raises what it raises."""
+        """Run ``work`` in a thread and return its result. Raises what it raises."""
         if self._executor is None:
             raise RuntimeError("workers work only within running()")
         return await asyncio.get_running_loop().run_in_executor(self._executor, self._do, work)
