@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from urllib.parse import parse_qsl
 
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from dashboard import origin
 
@@ -23,10 +23,13 @@ async def read_form(request: Request, base_url: str) -> Mapping[str, str]:
     if media_type not in ("", "application/x-www-form-urlencoded"):
         raise HTTPException(415, "Forms must be sent as application/x-www-form-urlencoded.")
     body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > MAX_BYTES:
-            raise HTTPException(413, f"A form has at most {MAX_BYTES} bytes.")
+    try:
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > MAX_BYTES:
+                raise HTTPException(413, f"A form has at most {MAX_BYTES} bytes.")
+    except ClientDisconnect as error:  # nobody is left to read this
+        raise HTTPException(400, "This form did not come to its end.") from error
     try:
         fields = parse_qsl(
             body.decode(), keep_blank_values=True, max_num_fields=MAX_FIELDS, errors="strict"

@@ -18,7 +18,8 @@ def parse_email(text: str) -> str:
     # The Kelvin sign is a k in lower case; most others that are like another letter stay unlike it.
     is_plain = unicodedata.is_normalized("NFKC", typed)
     fits = len(email) <= MAX_EMAIL_LENGTH and email.isprintable() and _EMAIL.fullmatch(email)
-    if not fits or not is_plain:
+    # An encoded word would be decoded in the header of a mail (RFC 2047), to another address.
+    if not fits or not is_plain or "=?" in email:
         raise InvalidInputError(f"{text!r} is no e-mail address", "email")
     mailbox, _, domain = email.partition("@")
     try:

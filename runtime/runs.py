@@ -8,7 +8,8 @@ import re
 import secrets
 
 _PREFIX = "/run/"
-_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
+# Not what begins as a key does: run ids are stored.
+_RUN_ID = re.compile(r"(?!sk[-_])[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 
 
 def new_run_id() -> str:

@@ -189,8 +189,8 @@ def delete_user(db: sqlite3.Connection, user_id: str) -> None:
 
 
 def remove_member(db: sqlite3.Connection, organization_id: str, user_id: str) -> None:
-    """Remove a member with the keys they have there, and an invitation by which they could come
-    back. Their sessions end, also those in other organisations: whoever is removed starts anew. The
+    """Remove a member with the keys they have there, the invitations they have sent, and one by which
+    they could come back. Their sessions end, also those in other organisations: whoever is removed starts anew. The
     user stays."""
     for table in ("api_keys", "memberships"):
         db.execute(
@@ -199,7 +199,7 @@ def remove_member(db: sqlite3.Connection, organization_id: str, user_id: str) ->
         )
     db.execute(
         "delete from invitations where organization_id = ?"
-        " and email = (select email from users where id = ?)",
+        " and (select email from users where id = ?) in (email, invited_by)",
         (organization_id, user_id),
     )
     db.execute("delete from sessions where user_id = ?", (user_id,))

@@ -9,6 +9,9 @@ what it left unfinished is the recorder's to finish.
     data/spool/<run id>/<entry id>~<organization id>.open    being written
     data/spool/<run id>/<entry id>~<organization id>.done    complete, never touched again
 
+Calls of a run that their base URL names (``runtime.runs``) have its id behind that of the organisation:
+``<entry id>~<organization id>~<id>.open``. It is another run than that of the proxy, in the folder's name.
+
 A file is a sequence of frames: kind (1 byte), milliseconds since the request was complete (a double),
 length of the payload (4 bytes), payload. Kinds, in order:
 
@@ -191,13 +194,6 @@ def parse_rejections(data: bytes, name: str) -> list[Rejection]:
         return [Rejection(**item) for item in orjson.loads(frames[0].payload)]
     except (ValueError, TypeError) as error:
         raise SpoolError(f"{name}: {error}") from error
-
-
-def parse_head(data: bytes, name: str) -> RequestHead | None:
-    """Return the head at the beginning of a spool file, None when it is not whole.
-
-    Raises SpoolError."""
-    return _parse_request_head(next(_frames(data), None), name)
 
 
 def _parse_request_head(frame: "_Frame | None", name: str) -> RequestHead | None:

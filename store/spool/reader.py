@@ -17,17 +17,14 @@ from store.spool.format import (
     RESERVE,
     UNREADABLE,
     Rejection,
-    RequestHead,
     SpooledExchange,
     SpoolError,
     parse_exchange,
-    parse_head,
     parse_rejections,
 )
 
 logger = logging.getLogger(__name__)
 
-MAX_HEAD_BYTES = 256 * 1024  # the headers of a request have less
 READ_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _skipped: set[Path] = set()
 
@@ -61,7 +58,7 @@ def find_waiting(root: Path) -> Iterator[Waiting]:
             if name.endswith(endings):
                 entry_id, separator, owner = name.rpartition(".")[0].partition("~")
                 if separator:
-                    yield Waiting(f"{folder}/{name}", entry_id, owner)
+                    yield Waiting(f"{folder}/{name}", entry_id, owner.partition("~")[0])
 
 
 def remove_empty_runs(root: Path) -> None:
@@ -121,16 +118,6 @@ def read_exchange(path: str | os.PathLike[str]) -> SpooledExchange | None:
     it went to its end on the wire, but what of its answer is missing here nobody knows. Raises
     SpoolError for what is not a spool file at all, OSError when it cannot be read."""
     return parse_exchange(_read(path), _name(path), handed_over=_name(path).endswith(DONE))
-
-
-def read_head(path: str | os.PathLike[str]) -> RequestHead | None:
-    """Return the head of a request, None when it is not whole. Raises SpoolError, OSError."""
-    fd = os.open(path, READ_FLAGS)
-    try:
-        start = os.read(fd, MAX_HEAD_BYTES)
-    finally:
-        os.close(fd)
-    return parse_head(start, _name(path))
 
 
 def _read(path: str | os.PathLike[str]) -> bytes:

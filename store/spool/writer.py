@@ -54,7 +54,8 @@ class SpoolRun:
         """Write head and request in one go. Raises OSError, and then leaves no file behind.
 
         A request with a body gets nothing of the reserve: try again without."""
-        path = self.path / f"{head.entry_id}~{head.organization_id}{OPEN}"
+        run = "" if head.run_id is None else f"~{head.run_id}"
+        path = self.path / f"{head.entry_id}~{head.organization_id}{run}{OPEN}"
         if memoryview(request_body).nbytes:
             return SpoolFile(path, head, request_body, self.reserve)
         return self.reserve.retry(

@@ -15,6 +15,8 @@ from runtime import runs
         ("/run/", (None, "/run/")),
         ("/run/../v1/messages", (None, "/run/../v1/messages")),
         ("/run/é/v1/messages", (None, "/run/é/v1/messages")),
+        ("/run/sk-ant-api03-x/v1/messages", (None, "/run/sk-ant-api03-x/v1/messages")),
+        ("/run/skate/v1/messages", ("skate", "/v1/messages")),
     ],
 )
 def test_a_path_is_split_into_the_run_and_the_rest(path, split):

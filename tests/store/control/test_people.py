@@ -50,6 +50,7 @@ def test_an_address_is_one_user_however_it_is_typed(db):
         "ann@example\u3002org",
         "ann@example.org.",
         "ann@example..org",
+        "=?utf-8?q?a=2cb=40evil.example?=@example.org",
         "ann@" + "\u00fc" * 64 + ".example",
     ],
 )

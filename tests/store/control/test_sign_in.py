@@ -271,6 +271,16 @@ def test_who_is_removed_has_no_invitation_left(control, sign_in, management, ann
         sign_in.accept_invitation(sign_in.sign_in("bob@example.org"), invitation.id)
 
 
+def test_whom_a_removed_member_has_invited_is_invited_no_more(control, management, ann):
+    bob = management.create_user("bob@example.org", join=ann.organization_id)
+    with control.transaction() as db:
+        db.execute("update memberships set role = 'owner' where user_id = ?", (bob.id,))
+    management.invite(management.find_caller("bob@example.org"), "friend@example.org")
+    mine = management.invite(ann, "cid@example.org")
+    management.remove_member(ann, bob.id)
+    assert [each.id for each in management.list_invitations(ann)] == [mine.id]
+
+
 def test_who_is_removed_from_one_organisation_keeps_the_other(sign_in, management, ann):
     session = sign_in.sign_in("bob@example.org")
     bob = sign_in.find_visitor(session)

@@ -1,4 +1,4 @@
-from store.spool import reader, unrecorded
+from store.spool import reader
 from store.spool.format import Ending
 from store.spool.unrecorded import count_unrecorded
 from store.spool.writer import SpoolRun
@@ -23,22 +23,19 @@ def test_calls_in_flight_and_calls_that_wait_are_counted_until_they_are_recorded
         run.close()
 
 
-def test_what_is_no_spool_file_of_a_call_is_not_counted(tmp_path):
-    (tmp_path / "unreadable").mkdir()
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "0001~org.open").write_bytes(b"")
-    (tmp_path / "run" / "0002~org.done").write_bytes(b"no frame at all, but long enough for one")
-    (tmp_path / "unreadable" / "0003~org.done").write_bytes(b"")
-    assert count_unrecorded(tmp_path, "org", "mine") == 0
-    assert count_unrecorded(tmp_path / "none", "org", "mine") == 0
-
-
-def test_of_a_long_backlog_only_the_newest_are_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(unrecorded, "MAX_LOOKED_AT", 2)
+def test_runs_whose_ids_begin_alike_are_told_apart(tmp_path):
     run = SpoolRun(tmp_path)
     try:
-        for number in range(4):
-            write_exchange(run, f"{number:04}", run_id="mine").close()
-        assert count_unrecorded(tmp_path, "org", "mine") == 2
+        for number, run_id in enumerate(("a", "a.b", "b.a", "a-1")):
+            write_exchange(run, f"{number:04}", run_id=run_id).close()
+        assert [count_unrecorded(tmp_path, "org", each) for each in ("a", "a.b", "b")] == [1, 1, 0]
+        assert {waiting.owner for waiting in reader.find_waiting(tmp_path)} <= {"org"}
     finally:
         run.close()
+
+
+def test_a_file_that_was_set_aside_is_not_counted(tmp_path):
+    (tmp_path / "unreadable").mkdir()
+    (tmp_path / "unreadable" / "0003~org~mine.done").write_bytes(b"")
+    assert count_unrecorded(tmp_path, "org", "mine") == 0
+    assert count_unrecorded(tmp_path / "none", "org", "mine") == 0
