@@ -8,6 +8,7 @@ from addon.routing import Destination, find_route
 from addon.upstream_forwarding import LOGGED_REQUEST_LIMIT_BYTES, UpstreamForwarder
 from runtime.settings import Settings
 from store.control.database import ControlDatabase
+from store.control.management import Management
 
 
 @pytest.fixture
@@ -83,7 +84,8 @@ def test_what_is_not_a_message_streams_through_and_is_not_logged(forwarder, exch
 def test_the_mode_of_an_endpoint_goes_before_that_of_the_service(
     settings, control, exchanges, memory, make_flow, mode
 ):
-    control.create_endpoint(control.get_local_organization().id, "A", slug="a", streaming=mode)
+    management = Management(control, settings.data_dir)
+    management.create_endpoint(management.local_caller(), "A", slug="a", streaming=mode)
     other = {"live": "buffered", "buffered": "live"}[mode]
     limits = RateLimits(lambda _endpoint, _destination: None)
     forwarder = UpstreamForwarder(replace(settings, streaming=other), exchanges, memory, limits)
