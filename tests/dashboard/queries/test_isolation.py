@@ -9,6 +9,8 @@ import pytest
 from dashboard.queries import isolation
 from tests import ROOT
 
+pytestmark = pytest.mark.live
+
 
 def run_confined(traces, code):
     """Run code behind the hook and the limits; returns what it printed, or the error's last line."""

@@ -45,6 +45,8 @@ from tests.live.service import is_over
 from tests.store.traffic import make_entry
 from tests.upstream import wait_until
 
+pytestmark = pytest.mark.live
+
 PAGE = "/traces/usage.json"
 SLOW = (
     "with recursive n(i) as (select 1 union all select i + 1 from n where i < 500000)"

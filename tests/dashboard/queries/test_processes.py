@@ -15,6 +15,8 @@ from dashboard.queries.processes import SLOW_NICENESS, NoProcessError, Processes
 from dashboard.queries.query_proxy import QueryProxy
 from tests.dashboard.queries.pool import ask
 
+pytestmark = pytest.mark.live
+
 NOBODY = 100_000_000  # no kernel gives such a pid
 
 
