@@ -1,5 +1,6 @@
 """What holds for every test: where its files are, and how examples are made."""
 
+import gc
 import os
 import shutil
 from pathlib import Path
@@ -19,3 +20,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Keep the files of tests in memory where there is room: SQLite waits for the disk at each commit."""
     if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= ROOM_BYTES:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
+
+def pytest_collection_finish() -> None:
+    """Keep the collector of garbage away from what lasts until the end: thousands of tests."""
+    gc.collect()
+    gc.freeze()

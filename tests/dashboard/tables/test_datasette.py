@@ -179,16 +179,18 @@ DANGEROUS_SQL = [
 ]
 
 
-@pytest.mark.parametrize("query", DANGEROUS_SQL)
-async def test_dangerous_sql_shows_nothing(client, ann, cid, settings, query):
-    for suffix in (".json", "", ".csv"):
-        answer = await client.get(sql(query.format(path=cid.path), suffix), headers=ann.cookie)
-        own = html.unescape(answer.text).replace(str(cid.path), "")  # what was asked is shown again
-        assert_harmless(own, settings)
-        if suffix == ".json" and "_header" not in query and "printf" not in query:
-            assert answer.status_code == 400, answer.text
-    with closing(sqlite3.connect(ann.path)) as db:
-        assert db.execute("select count(*), min(slug) from usage").fetchone() == (3, OURS)
+async def test_dangerous_sql_shows_nothing(client, ann, cid, settings, subtests):
+    for query in DANGEROUS_SQL:
+        for suffix in (".json", "", ".csv"):
+            with subtests.test(query, suffix=suffix):
+                address = sql(query.format(path=cid.path), suffix)
+                answer = await client.get(address, headers=ann.cookie)
+                # What was asked is shown again.
+                assert_harmless(html.unescape(answer.text).replace(str(cid.path), ""), settings)
+                if suffix == ".json" and "_header" not in query and "printf" not in query:
+                    assert answer.status_code == 400, answer.text
+        with closing(sqlite3.connect(ann.path)) as db:
+            assert db.execute("select count(*), min(slug) from usage").fetchone() == (3, OURS)
 
 
 def assert_harmless(text, settings):
@@ -249,16 +251,17 @@ ADDRESSES = [
 ]
 
 
-@pytest.mark.parametrize("address", ADDRESSES)
-async def test_no_address_leads_elsewhere(client, ann, cid, settings, address):
-    path = address.format(path=cid.path, id=cid.organization_id, user=cid.user_id)
-    answer = await client.get(path, headers=ann.cookie)
-    assert answer.status_code in (200, 301, 302, 303, 400, 404) or "_sort" in address
-    assert_harmless(html.unescape(answer.text).replace(str(cid.path), ""), settings)
-    if address.startswith(("/-/", "/_", "/:", "/traces.db", "/traces_", "/tracesx")):
-        assert answer.status_code == 404
-    if "location" in answer.headers:
-        assert answer.headers["location"].startswith("/traces")
+async def test_no_address_leads_elsewhere(client, ann, cid, settings, subtests):
+    known = {"path": cid.path, "id": cid.organization_id, "user": cid.user_id}
+    for address in ADDRESSES:
+        with subtests.test(address):
+            answer = await client.get(address.format(**known), headers=ann.cookie)
+            assert answer.status_code in (200, 301, 302, 303, 400, 404) or "_sort" in address
+            assert_harmless(html.unescape(answer.text).replace(str(cid.path), ""), settings)
+            if address.startswith(("/-/", "/_", "/:", "/traces.db", "/traces_", "/tracesx")):
+                assert answer.status_code == 404
+            if "location" in answer.headers:
+                assert answer.headers["location"].startswith("/traces")
 
 
 @pytest.mark.parametrize(
