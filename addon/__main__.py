@@ -7,7 +7,6 @@ on its own as well.
 import argparse
 import asyncio
 import gc
-import resource
 import signal
 import socket
 import sys
@@ -65,7 +64,6 @@ def main() -> None:
     signal.signal(
         signal.SIGINT, signal.SIG_IGN
     )  # a Ctrl-C reaches the supervisor, which orders the stop
-    _raise_descriptor_limit()
     try:
         settings = Settings.from_env()
     except SettingsError as error:
@@ -78,13 +76,6 @@ def main() -> None:
     except MitmproxyChangedError as error:
         sys.exit(f"taximeter: {error}")
     asyncio.run(serve(settings, config))
-
-
-def _raise_descriptor_limit() -> None:
-    """Allow as many descriptors as may be: each live stream holds three, for client, upstream and spool."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 if __name__ == "__main__":

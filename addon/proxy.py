@@ -1,5 +1,6 @@
 """``UsageProxy``, the mitmproxy addon: its hooks translate between flows and the modules beside this one."""
 
+import asyncio
 import logging
 import os
 import time
@@ -34,6 +35,7 @@ from addon.timeouts import Timeouts, compute_longest_silence_s
 from addon.upstream_forwarding import LOGGED_REQUEST_LIMIT_BYTES, UpstreamForwarder
 from addon.web_forwarding import WebForwarder
 from runtime import readiness
+from runtime.descriptors import AcceptErrors
 from runtime.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -106,6 +108,7 @@ class UsageProxy:
     def running(self) -> None:
         # Nothing more is done here: mitmproxy exits when an error is logged while it starts, and a
         # full disk is an error, but no reason to let nobody through.
+        AcceptErrors(logger).watch(asyncio.get_running_loop())
         self._housekeeping.start()
         readiness.announce()
 

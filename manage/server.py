@@ -5,8 +5,10 @@ internet cannot reach it by making its own name resolve to this machine (DNS reb
 """
 
 import argparse
+import asyncio
 import atexit
 import contextlib
+import logging
 import os
 import signal
 import socket
@@ -30,8 +32,11 @@ from manage.supervision.workers import Workers
 from runtime import logs, parent_watch, readiness
 from runtime.attempts import make_bad_key_limit
 from runtime.authority import parse_host
+from runtime.descriptors import AcceptErrors
 from runtime.settings import CLIENT_MARK_VARIABLE, LOOPBACK_HOSTS, Settings, SettingsError
 from runtime.terminal_output import LineWriter
+
+logger = logging.getLogger(__name__)
 
 
 class KnownHosts:
@@ -149,6 +154,7 @@ class Server(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        AcceptErrors(logger).watch(asyncio.get_running_loop())
         await super().startup(sockets)
         if self.started:
             readiness.announce()

@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from manage.supervision.children import DEATHS_WINDOW_S, MAX_DEATHS, Child, DeathWindow, RestartRule
-from runtime import parent_watch
+from runtime import descriptors, parent_watch
 from runtime.child_troubles import ChildTrouble, trim_lines, write_troubles
 from runtime.locks import LockHeldError, ProcessLock
 from runtime.settings import (
@@ -105,6 +105,7 @@ class Supervisor:
         """Run until a signal stops the service. ``environ`` holds the settings for the children.
 
         Raises ChildError; the children are stopped first."""
+        descriptors.raise_limit()  # here, once: the children inherit it
         self._write_troubles()  # what a service before this one left is over
         environ = dict(environ)
         environ[parent_watch.VARIABLE] = str(self._parent_pipe_read)

@@ -2,7 +2,9 @@
 
 import json
 import random
+import resource
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
@@ -352,3 +354,20 @@ def test_little_is_read_of_an_upload_whose_upstream_is_not_connected_yet(
             with pytest.raises(TimeoutError):
                 client.send(SOME_MB * 64)
             assert proxy_memory(service) - before < 30 * MEBI
+
+
+# --- connections --------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks the kernel for another process's limit")
+def test_every_process_may_have_as_many_descriptors_as_the_system_allows(
+    upstream: Upstream, service_factory: ServiceFactory
+) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 1000), hard))
+    try:
+        service = service_factory(upstream.url)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    for name, pid in service.pids().items():
+        assert psutil.Process(pid).rlimit(psutil.RLIMIT_NOFILE)[0] == hard, name

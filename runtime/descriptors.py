@@ -1,0 +1,78 @@
+"""File descriptors: how many this process may have, and what is logged when there are none left."""
+
+import asyncio
+import errno
+import logging
+import os
+import resource
+import time
+from contextlib import suppress
+from typing import Any
+
+from runtime.trouble_log import TroubleLog
+
+# What macOS allows where its hard limit is "unlimited" (OPEN_MAX).
+MOST_OF_UNLIMITED = 10_240
+# A shortage is another one after so long without an error.
+NEW_SHORTAGE_S = 60.0
+_SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
+
+def raise_limit() -> None:
+    """Allow this process, and those it starts, as many descriptors as may be.
+
+    The usual soft limit of 1,024 (256 on macOS) is for programs that call ``select``. Each live
+    stream holds three in the proxy alone, for client, upstream and spool."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == hard:
+        return
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    except (ValueError, OSError):
+        wanted = max(soft, MOST_OF_UNLIMITED)
+        with suppress(ValueError, OSError):  # then it stays what it was
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def read_limit() -> int:
+    """Return how many descriptors this process may have."""
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
+def count_open() -> int:
+    """Return how many descriptors this process has. Raises OSError, without one left for the count."""
+    with os.scandir("/dev/fd") as entries:
+        return sum(1 for _ in entries) - 1  # which has one of its own
+
+
+class AcceptErrors:
+    """Logs once that no connection can be accepted, where asyncio reports it with a traceback up to
+    2,048 times a second."""
+
+    def __init__(self, logger: logging.Logger) -> None:
+        self._trouble = TroubleLog(
+            logger, "No connection can be accepted (%s): new clients wait. Raise `ulimit -Hn`."
+        )
+        self._last_s = 0.0
+
+    def watch(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Take these errors from the exception handler of a loop, and leave it the others."""
+        others = loop.get_exception_handler()
+
+        def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+            error = context.get("exception")
+            if isinstance(error, OSError) and error.errno in _SHORTAGES and "socket" in context:
+                self._report(error)
+            elif others is not None:
+                others(loop, context)
+            else:
+                loop.default_exception_handler(context)
+
+        loop.set_exception_handler(handle)
+
+    def _report(self, error: OSError) -> None:
+        now_s = time.monotonic()
+        if now_s - self._last_s > NEW_SHORTAGE_S:
+            self._trouble.clear()
+        self._last_s = now_s
+        self._trouble.report(error.strerror or str(error))
