@@ -165,6 +165,15 @@ def slow_head(limit_s: float) -> Refusal:
     )
 
 
+def head_too_large(excess: str) -> Refusal:
+    return Refusal(
+        431,
+        "invalid_request_error",
+        "head_too_large",
+        f"The request was refused: {excess}. It was not forwarded.",
+    )
+
+
 def memory_full() -> Refusal:
     return Refusal(
         503,

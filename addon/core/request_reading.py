@@ -2,8 +2,8 @@
 
 * Of the requests that one read brought, one is dealt with in a turn of the event loop, and no more is
   read until all are.
-* A head is refused that is larger than 256 KB, for which there is no memory, or that has control
-  characters which the core would strip.
+* A head is refused that is too large (``head_bounds.py``), for which there is no memory, or that has
+  control characters which the core would strip. What comes after it is thrown away.
 * What is held of a head, or of what comes after a request, is reported as it grows, so that it is
   counted with the bodies of requests, and how long a head takes can be seen.
 * What a client sends while its request is being responded to (the core keeps it for later) is bounded.
@@ -22,11 +22,10 @@ from mitmproxy.proxy.layers.http._base import ReceiveHttp
 from mitmproxy.proxy.layers.http._events import ErrorCode
 
 from addon import errors, own_responses
-from addon.core import messages
+from addon.core import head_bounds, messages
 from addon.core.read_policy import HeadPolicy, ReadPolicy
 from addon.errors import Refusal
 
-MAX_HEAD_BYTES = 256 * 1024
 # Requests that a client sends before the response to the first: SDKs send none, test programs a few.
 MAX_EARLY_BYTES = 256 * 1024
 
@@ -39,6 +38,8 @@ _OTHER_BLANKS = re.compile(rb"[\x0b\x0c\r]")
 
 # Clients whose next request is there already, and waits for the next turn of the event loop.
 waiting_for_turn: WeakSet[Connection] = WeakSet()
+# Clients that have got their last response. What they still send is thrown away unread.
+refused: WeakSet[Connection] = WeakSet()
 
 type HeadersReader = Callable[[_http1.Http1Server, events.Event], layer.CommandGenerator[None]]
 
@@ -50,8 +51,11 @@ def take_turns(original: HeadersReader, policy: ReadPolicy) -> HeadersReader:
     def read_headers(self: _http1.Http1Server, event: events.Event) -> layer.CommandGenerator[None]:
         client_id = self.conn.id
         if isinstance(event, events.ConnectionClosed):
-            self.buf.maybe_extract_at_most(len(self.buf))  # the core would log it
+            _throw_away(self)  # the core would log it
             heads.forget(client_id)
+        elif self.conn in refused:
+            _throw_away(self)
+            return
         elif isinstance(event, events.Wakeup):
             waiting_for_turn.discard(self.conn)
             event = events.DataReceived(self.conn, b"")
@@ -62,33 +66,50 @@ def take_turns(original: HeadersReader, policy: ReadPolicy) -> HeadersReader:
             waiting_for_turn.add(self.conn)
             yield commands.RequestWakeup(0)
             return
-        stream_id = self.stream_id
-        yield from original(self, event)
-        if self.state != self.read_headers or self.stream_id != stream_id:
-            heads.is_whole(client_id)
-            heads.hold(client_id, len(self.buf))
-        elif self.buf:
-            heads.await_rest(client_id)
-            refusal = _judge(heads, client_id, self.buf)
-            if refusal is not None:
-                yield from _refuse(self, refusal)
+        yield from _read_head(self, event, original, heads)
 
     return read_headers
 
 
+def _read_head(
+    self: _http1.Http1Server, event: events.Event, original: HeadersReader, heads: HeadPolicy
+) -> layer.CommandGenerator[None]:
+    excess = head_bounds.find_excess(self.buf._data)
+    if excess is not None:
+        yield from _refuse(self, heads, errors.head_too_large(excess))
+        return
+    client_id, stream_id = self.conn.id, self.stream_id
+    yield from original(self, event)
+    if self.state != self.read_headers or self.stream_id != stream_id:
+        heads.is_whole(client_id)
+        heads.hold(client_id, len(self.buf))
+    elif self.buf:
+        heads.await_rest(client_id)
+        refusal = _judge(heads, client_id, self.buf)
+        if refusal is not None:
+            yield from _refuse(self, heads, refusal)
+
+
 def _judge(heads: HeadPolicy, client_id: str, held: ReceiveBuffer) -> Refusal | None:
-    held_bytes = len(held)
     if bytes(held._data[:1]) == TLS_RECORD:
         return errors.protocol_error(400, "This port speaks plain HTTP: use http:// to reach it.")
-    if held_bytes > MAX_HEAD_BYTES:
-        return errors.protocol_error(431, "The request head is too large.")
-    return None if heads.hold(client_id, held_bytes) else errors.memory_full()
+    return None if heads.hold(client_id, len(held)) else errors.memory_full()
 
 
-def _refuse(self: _http1.Http1Server, refusal: Refusal) -> layer.CommandGenerator[None]:
+def _refuse(
+    self: _http1.Http1Server, heads: HeadPolicy, refusal: Refusal
+) -> layer.CommandGenerator[None]:
+    """Respond and close our side only, as ``responder`` does: so the client can read the response."""
+    refused.add(self.conn)
+    _throw_away(self)
+    heads.hold(self.conn.id, 0)
+    heads.await_rest(self.conn.id)  # until its client closes too, or for as long as a head may take
     yield commands.SendData(self.conn, own_responses.assemble(own_responses.to_response(refusal)))
-    yield commands.CloseConnection(self.conn)
-    self.state = self.done
+    yield commands.CloseTcpConnection(self.conn, half_close=True)
+
+
+def _throw_away(self: _http1.Http1Connection) -> None:
+    self.buf.maybe_extract_at_most(len(self.buf))
 
 
 type EarlyReader = Callable[[_http1.Http1Connection, events.Event], layer.CommandGenerator[None]]

@@ -2,8 +2,8 @@
 
 * Interim (1xx) responses are dropped; the core would take one for the response, and every later
   response on the connection would be that of the request before.
-* The head of a response is bounded, with the interim responses before it: the core would hold it
-  without end.
+* The head of a response is bounded (``head_bounds.py``), and so are the interim responses before it:
+  the core would hold them without end, and take any number of header lines.
 * A head that is not valid HTTP is a protocol error (``response_heads.py``).
 """
 
@@ -17,11 +17,10 @@ from mitmproxy.proxy.layers.http import _http1
 from mitmproxy.proxy.layers.http._base import ReceiveHttp
 from mitmproxy.proxy.layers.http._events import ErrorCode
 
-from addon.core import response_heads
+from addon.core import head_bounds, response_heads
 from addon.core.chunked import ChunkedReader
 
-MAX_HEAD_BYTES = 256 * 1024
-_TOO_LARGE = f"its head is larger than {MAX_HEAD_BYTES // 1024} KB"
+MAX_INTERIM_BYTES = 64 * 1024
 
 _INTERIM = re.compile(rb"HTTP/1\.[01] 1(?!01)[0-9][0-9][ \r\n]")
 INTERIM_PREFIX = len("HTTP/1.1 100 ")
@@ -39,15 +38,15 @@ def skip_interim_responses(original: HeadersReader, _given: object) -> HeadersRe
     ) -> layer.CommandGenerator[None]:
         fault = None
         if isinstance(event, events.DataReceived) and self.request:
-            if _skip_interim(self) > MAX_HEAD_BYTES:
-                fault = _TOO_LARGE
+            if _skip_interim(self) > MAX_INTERIM_BYTES:
+                fault = f"its interim responses are larger than {MAX_INTERIM_BYTES // 1024} KB"
             elif self.buf._data.startswith((b"\n", b"\r\n")):
                 fault = "it begins with a blank line"  # the core would wait for more
+            else:
+                fault = head_bounds.find_excess(self.buf._data)
         if fault is None:
             yield from original(self, event)
-            if self.state == self.read_headers and len(self.buf) > MAX_HEAD_BYTES:
-                fault = _TOO_LARGE
-        if fault is not None and self.stream_id is not None:
+        elif self.stream_id is not None:
             yield commands.CloseConnection(self.conn)
             yield ReceiveHttp(
                 self.ReceiveProtocolError(
@@ -66,7 +65,11 @@ def _skip_interim(self: _http1.Http1Client) -> int:
     stream_id, skipped = getattr(self, "interim", (None, 0))
     if stream_id != self.stream_id:
         skipped = 0
-    while _INTERIM.match(bytes(self.buf._data[:INTERIM_PREFIX])):
+    while (
+        _INTERIM.match(bytes(self.buf._data[:INTERIM_PREFIX]))
+        and skipped <= MAX_INTERIM_BYTES
+        and head_bounds.find_excess(self.buf._data) is None
+    ):
         before = len(self.buf)
         if self.buf.maybe_extract_lines() is None:
             break  # the rest of its head is still to come

@@ -229,6 +229,19 @@ def test_a_client_that_does_not_end_its_head_is_ended(
         assert client.is_closed_by_peer()
 
 
+def test_a_client_can_read_why_its_large_head_was_refused(live: Endpoint) -> None:
+    for target in ("/livez", live.target("/v1/messages")):
+        with live.connect() as client:
+            client.send(request("GET", target)[:-2] + b"a:\r\n" * 60_000 + b"\r\n")
+            response = client.read_response()
+            assert (response.status, response.header("x-taximeter-error")) == (
+                431,
+                "head_too_large",
+            )
+            client.close()
+    assert live.rows() == []
+
+
 def test_a_client_that_sends_nothing_is_ended(strict: tuple[Service, Upstream]) -> None:
     service, _ = strict
     with service.connect() as client:

@@ -1096,6 +1096,8 @@ INVALID_HEADS = {
     "blank-in-a-name": b"HTTP/1.1 200 OK\r\nx-bad : a\r\n",
     "no-colon": b"HTTP/1.1 200 OK\r\nx-bad\r\n",
     "two-lengths": b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n",
+    "many-header-lines": b"HTTP/1.1 200 OK\r\n" + b"x-bad:\r\n" * 200,
+    "many-bytes": b"HTTP/1.1 200 OK\r\nx-bad: " + b"x" * 65536 + b"\r\n",
     "length-and-chunks": b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n",
 }
 

@@ -14,9 +14,7 @@ from mitmproxy.proxy import commands, context, events
 from mitmproxy.proxy.layers.http import _events, _http1
 from mitmproxy.proxy.layers.http._base import ReceiveHttp
 
-from addon.core import (
-    request_reading,
-)
+from addon.core import head_bounds, request_reading
 
 REQUEST = b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n"
 
@@ -74,7 +72,7 @@ def find(seen, kind):
 
 def send_endless(layer):
     """Feed a head that never ends until the layer closes; return what it had taken and the answer."""
-    for taken in range(0, 4 * request_reading.MAX_HEAD_BYTES, 65536):
+    for taken in range(0, 16 * head_bounds.MAX_HEAD_BYTES, 65536):
         seen = receive(layer, b"x" * 65536 if taken else b"GET / HTTP/1.1\r\nx: ")
         if find(seen, commands.CloseConnection):
             return taken, seen[0].data
@@ -122,8 +120,49 @@ def test_the_core_still_buffers_a_head_without_end(layer):
 def test_a_head_without_end_is_refused(layer):
     taken, answer = send_endless(layer)
     assert taken is not None
-    assert taken <= request_reading.MAX_HEAD_BYTES + 65536
+    assert taken <= head_bounds.MAX_HEAD_BYTES + 65536
     assert answer.startswith(b"HTTP/1.1 431 ")
+
+
+LARGE_HEADS = {
+    "many lines": b"GET / HTTP/1.1\r\n" + b"a:\r\n" * 201 + b"\r\n",
+    "many bytes": b"GET / HTTP/1.1\r\n" + b"a: %b\r\n" % (b"x" * 1000) * 70 + b"\r\n",
+    "a long target": b"GET /%b HTTP/1.1\r\n\r\n" % (b"x" * 16 * KIBI),
+}
+
+
+@pytest.mark.usefixtures("unpatched")
+@pytest.mark.parametrize("large", LARGE_HEADS)
+def test_the_core_still_takes_a_large_head(layer, large):
+    assert count_requests(receive(layer, LARGE_HEADS[large])) == 1
+
+
+@pytest.mark.usefixtures("patched")
+@pytest.mark.parametrize("is_whole", [True, False])
+@pytest.mark.parametrize("large", LARGE_HEADS)
+def test_a_large_head_is_refused_before_it_is_parsed(layer, memory, large, is_whole):
+    head = LARGE_HEADS[large] if is_whole else LARGE_HEADS[large][:-2]
+    answer, close = receive(layer, head)
+    assert answer.data.startswith(b"HTTP/1.1 431 ")
+    assert b"x-taximeter-error: head_too_large\r\n" in answer.data
+    assert close.half_close
+    assert memory.total_bytes == 0
+
+
+@pytest.mark.usefixtures("patched")
+def test_what_comes_after_a_refused_head_is_thrown_away(layer, heads):
+    receive(layer, LARGE_HEADS["many lines"])
+    assert receive(layer, REQUEST) == []
+    assert len(layer.buf) == 0
+    assert heads.take_overdue(LATER_S) == [(layer.conn.id, True)]
+    [close] = drive(layer, events.ConnectionClosed(layer.conn))
+    assert isinstance(close, commands.CloseConnection)
+
+
+@pytest.mark.usefixtures("patched")
+def test_a_large_body_and_200_header_lines_make_no_large_head(layer):
+    head = b"POST / HTTP/1.1\r\ncontent-length: 200000\r\n" + b"a:\r\n" * 199 + b"\r\n"
+    assert count_requests(receive(layer, head + b"\n" * 200_000)) == 1
 
 
 @pytest.mark.usefixtures("patched")
@@ -136,10 +175,10 @@ def test_a_client_that_speaks_tls_is_refused_at_once(layer):
 
 @pytest.mark.usefixtures("patched")
 def test_heads_share_the_memory_of_request_bodies(make_layer, memory):
-    memory.hold("a body", 8192 * KIBI - 100 * KIBI)
+    memory.hold("a body", 8192 * KIBI - 60 * KIBI)
     first, second = make_layer(), make_layer()
-    assert receive(first, b"GET / HTTP/1.1\r\nx: " + b"x" * 80 * KIBI) == []
-    answer, close = receive(second, b"GET / HTTP/1.1\r\nx: " + b"x" * 80 * KIBI)
+    assert receive(first, b"GET / HTTP/1.1\r\nx: " + b"x" * 50 * KIBI) == []
+    answer, close = receive(second, b"GET / HTTP/1.1\r\nx: " + b"x" * 50 * KIBI)
     assert answer.data.startswith(b"HTTP/1.1 503 ")
     body = json.loads(answer.data.partition(b"\r\n\r\n")[2])
     assert body["error"]["type"] == "overloaded_error"
@@ -148,8 +187,8 @@ def test_heads_share_the_memory_of_request_bodies(make_layer, memory):
 
 @pytest.mark.usefixtures("patched")
 def test_a_head_takes_no_memory_once_its_client_has_left(layer, memory):
-    receive(layer, b"GET / HTTP/1.1\r\nx: " + b"x" * 80 * KIBI)
-    assert memory.total_bytes > 80 * KIBI
+    receive(layer, b"GET / HTTP/1.1\r\nx: " + b"x" * 50 * KIBI)
+    assert memory.total_bytes > 50 * KIBI
     seen = drive(layer, events.ConnectionClosed(layer.conn))
     assert memory.total_bytes == len(layer.buf) == 0
     assert find(seen, commands.Log) == []  # the core would quote the head

@@ -12,7 +12,7 @@ from mitmproxy.proxy import context, events
 from mitmproxy.proxy.layers.http import _events, _http1
 from mitmproxy.proxy.layers.http._base import ReceiveHttp
 
-from addon.core import response_heads, response_reading
+from addon.core import head_bounds, response_heads, response_reading
 
 EARLY_HINTS = b"HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n"
 
@@ -90,7 +90,7 @@ def test_a_head_that_is_not_valid_is_a_protocol_error(upstream_layer, head):
 
 def send_endless_response_head(layer):
     """Feed a response head that never ends until the layer gives up; return what it had taken."""
-    for taken in range(0, 4 * response_reading.MAX_HEAD_BYTES, 65536):
+    for taken in range(0, 16 * head_bounds.MAX_HEAD_BYTES, 65536):
         data = b"HTTP/1.1 200 OK\r\nx: " if not taken else b"x" * 65536
         if any(isinstance(e, _events.ResponseProtocolError) for e in receive(layer, data)):
             return taken
@@ -106,7 +106,31 @@ def test_the_core_still_buffers_a_response_head_without_end(upstream_layer):
 def test_a_response_head_without_end_is_a_protocol_error(upstream_layer):
     taken = send_endless_response_head(upstream_layer)
     assert taken is not None
-    assert taken <= response_reading.MAX_HEAD_BYTES + 65536
+    assert taken <= head_bounds.MAX_HEAD_BYTES + 65536
+
+
+MANY_LINES = b"HTTP/1.1 %d X\r\ncontent-length: 0\r\n" + b"a:\r\n" * 200 + b"\r\n"
+
+
+@pytest.mark.usefixtures("unpatched")
+def test_the_core_still_takes_a_response_of_many_header_lines(upstream_layer):
+    assert statuses(receive(upstream_layer, MANY_LINES % 200)) == [200]
+
+
+@pytest.mark.usefixtures("patched")
+@pytest.mark.parametrize("status", [103, 200])
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_a_response_of_many_header_lines_is_a_protocol_error(upstream_layer, status, is_whole):
+    sent = MANY_LINES % status
+    [error] = receive(upstream_layer, sent if is_whole else sent[:-2])
+    assert isinstance(error, _events.ResponseProtocolError)
+    assert response_heads.find_reason(error.message) == "it has more than 200 header lines"
+
+
+@pytest.mark.usefixtures("patched")
+def test_a_response_of_200_header_lines_is_taken(upstream_layer):
+    sent = MANY_LINES.replace(b"a:\r\n", b"", 1) % 200
+    assert statuses(receive(upstream_layer, sent)) == [200]
 
 
 @pytest.mark.usefixtures("unpatched")
@@ -124,7 +148,7 @@ def test_a_response_that_begins_with_a_blank_line_is_a_protocol_error(upstream_l
 def send_endless(layer, start, more):
     """Feed what follows a request until the layer gives up; return how much it had taken."""
     received, taken = receive(layer, start), 0
-    while not received and taken < 4 * response_reading.MAX_HEAD_BYTES:
+    while not received and taken < 16 * head_bounds.MAX_HEAD_BYTES:
         taken += len(more)
         received = receive(layer, more)
     [error] = received
@@ -136,18 +160,18 @@ def send_endless(layer, start, more):
 @pytest.mark.usefixtures("patched")
 def test_an_interim_response_without_end_is_a_protocol_error(upstream_layer):
     taken = send_endless(upstream_layer, b"HTTP/1.1 100 Continue\r\nx: ", b"x" * 65536)
-    assert taken <= response_reading.MAX_HEAD_BYTES + 65536
+    assert taken <= head_bounds.MAX_HEAD_BYTES + 65536
 
 
 @pytest.mark.usefixtures("patched")
 def test_interim_responses_without_end_are_a_protocol_error(upstream_layer):
     taken = send_endless(upstream_layer, CONTINUE, EARLY_HINTS * 1000)
-    assert taken <= response_reading.MAX_HEAD_BYTES + 1000 * len(EARLY_HINTS)
+    assert taken <= response_reading.MAX_INTERIM_BYTES + 1000 * len(EARLY_HINTS)
 
 
 @pytest.mark.usefixtures("patched")
 def test_interim_responses_of_one_request_are_not_counted_for_the_next(upstream_layer):
-    interim = EARLY_HINTS * (response_reading.MAX_HEAD_BYTES // len(EARLY_HINTS) - 1)
+    interim = EARLY_HINTS * (response_reading.MAX_INTERIM_BYTES // len(EARLY_HINTS) - 1)
     for stream_id in (1, 3):
         upstream_layer.stream_id = stream_id
         upstream_layer.request = http.Request.make("POST", "http://127.0.0.1:3/")

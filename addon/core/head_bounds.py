@@ -1,0 +1,28 @@
+"""The heads of messages are bounded before the core parses them.
+
+Parsing, filtering and checking take time for every header line, and the event loop is everybody's. What
+clients and upstreams send is far below: some 30 lines, and cookies of a few KB.
+"""
+
+import re
+
+MAX_HEADER_LINES = 200
+MAX_HEAD_BYTES = 64 * 1024
+MAX_FIRST_LINE_BYTES = 16 * 1024
+
+# As the core's buffer finds the end of a head.
+_END = re.compile(rb"\n\r?\n")
+
+
+def find_excess(received: bytearray) -> str | None:
+    """Return what a head, whole or not, has too much of, or None. ``received`` begins with it, and may
+    go on with a body."""
+    if len(received) > MAX_FIRST_LINE_BYTES and received.find(b"\n", 0, MAX_FIRST_LINE_BYTES) < 0:
+        return f"its first line is longer than {MAX_FIRST_LINE_BYTES // 1024} KB"
+    end = _END.search(received, 0, MAX_HEAD_BYTES)
+    if end is None and len(received) > MAX_HEAD_BYTES:
+        return f"its head is larger than {MAX_HEAD_BYTES // 1024} KB"
+    lines = received.count(b"\n", 0, len(received) if end is None else end.start() + 1)
+    if lines > 1 + MAX_HEADER_LINES:
+        return f"it has more than {MAX_HEADER_LINES} header lines"
+    return None
