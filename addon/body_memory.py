@@ -17,6 +17,8 @@ _trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
 
 
 class BodyMemory:
+    """Counts what is held, and says whether more may be."""
+
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
         self._held_bytes: dict[

@@ -41,6 +41,8 @@ _NAME_LIST = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z, -]*")
 
 
 class BrowserRules:
+    """Decides which requests of browsers are forwarded, and what their pages see."""
+
     def __init__(self, allowed_origins: Collection[str], vendor: str, host: str | None) -> None:
         """Take ``allowed_origins`` as browsers write them, and the ``host`` of the base URL."""
         self._allowed = {origin.encode() for origin in allowed_origins}

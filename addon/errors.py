@@ -11,7 +11,7 @@ import orjson
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An answer of our own instead of the upstream's."""
+    """Describes a response of our own in the place of the upstream's."""
 
     status: int
     error_type: str
@@ -20,11 +20,12 @@ class Refusal:
     headers: tuple[tuple[bytes, bytes], ...] = field(default=())
 
     def body(self) -> bytes:
+        """Return its body, in the upstream's envelope."""
         error = {"type": self.error_type, "message": self.message}
         return orjson.dumps({"type": "error", "error": error})
 
     def header_fields(self) -> tuple[tuple[bytes, bytes], ...]:
-        """Without the framing headers, which belong to whoever sends it."""
+        """Return its headers without those of framing, which belong to whoever sends it."""
         return (
             (b"content-type", b"application/json"),
             (b"x-taximeter-error", self.code.encode()),
@@ -239,6 +240,6 @@ def web_unavailable() -> Refusal:
 
 
 def protocol_error(status: int, message: str) -> Refusal:
-    """What the HTTP core itself refuses: unparsable requests, smuggling attempts."""
+    """Return the refusal of what the HTTP core does not take: unparsable requests, smuggling attempts."""
     error_type = "invalid_request_error" if status < 500 else "api_error"
     return Refusal(status, error_type, "protocol_error", message)

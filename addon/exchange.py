@@ -1,4 +1,4 @@
-"""One request that is being forwarded: where it stands, and how long it took."""
+"""An exchange is one request that is being forwarded, with its response."""
 
 import time
 from dataclasses import dataclass, field
@@ -22,7 +22,9 @@ class Phase(Enum):
 
 @dataclass(slots=True)
 class Exchange:
-    """Times are of the monotonic clock, in seconds. ``waiting_since_s`` is when the phase began or
+    """Knows where an exchange stands and how long it took.
+
+    Times are of the monotonic clock, in seconds. ``waiting_since_s`` is when the phase began or
     the last byte came; ``own_s`` adds up the time spent in our code while a byte could have moved.
     """
 

@@ -1,4 +1,4 @@
-"""Which headers pass. Requests: an allow-list. Responses: everything that is not between hops.
+"""Headers pass by an allow-list (requests), or unless they are between hops (responses).
 
 Fields are (name, value) pairs of raw bytes in the order received; what passes keeps its case, its
 order and its duplicates.
@@ -33,7 +33,7 @@ _BEARER = re.compile(rb"bearer\s+", re.IGNORECASE)
 
 
 class RequestFilter:
-    """The request headers that are forwarded, for one vendor and the operator's extra prefixes."""
+    """Selects the request headers that are forwarded, for one vendor and the operator's extra prefixes."""
 
     def __init__(self, vendor: str, extra_prefixes: Iterable[str] = ()) -> None:
         self._prefixes = (
@@ -83,7 +83,7 @@ def _is_chunked(coding: bytes) -> bool:
 
 
 def returned(fields: Fields) -> Fields:
-    """The response headers that go back to the client. Ours are added later: nobody may forge them."""
+    """Return the response headers that go back to the client. Ours are added later: nobody may forge them."""
     return tuple(
         field
         for field in fields
@@ -92,8 +92,8 @@ def returned(fields: Fields) -> Fields:
 
 
 def for_web(fields: Fields, client: bytes) -> Fields:
-    """What the web process gets: everything but upstream credentials and hop-by-hop headers, and
-    the client's address, which nobody outside can set."""
+    """Return what the web process gets: everything but upstream credentials and hop-by-hop headers,
+    and the client's address, which nobody outside can set."""
     dropped = (HOP_BY_HOP - {b"transfer-encoding"}) | {b"x-api-key", b"x-taximeter-client"}
     kept = tuple(field for field in fields if field[0].lower() not in dropped)
     return (*kept, (b"x-taximeter-client", client))
@@ -115,7 +115,7 @@ def fingerprint(fields: Fields, key: bytes, organization_id: str) -> str | None:
 
 
 def get(fields: Fields, name: bytes) -> bytes | None:
-    """The first value of a header, or None. ``name`` is lowercase."""
+    """Return the first value of a header, or None. ``name`` is lowercase."""
     return next((value for field, value in fields if field.lower() == name), None)
 
 
@@ -158,13 +158,13 @@ def announces_body(fields: Fields) -> bool:
 
 
 def by_name(fields: Fields) -> dict[bytes, str]:
-    """The first value of each header, by its lowercase name."""
+    """Return the first value of each header, by its lowercase name."""
     return {name.lower(): value.decode("latin-1") for name, value in reversed(fields)}
 
 
 def _nominated(fields: Fields) -> frozenset[bytes]:
-    """Headers that the client itself declares to be between hops. Credentials and framing cannot
-    be made to vanish that way."""
+    """Return the headers that the client itself declares to be between hops. Credentials and framing
+    cannot be made to vanish that way."""
     return (
         frozenset(
             token.strip().lower()

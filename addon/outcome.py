@@ -1,4 +1,4 @@
-"""How a failed exchange is named, and what its client is told."""
+"""A failed exchange gets an outcome for its entry, and a refusal for its client."""
 
 from dataclasses import dataclass
 
@@ -11,20 +11,23 @@ from store.spool.format import TransportOutcome
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """``outcome`` for the entry, ``refusal`` for a client that has had no response head yet."""
+    """Holds the outcome for the entry, and the refusal for a client that has had no response head yet."""
 
     outcome: TransportOutcome
     refusal: Refusal
 
     @property
     def error_type(self) -> str | None:
+        """Return the error type for the entry, None where the client left."""
         return None if self.outcome == "client_disconnected" else self.refusal.code
 
 
 def explain_failure(
     *, timed_out: Phase | None, client_left: bool, was_sent: bool, for_web: bool, message: str
 ) -> Failure:
-    """``was_sent``: did the request reach an upstream connection? ``message`` is the core's."""
+    """Return what an exchange failed by.
+
+    ``was_sent`` says whether its request reached an upstream connection, ``message`` is the core's."""
     if for_web:
         return Failure("upstream_unreachable", errors.web_unavailable())
     if timed_out is not None:

@@ -1,4 +1,4 @@
-"""What a proxy process is configured with besides the settings."""
+"""The configuration that a proxy process gets besides the settings."""
 
 import os
 import secrets

@@ -1,4 +1,4 @@
-"""How much is read from clients and held, for all connections together."""
+"""What is read from clients and held is limited over all connections together."""
 
 import time
 

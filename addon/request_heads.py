@@ -16,8 +16,8 @@ class _Awaited:
 
 
 class RequestHeads:
-    """What clients have sent of heads, and since when more is awaited: since the connection was opened
-    or the head began. Between requests nothing is awaited."""
+    """Knows what clients have sent of heads, and since when more is awaited: since the connection was
+    opened or the head began. Between requests nothing is awaited."""
 
     def __init__(self, memory: BodyMemory) -> None:
         self._memory = memory
@@ -61,5 +61,5 @@ class RequestHeads:
 
 
 def _key(client_id: str) -> str:
-    """The body of its request is counted apart."""
+    """Return the name under which a head is counted, apart from the body of its request."""
     return f"{client_id} head"

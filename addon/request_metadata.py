@@ -1,4 +1,4 @@
-"""What is kept of a request beside its body: named fields, never the headers as they are."""
+"""Of a request's headers named fields are kept, never the headers as they are."""
 
 from datetime import datetime
 

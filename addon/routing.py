@@ -1,4 +1,4 @@
-"""Where a request goes, decided by its method and its target alone.
+"""Requests are routed by their method and their target alone.
 
 Below ``/proxy/<slug>`` only what is on an exact list is let through: the target is sent on
 verbatim, so whatever an upstream might read differently from us (dot segments, encoded slashes,
@@ -39,7 +39,7 @@ class Destination(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """``target`` is what the upstream is asked for, below its path prefix, with the query.
+    """Holds where a request goes. ``target`` is its path below the upstream's prefix, with the query.
     ``run_id`` is None where the path names no run."""
 
     destination: Destination
@@ -53,7 +53,8 @@ _CHECKS = {"/livez": Destination.LIVE, "/healthz": Destination.HEALTH}
 
 
 def find_route(method: str, target: str) -> Route | Refusal:
-    """``target`` is the request target in origin form, exactly as received."""
+    """Return where a request goes, or why it is refused. ``target`` is the request target in origin
+    form, exactly as received."""
     path, question_mark, query = target.partition("?")
     if path in _CHECKS:
         if method not in CHECK_METHODS:
@@ -61,7 +62,7 @@ def find_route(method: str, target: str) -> Route | Refusal:
         return Route(_CHECKS[path])
     match = _PROXY_PATH.fullmatch(path)
     if match is None:
-        # A base URL without its /proxy/<slug>: the upstream's clients understand this answer.
+        # A base URL without its /proxy/<slug>: the upstream's clients understand this response.
         return errors.unknown_path() if path.startswith("/v1/") else _WEB
     slug, rest = match.groups()
     run_id, rest = runs.split_path(rest)

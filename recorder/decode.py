@@ -101,7 +101,7 @@ _ERRORS = (_CorruptError, zlib.error, brotli.error, zstandard.ZstdError)
 
 
 class _Decoded(NamedTuple):
-    """What one layer gave, and what counts against the allowance for it."""
+    """Holds what one layer gave, and what counts against the allowance for it."""
 
     output: bytes
     problem: Problem | None
@@ -139,7 +139,7 @@ def _run(raw: bytes, make: Callable[[], _Decoder], allowed: int) -> _Decoded:
 
 
 def _salvage(raw: bytes, start: int, make: Callable[[], _Decoder], allowed: int) -> bytes:
-    """What the failing slice still gives byte by byte, with a second decoder brought up to it."""
+    """Return what the failing slice still gives byte by byte, with a second decoder brought up to it."""
     decoder, output = make(), bytearray()
     for offset in range(0, start, SLICE_BYTES):
         for _ in decoder.feed(raw[offset : offset + SLICE_BYTES]):

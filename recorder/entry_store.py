@@ -168,13 +168,14 @@ class EntryStore:
                 self._settle([(waiting, entry)])
 
     def _settle(self, batch: Sequence[Recorded]) -> None:
-        """The rows are committed: their files may go."""
+        """Remove the files of rows that are committed."""
         for waiting, _ in batch:
             reader.remove(waiting)
         self._on_entries([entry for _, entry in batch])
 
     def _make_entry(self, waiting: Waiting) -> UsageLogEntry | None:
-        """None when there is none to make: never forwarded (the file goes) or set aside."""
+        """Return the entry of a file, None when there is none to make: it was never forwarded (the file
+        goes) or is set aside."""
         try:
             exchange = reader.read_exchange(waiting.file)
             if exchange is None:

@@ -1,6 +1,6 @@
-"""One spooled exchange becomes one usage log entry. A pure function, and it always gives one.
+"""One spooled exchange becomes one usage log entry, by a pure function that always returns one.
 
-The proxy knows how the exchange went on the wire; what the answer says about itself refines that:
+The proxy knows how the exchange went on the wire; what the response says about itself refines that:
 
     on the wire                     in the body                              outcome
     failed in any way               -                                        as on the wire
@@ -57,34 +57,38 @@ _VERSION = re.compile(r"v?[0-9][\w.+-]*", re.ASCII)
 def make_entry(
     exchange: SpooledExchange, prices: PriceTable, requests: RequestReader
 ) -> UsageLogEntry:
-    """What ``requests`` remembers makes this faster and never different.
+    """Return the entry of an exchange. What ``requests`` remembers makes this faster and never different.
 
     Raises ValueError only if the proxy's own ``created_at`` is no instant."""
     head, response, ending = exchange.head, exchange.response, exchange.ending
     created_at = clock.parse_instant(head.created_at)
     request = decode_body(exchange.request_body or b"", head.content_encoding)
     facts = _read_facts(exchange, request.text, requests)
-    answer = decode_body(exchange.response_body, response.content_encoding) if response else NO_BODY
-    has_whole_answer = answer.is_readable_to_its_end and not ending.response_lost
+    response_body = (
+        decode_body(exchange.response_body, response.content_encoding) if response else NO_BODY
+    )
+    has_whole_response = response_body.is_readable_to_its_end and not ending.response_lost
     usage = read_usage(
         response.status_code if response else None,
         response.content_type if response else None,
-        answer.text,
-        is_complete=ending.outcome == "complete" and has_whole_answer,
+        response_body.text,
+        is_complete=ending.outcome == "complete" and has_whole_response,
     )
     items, cost_cents = price_usage(usage, created_at, prices)
     keeps_bodies = not head.metadata_only
     has_request = exchange.request_body is not None
-    is_whole = keeps_bodies and has_request and has_whole_answer and request.problem is None
+    is_whole = keeps_bodies and has_request and has_whole_response and request.problem is None
     body_notes = None
     if not is_whole:
-        body_notes = join_notes(_note_request(exchange, request), _note_response(exchange, answer))
+        body_notes = join_notes(
+            _note_request(exchange, request), _note_response(exchange, response_body)
+        )
     entry = UsageLogEntry(
         entry_id=head.entry_id,
         created_at=head.created_at,
         proxy_endpoint_id=head.proxy_endpoint_id,
         slug=head.slug,
-        outcome=_refine_outcome(exchange, usage, has_whole_answer=has_whole_answer),
+        outcome=_refine_outcome(exchange, usage, has_whole_response=has_whole_response),
         usage_source=usage.source,
         streamed=usage.streamed and response is not None,
         model=usage.model,
@@ -98,7 +102,7 @@ def make_entry(
         proxy_overhead_ms=_round(ending.proxy_overhead_ms),
         status_code=response.status_code if response else None,
         request_body=request.body if keeps_bodies and has_request else None,
-        response_body=answer.body if keeps_bodies and response else None,
+        response_body=response_body.body if keeps_bodies and response else None,
         request_model=clean_text(facts.model),
         upstream_request_id=clean_text(response.upstream_request_id) if response else None,
         session_id=clean_text(head.session_id) or clean_text(facts.session_id),
@@ -177,14 +181,16 @@ def _note_decoding(side: Side, decoded: DecodedBody) -> str | None:
     return format_note(side, "as received", _UNDECODED[decoded.problem])
 
 
-def _refine_outcome(exchange: SpooledExchange, usage: Usage, *, has_whole_answer: bool) -> Outcome:
+def _refine_outcome(
+    exchange: SpooledExchange, usage: Usage, *, has_whole_response: bool
+) -> Outcome:
     response, outcome = exchange.response, exchange.ending.outcome
     if outcome != "complete" or response is None:
         return outcome
     if response.status_code >= 400 or usage.has_error:
         return "upstream_error"
     has_end = usage.has_message_stop or usage.stop_reason is not None
-    if usage.streamed and has_whole_answer and not has_end:
+    if usage.streamed and has_whole_response and not has_end:
         return "upstream_interrupted"
     return "complete"
 

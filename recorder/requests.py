@@ -85,7 +85,7 @@ def _read_whole(text: bytes) -> Fields:
 
 
 def _recall(text: bytes, kept: Kept[_Known | None] | None) -> _Known | None:
-    """What is known of as much as the last request of the conversation has in common with this."""
+    """Return what is known of as much as the last request of the conversation has in common with this."""
     if kept is None or kept.found is None:
         return None
     known = kept.found
@@ -103,7 +103,7 @@ def _read_head(text: bytes) -> _Known | None:
 
 
 def _read_messages(text: bytes, known: _Known) -> _Known | None:
-    """The same with all messages but the last."""
+    """Return the same with all messages but the last."""
     starts, counts = [known.starts[-1]], [known.counts[-1]]
     for start in _find_last_starts(text, known.mark, starts[0]):
         messages = text[starts[-1] : start].rstrip(_SPACE)
@@ -119,7 +119,7 @@ def _read_messages(text: bytes, known: _Known) -> _Known | None:
 
 
 def _find_last_starts(text: bytes, mark: bytes, after: int) -> list[int]:
-    """Of several messages, since the next request may change some: cache markers move."""
+    """Return where the last few messages begin: the next request may change some, as cache markers move."""
     starts: list[int] = []
     end = len(text)
     while len(starts) < LAST_STARTS and (end := text.rfind(mark, after + 1, end)) >= 0:

@@ -1,1 +1,1 @@
-"""What knows the inside of mitmproxy: replacements for functions of its core, and hands on its connections."""
+"""All that depends on the inside of mitmproxy: replacements for its functions, and its connections."""

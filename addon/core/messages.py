@@ -1,4 +1,4 @@
-"""What the HTTP core finds wrong with a message is told in words of ours.
+"""Messages of the HTTP core about faults are replaced by ours.
 
 Its own text is for people who run mitmproxy: it names options, documentation and functions of Python
 that a client cannot know, and quotes what was sent, at any length.

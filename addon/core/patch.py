@@ -20,7 +20,7 @@ class MitmproxyChangedError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patch[Given]:
-    """A function of mitmproxy, ``name`` of the class or module ``owner``, and what takes its place.
+    """Names a function of mitmproxy, ``name`` of the class or module ``owner``, and what replaces it.
 
     ``replace`` returns the replacement, from the original and from what all patches of a list are
     given. It is None where a subclass of ours overrides the function: then there is nothing to

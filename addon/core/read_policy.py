@@ -1,4 +1,4 @@
-"""What the patches that read from connections ask the addon, which knows what the core does not."""
+"""The addon decides for the patches how much is read, since it knows what the core does not."""
 
 from typing import Protocol
 

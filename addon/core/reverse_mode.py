@@ -15,7 +15,7 @@ type Listen = Callable[[mode_servers.ReverseInstance, str, int], Awaitable[list[
 
 
 class InlineHooks:
-    """The top layer of a client connection, with its hooks run as they come up.
+    """Wraps the top layer of a client connection, and runs its hooks as they come up.
 
     The core makes a task of every hook, which then waits for its turn of the loop to report back;
     with some eight hooks a call that is an eighth of the proxy's time. A hook whose handlers have

@@ -6,7 +6,7 @@ from mitmproxy.tls import TlsData
 
 
 class UpstreamTls:
-    """The part of mitmproxy's TLS addon that verifies an upstream. The rest is for a man in the
+    """Runs the part of mitmproxy's TLS addon that verifies an upstream. The rest is for a man in the
     middle of TLS clients: no certificate authority is generated here, none is written to disk."""
 
     def __init__(self) -> None:
