@@ -24,8 +24,8 @@ class ClientAddress:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             headers = scope["headers"]
-            said = [value for name, value in headers if name == CLIENT_HEADER]
-            client = find_client(said, self._mark)
+            values = [value for name, value in headers if name == CLIENT_HEADER]
+            client = find_client(values, self._mark)
             scope = {
                 **scope,
                 "headers": [header for header in headers if header[0] != CLIENT_HEADER],
@@ -39,5 +39,5 @@ def find_client(values: Sequence[bytes], mark: bytes) -> str | None:
     mark."""
     if len(values) != 1 or not mark:
         return None
-    said_mark, _, address = values[0].partition(b" ")
-    return address.decode("latin-1") if compare_digest(said_mark, mark) else None
+    given_mark, _, address = values[0].partition(b" ")
+    return address.decode("latin-1") if compare_digest(given_mark, mark) else None

@@ -50,7 +50,10 @@ class KnownHosts:
         if scope["type"] == "http" and scope["path"] != "/livez":
             values = [value for name, value in scope["headers"] if name == b"host"]
             if len(values) != 1 or parse_host(values[0].decode("latin-1")) not in self._hosts:
-                refusal = PlainTextResponse("This service does not answer to that name.\n", 421)
+                refusal = PlainTextResponse(
+                    "This service has another host name. Use the address in TAXIMETER_BASE_URL.\n",
+                    421,
+                )
                 await refusal(scope, receive, send)
                 return
         await self._app(scope, receive, send)
@@ -185,7 +188,7 @@ def main() -> None:
     server = Server(config)
     parent_watch.watch(server.stop)
     # Uvicorn would take a bare descriptor for a Unix socket. asyncio then leaves out TCP_NODELAY, and
-    # every answer whose head and body are two writes waits 40 ms for an acknowledgement.
+    # every response whose head and body are two writes waits 40 ms for an acknowledgement.
     server.run([socket.socket(fileno=arguments.fd)])
 
 

@@ -28,12 +28,10 @@ _NOT_FOUND = {HTTPStatus.NOT_FOUND: "There is no such proxy endpoint in your org
 
 class NewEndpoint(RequestModel):
     name: Name
-    slug: Annotated[Slug | None, Field(description="Made from the name when it is left out.")] = (
-        None
-    )
-    streaming: Annotated[Streaming | None, Field(description="null: as the service is set.")] = None
+    slug: Annotated[Slug | None, Field(description="Default: made from the name.")] = None
+    streaming: Annotated[Streaming | None, Field(description="null: the service's setting.")] = None
     metadata_only: Annotated[
-        bool, Field(description="Keep no bodies, only names, numbers, cost and times.")
+        bool, Field(description="Store no bodies, only names, numbers, cost and times.")
     ] = False
 
 
@@ -45,7 +43,7 @@ class EndpointChange(RequestModel):
 
     name: Name = Field(default_factory=str)
     streaming: Annotated[
-        Streaming | None, Field(default=None, description="null: as the service is set.")
+        Streaming | None, Field(default=None, description="null: the service's setting.")
     ]
     metadata_only: bool = Field(default_factory=bool)
 
@@ -56,7 +54,7 @@ class Endpoint(ResponseModel):
     slug: Slug
     url: Annotated[str, Field(description="What a client is configured with as its base URL.")]
     created_at: Instant
-    streaming: Annotated[Streaming | None, Field(description="null: as the service is set.")]
+    streaming: Annotated[Streaming | None, Field(description="null: the service's setting.")]
     metadata_only: bool
 
     @classmethod
@@ -99,7 +97,7 @@ def list_endpoints(context: Context[PageQuery]) -> EndpointPage:
     "POST",
     "/proxy-endpoints",
     name="createProxyEndpoint",
-    summary="Create a proxy endpoint. It works at once.",
+    summary="Create a proxy endpoint. It works immediately.",
     request=NewEndpoint,
     response=Endpoint,
     status=HTTPStatus.CREATED,
@@ -133,7 +131,7 @@ def get_endpoint(context: Context[NoFields]) -> Endpoint:
     "PATCH",
     "/proxy-endpoints/{id}",
     name="updateProxyEndpoint",
-    summary="Change a proxy endpoint, by its id or slug. The next call follows it.",
+    summary="Change a proxy endpoint, by its id or slug. The change applies from the next call on.",
     request=EndpointChange,
     response=Endpoint,
     errors=_NOT_FOUND,
@@ -154,7 +152,7 @@ def update_endpoint(context: Context[EndpointChange]) -> Endpoint:
     "DELETE",
     "/proxy-endpoints/{id}",
     name="deleteProxyEndpoint",
-    summary="Delete a proxy endpoint, by its id or slug. Its traces stay.",
+    summary="Delete a proxy endpoint, by its id or slug. Its recorded calls are kept.",
     request=NoFields,
     response=Done,
     errors=_NOT_FOUND,

@@ -57,7 +57,7 @@ class KeyPage(ListResponse):
 class CreatedKey(ResponseModel):
     id: _KeyId
     name: str
-    key: Annotated[str, Field(description="The key itself. It is shown here and never again.")]
+    key: Annotated[str, Field(description="The key itself, which no other response contains.")]
     key_prefix: str
     created_at: Instant
 
@@ -85,7 +85,7 @@ def list_keys(context: Context[PageQuery]) -> KeyPage:
     "POST",
     "/api-keys",
     name="createApiKey",
-    summary="Create a service API key. The key itself is in this answer and nowhere else.",
+    summary="Create a service API key. This response is the only place where the key itself is.",
     request=NewKey,
     response=CreatedKey,
     status=HTTPStatus.CREATED,
@@ -98,7 +98,7 @@ def create_key(context: Context[NewKey]) -> CreatedKey:
     "DELETE",
     "/api-keys/{id}",
     name="deleteApiKey",
-    summary="Delete one of your service API keys. It fails at once.",
+    summary="Delete one of your service API keys. It stops working immediately.",
     request=NoFields,
     response=Done,
     errors={

@@ -15,15 +15,15 @@ type Document = dict[str, Any]
 MAX_BODY_BYTES = 64 * 1024
 _REFERENCE = "#/components/schemas/{model}"
 _ERRORS = {
-    HTTPStatus.UNAUTHORIZED: "No service API key was given, or none that is good.",
-    HTTPStatus.TOO_MANY_REQUESTS: "Too many keys that are not good came from your address.",
-    HTTPStatus.SERVICE_UNAVAILABLE: "The database is busy or cannot be used just now.",
+    HTTPStatus.UNAUTHORIZED: "The service API key is missing, unknown or deleted.",
+    HTTPStatus.TOO_MANY_REQUESTS: "Too many unknown keys were sent from your address.",
+    HTTPStatus.SERVICE_UNAVAILABLE: "The database is busy or cannot be used at the moment.",
 }
 _BODY_ERRORS = {
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: f"The body is larger than {MAX_BODY_BYTES} bytes.",
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "The body is not application/json.",
 }
-_INVALID = {HTTPStatus.BAD_REQUEST: "Something given cannot be used; field says what."}
+_INVALID = {HTTPStatus.BAD_REQUEST: "The request is not valid; field names the part at fault."}
 _HEADERS = {
     HTTPStatus.UNAUTHORIZED: ("WWW-Authenticate", {"type": "string", "const": "Bearer"}),
     HTTPStatus.TOO_MANY_REQUESTS: ("Retry-After", {"type": "integer", "minimum": 1}),

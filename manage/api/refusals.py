@@ -53,7 +53,7 @@ async def refuse_http(_request: Request, error: Exception) -> Response:
     return refuse(
         RefusedError(
             status,
-            f"{status.phrase}; /api/openapi.json lists what there is.",
+            f"{status.phrase}; /api/openapi.json lists all operations.",
             code=CODES.get(status, OTHER_CODE),
             headers=error.headers,
         )
@@ -63,7 +63,11 @@ async def refuse_http(_request: Request, error: Exception) -> Response:
 async def refuse_crash(_request: Request, _error: Exception) -> Response:
     """Return the response to an internal error. Starlette raises the error again afterwards, and it
     is logged."""
-    return refuse(RefusedError(HTTPStatus.INTERNAL_SERVER_ERROR, "Something went wrong here."))
+    return refuse(
+        RefusedError(
+            HTTPStatus.INTERNAL_SERVER_ERROR, "Internal error. See the server log for details."
+        )
+    )
 
 
 def respond(status: HTTPStatus, body: bytes, headers: Mapping[str, str] | None = None) -> Response:

@@ -37,7 +37,7 @@ from store.control.database import ControlDatabase
 from store.control.management import Management
 from store.control.people import Caller
 
-# Starlette's own leaves out what holds a line end, which would then be answered as a page is.
+# Starlette's own pattern does not match a line end; such a path would get a page's error.
 _ANYTHING_BELOW = re.compile(r"/api/(?P<path>.*)", re.DOTALL)
 
 
@@ -91,7 +91,7 @@ class Api:
             ],
             exception_handlers={HTTPException: refuse_http, Exception: refuse_crash},
         )
-        # A slash too many is a mistake to be told of: not every client repeats a DELETE elsewhere.
+        # A trailing slash is an error, not a redirect: not every client repeats a DELETE after one.
         app.router.redirect_slashes = False
         mount = Mount("/api", app=app)
         mount.path_regex = _ANYTHING_BELOW
@@ -136,12 +136,12 @@ class Api:
         if wait_s:
             return RefusedError(
                 HTTPStatus.TOO_MANY_REQUESTS,
-                f"Too many keys that are not good came from your address; wait {wait_s} s.",
+                f"Too many unknown keys were sent from your address; wait {wait_s} s.",
                 headers={"retry-after": str(wait_s)},
             )
         return RefusedError(
             HTTPStatus.UNAUTHORIZED,
-            "This service API key is not known; it may have been deleted.",
+            "This service API key is unknown. It may have been deleted.",
             headers={"www-authenticate": "Bearer"},
         )
 
@@ -167,7 +167,7 @@ class Api:
         except sqlite3.Error as error:
             raise RefusedError(
                 HTTPStatus.SERVICE_UNAVAILABLE,
-                "The database is busy or cannot be used just now; try again.",
+                "The database is busy or cannot be used at the moment; try again.",
                 headers={"retry-after": "1"},
             ) from error
         return response
@@ -226,7 +226,7 @@ def _validate_body(operation: Operation[Any, Any], received: ReceivedRequest) ->
     if received.body is None:
         raise RefusedError(
             HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-            f"A body has at most {openapi.MAX_BODY_BYTES} bytes.",
+            f"The body is larger than {openapi.MAX_BODY_BYTES} bytes.",
         )
     try:
         document = orjson.loads(received.body)

@@ -24,7 +24,9 @@ class UsageQuery(RequestModel):
 
 class _Calls(ResponseModel):
     calls: int
-    errors: Annotated[int, Field(description="Calls that failed; a client that left is no error.")]
+    errors: Annotated[
+        int, Field(description="Calls that failed. A client that disconnected is not an error.")
+    ]
 
 
 _TOKEN_FIELDS: dict[str, Any] = dict.fromkeys(token_counts.NAMES, int)
@@ -70,7 +72,7 @@ class Usage(ResponseModel):
     totals: UsageTotals
     groups: Annotated[
         list[UsageGroup],
-        Field(description="Days newest first; models and endpoints dearest first."),
+        Field(description="Days newest first; models and endpoints by cost, the highest first."),
     ]
 
     @classmethod
@@ -90,7 +92,7 @@ class Run(ResponseModel):
         int, Field(description="Calls of the run that are not recorded yet, and not in the totals.")
     ]
     totals: UsageTotals
-    models: Annotated[list[UsageGroup], Field(description="Dearest first.")]
+    models: Annotated[list[UsageGroup], Field(description="By cost, the highest first.")]
 
     @classmethod
     def make(cls, report: RunReport) -> Self:

@@ -67,7 +67,7 @@ def call_for_all[Response: ListResponse](
     while page.next_cursor:
         if page.next_cursor in seen:
             raise BackendError(
-                "what answers is not Taximeter's API (a list without an end);"
+                "this is not Taximeter's API (a list without an end);"
                 " check the address given with --base-url"
             )
         seen.add(page.next_cursor)

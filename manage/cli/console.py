@@ -47,7 +47,7 @@ def data_dir_option(command: Command) -> Command:
     return click.option(
         "--data-dir",
         metavar="PATH",
-        help="Where the service keeps its data.  [default: TAXIMETER_DATA_DIR, else the one that `taximeter doctor` names]",
+        help="The data directory of the service.  [default: TAXIMETER_DATA_DIR, else the one that `taximeter doctor` names]",
     )(command)
 
 
@@ -57,14 +57,16 @@ def service_options(command: Command) -> Command:
     return click.option(
         "--base-url",
         metavar="URL",
-        help=f"Ask the service at this address, with the key in {API_KEY_VARIABLE}.",
+        help=f"Use the service at this address, with the key in {API_KEY_VARIABLE}.",
     )(command)
 
 
 _ADDRESS_VARIABLES = {BASE_URL_VARIABLE, "TAXIMETER_LISTEN"}
 
 user_option = click.option(
-    "--user", metavar="EMAIL", help="As this user instead of the local one. Only where the data is."
+    "--user",
+    metavar="EMAIL",
+    help="Act as this user instead of the local one. Only on the machine with the data.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
@@ -116,7 +118,9 @@ def open_backend(
     except ApiKeyError as error:
         raise click.UsageError(str(error)) from error
     if is_exposed(remote):
-        click.echo("Warning: without https the key can be read on its way.", err=True)
+        click.echo(
+            "Warning: without https the key can be read on its way to the service.", err=True
+        )
     with RemoteBackend(remote, api_key) as backend:
         yield backend
 
@@ -133,7 +137,7 @@ def find_remote(base_url: str | None, data_dir: str | None, user: str | None = N
     elif data_dir is not None or user is not None:
         other = "--data-dir" if data_dir is not None else "--user"
         raise click.UsageError(
-            f"--base-url asks a remote service; {other} is for data on this machine"
+            f"--base-url names a remote service; {other} is for data on this machine"
         )
     try:
         return Settings.from_env({BASE_URL_VARIABLE: base_url}).base_url
@@ -150,7 +154,7 @@ def read_settings(**given: str | None) -> Settings:
     SettingsError."""
     environ = make_environ(**given)
     settings = Settings.from_env(environ)
-    # A service that runs says itself where it is; one that does not is asked for last.
+    # The announcement of a running service outranks TAXIMETER_LISTEN; that of an ended one does not.
     said_otherwise = {BASE_URL_VARIABLE} if is_running(settings.data_dir) else _ADDRESS_VARIABLES
     if not said_otherwise & environ.keys():
         announced = Announcement.read(settings.data_dir)
@@ -170,7 +174,7 @@ def check_there_is_data(settings: Settings) -> None:
     if not settings.control_path.exists():
         raise ControlError(
             f"there is no Taximeter data in {settings.data_dir.absolute()}; start `taximeter up` once,"
-            " or name the right place with --data-dir"
+            " or name the right directory with --data-dir"
         )
 
 

@@ -50,13 +50,13 @@ class Addresses:
 @click.option("--pace", type=click.FloatRange(min=0), default=1.0, hidden=True, help="0: at once.")
 @json_option
 def demo(listen: str | None, folder: Path | None, pace: float, as_json: bool) -> None:
-    """Show Taximeter with example data. No credential is needed.
+    """Try Taximeter with example data. No credential is needed.
 
     Runs the whole program on a data directory of its own, with a scripted upstream in place of the real one. Example clients
     make some thirty calls through it: a coding agent with subagents, a cache break, failures and retries, a stream that
     is cut, a model without a price. Open the link that it prints.
 
-    It goes on until Ctrl-C, and then removes its data. Settings in the environment are left aside.
+    It runs until Ctrl-C, then removes its data. Settings in the environment are ignored.
 
     \b
     Examples:
@@ -141,9 +141,9 @@ async def _make_calls(upstream: DemoUpstream, settings: Settings, pace: float) -
         await organization.make_calls(upstream, settings.endpoint_url, pace)
     except httpx.HTTPError as error:
         # The service goes on; the person can look at what is there, and sees why there is no more.
-        _say(f"the example calls broke off: {terminal_line(str(error))}")
+        _say(f"the example calls failed: {terminal_line(str(error))}")
     else:
-        _say("the example calls are made. Ctrl-C ends the demo.")
+        _say("the example calls are complete. Press Ctrl-C to end the demo.")
 
 
 async def _wait_until_healthy(settings: Settings) -> None:
@@ -167,7 +167,7 @@ def _greet(addresses: Addresses, *, as_json: bool) -> None:
         click.echo("Taximeter with example data: no call leaves this machine.\n")
         click.echo("Open this link; it signs you in once, within 15 minutes:\n")
         click.echo(f"{addresses.sign_in_url}\n")
-        click.echo("Each call is a line here once it has ended. Ctrl-C ends the demo.\n")
+        click.echo("Each call is printed here when it has ended. Press Ctrl-C to end the demo.\n")
     sys.stdout.flush()
 
 

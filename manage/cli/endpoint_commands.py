@@ -13,9 +13,9 @@ from store.control.endpoints import StreamingChange
 
 @click.group()
 def endpoints() -> None:
-    """Proxy endpoints: the addresses that clients use.
+    """Manage proxy endpoints, the addresses that clients use.
 
-    Each has a slug, and a URL that a client takes as its base URL.
+    Each has a slug and a URL, which a client uses as its base URL.
 
     \b
     Examples:
@@ -59,12 +59,14 @@ def list_endpoints(base_url: str | None, data_dir: str | None, as_json: bool) ->
 
 @endpoints.command("create")
 @click.argument("name")
-@click.option("--slug", help="Choose the slug yourself; else it is made from the name.")
+@click.option("--slug", help="The slug.  [default: made from the name]")
 @click.option(
-    "--streaming", type=click.Choice(["live", "buffered"]), help="Instead of the service's."
+    "--streaming",
+    type=click.Choice(["live", "buffered"]),
+    help="How responses are forwarded, instead of the service's setting.",
 )
 @click.option(
-    "--metadata-only", is_flag=True, help="Keep no bodies, only names, numbers, cost and times."
+    "--metadata-only", is_flag=True, help="Store no bodies, only names, numbers, cost and times."
 )
 @service_options
 @json_option
@@ -77,7 +79,7 @@ def create_endpoint(
     data_dir: str | None,
     as_json: bool,
 ) -> None:
-    """Create a proxy endpoint. It works at once, also while the service runs.
+    """Create a proxy endpoint. It works immediately, also while the service runs.
 
     \b
     Examples:
@@ -101,13 +103,13 @@ def create_endpoint(
 
 @endpoints.command("update")
 @click.argument("endpoint")
-@click.option("--name", help="A new label. The slug stays.")
+@click.option("--name", help="A new name. The slug does not change.")
 @click.option(
     "--streaming",
     type=click.Choice(["live", "buffered", "service"]),
-    help="How answers are passed on; service: as the service is set.",
+    help="How responses are forwarded; service: the service's setting.",
 )
-@click.option("--metadata-only/--keep-bodies", default=None, help="Whether bodies are kept.")
+@click.option("--metadata-only/--keep-bodies", default=None, help="Whether bodies are stored.")
 @service_options
 @json_option
 def update_endpoint(
@@ -119,7 +121,7 @@ def update_endpoint(
     data_dir: str | None,
     as_json: bool,
 ) -> None:
-    """Change a proxy endpoint, by its slug or id. The next call follows it.
+    """Change a proxy endpoint, by its slug or id. The change applies from the next call on.
 
     \b
     Examples:
@@ -128,7 +130,7 @@ def update_endpoint(
       taximeter endpoints update clinic --metadata-only
     """
     if name is None and streaming is None and metadata_only is None:
-        raise click.UsageError("say what to change: --name, --streaming, --metadata-only")
+        raise click.UsageError("choose what to change: --name, --streaming, --metadata-only")
     changes = dict(given(name=name, streaming=streaming, metadata_only=metadata_only))
     if streaming == "service":
         changes["streaming"] = None
@@ -147,7 +149,7 @@ def update_endpoint(
 def delete_endpoint(
     endpoint: str, base_url: str | None, data_dir: str | None, as_json: bool
 ) -> None:
-    """Delete a proxy endpoint by its slug or id. Its traces stay; its slug stays reserved.
+    """Delete a proxy endpoint by its slug or id. Its recorded calls are kept; its slug stays reserved.
 
     \b
     Examples:

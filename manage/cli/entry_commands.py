@@ -42,7 +42,7 @@ _FORMATS: dict[str, Format] = {
     help="How many of the newest entries to print first.",
 )  # fmt: skip
 @click.option("--slug", "slugs", multiple=True, help="Only this proxy endpoint; may be repeated.")
-@click.option("--no-follow", is_flag=True, help="Print what is there and end.")
+@click.option("--no-follow", is_flag=True, help="Print the newest entries and exit.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 @data_dir_option
 def tail(
@@ -50,13 +50,13 @@ def tail(
 ) -> None:
     """Follow calls as they are recorded, until Ctrl-C.
 
-    One line each, with the time of arrival in UTC. An entry is printed when its call has ended, so a long stream comes after short calls that
+    Prints one line for each call, with the time of arrival in UTC. An entry is printed when its call has ended, so a long stream comes after short calls that
     began later.
 
     \b
     Examples:
       taximeter tail
-      taximeter tail -n 0 --slug default                only what comes from now on
+      taximeter tail -n 0 --slug default                only new calls
       taximeter tail -n 100 --no-follow
       taximeter tail --json | jq -r '[.slug, .model, .cost_cents] | @tsv'
     """
@@ -82,7 +82,7 @@ def _print_entries(entries: Iterable[Followed], *, as_json: bool) -> None:
 @period_options(Instant())
 @click.option("--slug", "slugs", multiple=True, help="Only this proxy endpoint; may be repeated.")
 @click.option("--model", help="Only this model; * and ? are wildcards.")
-@click.option("--bodies", is_flag=True, help="With request_body and response_body.")
+@click.option("--bodies", is_flag=True, help="Include request_body and response_body.")
 @click.option(
     "--format", "kind", type=click.Choice(["jsonl", "csv", "json"]),
     help="JSON lines (jsonl), CSV, or one JSON document.  [default: by the file's name, else jsonl]",
@@ -114,7 +114,7 @@ def export(
 ) -> None:
     """Write entries as JSON lines, CSV or JSON, oldest first.
 
-    In the columns of usage_log, and the organisation each belongs to. Times are UTC: a day or a
+    Each has the columns of usage_log and its organisation. Times are UTC: a day or a
     point in time (2026-01-31, 2026-01-31T18:00, with another offset 2026-01-31T18:00+02:00) or how long ago (7d, 12h, 30m). Bodies that are not text are written as
     {"$base64": true, "encoded": "…"}. With --json, standard output is one JSON document: the
     entries, or what was written to --output.
@@ -161,8 +161,8 @@ def _find_format(output: Path | None) -> Format:
     if suffix not in _FORMATS:
         *others, last = _FORMATS
         raise click.UsageError(
-            f"{suffix!r} is not a known kind of file: name it {', '.join(others)} or {last}, or say"
-            " which --format is meant"
+            f"{suffix!r} is not a known file type: use {', '.join(others)} or {last}, or"
+            " choose one with --format"
         )
     return _FORMATS[suffix]
 

@@ -19,9 +19,9 @@ from runtime.safe_text import terminal_line
 
 @click.group()
 def keys() -> None:
-    """Service API keys, for the API and remote use.
+    """Manage service API keys, for the API and remote use.
 
-    They are unrelated to the upstream credential, which this service never keeps.
+    They are unrelated to the upstream credential, which this service never stores.
 
     \b
     Examples:
@@ -35,7 +35,7 @@ def keys() -> None:
 @service_options
 @json_option
 def list_keys(user: str | None, base_url: str | None, data_dir: str | None, as_json: bool) -> None:
-    """List your keys, newest first, with times in UTC. Only their beginning is shown; the rest is not kept.
+    """List your keys, newest first, with times in UTC. Only the beginning of each key is shown; the rest is not stored.
 
     \b
     Examples:
@@ -71,7 +71,7 @@ def list_keys(user: str | None, base_url: str | None, data_dir: str | None, as_j
 def create_key(
     name: str, user: str | None, base_url: str | None, data_dir: str | None, as_json: bool
 ) -> None:
-    """Create a key and print it: this once, alone on standard output.
+    """Create a key and print it, alone, on standard output. It is not shown again.
 
     \b
     Examples:
@@ -86,8 +86,8 @@ def create_key(
     else:
         click.echo(terminal_line(created.key))
     click.echo(
-        f"Keep it now: it is not shown again. In {API_KEY_VARIABLE} it lets `taximeter --base-url`"
-        " in; elsewhere send it as Authorization: Bearer.",
+        f"Store it now: it is not shown again. Use it in {API_KEY_VARIABLE} with `taximeter"
+        " --base-url`; other clients send it as Authorization: Bearer.",
         err=True,
     )
 
@@ -100,7 +100,7 @@ def create_key(
 def delete_key(
     key_id: str, user: str | None, base_url: str | None, data_dir: str | None, as_json: bool
 ) -> None:
-    """Delete one of your keys by its id, which `keys list` shows. It fails at once.
+    """Delete one of your keys by its id, which `keys list` shows. It stops working immediately.
 
     \b
     Examples:

@@ -35,17 +35,17 @@ def cli() -> None:
     """Log the tokens, cost and text of calls to the Messages API, through a transparent proxy.
 
     Commands act on the data directory of this machine. Those about endpoints, keys and usage also
-    ask a service elsewhere: with --base-url, and a service API key in TAXIMETER_API_KEY.
+    use a remote service: with --base-url, and a service API key in TAXIMETER_API_KEY.
 
     \b
     Start here:
-      taximeter demo                        look at the program with example data
+      taximeter demo                        try the program with example data
       taximeter up                          run the service
       taximeter run claude                  run one client through it, and print what it cost
       taximeter tail                        watch calls as they are recorded
       taximeter usage --by model            what they cost
       taximeter endpoints create "My team"  make another proxy endpoint
-      taximeter doctor                      what is wrong, and what to do
+      taximeter doctor                      check the service and its machine
 
     \b
     From another machine:
@@ -53,10 +53,10 @@ def cli() -> None:
       taximeter endpoints list --base-url https://meter.example.org
 
     \b
-    Times are UTC: those that are shown, and those that you give without another offset.
+    Times are UTC, in output and in options that name no other offset.
 
     \b
-    Exit status: 0; 1 when refused, not found or wrong; 2 when called wrongly.
+    Exit status: 0 for success; 1 when refused, not found, or something is wrong; 2 for invalid usage.
     """
 
 
@@ -139,7 +139,7 @@ def _greet(settings: Settings, endpoint_url: str | None, link: str | None) -> No
         f"Taximeter in front of {settings.upstream_url}, data in {settings.data_dir.absolute()}\n"
     )
     if endpoint_url is not None:
-        click.echo("Set this where your SDK or Claude Code runs, and go on as before:\n")
+        click.echo("Set this where your SDK or Claude Code runs, then use it as before:\n")
         click.echo(f"export ANTHROPIC_BASE_URL={endpoint_url}\n")
     if link is not None:
         click.echo("See what calls cost; this link signs you in once, within 15 minutes:\n")
@@ -148,7 +148,7 @@ def _greet(settings: Settings, endpoint_url: str | None, link: str | None) -> No
         click.echo(f"See what calls cost: {settings.base_url}")
     another = "another link" if link is not None else "a link that signs you in"
     click.echo(f"`taximeter users link` prints {another}. Ctrl-C stops Taximeter.")
-    click.echo("Each call is a line here once it has ended.\n")
+    click.echo("Each call is printed here when it has ended.\n")
 
 
 for command in (

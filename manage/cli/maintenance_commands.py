@@ -50,10 +50,10 @@ def trace_files(settings: Settings) -> list[Path]:
 @data_dir_option
 @json_option
 def doctor(data_dir: str | None, as_json: bool) -> None:
-    """Look for what is wrong, and say what to do.
+    """Check the service and its machine, and print what to do.
 
-    Asks the service that runs on this data directory how it is set and whether it is well, and
-    looks at what it says; where none runs, it looks at this environment, and says so. Looks at
+    Checks the service that runs on this data directory, with that service's settings. Where none runs,
+    it checks what a service started in this environment would use, and says so. Checks
     Python, the data directory, disk space, the databases, the spool, whether the upstream can be reached (by a connection alone: no request is sent), the price file
     and the clock. It changes nothing. Exit status 1 when anything is wrong.
 
@@ -89,11 +89,11 @@ def _examine(data_dir: str | None) -> Iterator[Finding]:
 
 
 def _find_service(folder: Path) -> Announcement | None:
-    """Return what the running service says of itself, whatever else this environment is set to."""
+    """Return the announcement of the running service, whatever the settings of this environment are."""
     try:
         return find_running(folder)
     except OSError:
-        return None  # the check of the service says why
+        return None  # the check of the service reports why
 
 
 def _format_finding(finding: Finding) -> str:
@@ -107,10 +107,10 @@ def _format_finding(finding: Finding) -> str:
 @data_dir_option
 @json_option
 def verify(data_dir: str | None, as_json: bool) -> None:
-    """Check that every recorded body is still exact.
+    """Check that every recorded body is intact.
 
-    Rebuilds each body and compares it with the hash noted when it came; checks the databases too.
-    It may run while the service does. Exit status 1 when anything is wrong.
+    Rebuilds each body and compares it with the hash stored when it was received; also checks the databases.
+    It can run while the service runs. Exit status 1 when anything is wrong.
 
     \b
     Examples:
@@ -135,7 +135,7 @@ def verify(data_dir: str | None, as_json: bool) -> None:
     if as_json:
         print_json({"ok": not problems, "entries": entries, "problems": problems})
     elif not problems:
-        click.echo(f"All bodies of {entries:,} entries are exact.")
+        click.echo(f"All bodies of {entries:,} entries are intact.")
     if problems:
         raise SystemExit(1)
 
@@ -153,9 +153,9 @@ def verify(data_dir: str | None, as_json: bool) -> None:
 @data_dir_option
 @json_option
 def reprice(everything: bool, prices: str | None, data_dir: str | None, as_json: bool) -> None:
-    """Give a cost to entries that have none yet.
+    """Price entries that have no cost yet.
 
-    Those whose model had no known price when they came, and has one now.
+    These are entries whose model had no known price when they were recorded, and has one now.
 
     \b
     Examples:
@@ -211,9 +211,9 @@ def read_size(_context: object, _parameter: object, text: str | None) -> int | N
 def prune(
     older_than: timedelta | None, larger_than: int | None, data_dir: str | None, as_json: bool
 ) -> None:
-    """Remove the oldest entries and give their space back. Hourly totals stay.
+    """Remove the oldest entries and free their space. Hourly totals are kept.
 
-    It may run while the service records.
+    It can run while the service runs.
 
     \b
     Examples:
@@ -221,7 +221,9 @@ def prune(
       taximeter prune --larger-than 20GB
     """
     if older_than is None and larger_than is None:
-        raise click.UsageError("say what to remove: --older-than 90d, --larger-than 20GB, or both")
+        raise click.UsageError(
+            "choose what to remove: --older-than 90d, --larger-than 20GB, or both"
+        )
     before = None if older_than is None else clock.format_ms(clock.now() - older_than)
     entries = freed = 0
     with explained():
@@ -233,4 +235,4 @@ def prune(
     if as_json:
         print_json({"entries": entries, "bytes_freed": freed})
     else:
-        click.echo(f"Removed {entries:,} entries; {format_bytes(freed)} given back.")
+        click.echo(f"Removed {entries:,} entries; {format_bytes(freed)} freed.")

@@ -18,11 +18,13 @@ class CommandGroup(click.Group):
             try:
                 return super().main(*args, **kwargs)
             finally:
-                # What is left in the buffer fails here, and not when Python is about to end.
+                # Write what is buffered now: Python would report an error at its exit as a traceback.
                 sys.stdout.flush()
         except OSError as error:
             _discard_output()
-            if error.errno != errno.EPIPE:  # whoever read our output has seen enough
+            if (
+                error.errno != errno.EPIPE
+            ):  # the reader has closed the pipe on purpose, as head does
                 what = error.filename or "standard output"
                 with suppress(OSError):
                     click.echo(f"Error: {what}: {error.strerror}", err=True)

@@ -45,12 +45,12 @@ def read_api_key(environ: Mapping[str, str] = os.environ) -> str:
     key = environ.get(API_KEY_VARIABLE, "").strip()
     if not key:
         raise ApiKeyError(
-            "a remote service wants a service API key in the environment variable"
-            f" {API_KEY_VARIABLE}; `taximeter keys create` makes one where the service runs"
+            "a remote service needs a service API key in the environment variable"
+            f" {API_KEY_VARIABLE}; `taximeter keys create` creates one where the service runs"
         )
     if not RAW_KEY.fullmatch(key):
         raise ApiKeyError(
-            f"{API_KEY_VARIABLE} holds no service API key: those are sk_ and 43 letters, digits,"
+            f"{API_KEY_VARIABLE} is not a service API key: a key is sk_ and 43 letters, digits,"
             " - and _"
         )
     return key
@@ -120,7 +120,7 @@ class RemoteBackend:
         if response.is_redirect:
             target = _shorten(response.headers.get("location", ""))
             return RemoteError(
-                f"{self._base_url} redirects to {target}; give the address that is meant"
+                f"{self._base_url} redirects to {target}; use that address if it is the right one"
             )
         error = (parse_object(response.content) or {}).get("error")
         text = error.get("message") if isinstance(error, dict) else None
@@ -130,7 +130,7 @@ class RemoteBackend:
         if status == 401:
             return RemoteError(
                 f"{self._base_url} does not accept the key in {API_KEY_VARIABLE}; it may have been"
-                " deleted, or be of another service (`taximeter keys create` makes one)"
+                " deleted, or belong to another service (`taximeter keys create` creates one)"
             )
         if status == 429:
             wait = _shorten(response.headers.get("retry-after", ""))
@@ -143,7 +143,7 @@ class RemoteBackend:
 
     def _unexpected(self, what: str) -> RemoteError:
         return RemoteError(
-            f"what answers at {self._base_url} is not Taximeter's API ({what});"
+            f"{self._base_url} is not Taximeter's API ({what});"
             " check the address given with --base-url"
         )
 
@@ -180,16 +180,14 @@ def _explain(error: Exception) -> str:
                 " at the certificate authority's file if it is yours"
             )
         if isinstance(cause, ssl.SSLError):
-            return "does not speak TLS as it should; check http:// or https:// in --base-url"
+            return "failed the TLS handshake; check http:// or https:// in --base-url"
         cause = cause.__cause__ or cause.__context__
     if isinstance(error, httpx.TimeoutException):
         is_connecting = isinstance(error, httpx.ConnectTimeout)
-        return f"does not answer within {CONNECT_TIMEOUT_S if is_connecting else TIMEOUT_S:g} s"
+        return f"does not respond within {CONNECT_TIMEOUT_S if is_connecting else TIMEOUT_S:g} s"
     if isinstance(error, httpx.ConnectError):
-        return (
-            f"cannot be reached: {_shorten(str(error))}; is the service running, the address right?"
-        )
-    return f"broke off: {_shorten(str(error)) or type(error).__name__}"
+        return f"cannot be reached: {_shorten(str(error))}; check that the service runs and the address is right"
+    return f"closed the connection: {_shorten(str(error)) or type(error).__name__}"
 
 
 def _shorten(text: str) -> str:

@@ -82,8 +82,8 @@ def run(
     COMMAND has the terminal, and standard output is its own. The summary is on standard error. The exit status is
     COMMAND's; 128 + n when signal n ended it, 127 when there is no such command.
 
-    The base URL names the run (…/proxy/SLUG/run/ID), which is how its calls are told from others, two runs at the
-    same time included; the column run_id has it. Calls of a client that does not use ANTHROPIC_BASE_URL are not
+    The base URL names the run (…/proxy/SLUG/run/ID), which distinguishes its calls from others, also from those of a run at the
+    same time; the column run_id has it. Calls of a client that does not use ANTHROPIC_BASE_URL are not
     seen, as with another API provider; nor are those that it makes after its end in the background.
 
     \b
@@ -129,7 +129,7 @@ def choose_slug(slugs: Sequence[str], wanted: str | None) -> str:
         return DEFAULT_SLUG
     if not slugs:
         raise click.ClickException(
-            "there is no proxy endpoint; `taximeter endpoints create NAME` makes one"
+            "there is no proxy endpoint; `taximeter endpoints create NAME` creates one"
         )
     if len(slugs) > 1:
         raise click.UsageError(f"choose a proxy endpoint with --endpoint: {', '.join(slugs)}")
@@ -156,7 +156,7 @@ def _open_place(base_url: str | None, data_dir: str | None) -> Place:
 def _check_address(url: str) -> None:
     """Check that the client can make calls at this address. Raises ClickException."""
     try:
-        answer = httpx.head(
+        response = httpx.head(
             url,
             timeout=PROBE_S,
             verify=httpx.create_ssl_context(),
@@ -166,9 +166,9 @@ def _check_address(url: str) -> None:
         raise click.ClickException(
             f"{url} cannot be reached: {terminal_line(str(error))}"
         ) from error
-    if answer.status_code != 200:
+    if response.status_code != 200:
         raise click.ClickException(
-            f"{url} answers {answer.status_code}: the service there is not Taximeter, or is of an"
+            f"{url} responds with {response.status_code}: the service there is not Taximeter, or is of an"
             " earlier version"
         )
 
@@ -188,7 +188,7 @@ def _print_summary(place: Place, backend: Backend, run_id: str, *, as_json: bool
         with explained():
             totals = _wait_for_calls(backend, run_id)
     except click.ClickException as error:
-        _say(f"what the run cost is not known: {error.format_message()}")
+        _say(f"the cost of the run is not known: {error.format_message()}")
         return
     if as_json:
         click.echo(json.dumps(totals.model_dump(mode="json", by_alias=True)), err=True)

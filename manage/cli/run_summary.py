@@ -11,7 +11,7 @@ def describe_run(run: Run, base_url: str, *, is_running: bool) -> list[str]:
     lines = [""]
     if not totals.calls and not run.pending:
         lines.append(
-            "taximeter: no call of this run came through. The client may not use"
+            "taximeter: no calls were made in this run. The client may not use"
             " ANTHROPIC_BASE_URL, or have a setting of its own for it."
         )
         return lines

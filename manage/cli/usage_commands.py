@@ -23,7 +23,7 @@ _TITLES: dict[Grouping, str] = {"day": "DAY (UTC)", "model": "MODEL", "endpoint"
     type=click.Choice(["day", "model", "endpoint"]),
     default="day",
     show_default=True,
-    help="What to add up by.",
+    help="What to group by.",
 )
 @period_options(Day())
 @service_options
@@ -40,7 +40,7 @@ def usage(
 ) -> None:
     """Show what calls cost, by day, model or endpoint.
 
-    All calls of your organisation. Input is all that the model read, cached tokens included. The totals stay when entries are
+    Covers all calls of your organisation. Input is all that the model read, including cached tokens. Totals are kept when entries are
     pruned. Days are UTC; 7d is the day seven days before today.
 
     \b

@@ -25,7 +25,7 @@ from store.control.sign_in import SignIn
 
 @click.group()
 def users() -> None:
-    """People who may sign in and have keys.
+    """Manage users, who can sign in and have service API keys.
 
     For the operator, on the machine where the data is.
 
@@ -40,7 +40,7 @@ def users() -> None:
 @data_dir_option
 @json_option
 def list_users(data_dir: str | None, as_json: bool) -> None:
-    """List everybody, newest first, with times in UTC. The local user, whom this program acts for, has no address.
+    """List all users, newest first, with times in UTC. The local user, for whom this program acts, has no e-mail address.
 
     \b
     Examples:
@@ -71,14 +71,14 @@ def list_users(data_dir: str | None, as_json: bool) -> None:
 
 
 @users.command("create")
-@click.option("--email", required=True, help="The address that the user signs in with.")
+@click.option("--email", required=True, help="The e-mail address that the user signs in with.")
 @click.option(
-    "--org", metavar="ID|NAME", help="Join this organisation instead of one of their own."
+    "--org", metavar="ID|NAME", help="Add the user to this organisation instead of a new one."
 )
 @data_dir_option
 @json_option
 def create_user(email: str, org: str | None, data_dir: str | None, as_json: bool) -> None:
-    """Create a user, with an organisation of their own or in one that is there.
+    """Create a user, in a new organisation of their own or in an existing one.
 
     \b
     Examples:
@@ -104,7 +104,7 @@ def create_user(email: str, org: str | None, data_dir: str | None, as_json: bool
 @data_dir_option
 @json_option
 def delete_user(email: str, data_dir: str | None, as_json: bool) -> None:
-    """Delete a user, with their keys and sessions. What their organisation has stays.
+    """Delete a user, with their keys and sessions. The data of their organisation is kept.
 
     \b
     Examples:

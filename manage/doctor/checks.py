@@ -86,14 +86,14 @@ def check_data_dir(folder: Path) -> Iterator[Finding]:
     try:
         status = folder.stat()
     except FileNotFoundError:
-        yield Finding(name, "note", f"{folder} is not there yet", "`taximeter up` makes it")
+        yield Finding(name, "note", f"{folder} is not there yet", "`taximeter up` creates it")
         return
     except OSError as error:
         yield Finding(name, "wrong", f"{folder}: {error.strerror}", advise_owner(folder))
         return
     if not stat.S_ISDIR(status.st_mode):
-        advice = "name a folder with --data-dir or TAXIMETER_DATA_DIR"
-        yield Finding(name, "wrong", f"{folder} is no folder", advice)
+        advice = "name a directory with --data-dir or TAXIMETER_DATA_DIR"
+        yield Finding(name, "wrong", f"{folder} is not a directory", advice)
     elif not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
         yield Finding(name, "wrong", f"{folder} cannot be written by you", advise_owner(folder))
     elif open_to_others := _open_to_others(folder):
@@ -129,7 +129,7 @@ def check_free_space(settings: Settings) -> Finding:
             "free some space, `taximeter prune --older-than 90d`, or lower TAXIMETER_DISK_RESERVE",
         )  # fmt: skip
     if free < 2 * settings.disk_reserve:
-        advice = "`taximeter prune --older-than 90d` gives some back"
+        advice = "`taximeter prune --older-than 90d` frees some"
         return Finding(name, "note", f"{message}, which is getting short", advice)
     return Finding(name, "ok", message)
 
@@ -154,14 +154,14 @@ def _check_database(path: Path, migrations: Migrations) -> Finding | None:
     try:
         condition = read_migration_status(path, migrations)
     except sqlite3.Error as error:
-        advice = "`taximeter verify` says what is damaged; restore it from a backup if need be"
+        advice = "`taximeter verify` lists what is damaged; restore the database from a backup if necessary"
         return Finding(name, "wrong", f"{path} cannot be read: {error}", advice)
     if condition.unknown:
-        advice = "run the newer version that made it"
+        advice = "run the version that changed it, or a newer one"
         return Finding(name, "wrong", f"{path} was changed by a newer Taximeter", advice)
     if condition.pending:
-        message = f"{path} is of an older version"
-        return Finding(name, "note", message, "it is brought up to date when it is next written to")
+        message = f"{path} has the schema of an older version"
+        return Finding(name, "note", message, "it is migrated when it is next written to")
     return None
 
 
@@ -177,26 +177,26 @@ def check_spool(settings: Settings) -> Iterator[Finding]:
         return
     if unreadable:
         folder = root / UNREADABLE
-        message = f"{unreadable} files could not be made entries"
+        message = f"{unreadable} files could not be recorded"
         yield Finding(
             name, "wrong", f"{message} and are kept in {folder}",
-            "look at the recorder's error lines, report them, then move these files away",
+            "see the recorder's errors in the output of `taximeter up`, report them, then move these files away",
         )  # fmt: skip
     yield _check_backlog(Heartbeat.read(settings.data_dir), waiting)
 
 
 def _check_backlog(heartbeat: Heartbeat | None, waiting: int) -> Finding:
     name = "spool"
-    calls = f"{waiting:,} calls wait to be stored"
+    calls = f"{waiting:,} calls waiting to be recorded"
     if heartbeat is None or not heartbeat.is_fresh:
         if waiting:
-            return Finding(name, "note", calls, "`taximeter up` stores them")
+            return Finding(name, "note", calls, "`taximeter up` records them")
     elif heartbeat.stuck_organizations:
-        message = f"{calls}, some for a database that cannot be written just now"
+        message = f"{calls}, some for a database that cannot be written at the moment"
         return Finding(
             name, "wrong", message, "see the recorder's error lines: locked, full or damaged"
         )
-    return Finding(name, "ok", calls if waiting else "nothing waits")
+    return Finding(name, "ok", calls if waiting else "nothing waiting")
 
 
 def check_upstream(settings: Settings, trust_file: str | None) -> Finding:
@@ -222,13 +222,13 @@ def check_upstream(settings: Settings, trust_file: str | None) -> Finding:
         advice = "behind a TLS inspector, point SSL_CERT_FILE at its certificates; check the clock"
         return Finding(name, "wrong", message, advice)
     except socket.gaierror as error:
-        message = f"{upstream}: its name is not known: {error.strerror}"
+        message = f"{upstream}: its host name cannot be resolved: {error.strerror}"
         return Finding(
             name, "wrong", message, "check TAXIMETER_UPSTREAM_URL and this machine's DNS"
         )
     except TimeoutError:
         advice = "check the network and its firewall, and TAXIMETER_UPSTREAM_URL"
-        return Finding(name, "wrong", f"{upstream} does not answer in time", advice)
+        return Finding(name, "wrong", f"{upstream} does not respond in time", advice)
     except OSError as error:
         message = f"{upstream} cannot be reached: {error.strerror or error}"
         advice = "check the network and its firewall, and TAXIMETER_UPSTREAM_URL"
@@ -244,7 +244,7 @@ def check_prices(settings: Settings) -> Finding:
         load_prices(settings.prices)
     except PriceFileError as error:
         return Finding(
-            name, "wrong", terminal_line(str(error)), "mend this file, or unset TAXIMETER_PRICES"
+            name, "wrong", terminal_line(str(error)), "correct this file, or unset TAXIMETER_PRICES"
         )
     return Finding(name, "ok", f"{settings.prices}, then the built-in list")
 
@@ -258,7 +258,7 @@ def check_clock(settings: Settings) -> Finding:
         return Finding(name, "wrong", f"{text} cannot be right", advice)
     newest = _find_newest_arrival(settings)
     if newest is not None and newest > clock.format_ms(now + CLOCK_SLACK):
-        message = f"{text}, and yet a call was recorded at {newest}: the clock was or is wrong"
+        message = f"{text}, but a call was recorded at {newest}: the clock is or was wrong"
         return Finding(name, "wrong", message, advice)
     return Finding(name, "ok", text)
 
@@ -269,7 +269,7 @@ def _find_newest_arrival(settings: Settings) -> str | None:
         try:
             arrival = read_newest_arrival(path)
         except sqlite3.Error:
-            continue  # the check of the databases has said so
+            continue  # reported by the check of the databases
         if arrival is not None:
             newest.append(arrival)
     return max(newest, default=None)

@@ -17,7 +17,7 @@ from runtime.settings import Settings
 
 HEALTH_TIMEOUT_S = 5.0
 _NAME = "service"
-# Where the data is was asked for; the addresses are those that the service has in the end.
+# The data directory was given to this command, and the addresses are those that the service got.
 _MAY_DIFFER = frozenset({"TAXIMETER_DATA_DIR", "TAXIMETER_LISTEN", "TAXIMETER_BASE_URL"})
 
 
@@ -37,7 +37,7 @@ def check_service(settings: Settings, service: Announcement | None) -> Iterator[
         yield _check_stopped(settings, recorder is not None)
         return
     if service is None:
-        message = f"running as process {holder.pid or 'unknown'}, with settings that are not known"
+        message = f"running as process {holder.pid or 'unknown'}, with unknown settings"
         advice = "it is starting, or of another version; the other checks are for this environment"
         yield Finding(_NAME, "note", message, advice)
         return
@@ -47,7 +47,7 @@ def check_service(settings: Settings, service: Announcement | None) -> Iterator[
 
 def _check_stopped(settings: Settings, recorder_runs: bool) -> Finding:
     if recorder_runs:
-        message = "not running, but a recorder is still at work on what it left"
+        message = "not running, but a recorder still works on calls of an earlier run"
         return Finding(_NAME, "note", message, "wait until it has ended, then `taximeter up`")
     address = settings.listen.connectable
     try:
@@ -66,7 +66,9 @@ def _check_running(settings: Settings, service: Announcement) -> Iterator[Findin
     heartbeat = Heartbeat.read(settings.data_dir)
     if heartbeat is None or not heartbeat.is_fresh:
         advice = "look at what `taximeter up` prints; calls wait in the spool meanwhile"
-        message = f"{who}, but its recorder gives no sign of life{_last_lines(settings)}"
+        message = (
+            f"{who}, but its recorder has stopped updating its heartbeat{_last_lines(settings)}"
+        )
         yield Finding(_NAME, "wrong", message, advice)
         return
     yield _check_health(settings, who)
@@ -78,15 +80,15 @@ def _check_health(settings: Settings, who: str) -> Finding:
     """Ask ``/healthz`` at the listen address, not at what may be in front of it."""
     url = f"http://{settings.listen.connectable}/healthz"
     try:
-        answer = httpx.get(url, timeout=HEALTH_TIMEOUT_S, trust_env=False)
-        reasons = answer.json().get("reasons", [])
+        response = httpx.get(url, timeout=HEALTH_TIMEOUT_S, trust_env=False)
+        reasons = response.json().get("reasons", [])
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        message = f"{who}, but {url} does not answer: {terminal_line(str(error))}"
+        message = f"{who}, but {url} does not respond: {terminal_line(str(error))}"
         return Finding(_NAME, "wrong", message, "look at what `taximeter up` prints")
     except (ValueError, AttributeError):
-        message = f"{who}, but something else answers at {url}"
+        message = f"{who}, but another program responds at {url}"
         return Finding(_NAME, "wrong", message, "stop that one, or choose another --listen address")
-    if answer.status_code != 200:
+    if response.status_code != 200:
         message = (
             f"{who}, failing: {terminal_line('; '.join(map(str, reasons)))}{_last_lines(settings)}"
         )
@@ -96,30 +98,30 @@ def _check_health(settings: Settings, who: str) -> Finding:
 
 def _last_lines(settings: Settings) -> str:
     """Return the last line of each process that is down, to append to a message."""
-    said = [
-        f"the {trouble.name} process said: {terminal_line(trouble.last_lines[-1])}"
+    last_lines = [
+        f"the last line of the {trouble.name} process: {terminal_line(trouble.last_lines[-1])}"
         for trouble in read_troubles(settings.data_dir)
         if trouble.last_lines
     ]
-    return "".join(f"; {each}" for each in said)
+    return "".join(f"; {each}" for each in last_lines)
 
 
 def _check_base_url(base_url: str) -> Finding:
     """Check that the base URL leads here. Inside a network a public name may lead nowhere, so an
-    address that does not answer is only a note."""
+    address that does not respond is only a note."""
     name, url = "address", f"{base_url}/livez"
     advice = "check TAXIMETER_BASE_URL and what is in front of the service"
     try:
-        answer = httpx.get(url, timeout=HEALTH_TIMEOUT_S, verify=httpx.create_ssl_context())
-        is_ours = answer.status_code == 200 and answer.json().get("status") == "ok"
+        response = httpx.get(url, timeout=HEALTH_TIMEOUT_S, verify=httpx.create_ssl_context())
+        is_ours = response.status_code == 200 and response.json().get("status") == "ok"
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         return Finding(
-            name, "note", f"{url} does not answer here: {terminal_line(str(error))}", advice
+            name, "note", f"{url} does not respond here: {terminal_line(str(error))}", advice
         )
     except (ValueError, AttributeError):
         is_ours = False
     if not is_ours:
-        return Finding(name, "wrong", f"something else answers at {url}", advice)
+        return Finding(name, "wrong", f"another program responds at {url}", advice)
     return Finding(name, "ok", f"{base_url} leads to the service")
 
 

@@ -20,7 +20,7 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 30.0
 LONG_LIFE_S = 30.0
 MAX_LINE_BYTES = 64 * 1024
 LAST_LINES_S = 0.5  # how long the last lines of a process may take to come
-NOT_STARTED_STATUS = 127  # what a shell says of a command that it cannot run
+NOT_STARTED_STATUS = 127  # the exit status of a shell for a command that it cannot run
 MAX_DEATHS, DEATHS_WINDOW_S = 3, 10.0
 
 
@@ -49,7 +49,7 @@ class RestartRule:
 
 @dataclass(slots=True)
 class DeathWindow:
-    """Tells whether a child dies so often that starting it again is no use."""
+    """Counts deaths of a child, to tell when restarting it is pointless."""
 
     _deaths_s: deque[float] = field(default_factory=lambda: deque(maxlen=MAX_DEATHS))
 
@@ -89,11 +89,11 @@ class _Watch(asyncio.SubprocessProtocol):
 
     def _take(self, line: bytes) -> None:
         is_short = len(line) <= MAX_LINE_BYTES
-        # It may quote what came from elsewhere, and it goes to a terminal.
+        # The line may quote untrusted text, and is printed on a terminal.
         text = (
             terminal_line(line.decode(errors="replace"))
             if is_short
-            else "(a line too long to show)"
+            else "(a line that is too long)"
         )
         self._take_line(text)
 
@@ -124,7 +124,7 @@ class Child:
         try:
             return await self._run(environ)
         except OSError as error:
-            self.last_lines.append(f"it could not be started: {error.strerror}")
+            self.last_lines.append(f"the process could not be started: {error.strerror}")
             return NOT_STARTED_STATUS
 
     async def _run(self, environ: Mapping[str, str]) -> int:
@@ -147,7 +147,7 @@ class Child:
             loop.add_reader(ready_read, self._read_ready, ready_read)
             await watch.exited
             await asyncio.wait([watch.closed], timeout=LAST_LINES_S)
-            self._read_ready(ready_read)  # it may have said so and died in the same instant
+            self._read_ready(ready_read)  # it may have become ready and died in the same instant
             process.close()
             return process.get_returncode() or 0
         finally:
@@ -160,15 +160,15 @@ class Child:
 
     def _read_ready(self, fd: int) -> None:
         with suppress(BlockingIOError):
-            said = os.read(fd, 1)
-            asyncio.get_running_loop().remove_reader(fd)  # there is no more to read than its end
-            if said:
+            ready = os.read(fd, 1)
+            asyncio.get_running_loop().remove_reader(fd)  # only the end of the file is left
+            if ready:
                 self.was_ready = True
                 self.on_ready()
 
     def explain_end(self, what: str) -> ChildError:
         """Return the error for an end of the whole service, with this child's last lines."""
-        lines = "\n".join(f"  {line}" for line in self.last_lines) or "  (it printed nothing)"
+        lines = "\n".join(f"  {line}" for line in self.last_lines) or "  (no output)"
         return ChildError(f"the {self.name} process {what}. Its last lines:\n{lines}")
 
     async def stop(self, grace_s: float) -> None:

@@ -119,7 +119,7 @@ class RunService:
             os.close(log_fd)
 
     def _wait(self) -> Settings:
-        """Wait until a service answers, a new one until it is healthy. Returns its settings."""
+        """Wait until the service responds, or a new one is healthy. Returns its settings."""
         deadline_s = time.monotonic() + START_S
         while time.monotonic() < deadline_s:
             announcement = find_running(self._data_dir)
@@ -133,11 +133,11 @@ class RunService:
                 raise StartError(f"the service could not start{self._quote_log()}")
             time.sleep(POLL_S)
         raise StartError(
-            f"the service on {self._data_dir} does not answer; `taximeter doctor` says more"
+            f"the service on {self._data_dir} does not respond; `taximeter doctor` may tell why"
         )
 
     def _settle_for(self, pid: int) -> None:
-        """Give up our own service where another one was quicker; ours has found the lock taken."""
+        """Forget the service started here if another one took the lock first; ours has ended then."""
         if self._process is not None and self._process.pid != pid:
             self._process.wait()
             self._process = None
@@ -147,7 +147,7 @@ class RunService:
         with suppress(OSError), self.log_path.open(errors="replace") as log:
             lines = deque((terminal_line(line.rstrip("\n")) for line in log), LAST_LINES)
             return f". The last lines of {self.log_path}:\n" + "\n".join(f"  {x}" for x in lines)
-        return f"; {self.log_path} may say why"
+        return f"; see {self.log_path}"
 
 
 def choose_listen(settings: Settings, environ: Mapping[str, str]) -> str:

@@ -112,7 +112,7 @@ class Supervisor:
         environ[CLIENT_MARK_VARIABLE] = secrets.token_urlsafe(24)
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, self._on_interrupt)
-        loop.add_signal_handler(signal.SIGTERM, self._ask_to_stop)
+        loop.add_signal_handler(signal.SIGTERM, self._request_stop)
         for child in (self._recorder, self._web_child, self._proxy, self._queries):
             child.print_line = self._errors.write_line
         no_secrets = without_web_settings(environ)
@@ -197,13 +197,13 @@ class Supervisor:
 
     def _on_interrupt(self) -> None:
         if not self._stopping.is_set():
-            self._ask_to_stop()
+            self._request_stop()
             return
         self._warn("stopping at once; what was in flight is recorded at the next start")
         for child in (self._proxy, self._web_child, self._queries, self._recorder):
             child.kill()
 
-    def _ask_to_stop(self) -> None:
+    def _request_stop(self) -> None:
         if self._proxy.is_running and not self._stopping.is_set():
             self._warn(
                 f"stopping: streams in flight get up to {self._settings.drain_seconds:g} s"
@@ -233,7 +233,7 @@ def _make_socket_folder() -> Path:
 
 
 def _query_environ(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return all that query processes are told: no setting, and so no secret."""
+    """Return the environment of the query processes. It has no settings, and so no secrets."""
     python = ("LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH")
     kept = (parent_watch.VARIABLE, *python, "LANG", "LC_ALL", "LC_CTYPE", "TZ")
     found = {name: environ[name] for name in kept if name in environ}

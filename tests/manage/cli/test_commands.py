@@ -73,7 +73,7 @@ def test_urls_are_those_of_the_service_that_last_ran_here(run, data_dir):
         (("endpoints", "delete", "nothing"), 1, "endpoints list"),
         (("verify",), 1, "nothing has been recorded"),
         (("reprice",), 1, "nothing has been recorded"),
-        (("prune",), 2, "say what to remove"),
+        (("prune",), 2, "choose what to remove"),
         (("prune", "--older-than", "soon"), 2, "30d"),
         (("prune", "--older-than", "0d"), 2, "30d"),
         (("prune", "--larger-than", "big"), 2, "500MB"),
@@ -85,7 +85,7 @@ def test_urls_are_those_of_the_service_that_last_ran_here(run, data_dir):
         (("keys", "create"), 2, "NAME"),
         (("keys", "create", "x", "--user", "nobody@example.org"), 1, "no user"),
         (("keys", "delete", "nothing"), 1, "keys list"),
-        (("endpoints", "update", "default"), 2, "say what to change"),
+        (("endpoints", "update", "default"), 2, "choose what to change"),
         (("endpoints", "update", "nothing", "--name", "x"), 1, "endpoints list"),
         (("endpoints", "delete", "\udcff"), 1, "UTF-8"),
         (("usage", "--by", "hour"), 2, "endpoint"),
@@ -222,7 +222,7 @@ def test_users_link_prints_a_link(run):
 
 def test_verify_proves_that_bodies_are_exact(run, traces):
     traces.insert([ENTRY])
-    assert run("verify").stdout == "All bodies of 1 entries are exact.\n"
+    assert run("verify").stdout == "All bodies of 1 entries are intact.\n"
     assert json.loads(run("verify", "--json").stdout) == {
         "ok": True,
         "entries": 1,

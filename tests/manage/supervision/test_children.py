@@ -86,7 +86,9 @@ async def test_a_machine_that_has_no_room_for_a_child_is_like_its_end(monkeypatc
     child = python("")
     descriptors = len(list(Path("/dev/fd").iterdir()))
     assert await child.run_once(os.environ) == NOT_STARTED_STATUS
-    assert child.last_lines[-1] == "it could not be started: Resource temporarily unavailable"
+    assert (
+        child.last_lines[-1] == "the process could not be started: Resource temporarily unavailable"
+    )
     assert len(list(Path("/dev/fd").iterdir())) == descriptors
 
 
