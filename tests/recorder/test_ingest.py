@@ -580,5 +580,6 @@ def test_reading_and_cutting_share_one_memory_of_a_conversation(run, ingester, e
         spool_call(run, f"turn {turn}", body=body, session_id="session")
     ingester.run_round()
     assert [entry.message_count for entry in entries] == [30, 31, 32]
-    assert len(ingester._memory) == 1
+    [both] = ingester._memory._conversations.values()
+    assert len(both) == 2
     assert len(bodies[-1]) < ingester._memory.total_bytes < 1.5 * len(bodies[-1])
