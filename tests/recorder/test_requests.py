@@ -59,7 +59,7 @@ def wanted(text):
 
 @all_compared
 @given(st.lists(documents, min_size=1, max_size=4), spaces, st.data())
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_any_json_is_read_as_by_parsing_the_whole(turns, space, data):
     reader = RequestReader()
     head, _, _ = turns[0]
