@@ -1,1 +1,1 @@
-"""Benchmarks: what the proxy costs beside bare mitmdump, and what a live stream feels of it."""
+"""Benchmarks: what the proxy costs compared with bare mitmdump, and how late it makes live streams."""

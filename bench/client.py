@@ -44,7 +44,7 @@ HEADERS = (
 
 
 class LoadError(Exception):
-    """The load did not go as it should: nothing that was measured means anything."""
+    """The load failed, so the measurements mean nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,7 @@ class StreamsJob:
 
 @dataclass(slots=True, kw_only=True)
 class StreamsResult:
-    """Milliseconds: from the request to the first event, and how late each event came."""
+    """Times in milliseconds: from the request to the first event, and the delay of each event."""
 
     first_event_ms: list[float] = field(default_factory=list)
     lags_ms: list[float] = field(default_factory=list)
@@ -96,7 +96,8 @@ def make_request(path: str, body: bytes, extra: str = "") -> bytes:
 
 
 class Caller(asyncio.Protocol):
-    """One keep-alive connection: sends, waits for the whole answer, sends the next."""
+    """A keep-alive connection that sends a request, waits for the whole response, and sends the
+    next."""
 
     def __init__(self, job: CallsJob, indices: Iterator[int], latencies_ms: list[float]) -> None:
         self._job, self._indices, self._latencies_ms = job, indices, latencies_ms

@@ -86,7 +86,7 @@ class Bench:
         self._case, self._client, self._connections = case, client, connections
 
     def run(self, bare: Proxy, ours: Proxy, log: UsageLog, rounds: int) -> list[Round]:
-        """Raises BenchError unless every call became one good row."""
+        """Measure one case. Raises BenchError unless every call became one complete row."""
         case = self._case
         self._measure(bare, 0, case.warm_up)
         self._measure(ours, 0, case.warm_up, log)

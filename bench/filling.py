@@ -1,7 +1,7 @@
-"""Databases as a busy year leaves them, made in minutes: what ``bench.pages`` looks at.
+"""Databases with a year of calls, made in minutes, for ``bench.pages``.
 
-Through the same code that the recorder stores with, so tables, indexes, hourly sums and bodies are as
-they would be. The calls are spread evenly over the days up to now.
+They are written by the code that the recorder uses, so tables, indexes, hourly sums and bodies are
+as in production. The calls are spread evenly over the days up to now.
 """
 
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ _ERRORS: tuple[_End, ...] = (
 
 
 def fill(path: Path, count: int) -> None:
-    """So many entries; what is there already is counted, and only the rest is made."""
+    """Store calls until there are this many. Calls of an earlier run count."""
     with TraceDatabase(path) as traces:
         there = traces.count_entries()
         for batch in batched(_entries(count, there), BATCH):

@@ -1,7 +1,7 @@
 """How long others wait while six organisations send hostile queries: ``bench.pages --attacks``.
 
-Each attacker sends its query again as soon as it was answered, also when it was refused. Meanwhile
-somebody of another organisation asks for each of the other things by turns.
+Each attacker sends its query again when it has a response, also when it was refused. Meanwhile a
+person of another organisation requests each of the other pages by turns.
 """
 
 # ruff: noqa: S608 - SQL made of text is what is tried here
@@ -61,7 +61,7 @@ FIFTEEN_MB = (
 
 
 class Attack(Protocol):
-    """Goes on until the event is set, and counts how it was answered."""
+    """Sends a query until the event is set, and counts the statuses of the responses."""
 
     def __call__(self, is_over: threading.Event, /, *, statuses: Counter[object]) -> None: ...
 
@@ -159,7 +159,7 @@ def _ask_for_others(victim: Visitor, port: int, seconds: float) -> Mapping[str, 
 
 
 class _Peaks:
-    """The most memory that each part of a service had, query processes together, in MB."""
+    """The peak memory of each part of a service in MB; query processes count as one part."""
 
     def __init__(self, service: Proxy) -> None:
         self._pids = service.pids

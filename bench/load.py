@@ -1,7 +1,7 @@
-"""What the benchmarks share: starting and ending the processes, counting their CPU, reading rows.
+"""Parts that the benchmarks share: processes, their CPU time, and the rows of the usage log.
 
-Everything listens on loopback, every process is ended by the handle it was started with, and every
-wait has an end.
+All listen on loopback, every process is ended through the handle it was started with, and every
+wait has a limit.
 """
 
 import json
@@ -42,19 +42,19 @@ MODULES: Mapping[str, Part] = {
 
 
 class BenchError(Exception):
-    """The benchmark cannot go on, or what it measured means nothing."""
+    """The benchmark cannot continue, or its measurements mean nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proxy:
-    """Something that forwards, where it listens, and the paths to ask it for."""
+    """A running proxy: its port, the paths to request, and its processes."""
 
     port: int
     paths: Sequence[str]
     pids: Mapping[Part, int]
 
     def cpu_s(self) -> dict[Part, float]:
-        """User and system time since each process started."""
+        """Return the user and system time of each process since its start."""
         return {part: _cpu_s(pid) for part, pid in self.pids.items()}
 
     def rss_mb(self) -> float:
@@ -62,7 +62,7 @@ class Proxy:
 
 
 class UsageLog:
-    """The rows of a running Taximeter, through the view that everybody else reads."""
+    """The rows of a running Taximeter, read through the view ``usage_log``."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -72,7 +72,7 @@ class UsageLog:
         return self._query("select count(*) from usage_log")
 
     def count_bad(self) -> int:
-        """Those that are doubled, or do not say of a good call that it was one."""
+        """Count the rows that are duplicates or not complete."""
         return self._query(
             "select count(*) - count(distinct case when outcome = 'complete' and status_code = 200"
             " and usage_source = 'final' then entry_id end) from usage_log"
@@ -82,7 +82,7 @@ class UsageLog:
         return self._query("select count(*) from usage_log where session_id = ?", session) > 0
 
     def wait_for(self, wanted: int) -> None:
-        """Raises BenchError when the recorder does not get there."""
+        """Wait until there are this many rows. Raises BenchError when the recorder takes too long."""
         deadline_s = time.monotonic() + DRAIN_S
         while (rows := self.count()) < wanted:
             if time.monotonic() > deadline_s:
@@ -94,7 +94,7 @@ class UsageLog:
             self._connection.close()
 
     def _query(self, statement: str, *parameters: str) -> int:
-        """0 while the recorder has not made the database yet."""
+        """Return a number from the view, 0 before the recorder has created the database."""
         if not self._path.exists():
             return 0
         if self._connection is None:
@@ -106,7 +106,7 @@ class UsageLog:
 
 
 class Client:
-    """The process that makes the load."""
+    """The process that makes the calls."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -143,14 +143,17 @@ class Client:
 
 
 class Neighbours:
-    """How much of the machine others take meanwhile: what is measured is worth less the more that
-    is. Others are all but this process and its descendants, such as the query processes of a service."""
+    """The share of the machine that other programs used meanwhile; the larger it is, the less the
+    measurements mean.
+
+    Others are all but this process and its descendants, such as the query processes of a service.
+    """
 
     def __init__(self) -> None:
         self._start_s, self._start_busy_s = time.monotonic(), self._busy_s()
 
     def share(self) -> float:
-        """Of all processors, since this was made."""
+        """Return the share of all processors that others used since this object was made."""
         available_s = (time.monotonic() - self._start_s) * (os.cpu_count() or 1)
         return max(0.0, (self._busy_s() - self._start_busy_s) / available_s)
 
@@ -173,7 +176,7 @@ def tree_cpu_s(root: psutil.Process) -> float:
 
 @contextmanager
 def upstream() -> Iterator[Proxy]:
-    """The stand-in for the messages API; asked directly, it is what a proxy is compared with."""
+    """Run the stand-in for the Messages API. Calls made to it directly are the base of comparison."""
     process = subprocess.Popen(
         [sys.executable, "-m", "bench.upstream"], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True
     )
@@ -186,7 +189,7 @@ def upstream() -> Iterator[Proxy]:
 
 @contextmanager
 def bare_mitmdump(folder: Path, upstream_port: int) -> Iterator[Proxy]:
-    """``mitmdump`` as a reverse proxy and nothing else."""
+    """Run ``mitmdump`` as a reverse proxy without addons."""
     port = _free_port()
     options = ["--listen-host", HOST, "--listen-port", str(port), "--set", f"confdir={folder}"]
     mode = ["--mode", f"reverse:http://{HOST}:{upstream_port}"]
@@ -197,7 +200,7 @@ def bare_mitmdump(folder: Path, upstream_port: int) -> Iterator[Proxy]:
 
 @contextmanager
 def taximeter(folder: Path, upstream_port: int, calls: int) -> Iterator[tuple[Proxy, UsageLog]]:
-    """The whole service, with endpoints enough for so many calls at any speed."""
+    """Run the whole service, with enough endpoints that this many calls meet no rate limit."""
     data_dir, port = folder / "data", _free_port()
     organization_id, slugs = _make_endpoints(data_dir, -(-calls // CALLS_PER_SLUG) + 1)
     environment = os.environ | {
@@ -216,14 +219,14 @@ def taximeter(folder: Path, upstream_port: int, calls: int) -> Iterator[tuple[Pr
 
 
 def percentile(values: Sequence[float], percent: int) -> float:
-    """Raises BenchError when there are too few to tell."""
+    """Return a percentile of the values. Raises BenchError for fewer than two."""
     if len(values) < 2:
         raise BenchError("too few values")
     return statistics.quantiles(values, n=100, method="inclusive")[percent - 1]
 
 
 def stop(process: subprocess.Popen[Any]) -> None:
-    """SIGTERM, and SIGKILL when that does not do."""
+    """End a process with SIGTERM, or with SIGKILL if it does not end in time."""
     process.terminate()
     try:
         process.wait(STOP_S)
@@ -239,7 +242,7 @@ def stop(process: subprocess.Popen[Any]) -> None:
 def _running(
     command: Sequence[str | Path], log: Path, environment: Mapping[str, str] | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """What it prints goes to a file, which is shown when the benchmark fails."""
+    """Run a command with its output in a file, which is printed when the benchmark fails."""
     with log.open("wb") as output:
         process = subprocess.Popen(  # noqa: S603 - our own two commands
             command, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output
@@ -271,7 +274,7 @@ def _make_endpoints(data_dir: Path, count: int) -> tuple[str, list[str]]:
 
 
 def _find_parts(pid: int) -> dict[Part, int]:
-    """The processes of a service, by the module each of them runs."""
+    """Return the process of each part of a service, found by the module that it runs."""
     parts: dict[Part, int] = {"supervisor": pid}
     for child in psutil.Process(pid).children():  # query processes are children of a child
         part = next((MODULES[word] for word in child.cmdline() if word in MODULES), None)
@@ -308,7 +311,7 @@ def _wait_until_healthy(port: int, process: subprocess.Popen[bytes]) -> None:
 
 
 def _patience(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Goes round until the process has ended or ought to be up; then raises BenchError."""
+    """Yield until the process has ended or its start takes too long; then raise BenchError."""
     deadline_s = time.monotonic() + START_S
     while process.poll() is None and time.monotonic() < deadline_s:
         yield

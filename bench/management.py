@@ -36,7 +36,7 @@ LIMITS = (20, 100)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """One service's data: who asks, and the slugs that are there."""
+    """The data of one service: the caller and the slugs."""
 
     folder: Path
     raw_key: str
@@ -48,7 +48,7 @@ class Place:
 
 
 def fill(folder: Path, count: int) -> Place:
-    """As many live endpoints, deleted ones and keys, made in one go."""
+    """Create ``count`` live endpoints, as many deleted ones, and as many keys."""
     with ControlDatabase(folder / "data" / "control.db") as control:
         control.set_up()
         management = Management(control, folder / "data")
@@ -67,8 +67,10 @@ def _make(control: ControlDatabase, caller: Caller, number: int) -> str:
 
 
 def measure_lookups(few: Place, many: Place) -> None:
-    """``SlugDirectory.find``, which the proxy calls for each request: for slugs that are asked for
-    again and again, as traffic does, and for any of all, each as likely as the other."""
+    """Time ``SlugDirectory.find``, which the proxy calls for each request.
+
+    Once for slugs that are requested again and again, as in real traffic, and once for slugs drawn
+    at random from all."""
     with (
         closing(SlugDirectory(few.control_path)) as small,
         closing(SlugDirectory(many.control_path)) as large,
@@ -102,7 +104,7 @@ def _time_lookups(directory: SlugDirectory, slugs: Sequence[str], dice: Random) 
 
 
 class Lists:
-    """One person's view of one service, on one connection."""
+    """The lists of one service, requested by one person on one connection."""
 
     def __init__(self, port: int, raw_key: str) -> None:
         self._connection = HTTPConnection(HOST, port, timeout=10)
@@ -112,7 +114,7 @@ class Lists:
         self._connection.close()
 
     def time_page(self, path: str, limit: int, cursor: str | None) -> tuple[float, str | None]:
-        """Milliseconds, and the cursor of the next page."""
+        """Return the milliseconds that a page took, and the cursor of the next page."""
         target = f"{path}?limit={limit}" + (f"&cursor={cursor}" if cursor else "")
         started_s = time.perf_counter()
         self._connection.request("GET", target, headers=self._headers)
@@ -125,7 +127,7 @@ class Lists:
         return took_ms, next_cursor
 
     def find_cursors(self, path: str, limit: int) -> list[str | None]:
-        """Of the first page, one in the middle and the last."""
+        """Return the cursors of the first page, of one in the middle, and of the last."""
         cursors: list[str | None] = [None]
         while (cursor := self.time_page(path, limit, cursors[-1])[1]) is not None:
             cursors.append(cursor)

@@ -39,7 +39,7 @@ TARGETED = ("home", "newest traces", "one trace")
 
 
 def pages(count: int) -> dict[str, str]:
-    """Of an organisation with so many calls."""
+    """Return the paths of pages of an organisation with this many calls, by their names."""
     metadata = json.loads((REPOSITORY / "datasette-metadata.json").read_text())
     queries = metadata["databases"]["traces"]["queries"]
     middle = count // 2
@@ -76,7 +76,7 @@ def measure_pages(large: Visitor, small: Visitor, rounds: int, many: int) -> Non
 
 
 def measure_endless(large: Visitor, small: Visitor, port: int, rounds: int) -> None:
-    """The small organisation's page while the large one keeps its instance busy."""
+    """Time a page of the small organisation while the large one keeps its query process busy."""
     page = "/traces/usage"
     before_ms = [small.time_page(page) for _ in range(rounds)]
     with background(*[partial(_repeat_endless, large, port)] * ENDLESS_AT_ONCE):
@@ -101,7 +101,7 @@ def _repeat_endless(visitor: Visitor, port: int, is_over: threading.Event) -> No
 
 
 def measure_many(visitors: Sequence[Visitor], service: Proxy) -> None:
-    """What the web process holds after so many visits, each to another organisation."""
+    """Print the memory and descriptors of the web process after visits to many organisations."""
     web = psutil.Process(service.pids["web"])
     pool = psutil.Process(service.pids["queries"])
     _print_held(web, pool, 0)
@@ -125,7 +125,7 @@ def _print_held(web: psutil.Process, pool: psutil.Process, visits: int) -> None:
 
 
 def prepare(folder: Path, many: int) -> tuple[Visitor, Visitor, list[Visitor]]:
-    """What an earlier run left of the large one is used again."""
+    """Fill the databases. The large one of an earlier run is used again."""
     data_dir = folder / "data"
     filled = folder / f"calls-{many}.db"
     if not filled.exists():

@@ -38,8 +38,8 @@ MAX_CALLS = 12_000  # more than all of these make together
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """What is measured. ``paths`` are of one slug after another, since none may be asked too often;
-    ``busy_paths`` are of others."""
+    """The service that is measured. ``paths`` name one slug after another, to stay below the rate
+    limit; ``busy_paths`` are of other slugs."""
 
     direct: Proxy
     ours: Proxy
@@ -89,7 +89,7 @@ MANY_LOAD = LiveLoad(streams=500, events=40, more=25, gap_s=0.2)
 
 
 def measure_first_events(service: Service) -> None:
-    """One stream at a time, on a connection that is there already."""
+    """Time the first event of streams that follow each other on an open connection."""
     direct_ms: list[float] = []
     ours_ms: list[float] = []
     for _ in range(FIRST_EVENT_ROUNDS):
@@ -157,7 +157,7 @@ def measure_visible_while_busy(service: Service) -> None:
 
 
 def _wait_for_entries(service: Service, name: str) -> list[float]:
-    """How long after its last byte each call could be read in the view."""
+    """Return how long after its last byte each call was readable in the view."""
     waits_ms = []
     for number in range(VISIBLE_CALLS):
         session = f"bench-{name}-{number}"
@@ -201,7 +201,7 @@ MEASUREMENTS: Mapping[str, Callable[[Service], None]] = {
 
 
 def run(names: Sequence[str], parent: Path | None) -> None:
-    """Raises BenchError."""
+    """Run the measurements with these names. Raises BenchError."""
     with ExitStack() as stack:
         folder = Path(
             stack.enter_context(tempfile.TemporaryDirectory(prefix="taximeter-bench-", dir=parent))

@@ -33,8 +33,8 @@ def make_body(kind: Kind, index: int) -> bytes:
 
 
 class Session:
-    """One agent's conversation. Messages are made when first needed and kept as bytes, because the
-    client must not cost more than what it loads."""
+    """The conversation of one agent. Messages are made when first needed and kept as bytes, so that
+    the client costs less than the proxy."""
 
     def __init__(self, seed: int) -> None:
         self._rng = random.Random(seed)  # noqa: S311 - the same traffic on every run
@@ -48,7 +48,7 @@ class Session:
             size += len(self._messages[-1]) + len(self._messages[-2])
 
     def body(self, turn: int) -> bytes:
-        """The request of a turn: all that was said, and the user's last message."""
+        """Return the request body of a turn: the conversation so far and the user's last message."""
         last = 2 * (self._first_turn + turn)
         while len(self._messages) <= last:
             self._add_turn()
@@ -138,7 +138,7 @@ def _text(rng: random.Random, length: int) -> str:
 
 @cache
 def _source() -> str:
-    """Real text to cut from: the standard library."""
+    """Return real text to cut messages from: the standard library."""
     folder = Path(os.__file__).parent
     texts = (path.read_text(errors="ignore") for path in sorted(folder.glob("*.py")))
     return "".join(texts).encode("ascii", "ignore").decode()

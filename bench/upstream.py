@@ -98,7 +98,7 @@ def paced_event(now_s: float) -> bytes:
 
 
 class Connection(asyncio.Protocol):
-    """Reads requests by content-length (every client here sends one) and answers each."""
+    """A client connection. Requests have a content-length, as those of all clients here."""
 
     json_answer = make_json_answer()
     stream_answer = make_stream_answer()

@@ -1,4 +1,4 @@
-"""A person who signed in, on one connection to the front door."""
+"""A signed-in person, on one connection to the front door."""
 
 import time
 from http.client import HTTPConnection
@@ -12,7 +12,7 @@ from store.traces.paths import trace_path
 
 
 class Visitor:
-    """A person of an organisation of their own, on one connection that stays open."""
+    """A person with an organisation of their own, on a connection that stays open."""
 
     def __init__(self, control: ControlDatabase, data_dir: Path, name: str) -> None:
         with control.transaction() as db:
@@ -32,7 +32,7 @@ class Visitor:
             self._connection.close()
 
     def time_page(self, path: str, wanted: int = 200) -> float:
-        """Milliseconds."""
+        """Return the milliseconds that a page took."""
         if self._connection is None:
             raise BenchError("not connected")
         started_s = time.perf_counter()

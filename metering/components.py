@@ -12,7 +12,8 @@ from metering.usage import Pass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Component:
-    """``title`` is for pages, ``base_price`` the name of the rate in a ``genai_prices.ModelPrice``."""
+    """A billed component. ``title`` is for pages, ``base_price`` the name of the rate in a
+    ``genai_prices.ModelPrice``."""
 
     name: str
     title: str

@@ -1,4 +1,6 @@
-"""The usage log entry: what the recorder makes of one exchange and the trace database keeps."""
+"""The usage log entry: the record of one call, made by the recorder and stored in the trace
+database.
+"""
 
 from dataclasses import dataclass
 from decimal import Decimal

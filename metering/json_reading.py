@@ -1,4 +1,4 @@
-"""Reading JSON that somebody else wrote: leniently, and never more of it than is quick to read."""
+"""Reading JSON from untrusted sources: leniently, and only as much as is quick to read."""
 
 import json
 import re

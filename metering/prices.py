@@ -48,7 +48,8 @@ class PriceFileError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """By component, US dollars per million tokens or per thousand searches; None is unknown."""
+    """Rates by component, in US dollars per million tokens or per thousand searches; None is
+    unknown."""
 
     by_component: Mapping[str, Decimal | None]
     price_version: str
@@ -81,7 +82,7 @@ class PriceOverride:
 
 
 class PriceTable:
-    """Looks rates up. The answers are kept, because a recorder asks the same few over and over."""
+    """Looks rates up, and remembers them, because a recorder needs the same few over and over."""
 
     def __init__(self, overrides: Sequence[PriceOverride] = ()) -> None:
         # Stable, so that of entries with the same start the later in the file stays the later.

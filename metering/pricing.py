@@ -37,7 +37,7 @@ _VERSION = re.compile(r"^claude-(?:[a-z]+-)?(\d{1,2})(?:[-.](\d{1,2}))?(?!\d)")
 
 
 class Line(NamedTuple):
-    """What is to be priced: the fields of a CostItem that do not depend on prices."""
+    """A quantity to be priced: the fields of a CostItem that do not depend on prices."""
 
     pass_index: int
     model: str | None

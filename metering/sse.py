@@ -27,7 +27,8 @@ FIELD_NAMES = (b"event", b"data", b"id", b"retry")
 
 
 class Event(NamedTuple):
-    """``name`` is the event: field, ``message`` when there is none; ``data`` its lines joined."""
+    """A server-sent event. ``name`` is its ``event`` field, or ``message`` without one; ``data``
+    its joined data lines."""
 
     name: str
     data: bytes

@@ -15,7 +15,8 @@ class _Row(Protocol):
 
 
 def _count(title: str, *, in_prompt: bool = False) -> Any:
-    """``title`` is what pages call the class. ``in_prompt``: the model read these tokens."""
+    """Declare a class of tokens. ``title`` is its name on pages; ``in_prompt``: the model read
+    these tokens."""
     return field(default=None, metadata={"title": title, "in_prompt": in_prompt})
 
 

@@ -46,7 +46,8 @@ class Pass:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """``tokens`` are the top-level counts. ``has_error`` may be true without an ``error_type``."""
+    """The usage of a response. ``tokens`` are the top-level counts. ``has_error`` may be true
+    without an ``error_type``."""
 
     streamed: bool
     source: UsageSource = "none"
@@ -91,7 +92,7 @@ def clean_text(value: object, max_chars: int = MAX_TEXT_CHARS) -> str | None:
 
 @dataclass(slots=True, kw_only=True)
 class _Reading:
-    """What has been read so far; ``start`` and ``delta`` are raw usage objects, nulls left out."""
+    """The state of reading a response; ``start`` and ``delta`` are usage objects without nulls."""
 
     start: dict[str, object] = field(default_factory=dict)
     delta: dict[str, object] = field(default_factory=dict)

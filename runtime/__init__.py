@@ -1,1 +1,1 @@
-"""The runtime is what a process needs and a database does not: settings, clock, locks, logging."""
+"""Support for processes that does not need a database: settings, clock, locks, logging."""

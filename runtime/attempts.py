@@ -1,7 +1,7 @@
-"""A limit on attempts that failed or that cost something: bad keys, mails that were asked for.
+"""A limit on attempts that failed or cost something: unknown keys, requests for mail.
 
-Guessing 256 random bits is hopeless, so this is not what keeps a key safe. It tells a program with a
-revoked key to slow down, and keeps a form from filling somebody's mailbox.
+A key of 256 random bits cannot be guessed, so this is not what protects it. It slows down a program
+with a revoked key, and keeps a form from filling a mailbox.
 """
 
 import math
@@ -14,8 +14,8 @@ CLIENT_PREFIX, NETWORK_PREFIX = 64, 48
 
 
 class AttemptLimit:
-    """At most ``limit`` attempts of a key in any ``window_s`` seconds. For one thread. The clock is
-    passed in: monotonic seconds."""
+    """A limit of ``limit`` attempts of a key in any ``window_s`` seconds. For one thread. Times are
+    passed in, as monotonic seconds."""
 
     def __init__(self, limit: int, window_s: float = 60.0) -> None:
         self._window = MovingWindow(limit, window_s)

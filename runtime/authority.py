@@ -1,4 +1,4 @@
-"""A Host header holds a name or an address, with or without a port."""
+"""The Host header: a name or an address, with or without a port."""
 
 import re
 

@@ -21,8 +21,8 @@ MAX_LINE_CHARACTERS = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildTrouble:
-    """A process that ended and is not ready again. ``deaths`` counts those since it last lived for a
-    while; ``status`` is its last exit status, negative for a signal."""
+    """A process that ended and is not ready again. ``deaths`` counts its deaths since it last lived
+    for a while; ``status`` is its last exit status, negative for a signal."""
 
     name: str
     status: int

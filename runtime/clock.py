@@ -1,7 +1,8 @@
-"""The one place that asks what time it is, and how an instant is written.
+"""The current time, and how instants are parsed and written.
 
-Instants are UTC, and a time that names no offset is UTC too. ``created_at`` of an entry carries milliseconds (``2026-01-02T03:04:05.678Z``);
-durations never come from here but from a monotonic clock, so a clock that jumps cannot bend them.
+Instants are UTC, and a time that names no offset is UTC too. ``created_at`` of an entry has
+milliseconds (``2026-01-02T03:04:05.678Z``). Durations are measured with a monotonic clock instead,
+so that a clock that is set does not change them.
 """
 
 import os
@@ -37,7 +38,7 @@ def format_line_time(instant: datetime) -> str:
 
 
 def format_minute(instant: datetime) -> str:
-    """``YYYY-MM-DD HH:MM``, for columns whose heading says that it is UTC."""
+    """Return ``YYYY-MM-DD HH:MM``, for columns whose heading says that it is UTC."""
     return instant.astimezone(UTC).strftime("%Y-%m-%d %H:%M")
 
 

@@ -1,11 +1,11 @@
-"""Cells of CSV files that a spreadsheet would take for formulas.
+"""Cells of CSV files that a spreadsheet would execute as formulas.
 
-What calls carry is written by whoever sends them. Text that begins with one of a few characters is run
-when the file is opened, and a formula can fetch addresses and start programs:
+The text of calls is untrusted. Text that begins with one of a few characters is executed when the
+file is opened, and a formula can fetch addresses and start programs:
 https://owasp.org/www-community/attacks/CSV_Injection
 
-Where a comma is the decimal sign, spreadsheets separate cells at semicolons, and some take tabs: there
-a cell of ours goes on as several cells, and each of them may be a formula.
+Where a comma is the decimal sign, spreadsheets separate cells at semicolons, and some take tabs:
+there a cell of ours becomes several cells, and each of them may be a formula.
 """
 
 import re

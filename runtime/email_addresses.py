@@ -1,4 +1,4 @@
-"""E-mail addresses: how one that somebody types is compared with others."""
+"""E-mail addresses, in the normal form in which they are compared."""
 
 import re
 import unicodedata

@@ -33,7 +33,7 @@ class ControlError(Exception):
 
 
 class InvalidInputError(ControlError):
-    """The input cannot be used."""
+    """An input is not valid."""
 
 
 class InvalidSlugError(InvalidInputError):
@@ -48,7 +48,7 @@ class InvalidCursorError(InvalidInputError):
 
 
 class ForbiddenError(ControlError):
-    """It is there, and only its owner may do that."""
+    """The thing exists, and only its owner may do this."""
 
     status = 403
     code = "forbidden"
@@ -65,14 +65,14 @@ class SignUpRefusedError(ForbiddenError):
 
 
 class NotFoundError(ControlError):
-    """No such thing in this organisation."""
+    """There is no such thing in this organisation."""
 
     status = 404
     code = "not_found"
 
 
 class ConflictError(ControlError):
-    """It is there already."""
+    """The thing exists already."""
 
     status = 409
     code = "conflict"
@@ -85,7 +85,7 @@ class SlugTakenError(ConflictError):
 
 
 class LimitReachedError(ConflictError):
-    """There are as many as the service allows."""
+    """The limit of the service is reached."""
 
 
 # One for each code, a status' plain one first.

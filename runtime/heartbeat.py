@@ -1,7 +1,8 @@
-"""The recorder's sign of life, a small file that it rewrites every second.
+"""The recorder's heartbeat: a small file that it rewrites every second.
 
-The instant in it is of the monotonic clock, which processes of one boot share and no clock jump
-moves."""
+Its instant is of the monotonic clock, which all processes share until the next boot and which does
+not change when the clock is set.
+"""
 
 import os
 import time
@@ -18,8 +19,9 @@ FRESH_FOR_S = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat:
-    """``waiting`` counts spool files not yet stored, ``stuck_organizations`` those whose database
-    cannot be written just now, ``unreadable`` spool files that were set aside."""
+    """The state of the recorder. ``waiting`` counts spool files not yet stored,
+    ``stuck_organizations`` those whose database cannot be written at the moment, ``unreadable``
+    spool files that were set aside."""
 
     pid: int
     beat_s: float
@@ -45,7 +47,7 @@ class Heartbeat:
 
     @property
     def is_fresh(self) -> bool:
-        """Does the recorder that wrote this still run, and did it do so just now?"""
+        """Return whether the recorder that wrote this still runs, and wrote it recently."""
         return 0 <= time.monotonic() - self.beat_s <= FRESH_FOR_S and _exists(self.pid)
 
 

@@ -1,4 +1,4 @@
-"""Locks that the kernel drops when their process is gone, however it went."""
+"""Locks on files, which the kernel releases however their process ends."""
 
 import fcntl
 import os
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 class LockHeldError(Exception):
-    """Somebody else holds the lock; ``pid`` is theirs where it is known."""
+    """Another process holds the lock; ``pid`` is its id where it is known."""
 
     def __init__(self, path: Path, pid: int | None) -> None:
         super().__init__(f"{path} is held by process {pid or 'unknown'}")
@@ -36,7 +36,7 @@ class ProcessLock:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """``pid`` is None where it is not known."""
+    """The process that holds a lock. ``pid`` is None where it is not known."""
 
     pid: int | None
 

@@ -1,4 +1,6 @@
-"""How every process of ours logs: one line per record on standard error, with its name and time (UTC)."""
+"""Logging of all processes: one line per record on standard error, with the name of the process and
+the time (UTC).
+"""
 
 import atexit
 import logging

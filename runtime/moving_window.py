@@ -4,8 +4,8 @@ from collections import defaultdict, deque
 
 
 class MovingWindow:
-    """In memory, so windows start empty after a restart. The clock is passed in: any monotonic
-    number of seconds."""
+    """Admissions in memory, so windows start empty after a restart. Times are passed in, as seconds
+    of any monotonic clock."""
 
     def __init__(self, limit: int, window_s: float = 60.0) -> None:
         self.limit = limit

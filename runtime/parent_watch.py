@@ -1,4 +1,6 @@
-"""A pipe from the supervisor. Its end means that the supervisor is gone, and its children go too."""
+"""A pipe from the supervisor. Its end means that the supervisor has ended, and its children end
+too.
+"""
 
 import os
 import threading

@@ -23,7 +23,7 @@ _CANNOT_ALLOCATE = frozenset(
 
 
 class ReserveFile:
-    """``is_tapped``: some of it was given away and is not back yet."""
+    """A file that reserves room. ``is_tapped``: some of it was given away and is not back yet."""
 
     def __init__(self, path: Path, size_bytes: int) -> None:
         self.is_tapped = False

@@ -1,4 +1,4 @@
-"""What settings are once they are read: values, each with the parser that makes it of a text.
+"""The values of settings, each with the parser for its text.
 
 A parser raises ValueError, whose message says what to write instead.
 """
@@ -36,7 +36,7 @@ def is_loopback(host: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where to listen, or whom to ask. An IPv6 host stands without brackets."""
+    """A host and a port to listen on or connect to. An IPv6 host has no brackets."""
 
     host: str
     port: int
@@ -50,13 +50,14 @@ class Address:
 
     @property
     def connectable(self) -> "Address":
-        """The same, or loopback where this listens on every interface."""
+        """Return the same address, or loopback where this one means every interface."""
         return Address("127.0.0.1", self.port) if self.host in ("0.0.0.0", "::") else self  # noqa: S104
 
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """Where requests go. ``prefix`` is the path in front of theirs, without a slash at its end."""
+    """The upstream of all requests. ``prefix`` is the path before theirs, without a slash at its
+    end."""
 
     scheme: str
     host: str
@@ -79,7 +80,8 @@ class Upstream:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MailServer:
-    """Whom mail is handed to. ``is_tls``: from the first byte, else by STARTTLS."""
+    """The server that mail is sent through. ``is_tls``: TLS from the first byte, otherwise by
+    STARTTLS."""
 
     is_tls: bool
     host: str
@@ -97,7 +99,8 @@ class MailServer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeouts:
-    """Seconds: until TCP and TLS stand, until the first byte of the answer, between two bytes."""
+    """Timeouts in seconds: of the TCP and TLS connection, of the first byte of the response, and
+    between two bytes."""
 
     connect: float = 10
     first_byte: float = 600
@@ -109,8 +112,8 @@ class Timeouts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MailLimits:
-    """How many sign-in mails may be sent within a quarter of an hour: in total, for one IPv6
-    network (/48), for one client, and to one mailbox."""
+    """The number of sign-in mails that may be sent within a quarter of an hour: in total, for one
+    IPv6 network (/48), for one client, and to one mailbox."""
 
     total: int = 300
     network: int = 60

@@ -56,15 +56,15 @@ QUERY_SOCKETS_VARIABLE = "TAXIMETER_QUERY_SOCKETS"
 
 
 class SettingsError(Exception):
-    """A setting that cannot be used. The message names the variable and says what to write."""
+    """A setting is not valid. The message names the variable and says what to write."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One row of the table.
+    """A row of the table of settings.
 
-    ``default`` is what one would write into the variable. A secret is never quoted; what is for the
-    web process is not handed to the others."""
+    ``default`` is the text that would be written into the variable. A secret is never quoted.
+    Settings of the web process are not passed to the other processes."""
 
     name: str
     default: str
@@ -337,7 +337,7 @@ class Settings:
 
     @property
     def is_local(self) -> bool:
-        """Is the service for the people at this machine only, who see its terminal?"""
+        """Return whether the service is for people at this machine only, who see its terminal."""
         host = urlsplit(self.base_url).hostname or ""
         return self.listen.is_loopback and is_loopback(host)
 

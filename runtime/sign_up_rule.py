@@ -1,4 +1,4 @@
-"""The rule that says which addresses may create an account by signing in."""
+"""The rule for the addresses that may create an account by signing in."""
 
 from collections.abc import Collection
 from dataclasses import dataclass

@@ -1,8 +1,7 @@
-"""Writing to a terminal that nobody may be reading.
+"""Writing to a terminal without waiting for it.
 
-A stream that stands still (a paused terminal, a pipe into something stopped) blocks whoever writes
-to it. So a thread does the writing, from a queue of bounded length, and what finds no room is dropped:
-no process of ours waits for somebody to read what it says.
+A stream that stands still (a paused terminal, a pipe into a stopped program) blocks its writer. So
+a thread writes, from a queue of bounded length, and lines that find no room are dropped.
 """
 
 import queue

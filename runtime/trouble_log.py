@@ -1,4 +1,4 @@
-"""Logging a trouble that lasts once, not each time it is met."""
+"""Logging of a lasting trouble once, and not each time it occurs."""
 
 import logging
 

@@ -1,1 +1,1 @@
-"""SQLite and files. No HTTP, no threads; every other package may import this one."""
+"""Storage in SQLite and files, without HTTP and threads."""

@@ -1,4 +1,4 @@
-"""How a SQLite file of ours is opened, and what a transaction is."""
+"""Opening SQLite files, and transactions."""
 
 import fcntl
 import os
@@ -60,8 +60,8 @@ def open_readonly(
 
 @contextmanager
 def immediate(connection: sqlite3.Connection) -> Iterator[None]:
-    """A transaction that holds the write lock from its first moment, so that what it reads is
-    what it changes. Rolled back on any exception."""
+    """Open a transaction that holds the write lock from its beginning, so that what it reads is
+    current when it writes. Rolled back on any exception."""
     with _transaction(connection, "BEGIN IMMEDIATE"):
         yield
 
@@ -132,7 +132,8 @@ def _make_file(path: Path) -> None:
 
 
 def _make_private(folder: Path) -> None:
-    """Like mkdir with parents, whose mode would not hold for the parents."""
+    """Create a directory and its parents, all accessible to their owner only; ``mkdir`` gives the
+    mode to the last one alone."""
     if not folder.is_dir():
         _make_private(folder.parent)
         folder.mkdir(mode=0o700, exist_ok=True)

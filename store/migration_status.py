@@ -1,4 +1,4 @@
-"""Whether a database has had all migrations, found out without changing it."""
+"""The migrations that a database has had, read without changing it."""
 
 import sqlite3
 from contextlib import closing
@@ -14,9 +14,10 @@ READ_TIMEOUT_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class MigrationStatus:
-    """How many migrations a database lacks, and how many it has that this version does not know.
+    """The differences between a database and this version.
 
-    ``pending`` counts migrations still to be made; ``unknown`` those made by a newer version."""
+    ``pending`` counts migrations still to be applied; ``unknown`` those applied by a newer version.
+    """
 
     pending: int
     unknown: int

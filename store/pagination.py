@@ -27,7 +27,7 @@ _CURSOR = re.compile(
 
 
 class Listed(Protocol):
-    """What a list holds."""
+    """The fields that every item of a list has."""
 
     @property
     def id(self) -> str: ...
@@ -38,7 +38,7 @@ class Listed(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A place in a list: behind the thing with these."""
+    """A position in a list: after the item with this instant and id."""
 
     created_at: str
     id: str
@@ -50,10 +50,10 @@ START = Position("~", "~")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page[T: Listed]:
-    """``next_cursor`` is None where nothing follows.
+    """A page of a list. ``next_cursor`` is None on the last page.
 
-    ``previous_cursor`` is looked for only where it is wanted, and None where the page before is the
-    first one."""
+    ``previous_cursor`` is found only on request, and None where the previous page is the first one.
+    """
 
     items: Sequence[T]
     next_cursor: str | None

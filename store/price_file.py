@@ -1,4 +1,4 @@
-"""The operator's price file, read from the disk. What is in it is ``metering.prices``' to say."""
+"""The operator's price file, read from disk and parsed by ``metering.prices``."""
 
 from pathlib import Path
 

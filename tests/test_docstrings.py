@@ -9,7 +9,7 @@ import pytest
 
 from tests import ROOT
 
-ROOMS = ("dashboard", "manage")
+ROOMS = ("bench", "dashboard", "manage", "metering", "runtime", "store")
 # What begins a fragment, or a sentence about something else than the function.
 FRAGMENTS = {
     *(

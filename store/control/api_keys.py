@@ -27,7 +27,7 @@ _SELECT = f"select {_COLUMNS} from api_keys"  # noqa: S608 - our own names
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiKey:
-    """``last_used_at`` is None until the key is first used."""
+    """A service API key as it is listed. ``last_used_at`` is None until its first use."""
 
     id: str
     user_id: str
@@ -40,7 +40,7 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyHolder(Caller):
-    """Whose key it is, and what that person is in the organisation."""
+    """The owner of a key, and their role in the organisation."""
 
     key_id: str
     last_used_at: str | None

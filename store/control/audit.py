@@ -1,7 +1,8 @@
-"""Who did what when: rows of ``audit_log``, written in the transaction that does it.
+"""The activity log: rows of ``audit_log``, each written in the transaction of the change it
+records.
 
-A row holds no secret: of a key its prefix at most, of a sign-in the method and the client's address. It
-holds the e-mail address of whoever acted, and no foreign key, because the log outlives users.
+A row holds no secret: at most the prefix of a key, and the method and network address of a sign-in.
+It has the e-mail address of the user who acted and no foreign key, because the log outlives users.
 """
 
 import json
@@ -35,9 +36,10 @@ type Details = Mapping[str, str | bool | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEntry:
-    """``user_id`` is None for the operator at the command line;
+    """An entry of the activity log.
 
-    ``details`` then has their account on that machine as ``operator``."""
+    ``user_id`` is None for the operator at the command line; ``details`` then has their account on
+    that machine as ``operator``."""
 
     at: str
     organization_id: str

@@ -1,7 +1,7 @@
-"""``control.db``: organisations, people, proxy endpoints, keys. Small, shared, read by every process.
+"""``control.db``: organisations, users, proxy endpoints and keys. Small, and read by every process.
 
-``ControlDatabase`` is the only writer; the modules beside this one (``endpoints``, ``people``,
-``api_keys``, ``audit``) say what is done in its transactions. The proxy reads slugs through
+``ControlDatabase`` is the only writer. The modules beside it (``endpoints``, ``people``,
+``api_keys``, ``audit``) do the work within its transactions. The proxy looks slugs up through
 ``SlugDirectory``, which keeps one read-only connection and one prepared statement.
 """
 
@@ -34,7 +34,8 @@ BUSY_TIMEOUT_MS = 5000  # people wait for each other, if they must
 
 
 class ControlDatabase:
-    """One connection that may write. Raises sqlite3.Error where the file cannot be used."""
+    """A connection to ``control.db`` that may write. Raises sqlite3.Error where the file cannot be
+    used."""
 
     def __init__(self, path: Path, *, any_thread: bool = False) -> None:
         """Make and migrate it if need be. With ``any_thread`` it may be handed from one thread to
@@ -59,8 +60,10 @@ class ControlDatabase:
 
     @contextmanager
     def transaction(self, *, wait: bool = True) -> Iterator[sqlite3.Connection]:
-        """All that is done within is done, or none of it. Without ``wait``, sqlite3.OperationalError
-        at once while somebody else writes."""
+        """Open a transaction that holds the write lock; it is rolled back on any exception.
+
+        Without ``wait``, raises sqlite3.OperationalError immediately while another process writes.
+        """
         if not wait:
             self._db.execute("pragma busy_timeout = 0")
         try:
@@ -93,7 +96,7 @@ class ControlDatabase:
             return True
 
     def get_local_organization(self) -> Organization:
-        """The first organisation, which the command line acts for. Raises NotFoundError."""
+        """Return the first organisation, for which the command line acts. Raises NotFoundError."""
         row = self._db.execute(
             "select id, name, created_at from organizations order by created_at, id limit 1"
         ).fetchone()
@@ -102,11 +105,11 @@ class ControlDatabase:
         return Organization(id=row[0], name=row[1], created_at=row[2])
 
     def find_user(self, email: str | None) -> str | None:
-        """The id of the user with this address; without one, of the local user."""
+        """Return the id of the user with this address, or of the local user without one."""
         return people.find_user(self._db, email)
 
     def get_secret(self, name: str) -> bytes:
-        """A random key of 32 bytes, made when it is first asked for."""
+        """Return a random key of 32 bytes, created at its first use."""
         with self.transaction() as db:
             db.execute(
                 "insert or ignore into secrets values (?, ?)", (name, secrets.token_bytes(32))
@@ -122,12 +125,11 @@ class ControlDatabase:
 
 
 class SlugDirectory:
-    """What the proxy asks for every request: who owns this slug? And, of what looks like one: is this a
-    service API key?
+    """Lookups of the proxy for each request: the owner of a slug, and whether a credential is a
+    service API key.
 
-    One indexed read each time, so that a created slug works and a deleted one fails at once. Only
-    while the file cannot be read does the last good answer stand in for it.
-    """
+    Each is one indexed read, so that a created slug works and a deleted one is refused immediately.
+    Only while the file cannot be read is the last known result used instead."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -136,7 +138,8 @@ class SlugDirectory:
         self._inode: int | None = None
 
     def find(self, slug: str) -> ProxyEndpoint | None:
-        """Raises sqlite3.Error when the file cannot be read and the slug was never seen."""
+        """Return the owner of a slug, or None. Raises sqlite3.Error when the file cannot be read
+        and the slug was never seen."""
         try:
             endpoint = self._read(slug)
         except sqlite3.Error:

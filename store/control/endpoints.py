@@ -36,7 +36,7 @@ _FIND = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxyEndpoint:
-    """``streaming`` is None where the endpoint follows the service's own setting."""
+    """A proxy endpoint. ``streaming`` is None where it follows the service's setting."""
 
     id: str
     organization_id: str

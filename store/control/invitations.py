@@ -24,7 +24,7 @@ _SELECT = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Invitation:
-    """``invited_by`` is an address, None for the local user."""
+    """An invitation. ``invited_by`` is an address, None for the local user."""
 
     id: str
     organization_id: str

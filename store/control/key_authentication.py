@@ -1,4 +1,4 @@
-"""Who a service API key stands for, wherever one is sent: to the API or to the trace browser."""
+"""Authentication with a service API key, at the API and the trace browser."""
 
 import re
 import sqlite3

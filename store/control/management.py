@@ -1,8 +1,8 @@
-"""What people may do with endpoints, keys and users, whoever asks: the API, the pages, the command line.
+"""Management of endpoints, keys and users, for the API, the pages and the command line.
 
-No HTTP here and no sockets. Every method takes who is asking and stays within that one's
-organisation; what changes something is written to the audit log in the same transaction. Refusals
-are the errors of ``runtime.errors``.
+There is no HTTP here. Every method takes the caller and stays within the caller's organisation; a
+change is written to the activity log in the same transaction. Refusals are the errors of
+``runtime.errors``.
 """
 
 import sqlite3
@@ -38,7 +38,7 @@ from store.traces.usage_report import (
 
 
 class Management:
-    """Every method may also raise sqlite3.Error, where ``control.db`` cannot be used."""
+    """The operations on ``control.db``. Every method may also raise sqlite3.Error."""
 
     def __init__(
         self,
@@ -47,9 +47,8 @@ class Management:
         now: Callable[[], datetime] = clock.now,
         max_endpoints: int | None = None,
     ) -> None:
-        """Open the management of a service;
-
-        ``max_endpoints`` bounds the endpoints of one organisation."""
+        """Open the management of a service. ``max_endpoints`` bounds the endpoints of one
+        organisation."""
         self._control = control
         self._data_dir = data_dir
         self._now = now
@@ -139,9 +138,8 @@ class Management:
         streaming: StreamingChange | None = None,
         metadata_only: bool | None = None,
     ) -> ProxyEndpoint:
-        """Update the fields that are not None;
-
-        ``streaming="service"`` follows the service's own setting again.
+        """Update the fields that are not None. ``streaming="service"`` follows the service's own
+        setting again.
 
         Raises NotFoundError, InvalidInputError."""
         with self._audited(caller) as (db, note):

@@ -1,4 +1,4 @@
-"""Names that people give to things: any script, one line, something to see."""
+"""Names of organisations, endpoints and keys: any script, one line, at least one visible character."""
 
 import unicodedata
 

@@ -27,7 +27,7 @@ _MEMBER = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who is asking, and for which organisation.
+    """The user who makes a request, and the organisation it is for.
 
     With ``is_operator`` it is the operator of the service, who acts for this user at the command
     line."""

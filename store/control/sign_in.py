@@ -1,10 +1,11 @@
-"""Signing a person in: links that work once, and sessions.
+"""Signing in: links that work once, and sessions.
 
-Whoever comes with a verified address is the user with that address, whichever way the address was
-verified; the first time, user and organisation are made.
+A verified address is the user with that address, whichever way it was verified; the first time,
+user and organisation are created.
 
 Tokens are 256 random bits; only their SHA-256 is stored, which needs no salt for a value nobody can
-guess. Expiry is checked on use, so a service that was off does not let old ones live longer.
+guess. Expiry is checked on use, so that an old token does not outlive a time when the service was
+off.
 """
 
 import hashlib
@@ -35,7 +36,7 @@ SEEN_STEP = timedelta(minutes=1)  # a page view must not become a write
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visitor(Caller):
-    """Whose session it is. ``email`` is None for the local user of a first start."""
+    """The user of a session. ``email`` is None for the local user of a first start."""
 
     email: str | None
     organization_name: str
@@ -43,8 +44,8 @@ class Visitor(Caller):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """What a link does. ``email`` is None for the local user; ``organization_name`` is that of the
-    organisation that it is an invitation into."""
+    """The effect of a link. ``email`` is None for the local user; ``organization_name`` is set
+    where it is an invitation to that organisation."""
 
     email: str | None
     organization_name: str | None
@@ -52,7 +53,8 @@ class Link:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """``token`` is the cookie's value; ``next_path`` is where the visitor wanted to go."""
+    """A new session. ``token`` is the value of the cookie; ``next_path`` is the page that was
+    requested."""
 
     token: str
     next_path: str
@@ -70,7 +72,9 @@ LINK = Origin(method="link")
 
 
 class SignIn:
-    """``now`` gives the present as an aware datetime, ``rule`` says who may create an account by
+    """Links and sessions in ``control.db``.
+
+    ``now`` returns the present as an aware datetime, ``rule`` says who may create an account by
     signing in. Every method may raise sqlite3.Error."""
 
     def __init__(

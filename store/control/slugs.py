@@ -1,4 +1,4 @@
-"""Slugs: what may be one, and how one is made from a name."""
+"""Slugs: their syntax, and how one is made from a name."""
 
 import re
 import secrets

@@ -1,4 +1,4 @@
-"""Reading the spool: what waits in the folders of all runs, and what is done with it."""
+"""Reading the spool: the files that wait in the folders of all runs, and what happens to them."""
 
 import fcntl
 import logging
@@ -30,8 +30,10 @@ _skipped: set[Path] = set()
 
 
 class Waiting(NamedTuple):
-    """A spool file ready to be read, recognised by its name alone. (A tuple with a plain text,
-    since there is one for every call, and a Path takes longer to make than a file to open.)"""
+    """A spool file ready to be read, recognised by its name alone.
+
+    It is a tuple with a plain string, because there is one for every call, and a Path takes longer
+    to make than a file to open."""
 
     file: str
     entry_id: str

@@ -1,4 +1,4 @@
-"""Calls that are in the spool and not yet in a database."""
+"""Counting calls that are in the spool and not yet in a database."""
 
 from pathlib import Path
 

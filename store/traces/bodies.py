@@ -1,14 +1,14 @@
-"""Bodies on their way into a trace database and out of it.
+"""Storing request and response bodies in a trace database, and reading them.
 
-Going in there are two halves. ``prepare_request`` and ``prepare_response`` hash and cut, need no
+Writing has two halves. ``prepare_request`` and ``prepare_response`` hash and cut; they need no
 database and take most of the time, so they run before the write lock is taken. ``PieceStore`` then
 turns segments into ids inside the transaction.
 
 ``PieceStore`` remembers ids, and this is the one dangerous cache here: retention in another process
-may have deleted what it remembers, and a body would then point at nothing. So each transaction
+may have deleted what it remembers, and a body would then refer to nothing. So each transaction
 starts with ``start_transaction``, which under the write lock reads ``PRAGMA data_version`` and
-forgets everything when another connection has committed since. A rollback forgets too: the ids it
-gave out were never stored.
+forgets all ids when another connection has committed since. A rollback forgets them too, because
+the ids of that transaction were never stored.
 """
 
 import hashlib
@@ -33,12 +33,12 @@ MAX_CACHED_IDS = 20_000  # some 4 MB; one more than that and the cache starts ag
 
 
 class MissingPieceError(Exception):
-    """A stored request points at a segment or piece that is not there."""
+    """A stored request refers to a segment or piece that does not exist."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredBodies:
-    """Exact bytes, None for a body that was not kept."""
+    """The exact bytes of both bodies, None for one that was not stored."""
 
     request: bytes | None
     response: bytes | None
@@ -58,7 +58,7 @@ class PreparedResponse:
 
 
 class _Known(NamedTuple):
-    """Of a text: its segments, and the state of SHA-256 at the end of each."""
+    """The segments of a body, and the state of SHA-256 at the end of each."""
 
     segments: Sequence[Segment]
     hashes: "Sequence[hashlib._Hash]"
@@ -72,7 +72,7 @@ class RequestPreparer:
     those of the last request and are the same."""
 
     def __init__(self, memory: ConversationMemory | None = None) -> None:
-        """``memory`` may be shared with others."""
+        """Prepare requests with a memory of conversations, which may be shared with others."""
         self._findings = Findings[_Known](memory)
 
     def prepare(self, body: bytes, *labels: object) -> PreparedRequest:
@@ -144,7 +144,7 @@ def _as_text(body: bytes) -> str | None:
 
 
 class PieceStore:
-    """Ids of segments and pieces, each made when first met."""
+    """The ids of segments and pieces, each stored when it first occurs."""
 
     def __init__(self, connection: sqlite3.Connection, max_cached_ids: int = MAX_CACHED_IDS):
         self._connection = connection

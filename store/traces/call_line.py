@@ -1,6 +1,8 @@
-"""One readable line per call, for whoever watches the terminal.
+"""A line of text for each call, for people who watch the terminal.
 
-Here because two processes print it: the recorder as calls come, and the command that follows them."""
+It is in ``store`` because two processes print it: the recorder as calls are recorded, and
+``taximeter tail``.
+"""
 
 from metering.entry import UsageLogEntry
 from metering.formats import format_cents_for_column, format_count, format_milliseconds

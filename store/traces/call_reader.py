@@ -1,8 +1,9 @@
-"""One call, read for showing: its row, its line items, its neighbours, and its bodies in chunks.
+"""One call, read to be displayed: its row, its line items, its neighbours, and its bodies in
+chunks.
 
-A body may be tens of megabytes and its reader slow, so a body is read chunk by chunk and no
-transaction is open between two of them. Retention may remove the call meanwhile: ids are never used
-again, so what is read next is then missing, and never another call's.
+A body may be tens of megabytes and the client slow, so a body is read chunk by chunk and no
+transaction is open between two of them. Retention may remove the call meanwhile. Ids are never used
+again, so the next chunk is then missing, and never that of another call.
 """
 
 import sqlite3
@@ -37,7 +38,7 @@ type Side = Literal["request", "response"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BodySize:
-    """``is_text``: it is UTF-8 without NUL."""
+    """The size of a stored body. ``is_text``: it is UTF-8 without NUL."""
 
     length: int
     is_text: bool
@@ -57,9 +58,10 @@ class Call:
 
 
 class CallReader:
-    """A reading connection to one organisation's traces, which may go from thread to thread.
+    """A read-only connection to the traces of one organisation, which may be used by several
+    threads in turn.
 
-    Every method raises sqlite3.Error as SQLite gives it."""
+    Every method may raise sqlite3.Error."""
 
     def __init__(self, path: Path) -> None:
         """Open a trace database. Raises sqlite3.Error when there is none that can be read."""

@@ -1,4 +1,4 @@
-"""The line items of each entry's cost, and giving a cost to entries later on."""
+"""The line items of each entry's cost, and updating the cost of stored entries."""
 
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ _PAGE = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredCost:
-    """What pricing needs to know of a stored entry."""
+    """The fields of a stored entry that pricing needs."""
 
     usage_id: int
     entry_id: str
@@ -60,7 +60,7 @@ def write_items(connection: sqlite3.Connection, usage_id: int, items: Sequence[C
 
 
 def read_items(connection: sqlite3.Connection, usage_id: int) -> tuple[CostItem, ...]:
-    """The lines of one bill, in order."""
+    """Return the line items of one entry, in order."""
     return tuple(_read_items(connection, [usage_id]).get(usage_id, ()))
 
 
@@ -125,7 +125,8 @@ def to_real(value: Decimal | None) -> float | None:
 
 
 def from_real(value: float | None) -> Decimal | None:
-    """The shortest decimal that is this double, which is the one that was stored."""
+    """Return the shortest decimal with the value of this double, which is the decimal that was
+    stored."""
     return None if value is None else Decimal(repr(value))
 
 

@@ -53,7 +53,7 @@ class _Prepared:
 
 
 class TraceDatabase:
-    """The one writing connection of a process to one organisation's traces."""
+    """The only writing connection of a process to the traces of one organisation."""
 
     def __init__(
         self,
@@ -156,11 +156,12 @@ class TraceDatabase:
             self._pieces.forget()
 
     def iter_unpriced(self) -> Iterator[costs.StoredCost]:
-        """Entries that have usage and no cost, oldest first; ``update_costs`` may go on meanwhile."""
+        """Yield entries that have usage and no cost, oldest first. ``update_costs`` may be called
+        meanwhile."""
         return costs.iter_costs(self.connection, only_unpriced=True)
 
     def iter_costs(self) -> Iterator[costs.StoredCost]:
-        """The same for every entry, whether priced or not."""
+        """Yield the same fields of every entry, whether priced or not."""
         return costs.iter_costs(self.connection, only_unpriced=False)
 
     def update_costs(self, new_costs: Sequence[costs.NewCost]) -> int:

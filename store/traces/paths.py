@@ -1,4 +1,4 @@
-"""Where the trace databases are: one folder for each organisation."""
+"""The paths of trace databases: one folder for each organisation."""
 
 import re
 from functools import lru_cache

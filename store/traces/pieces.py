@@ -45,7 +45,7 @@ _LOOK_AHEAD_BYTES = len(b', "cache_control":')
 
 
 class Segment(NamedTuple):
-    """A run of pieces: their digests, and where each of them ends in the body."""
+    """A run of pieces: their digests, and the end of each in the body."""
 
     digest: bytes
     start: int
@@ -61,8 +61,8 @@ class Segment(NamedTuple):
 
 
 class Beginning(NamedTuple):
-    """What is known of a body before it is cut: its first segments, and of the next one the first
-    pieces."""
+    """The part of a body that is already cut: its first segments, and the first pieces of the next
+    one."""
 
     segments: Sequence[Segment] = ()
     piece_digests: Sequence[bytes] = ()

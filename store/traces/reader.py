@@ -1,4 +1,4 @@
-"""A trace database open for reading: what people list, follow and export.
+"""Reading a trace database: lists, new entries, exports.
 
 Reads come in pages that each see their own state, so that no transaction stays open while somebody
 reads slowly: SQLite could not shorten its write-ahead log until the end of it.
@@ -28,9 +28,9 @@ type Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryFilter:
-    """Which entries: that arrived at ``since`` or later and before ``until`` (both as
+    """The entries to read: those that arrived at ``since`` or later and before ``until`` (both as
     ``clock.format_ms`` writes them), at one of these slugs, with a model that matches a pattern of
-    ``*`` and ``?``. What is left out excludes nothing."""
+    ``*`` and ``?``. A field without a value excludes nothing."""
 
     since: str | None = None
     until: str | None = None
@@ -56,10 +56,10 @@ class EntryFilter:
 
 
 class TraceReader:
-    """One reading connection to one organisation's traces; rows are those of ``usage_log``, as
-    dictionaries, without their bodies unless asked for.
+    """A read-only connection to the traces of one organisation. Rows are those of ``usage_log``, as
+    dictionaries, without their bodies unless requested.
 
-    Every method raises sqlite3.Error as SQLite gives it."""
+    Every method may raise sqlite3.Error."""
 
     def __init__(self, path: Path) -> None:
         """Open a trace database. Raises sqlite3.Error when there is none that can be read."""
@@ -84,7 +84,7 @@ class TraceReader:
 
     @property
     def is_ready(self) -> bool:
-        """Has the recorder finished making it?"""
+        """Return whether the recorder has finished creating the database."""
         return bool(self.columns)
 
     def find_last_id(self) -> int:

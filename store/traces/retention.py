@@ -43,7 +43,7 @@ class Pruned:
 
 
 class Rules(TypedDict, total=False):
-    """What may be removed: entries created before an instant, then the oldest until the rest fits."""
+    """The entries to remove: those created before an instant, then the oldest until the rest fits."""
 
     before: str | None
     max_bytes: int | None
@@ -215,7 +215,7 @@ def _give_back(connection: sqlite3.Connection, pause: Pause) -> None:
 
 
 class _Step:
-    """One transaction's time under the lock."""
+    """The time of one transaction under the write lock."""
 
     def __init__(self) -> None:
         self._end = time.monotonic() + LOCK_S

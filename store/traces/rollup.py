@@ -1,6 +1,6 @@
-"""The hourly sums, changed in the transaction that changes the rows they sum.
+"""The hourly sums, updated in the transaction that changes the rows they sum.
 
-A batch is tallied here first, so that a hundred calls of one hour and model are one upsert.
+A batch is added up here first, so that a hundred calls of one hour and model are one upsert.
 """
 
 import sqlite3
@@ -25,7 +25,7 @@ class HourKey(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class HourSums:
-    """Columns of ``usage_hourly``, as what is to be added to them."""
+    """The columns of ``usage_hourly``, as amounts to add to them."""
 
     entries: int = 0
     errors: int = 0
@@ -47,7 +47,7 @@ _UPSERT = (
 
 
 class Tally:
-    """What one transaction adds to the hourly sums."""
+    """The amounts that one transaction adds to the hourly sums."""
 
     def __init__(self) -> None:
         self._sums = defaultdict[HourKey, HourSums](HourSums)
@@ -65,7 +65,7 @@ class Tally:
     def sums(
         self, created_at: str, proxy_endpoint_id: str, slug: str, model: str | None
     ) -> HourSums:
-        """The sums that an entry with these fields belongs to."""
+        """Return the sums that an entry with these fields is counted in."""
         key = HourKey(created_at[:13], proxy_endpoint_id, slug, model or "")
         return self._sums[key]
 
@@ -77,5 +77,6 @@ class Tally:
 
 
 def is_unpriced(cost_cents: object | None, usage_source: UsageSource) -> bool:
-    """Is there something to price that has no price? A call without usage has nothing to price."""
+    """Return whether an entry has usage and no known price. A call without usage has nothing to
+    price."""
     return cost_cents is None and usage_source != "none"

@@ -24,7 +24,7 @@ migrations = Migrations("traces")
 
 @migrations()
 def m001_usage_bodies_and_rollups(db: Database) -> None:
-    """The first shape of a trace database."""
+    """Create the first schema of a trace database."""
     for statement in (
         # AUTOINCREMENT: ids are in order of insertion and never used again, which readers that
         # remember an id rely on, and retention too (whatever is new has a higher id).

@@ -34,8 +34,8 @@ _GROUPED: dict[Grouping, str] = {"day": "1", "model": "2", "endpoint": "3, 4"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """``unpriced`` calls have usage but no known price: the cost is that of the others.
-    ``rejected`` were refused by our own limit and are no calls."""
+    """Totals of calls. ``unpriced`` calls have usage but no known price; the cost is that of the
+    others. ``rejected`` requests were refused by our own limit and are not calls."""
 
     calls: int = 0
     errors: int = 0
@@ -47,8 +47,9 @@ class Totals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """What the calls of a group have in common; the other fields are None. The name of an unknown
-    model is None too. By model there is no count of rejected requests: those name none."""
+    """Totals of the calls that share a day, a model or an endpoint; the other two fields are None.
+    The name of an unknown model is None too. By model there is no count of rejected requests, which
+    name none."""
 
     day: str | None = None
     model: str | None = None
@@ -59,7 +60,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageReport:
-    """Days come newest first, models and endpoints dearest first."""
+    """Totals by day, newest first, or by model or endpoint, the most expensive first."""
 
     by: Grouping
     from_day: date | None
@@ -70,8 +71,8 @@ class UsageReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunReport:
-    """Totals of the calls of one run, and of each model. ``pending`` calls are not in them: they are
-    in flight, or wait in the spool."""
+    """Totals of the calls of one run, and by model. ``pending`` calls are not included: they are in
+    flight, or wait in the spool."""
 
     run_id: str
     pending: int
@@ -85,7 +86,8 @@ type _Key = tuple[str | None, str | None, str | None, str | None]
 def read_usage(
     path: Path, by: Grouping, from_day: date | None = None, to_day: date | None = None
 ) -> UsageReport:
-    """Days are UTC and both inclusive. Empty while nothing has been recorded.
+    """Return the totals of a period. Days are UTC and both are included. The report is empty while
+    nothing has been recorded.
 
     Raises sqlite3.Error when the database cannot be read."""
     if not path.exists():
@@ -150,7 +152,8 @@ def _sum_tokens(columns: Container[str]) -> str:
 
 
 def _between(from_day: date | None, to_day: date | None) -> tuple[str, list[str]]:
-    """Hours are ``YYYY-MM-DDTHH``: they sort as text, and before the day's end with a ``~``."""
+    """Return the condition for a period. Hours are ``YYYY-MM-DDTHH``: they sort as text, and before
+    the end of the day written with a ``~``."""
     conditions, parameters = [], []
     if from_day is not None:
         conditions.append("hour >= ?")

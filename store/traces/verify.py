@@ -1,8 +1,8 @@
-"""Is everything that was recorded still there, byte for byte?
+"""Verification that everything recorded is still there, byte for byte.
 
 Every body is rebuilt twice, by key in Python and by the SQL of ``usage_log``, and compared with the
-length and SHA-256 that were noted when it came. Reads are many short ones, so that neither a
-recorder nor its checkpoints wait for a long check.
+length and SHA-256 that were stored when it was received. Reads are many short ones, so that neither
+a recorder nor its checkpoints wait for a long check.
 """
 
 import hashlib
@@ -18,7 +18,8 @@ _PAGE = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """``entry_id`` is None for what concerns the database rather than one entry."""
+    """A problem that was found. ``entry_id`` is None where it concerns the database rather than one
+    entry."""
 
     entry_id: str | None
     message: str
@@ -26,7 +27,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Noted:
-    """What was noted of one body when it came."""
+    """The length and hash of a body, stored when it was received."""
 
     length: int | None
     sha256: bytes | None
