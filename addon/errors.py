@@ -153,7 +153,8 @@ def request_stalled(idle_s: float) -> Refusal:
         408,
         "invalid_request_error",
         "request_stalled",
-        f"Nothing more of the request body came for {idle_s:g} s. It was ended.",
+        f"The request body came too slowly: it was not whole within {idle_s:g} s and a second more for"
+        " each 64 KB. It was ended.",
     )
 
 

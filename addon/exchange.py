@@ -10,6 +10,8 @@ from runtime import clock
 from store.control.database import ProxyEndpoint
 from store.spool.format import Ending, TransportOutcome
 
+LEAST_UPLOAD_BYTES_PER_S = 64 * 1024
+
 
 class Phase(Enum):
     """Names what an exchange waits for. The values are the names of the timeouts."""
@@ -25,7 +27,9 @@ class Exchange:
     """Knows where an exchange stands and how long it took.
 
     Times are of the monotonic clock, in seconds. ``waiting_since_s`` is when the phase began or
-    the last byte came; ``own_s`` adds up the time spent in our code while a byte could have moved.
+    the last byte came. ``upload_since_s`` is since when the client is behind: it moves on by the
+    time that what came may have taken, so that a byte now and then does not keep an upload.
+    ``own_s`` adds up the time spent in our code while a byte could have moved.
     """
 
     endpoint: ProxyEndpoint | None = None  # None: on its way to the web process
@@ -42,6 +46,8 @@ class Exchange:
     capture: Capture | None = None
     phase: Phase = Phase.REQUEST
     waiting_since_s: float = field(default_factory=time.monotonic)
+    upload_since_s: float = field(default_factory=time.monotonic)
+    held_bytes: int = 0  # of the request body
     request_is_whole: bool = False
     request_done_s: float = field(default_factory=time.monotonic)
     last_byte_s: float | None = None
@@ -54,7 +60,7 @@ class Exchange:
     def enter(self, phase: Phase) -> None:
         """Note what the exchange waits for now."""
         self.phase = phase
-        self.waiting_since_s = time.monotonic()
+        self.waiting_since_s = self.upload_since_s = time.monotonic()
 
     @property
     def waits_for_client(self) -> bool:
@@ -72,8 +78,19 @@ class Exchange:
 
     def pass_request_chunk(self, chunk: bytes) -> bytes:
         """Return a chunk of the request as it is, and note that the upload moves."""
-        self.waiting_since_s = time.monotonic()
+        self.note_upload(len(chunk))
         return chunk
+
+    def note_upload(self, received_bytes: int) -> None:
+        """Note that so much more of the request body has come."""
+        now_s = self.waiting_since_s = time.monotonic()
+        paid_s = received_bytes / LEAST_UPLOAD_BYTES_PER_S
+        self.upload_since_s = min(now_s, self.upload_since_s + paid_s)
+
+    def note_held(self, held_bytes: int) -> None:
+        """Note how much of the request body is held now."""
+        self.note_upload(held_bytes - self.held_bytes)
+        self.held_bytes = held_bytes
 
     def take_chunk(self, chunk: bytes) -> list[bytes]:
         """Keep one chunk of the response and return what goes on to the client now.

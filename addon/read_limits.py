@@ -1,7 +1,5 @@
 """What is read from clients and held is limited over all connections together."""
 
-import time
-
 from mitmproxy import http
 
 from addon import errors
@@ -10,6 +8,7 @@ from addon.exchange import Phase
 from addon.exchanges import Exchanges
 from addon.request_heads import RequestHeads
 from addon.responder import Responder
+from addon.web_forwarding import MAX_WEB_BODY_BYTES
 
 
 class ReadLimits:
@@ -41,7 +40,10 @@ class ReadLimits:
         exchange = self._exchanges.find(client_id)
         if exchange is None:
             return True  # the response is one of ours, and the body small
-        exchange.waiting_since_s = time.monotonic()
+        exchange.note_held(held_bytes)
+        if exchange.endpoint is None and held_bytes > MAX_WEB_BODY_BYTES:
+            self._responder.respond_at_once(flow, errors.too_large(MAX_WEB_BODY_BYTES))
+            return False
         if self._memory.hold(client_id, held_bytes):
             return True
         self._responder.respond_at_once(flow, errors.memory_full())

@@ -37,17 +37,21 @@ class Timeouts:
             if handler is None:
                 self._give_up(client_id, exchange)
             elif exchange.timed_out is None:
-                self._judge(handler, exchange, now_s - exchange.waiting_since_s)
+                self._judge(handler, exchange, now_s)
 
-    def _judge(self, handler: ProxyConnectionHandler, exchange: Exchange, silent_s: float) -> None:
-        if exchange.waits_for_client and not connections.is_upstream_behind(handler):
-            if silent_s > self._request_idle_s:
+    def _judge(self, handler: ProxyConnectionHandler, exchange: Exchange, now_s: float) -> None:
+        waits_for_client = exchange.waits_for_client
+        if waits_for_client and not connections.is_upstream_behind(handler):
+            if now_s - exchange.upload_since_s > self._request_idle_s:
                 refusal = errors.request_stalled(self._request_idle_s)
                 self._responder.send_last(handler, refusal, exchange.origin)
                 connections.close_client(handler)  # what has come of its body takes memory
-        elif exchange.phase is not Phase.REQUEST:
+            return
+        if waits_for_client:
+            exchange.upload_since_s = now_s  # it cannot be quicker than its upstream
+        if exchange.phase is not Phase.REQUEST:
             allowed_s: float = getattr(self._allowed, exchange.phase.value)
-            if silent_s > allowed_s:
+            if now_s - exchange.waiting_since_s > allowed_s:
                 exchange.timed_out = exchange.phase
                 connections.close_upstream(handler)
 

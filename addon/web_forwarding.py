@@ -10,9 +10,14 @@ from addon.exchanges import Exchanges
 from addon.process_config import ProcessConfig
 from runtime.settings import Settings
 
+# A form may have 16 KB, a request to the API less.
+MAX_WEB_BODY_BYTES = 1024 * 1024
+
 
 class WebForwarder:
-    """Forwards requests to the web process, which learns the client's address from us."""
+    """Forwards requests to the web process, which learns the client's address from us.
+
+    They are read whole before a connection to it is opened, so that slow ones take nothing of it."""
 
     def __init__(self, settings: Settings, config: ProcessConfig, exchanges: Exchanges) -> None:
         self._trusted_proxies = settings.trusted_proxies
@@ -24,6 +29,8 @@ class WebForwarder:
         if self._config.web_port is None:
             return errors.web_unavailable()
         request = flow.request
+        if headers.declared_bytes(request.headers.fields) > MAX_WEB_BODY_BYTES:
+            return errors.too_large(MAX_WEB_BODY_BYTES)
         client = client_address.find_client_address(
             flow.client_conn.peername[0],
             request.headers.get_all("x-forwarded-for"),
@@ -33,7 +40,5 @@ class WebForwarder:
         client_fields = request.headers.fields
         request.headers.fields = headers.for_web(client_fields, token)
         connections.set_destination(request, "http", "127.0.0.1", self._config.web_port)
-        exchange = Exchange()
-        self._exchanges.begin(flow, exchange, client_fields)
-        request.stream = exchange.pass_request_chunk
+        self._exchanges.begin(flow, Exchange(), client_fields)
         return None

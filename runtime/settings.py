@@ -157,8 +157,8 @@ SETTINGS = (
         "request_idle_seconds",
         "60",
         setting_values.parse_positive_seconds,
-        "A client that sends nothing of its request body, or not the whole head, for so long is"
-        " disconnected.",
+        "A client whose request head is not whole after so long, or its body after so long and a"
+        " second for each 64 KB, is disconnected.",
     ),
     Setting(
         "request_memory",

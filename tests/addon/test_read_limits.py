@@ -1,7 +1,8 @@
 import pytest
 
-from addon.exchange import Exchange, Phase
+from addon.exchange import LEAST_UPLOAD_BYTES_PER_S, Exchange, Phase
 from addon.read_limits import ReadLimits
+from addon.web_forwarding import MAX_WEB_BODY_BYTES
 from tests.addon.endpoints import ENDPOINT
 
 
@@ -35,6 +36,26 @@ async def test_a_body_grows_while_there_is_memory_and_is_refused_then(
 def test_a_body_that_we_respond_to_ourselves_is_not_counted(limits, memory, make_flow):
     assert limits.may_hold(make_flow(), 1 << 40)
     assert memory.total_bytes == 0
+
+
+async def test_a_body_for_the_web_process_that_grows_too_large_is_refused(
+    limits, exchanges, memory, make_flow, connect
+):
+    flow = make_flow("POST", "/sign-in")
+    flow.live = True
+    handler = connect(flow.client_conn)
+    exchanges.begin(flow, Exchange(), flow.request.headers.fields)
+    assert limits.may_hold(flow, MAX_WEB_BODY_BYTES)
+    assert not limits.may_hold(flow, MAX_WEB_BODY_BYTES + 1)
+    assert handler.client_transport.written.startswith(b"HTTP/1.1 413 ")
+
+
+async def test_what_is_held_of_a_body_pays_for_its_time_once(limits, exchanges, uploading):
+    exchange = exchanges.find(uploading.client_conn.id)
+    exchange.upload_since_s = began_s = exchange.upload_since_s - 50
+    for held_bytes in (LEAST_UPLOAD_BYTES_PER_S, 2 * LEAST_UPLOAD_BYTES_PER_S):
+        limits.may_hold(uploading, held_bytes)
+    assert exchange.upload_since_s == pytest.approx(began_s + 2)
 
 
 async def test_a_body_that_is_streamed_takes_no_memory(limits, memory, exchanges, uploading):

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 from mitmproxy.connection import Server
 
-from addon.exchange import Exchange, Phase
+from addon.exchange import LEAST_UPLOAD_BYTES_PER_S, Exchange, Phase
 from addon.timeouts import Timeouts, compute_longest_silence_s
 from tests.addon.endpoints import ENDPOINT
 from tests.addon.spooling import read_all
@@ -73,6 +73,50 @@ async def test_a_client_whose_body_the_upstream_has_not_taken_yet_is_not_blamed(
     timeouts.close_overdue(LATER_S)
     assert handler.closed == [server]
     assert handler.client_transport.written == b""
+
+
+async def test_a_client_that_sends_a_byte_now_and_then_is_told_and_closed(
+    timeouts, begin, connect, settings
+):
+    handler = connect()
+    exchange = begin(handler.client, Phase.REQUEST)
+    exchange.upload_since_s -= settings.request_idle_seconds + 1
+    exchange.pass_request_chunk(b"x" * 100)
+    timeouts.close_overdue(time.monotonic())
+    assert handler.client_transport.written.startswith(b"HTTP/1.1 408 ")
+
+
+async def test_a_client_that_goes_on_sending_fast_enough_is_never_ended(
+    timeouts, begin, connect, settings
+):
+    handler = connect()
+    exchange = begin(handler.client, Phase.REQUEST)
+    exchange.upload_since_s -= settings.request_idle_seconds + 10
+    exchange.pass_request_chunk(bytes(11 * LEAST_UPLOAD_BYTES_PER_S))
+    timeouts.close_overdue(time.monotonic())
+    assert handler.closed == []
+
+
+async def test_what_came_fast_does_not_pay_for_a_long_silence(timeouts, begin, connect, settings):
+    handler = connect()
+    exchange = begin(handler.client, Phase.REQUEST)
+    exchange.pass_request_chunk(bytes(100 * LEAST_UPLOAD_BYTES_PER_S))
+    timeouts.close_overdue(time.monotonic() + settings.request_idle_seconds + 1)
+    assert handler.client in handler.closed
+
+
+async def test_a_client_that_waits_for_its_upstream_has_all_its_time_again_after_that(
+    timeouts, begin, connect, settings
+):
+    handler = connect()
+    _, transport = await connect_upstream(handler)
+    exchange = begin(handler.client, Phase.FIRST_BYTE)
+    exchange.upload_since_s -= settings.request_idle_seconds + 1
+    transport.unsent_bytes = 1
+    timeouts.close_overdue(time.monotonic())
+    transport.unsent_bytes = 0
+    timeouts.close_overdue(time.monotonic())
+    assert handler.closed == []
 
 
 def lose_connection(timeouts, begin, spooler, memory, phase):

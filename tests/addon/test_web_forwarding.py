@@ -20,7 +20,7 @@ def test_the_web_process_gets_the_request_with_the_clients_address(forwarder, ex
     exchange = exchanges.find(flow.client_conn.id)
     assert exchange is not None
     assert (exchange.endpoint, exchange.is_logged) == (None, False)
-    assert request.stream == exchange.pass_request_chunk
+    assert request.stream is False  # it is read whole before a connection is opened
 
 
 def test_the_web_process_gets_cookies_and_the_host_and_no_upstream_credential(forwarder, make_flow):
@@ -36,3 +36,10 @@ def test_without_a_web_process_the_pages_are_unavailable(settings, config, excha
     refusal = forwarder.forward(make_flow("GET", "/"))
     assert refusal is not None
     assert (refusal.status, refusal.code) == (503, "web_unavailable")
+
+
+def test_a_request_that_announces_more_than_any_form_has_is_too_large(forwarder, make_flow):
+    flow = make_flow("POST", "/sign-in", [("content-length", "1048577")])
+    flow.request.stream = True
+    refusal = forwarder.forward(flow)
+    assert (refusal.status, refusal.code) == (413, "request_too_large")

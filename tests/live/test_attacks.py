@@ -268,6 +268,22 @@ def test_a_client_that_sends_its_head_slowly_is_ended(strict: tuple[Service, Ups
         drip(client)
 
 
+@pytest.mark.parametrize("target", ["/proxy/default/v1/messages", "/sign-in"])
+def test_a_client_that_sends_its_body_slowly_is_ended(
+    strict: tuple[Service, Upstream], target: str
+) -> None:
+    service, _ = strict
+    headers = [("Host", service.host), ("content-length", "1000")]
+    with service.connect(timeout_s=0.1) as client:
+        client.send(request("POST", target, headers))
+        for _ in range(300):
+            client.send(b"x")
+            with suppress(TimeoutError):
+                assert client.read_response().status == 408
+                return
+    pytest.fail("the body never came to an end")
+
+
 def test_what_a_tls_client_sends_is_not_logged(shared_service: Service) -> None:
     secret = random.Random(5).randbytes(600)  # noqa: S311
     with shared_service.connect() as client:
