@@ -240,6 +240,16 @@ def web_unavailable() -> Refusal:
     )
 
 
+def web_busy() -> Refusal:
+    return Refusal(
+        503,
+        "overloaded_error",
+        "web_busy",
+        "Too many requests to the pages and the API are in progress; try again.",
+        ((b"retry-after", b"1"),),
+    )
+
+
 def protocol_error(status: int, message: str) -> Refusal:
     """Return the refusal of what the HTTP core does not take: unparsable requests, smuggling attempts."""
     error_type = "invalid_request_error" if status < 500 else "api_error"

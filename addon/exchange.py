@@ -33,6 +33,7 @@ class Exchange:
     """
 
     endpoint: ProxyEndpoint | None = None  # None: on its way to the web process
+    client_address: str = ""
     origin: bytes | None = None  # the listed origin of the page that made the request
     target: str = ""  # below the slug, with the query
     run_id: str | None = None

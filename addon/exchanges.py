@@ -9,13 +9,16 @@ from mitmproxy import http
 from addon import headers
 from addon.body_memory import BodyMemory
 from addon.exchange import Exchange, Phase
+from addon.web_slots import WebSlots
 
 
 class Exchanges:
-    """Holds each exchange from the head of its request until it is over, with the memory of its body."""
+    """Holds each exchange from the head of its request until it is over, with the memory of its body and
+    its slot at the web process."""
 
     def __init__(self, memory: BodyMemory) -> None:
         self._memory = memory
+        self.web_slots = WebSlots()
         self._exchanges: dict[str, Exchange] = {}
 
     def __contains__(self, client_id: object) -> bool:
@@ -66,6 +69,7 @@ class Exchanges:
         exchange = self._exchanges.pop(client_id, None)
         if exchange is not None:
             self._memory.release(client_id)
+            self.web_slots.release(client_id)
         return exchange
 
     def release_body(self, client_id: str) -> None:

@@ -64,10 +64,11 @@ class UsageProxy:
         )
         rate_limits = RateLimits(self._spooler.rejections.count)
         self._upstream = UpstreamForwarder(settings, self._exchanges, memory, rate_limits)
+        self._web = WebForwarder(settings, config, self._exchanges)
         self._dispatcher = Dispatcher(
             self._browsers,
             HealthChecks(settings, config, self._spooler.troubles),
-            WebForwarder(settings, config, self._exchanges),
+            self._web,
             self._upstream,
         )
         timeouts = Timeouts(settings, self._exchanges, self._heads, self._responder)
@@ -157,6 +158,12 @@ class UsageProxy:
         if exchange is None:
             self._responder.forget(flow.client_conn.id)
             return
+        if exchange.endpoint is None:
+            refusal = self._web.admit(flow, exchange)
+            if refusal is not None:
+                self._exchanges.remove(flow.client_conn.id)
+                self._responder.respond_to_whole(flow, refusal, close_after=exchange.close_after)
+                return
         exchange.request_is_whole = True
         exchange.request_done_s = time.monotonic()
         if not flow.request.stream:

@@ -41,11 +41,17 @@ class Responder:
         if body_bytes is None or body_bytes > KEPT_BODY_BYTES:
             self.respond_at_once(flow, own)
             return
-        flow.response = self._prepare(own, flow.metadata.get(ORIGIN))
-        if self._draining.has_begun:
-            flow.response.headers["connection"] = "close"
+        self.respond_to_whole(flow, own)
         if body_bytes:
             self._expect_end(flow.client_conn.id)
+
+    def respond_to_whole(
+        self, flow: http.HTTPFlow, own: Refusal | http.Response, *, close_after: bool = False
+    ) -> None:
+        """Respond once the whole request has come, or now where it has."""
+        flow.response = self._prepare(own, flow.metadata.get(ORIGIN))
+        if close_after or self._draining.has_begun:
+            flow.response.headers["connection"] = "close"
 
     def respond_at_once(self, flow: http.HTTPFlow, own: Refusal | http.Response) -> None:
         """Respond at once, whatever the client still wants to send."""

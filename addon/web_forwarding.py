@@ -40,5 +40,11 @@ class WebForwarder:
         client_fields = request.headers.fields
         request.headers.fields = headers.for_web(client_fields, token)
         connections.set_destination(request, "http", "127.0.0.1", self._config.web_port)
-        self._exchanges.begin(flow, Exchange(), client_fields)
+        self._exchanges.begin(flow, Exchange(client_address=client), client_fields)
         return None
+
+    def admit(self, flow: http.HTTPFlow, exchange: Exchange) -> Refusal | None:
+        """Let a request that is whole now go on and return None, or return why it cannot."""
+        if self._exchanges.web_slots.take(flow.client_conn.id, exchange.client_address):
+            return None
+        return errors.web_busy()

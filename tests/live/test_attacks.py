@@ -12,6 +12,7 @@ from contextlib import ExitStack, suppress
 import psutil
 import pytest
 
+from addon.web_slots import MAX_OF_ADDRESS
 from tests.live.conftest import ServiceFactory
 from tests.live.service import REQUEST_HEADERS, Endpoint, Service, body_bytes
 from tests.rawclient import Cut, RawClient, request
@@ -400,3 +401,28 @@ def test_every_process_may_have_as_many_descriptors_as_the_system_allows(
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     for name, pid in service.pids().items():
         assert psutil.Process(pid).rlimit(psutil.RLIMIT_NOFILE)[0] == hard, name
+
+
+def test_one_client_address_has_only_so_many_requests_at_the_web_process(
+    strict: tuple[Service, Upstream],
+) -> None:
+    service, _ = strict
+    web = psutil.Process(service.pids()["web"])
+    page = request("GET", "/sign-in", [("Host", service.host)])
+    with ExitStack() as stack:
+        clients = [stack.enter_context(service.connect()) for _ in range(MAX_OF_ADDRESS + 2)]
+        web.suspend()
+        try:
+            for client in clients:
+                client.send(page)
+            service.wait_until(lambda: sum(bool(c.arrived()) for c in clients) == 2, "the refusals")
+            refused = next(client for client in clients if client.arrived())
+            response = refused.read_response()
+        finally:
+            web.resume()
+        assert (response.status, response.header("x-taximeter-error")) == (503, "web_busy")
+        assert response.header("retry-after") == "1"
+        clients.remove(refused)
+        statuses = [client.read_response().status for client in clients]
+        assert sorted(statuses) == [200] * MAX_OF_ADDRESS + [503]
+        assert refused.exchange(page).status == 200  # its connection goes on, and slots are free
