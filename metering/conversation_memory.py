@@ -95,8 +95,10 @@ class Findings[T]:
 
 
 def guess_key(body: bytes, *labels: object) -> Key:
-    """Return what tells conversations apart: what the client says of itself, and how the first message
-    begins, since one session may hold several and many sessions share prompt and tools."""
+    """Return a key that tells conversations apart.
+
+    It is what the client says of itself, and how the first message begins, since one session may hold
+    several conversations and many sessions share prompt and tools."""
     opening = max(body.find(b'{"role":'), 0)
     return (*labels, body[opening : opening + _OPENING_BYTES])
 

@@ -68,7 +68,7 @@ def immediate(connection: sqlite3.Connection) -> Iterator[None]:
 
 @contextmanager
 def snapshot(connection: sqlite3.Connection) -> Iterator[None]:
-    """Several reads that see the same state; nobody waits for it."""
+    """Open a transaction for several reads that see the same state. It blocks no writer."""
     with _transaction(connection, "BEGIN"):
         yield
 
@@ -122,11 +122,12 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _make_file(path: Path) -> None:
-    """Made here, since SQLite would let the umask decide; its WAL takes over the mode of the file.
+    """Create the database file, readable by its owner only; SQLite would let the umask decide.
 
-    One that is there must not be opened, not even for a moment: closing it would drop the locks of
-    every connection that this process has to it. Another process could then take itself for the last
-    one, and delete the write-ahead log that ours go on writing to."""
+    SQLite gives the write-ahead log the mode of the file. An existing file must not be opened, not
+    even for a moment: closing it would drop the locks of every connection that this process has to
+    it. The last connection of another process could then delete the write-ahead log, which the
+    connections of this process go on writing to."""
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
 

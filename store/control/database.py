@@ -75,8 +75,9 @@ class ControlDatabase:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Several reads that see the same state; never waits for a writer. Within a transaction it
-        sees that transaction's state."""
+        """Open a transaction for several reads that see the same state; never waits for a writer.
+
+        Inside another transaction the reads see that transaction's state."""
         if self._db.in_transaction:
             yield self._db
             return

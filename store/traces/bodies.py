@@ -154,14 +154,16 @@ class PieceStore:
         self._data_version: int | None = None
 
     def start_transaction(self) -> None:
-        """Call first in each write transaction, while it holds the write lock."""
+        """Forget all ids if another connection has committed since the last transaction.
+
+        Must be the first call in each write transaction, while it holds the write lock."""
         (data_version,) = self._connection.execute("PRAGMA data_version").fetchone()
         if data_version != self._data_version or len(self) > self._max_cached_ids:
             self.forget()
         self._data_version = data_version
 
     def forget(self) -> None:
-        """Call after a rollback, and when this connection itself has deleted pieces."""
+        """Forget all ids: necessary after a rollback, and after this connection deleted pieces."""
         self._segment_ids.clear()
         self._piece_ids.clear()
 

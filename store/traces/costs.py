@@ -65,8 +65,10 @@ def read_items(connection: sqlite3.Connection, usage_id: int) -> tuple[CostItem,
 
 
 def iter_costs(connection: sqlite3.Connection, *, only_unpriced: bool) -> Iterator[StoredCost]:
-    """Oldest first, a page at a time: no transaction stays open between two of them, so costs may
-    be written while this goes on."""
+    """Yield the entries, oldest first, with what pricing needs of them.
+
+    They are read in pages, and no transaction stays open between two pages, so costs may be written
+    while this goes on."""
     wanted = "cost_cents is null and usage_source <> 'none'" if only_unpriced else "true"
     page = (
         "select id, entry_id, created_at, model, service_tier, speed, inference_geo, cost_cents"  # noqa: S608 - our own text

@@ -78,7 +78,7 @@ class TraceDatabase:
         self.close()
 
     def insert(self, entries: Sequence[UsageLogEntry]) -> int:
-        """Store all of them, or none. Returns how many were not there yet."""
+        """Store all entries, or none. Returns how many were new."""
         prepared = [self._prepare(entry) for entry in entries]
         tally = rollup.Tally()
         try:
@@ -126,7 +126,7 @@ class TraceDatabase:
             )
 
     def read_bodies(self, key: str | int) -> StoredBodies | None:
-        """Exact bytes by entry id or by id; None when there is no such entry.
+        """Return the exact bodies of an entry, by entry id or row id; None when there is none.
 
         Raises MissingPieceError when they cannot be rebuilt."""
         column = "id" if isinstance(key, int) else "entry_id"
@@ -142,13 +142,13 @@ class TraceDatabase:
         return count
 
     def verify(self) -> Iterator[verify.Problem]:
-        """See ``store.traces.verify``."""
+        """Yield the problems that ``store.traces.verify`` finds."""
         return verify.verify(self.connection)
 
     def prune(
         self, *, pause: retention.Pause = time.sleep, **rules: Unpack[retention.Rules]
     ) -> retention.Pruned:
-        """See ``store.traces.retention``."""
+        """Remove entries as ``store.traces.retention`` describes."""
         try:
             return retention.prune(self.connection, pause=pause, **rules)
         finally:
@@ -181,8 +181,10 @@ def _row(prepared: _Prepared) -> tuple[object, ...]:
 
 
 def _storable(entry: UsageLogEntry) -> UsageLogEntry:
-    """Text that came from outside may hold NUL or half a surrogate pair. One such entry must not
-    keep its whole batch out for ever, so those characters are replaced; the body has the original."""
+    """Return the entry with characters replaced that SQLite cannot store: NUL and lone surrogates.
+
+    Text from clients and upstream may hold them. One such entry must not keep its whole batch out
+    of the database; the body has the original."""
     named = (*_texts(entry), *(item.model for item in entry.cost_items))
     if _is_storable("".join(filter(None, named))):  # nearly always, and one look is enough
         return entry
