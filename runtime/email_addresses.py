@@ -20,12 +20,16 @@ def parse_email(text: str) -> str:
     fits = len(email) <= MAX_EMAIL_LENGTH and email.isprintable() and _EMAIL.fullmatch(email)
     # An encoded word would be decoded in the header of a mail (RFC 2047), to another address.
     if not fits or not is_plain or "=?" in email:
-        raise InvalidInputError(f"{text!r} is no e-mail address", "email")
+        raise InvalidInputError(
+            f"{text!r} is not a valid e-mail address: use one such as ada@example.org", "email"
+        )
     mailbox, _, domain = email.partition("@")
     try:
         return f"{mailbox}@{parse_domain(domain)}"
     except UnicodeError:
-        raise InvalidInputError(f"{text!r} is no e-mail address", "email") from None
+        raise InvalidInputError(
+            f"{text!r} is not a valid e-mail address: use one such as ada@example.org", "email"
+        ) from None
 
 
 def parse_domain(domain: str) -> str:

@@ -145,9 +145,9 @@ def parse_base_url(text: str) -> str:
 def parse_upstream(text: str) -> Upstream:
     parts = urlsplit(text)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("write https://HOST or http://HOST:PORT, with a path prefix if need be")
+        raise ValueError("write https://HOST or http://HOST:PORT, with a path prefix if necessary")
     if parts.query or parts.fragment or parts.username:
-        raise ValueError("an upstream has no query, fragment or user")
+        raise ValueError("write no query, no fragment and no user")
     port = parts.port or (443 if parts.scheme == "https" else 80)
     return Upstream(parts.scheme, parts.hostname, port, parts.path.rstrip("/"))
 
@@ -170,7 +170,7 @@ def parse_timeouts(text: str) -> Timeouts:
     values = {name: float(seconds) for name, seconds in _parse_pairs(text, Timeouts).items()}
     for name, seconds in values.items():
         if not 0 < seconds <= 86400:
-            raise ValueError(f"{name} must lie between 0 and 86400 seconds")
+            raise ValueError(f"{name} must be between 0 and 86400 seconds")
     return Timeouts(**values)
 
 
@@ -201,7 +201,9 @@ def parse_header_prefixes(text: str) -> tuple[str, ...]:
     names = tuple(name.strip().lower() for name in text.split(",") if name.strip())
     for name in names:
         if not re.fullmatch(r"[a-z0-9!#$%&'*+.^_`|~-]+", name):
-            raise ValueError(f"{name!r} is no header prefix; write for example x-team-,x-trace-id")
+            raise ValueError(
+                f"{name!r} is not a valid header prefix: write for example x-team-,x-trace-id"
+            )
     return names
 
 
@@ -274,7 +276,7 @@ def parse_smtp_url(text: str) -> MailServer | None:
         port = parts.port
     except ValueError:
         raise ValueError(
-            "the port is no number; in user and password write % as %25, : as %3A, / as %2F, @ as %40"
+            "the port is not a number; in user and password write % as %25, : as %3A, / as %2F, @ as %40"
         ) from None
     if parts.scheme not in ("smtp", "smtps") or not parts.hostname or _has_more_than_host(text):
         raise ValueError("write smtp://USER:PASSWORD@HOST:587 or smtps://USER:PASSWORD@HOST")
@@ -311,7 +313,7 @@ def parse_service_url(text: str) -> str:
     """Return the URL without a slash at its end."""
     parts = urlsplit(text)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("write https://HOST, with a path if need be")
+        raise ValueError("write https://HOST, with a path if necessary")
     if parts.query or parts.fragment or parts.username:
         raise ValueError("write no query, no fragment and no user")
     return text.rstrip("/")

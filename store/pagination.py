@@ -79,7 +79,7 @@ def read_page[T: Listed](
 
     Raises InvalidInputError for a limit out of bounds, InvalidCursorError."""
     if not 1 <= limit <= MAX_LIMIT:
-        raise InvalidInputError(f"limit must lie between 1 and {MAX_LIMIT}", "limit")
+        raise InvalidInputError(f"limit must be between 1 and {MAX_LIMIT}", "limit")
     position = START if cursor is None else parse_cursor(kind, cursor)
     found = read(position, limit + 1)
     items = found[:limit]

@@ -156,7 +156,7 @@ class MemberSettings:
         for invitation in self._view.manage(control).list_invitations(visitor):
             if invitation.id == id_:
                 return invitation.email
-        raise NotFoundError("this invitation has been answered or taken back")
+        raise NotFoundError("this invitation has been accepted, declined or withdrawn")
 
     # -- members ----------------------------------------------------------------------------------
 

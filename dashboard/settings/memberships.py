@@ -11,7 +11,7 @@ from dashboard.visitors import cookie_name
 from runtime.errors import NotFoundError
 from store.control.sign_in import SignIn
 
-_ANSWERED = "This invitation was already answered or withdrawn, or it has expired."
+_GONE = "This invitation was accepted, declined or withdrawn, or it has expired."
 
 
 class MembershipPages:
@@ -34,20 +34,20 @@ class MembershipPages:
                 lambda control: SignIn(control).accept_invitation(session, id_)
             )
         except NotFoundError as error:
-            raise HTTPException(404, _ANSWERED) from error
+            raise HTTPException(404, _GONE) from error
         return pages.redirect(notices.address("/", "joined"))
 
     async def decline(self, request: Request) -> Response:
         visitor, _ = await self._view.read_form(request)
         email, id_ = visitor.email, request.path_params["id"]
         if email is None:  # the local user, whom nobody can invite
-            raise HTTPException(404, _ANSWERED)
+            raise HTTPException(404, _GONE)
         try:
             await self._view.pool.run(
                 lambda control: self._view.manage(control).decline_invitation(email, id_)
             )
         except NotFoundError as error:
-            raise HTTPException(404, _ANSWERED) from error
+            raise HTTPException(404, _GONE) from error
         return pages.redirect(notices.address("/", "invitation-declined"))
 
     async def switch(self, request: Request) -> Response:

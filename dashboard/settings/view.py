@@ -32,7 +32,7 @@ from store.pagination import MAX_LIMIT, Page
 
 PATH = "/settings"
 AUDIT_ENTRIES = 100
-_GONE = "It does not exist, or not any more. Nothing was changed."
+_GONE = "It does not exist, or no longer exists. Nothing was changed."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

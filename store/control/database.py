@@ -102,7 +102,9 @@ class ControlDatabase:
             "select id, name, created_at from organizations order by created_at, id limit 1"
         ).fetchone()
         if row is None:
-            raise NotFoundError("nothing has been set up here yet; start `taximeter up` once")
+            raise NotFoundError(
+                "this data directory has not been set up; start `taximeter up` once"
+            )
         return Organization(id=row[0], name=row[1], created_at=row[2])
 
     def find_user(self, email: str | None) -> str | None:

@@ -180,8 +180,8 @@ def _choose_slug(
         return slug
     if not slugs.is_slug(wanted):
         raise InvalidSlugError(
-            f"{wanted!r} is no slug: 1 to {slugs.MAX_LENGTH} lowercase letters and digits,"
-            " with single hyphens inside",
+            f"{wanted!r} is not a valid slug: use 1 to {slugs.MAX_LENGTH} lower-case letters, digits"
+            " and single hyphens between them",
             "slug",
         )
     if _is_taken(db, wanted, organization_id):

@@ -43,13 +43,11 @@ def create(
     Raises InvalidInputError, ConflictError."""
     email = parse_email(email)
     if any(member.email == email for member in people.list_members_of(db, organization_id)):
-        raise ConflictError(f"{email} is a member already", "email")
+        raise ConflictError(f"{email} is already a member", "email")
     db.execute("delete from invitations where expires_at < ?", (clock.format_ms(now),))
     pending = [other.email for other in list_of(db, organization_id, now)]
     if email not in pending and len(pending) >= MAX_PENDING:
-        raise ConflictError(
-            f"{MAX_PENDING} invitations wait to be accepted; take some back first", "email"
-        )
+        raise ConflictError(f"{MAX_PENDING} invitations are pending; withdraw some first", "email")
     db.execute(
         "insert into invitations (id, organization_id, email, invited_by, created_at, expires_at)"
         " values (?, ?, ?, ?, ?, ?) on conflict (organization_id, email) do update set"
@@ -112,7 +110,7 @@ def delete(db: sqlite3.Connection, organization_id: str, invitation_id: str) -> 
         f"{_SELECT} where i.id = ? and i.organization_id = ?", (invitation_id, organization_id)
     ).fetchone()
     if row is None:
-        raise NotFoundError("this invitation has been answered or taken back")
+        raise NotFoundError("this invitation has been accepted, declined or withdrawn")
     db.execute("delete from invitations where id = ?", (invitation_id,))
     return _from_row(row)
 

@@ -235,7 +235,9 @@ class Management:
         with self._audited(caller) as (db, note):
             member = people.get_member_of(db, caller.organization_id, user_id)
             if member.role == "owner" and people.count_owners(db, caller.organization_id) == 1:
-                raise ConflictError("an organisation needs an owner, and this is the only one")
+                raise ConflictError(
+                    "an organisation needs an owner, and this member is the only one"
+                )
             people.remove_member(db, caller.organization_id, user_id)
             note("member.remove", user_id, {"email": member.email, "role": member.role})
             return member
@@ -280,7 +282,7 @@ class Management:
         with self._control.transaction() as db:
             invitation = invitations.find(db, invitation_id, email, self._now())
             if invitation is None:
-                raise NotFoundError("this invitation has been taken back or is too old")
+                raise NotFoundError("this invitation has been withdrawn or has expired")
             invitations.delete(db, invitation.organization_id, invitation_id)
             details = {"email": invitation.email}
             user_id = people.find_user(db, email)
@@ -314,7 +316,9 @@ class Management:
 
         Raises NotFoundError for what is not a run id."""
         if not is_run_id(run_id):
-            raise NotFoundError(f"{run_id!r} is not a run id")
+            raise NotFoundError(
+                f"{run_id!r} is not a run id: use 1 to 64 letters, digits and . _ -"
+            )
         # Counted before the entries are read: what is recorded in between is then in both, not in
         # neither.
         pending = count_unrecorded(self._data_dir / "spool", caller.organization_id, run_id)
@@ -389,7 +393,7 @@ class Management:
             try:
                 member = people.get_member_of(db, caller.organization_id, caller.user_id)
             except NotFoundError:
-                raise ForbiddenError("you are no member of this organisation any more") from None
+                raise ForbiddenError("you are no longer a member of this organisation") from None
             acting_user = None if caller.is_operator else caller.user_id
             instead_of = {"for": member.email} if caller.is_operator else {}
 
@@ -403,7 +407,7 @@ class Management:
 def _get_member_in(db: sqlite3.Connection, user_id: str) -> Member:
     member = people.find_member(db, user_id)
     if member is None:
-        raise NotFoundError("this user is a member of no organisation")
+        raise NotFoundError("this user is not a member of any organisation")
     return member
 
 

@@ -13,10 +13,12 @@ _REFUSED = frozenset({"Cc", "Cs", "Zl", "Zp"})
 def check_name(name: str, what: str) -> str:
     """Return the name without space around it. Raises InvalidInputError."""
     if len(name) > MAX_LENGTH:
-        raise InvalidInputError(f"a name has at most {MAX_LENGTH} characters", "name")
+        raise InvalidInputError(f"a name must not be longer than {MAX_LENGTH} characters", "name")
     name = name.strip()
     if any(unicodedata.category(character) in _REFUSED for character in name):
-        raise InvalidInputError("a name is one line of text, without control characters", "name")
+        raise InvalidInputError(
+            "a name must be one line of text without control characters", "name"
+        )
     if not any(_is_visible(character) for character in name):
         raise InvalidInputError(f"{what} needs a name", "name")
     return name

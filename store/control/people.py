@@ -159,7 +159,7 @@ def create_user(db: sqlite3.Connection, email: str | None) -> str:
     if email is not None:
         email = parse_email(email)
         if find_user(db, email) is not None:
-            raise ConflictError(f"there is a user {email} already", "email")
+            raise ConflictError(f"the user {email} already exists", "email")
     user_id = clock.new_id()
     db.execute(
         "insert into users (id, email, created_at) values (?, ?, ?)", (user_id, email, _now())

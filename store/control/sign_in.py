@@ -220,7 +220,7 @@ class SignIn:
             email = visitor.email if visitor is not None else None
             invitation = invitations.find(db, invitation_id, email, self._now()) if email else None
             if visitor is None or invitation is None:
-                raise NotFoundError("this invitation has been taken back or is too old")
+                raise NotFoundError("this invitation has been withdrawn or has expired")
             _accept(db, invitation, visitor.user_id)
             self._enter(db, session, invitation.organization_id)
 

@@ -218,7 +218,7 @@ def test_markup_in_a_mail_is_text_and_its_link_is_harmless(marked, owner, new_br
     owner.fill("E-mail address", ALL_MARKS)
     owner.follow("Invite", "button")
     assert_harmless(owner)
-    owner.see("is no e-mail address")
+    owner.see("is not a valid e-mail address")
     owner.fill("E-mail address", "reader@example.org")
     owner.follow("Invite", "button")
     mail = marked.site.mailbox.wait_for("reader@example.org")

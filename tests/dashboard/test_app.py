@@ -162,11 +162,11 @@ def test_who_is_not_sees_no_navigation(client):
 
 def test_a_refusal_that_no_form_shows_is_a_page_with_its_status(signed_in, monkeypatch):
     def refuse(*_):
-        raise ForbiddenError("you are no member of this organisation any more")
+        raise ForbiddenError("you are no longer a member of this organisation")
 
     monkeypatch.setattr("store.control.management.Management.get_endpoint", refuse)
     answer = signed_in.get("/settings/endpoints/default")
     assert answer.status_code == 403
-    assert "You are no member of this organisation any more." in answer.text
+    assert "You are no longer a member of this organisation." in answer.text
     answer = signed_in.get("/settings/endpoints/default", headers={"accept": "application/json"})
     assert (answer.status_code, answer.json()["error"]["code"]) == (403, "forbidden")

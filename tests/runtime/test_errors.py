@@ -32,9 +32,12 @@ def test_a_more_special_error_has_the_status_of_its_kind():
 @pytest.mark.parametrize(
     ("clause", "sentence"),
     [
-        ("a name has at most 200 characters", "A name has at most 200 characters."),
-        ("x@y.example is a member already", "x@y.example is a member already."),
-        ("'A b' is no slug", "'A b' is no slug."),
+        (
+            "a name must not be longer than 200 characters",
+            "A name must not be longer than 200 characters.",
+        ),
+        ("x@y.example is already a member", "x@y.example is already a member."),
+        ("'A b' is not a valid slug", "'A b' is not a valid slug."),
         ("it is a sentence.", "it is a sentence."),
         ("", "."),
     ],

@@ -161,9 +161,9 @@ def test_an_endpoint_is_created_changed_and_deleted(ann, control, management):
     ("fields", "status", "words", "field"),
     [
         ({"name": ""}, 400, "needs a name", "name"),
-        ({"name": "x" * 201}, 400, "at most 200 characters", "name"),
+        ({"name": "x" * 201}, 400, "longer than 200 characters", "name"),
         ({"name": "two\nlines"}, 400, "one line of text", "name"),
-        ({"name": "team", "slug": "Not A Slug"}, 400, "is no slug", "slug"),
+        ({"name": "team", "slug": "Not A Slug"}, 400, "is not a valid slug", "slug"),
         ({"name": "team", "slug": "default"}, 409, "is taken", "slug"),
         ({"name": "team", "streaming": "sometimes"}, 400, "Streaming is live", "streaming"),
         ({}, 400, "needs a name", "name"),
@@ -206,7 +206,7 @@ def test_deleting_twice_is_told_on_the_page(ann, control):
     assert ann.post(f"/settings/endpoints/{endpoint.id}/delete").status_code == 303
     answer = ann.post(f"/settings/endpoints/{endpoint.id}/delete")
     assert answer.status_code == 404
-    assert "not any more" in answer.text
+    assert "no longer exists" in answer.text
     assert "`taximeter" not in answer.text
 
 
@@ -415,11 +415,11 @@ def test_a_mail_that_fails_leaves_the_invitation(ann, mailbox, management):
 @pytest.mark.parametrize(
     ("email", "status", "words"),
     [
-        ("nobody", 400, "is no e-mail address"),
-        ("", 400, "is no e-mail address"),
-        ("ann@example.org", 409, "ann@example.org is a member already"),
-        ("a@b.example\nbcc: c@d.example", 400, "is no e-mail address"),
-        ("<script>@example.org", 400, "is no e-mail address"),
+        ("nobody", 400, "is not a valid e-mail address"),
+        ("", 400, "is not a valid e-mail address"),
+        ("ann@example.org", 409, "ann@example.org is already a member"),
+        ("a@b.example\nbcc: c@d.example", 400, "is not a valid e-mail address"),
+        ("<script>@example.org", 400, "is not a valid e-mail address"),
     ],
 )
 def test_who_cannot_be_invited_is_said_beside_the_field(ann, mailbox, email, status, words):

@@ -65,7 +65,7 @@ def test_urls_are_those_of_the_service_that_last_ran_here(run, data_dir):
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (("endpoints", "create", "x", "--slug", "A b"), 1, "is no slug"),
+        (("endpoints", "create", "x", "--slug", "A b"), 1, "is not a valid slug"),
         (("endpoints", "create", "x", "--slug", "default"), 1, "taken"),
         (("endpoints", "create", " "), 1, "needs a name"),
         (("endpoints", "create"), 2, "NAME"),
