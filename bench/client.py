@@ -131,7 +131,7 @@ class Caller(asyncio.Protocol):
         if not _is_whole(self._buffer):
             return
         if not self._buffer.startswith(b"HTTP/1.1 200"):
-            _settle(self.done, LoadError(f"an answer was {bytes(self._buffer[:300])!r}"))
+            _settle(self.done, LoadError(f"a response was {bytes(self._buffer[:300])!r}"))
             return
         self._buffer.clear()
         now_s = time.monotonic()
@@ -203,14 +203,14 @@ def _settle(future: asyncio.Future[None], error: LoadError | None = None) -> Non
         future.set_exception(error)
 
 
-def _is_whole(answer: bytearray) -> bool:
-    end = answer.find(b"\r\n\r\n") + 4
+def _is_whole(response: bytearray) -> bool:
+    end = response.find(b"\r\n\r\n") + 4
     if end < 4:
         return False
-    length = CONTENT_LENGTH.search(answer, 0, end)
+    length = CONTENT_LENGTH.search(response, 0, end)
     if length is None:
-        return answer.endswith(LAST_CHUNK)
-    return len(answer) >= end + int(length[1])
+        return response.endswith(LAST_CHUNK)
+    return len(response) >= end + int(length[1])
 
 
 async def run_calls(job: CallsJob) -> CallsResult:

@@ -56,7 +56,7 @@ CASES = (
         name="2kb-sse",
         kind="small",
         calls=500,
-        query="?answer=sse",
+        query="?response=sse",
         targets={},
     ),
     Case(

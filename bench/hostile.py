@@ -128,7 +128,7 @@ def _measure(
     statuses: Counter[object] = Counter()
     peaks = _Peaks(service)
     with background(peaks.watch, *(partial(attack, statuses=statuses) for attack in attacks)):
-        times_ms = _ask_for_others(victim, service.port, seconds)
+        times_ms = _request_others(victim, service.port, seconds)
     worst = max(percentile(each, 99) for each in times_ms.values() if len(each) > 1)
     shown = "   ".join(
         f"{percentile(each, 50):.0f} / {percentile(each, 99):.0f}" if len(each) > 1 else "too few"
@@ -137,11 +137,11 @@ def _measure(
     verdict = "met" if worst <= TARGET_MS else "NOT MET"
     print(f"  {name:18} {shown}   worst p99 {worst:.0f} ms, target {TARGET_MS:g}: {verdict}")
     memory = ", ".join(f"{part} {mb:.0f} MB" for part, mb in peaks.peaks_mb.items())
-    print(f"  {'':18} {sum(map(len, times_ms.values()))} answers; peaks: {memory};", end="")
+    print(f"  {'':18} {sum(map(len, times_ms.values()))} responses; peaks: {memory};", end="")
     print(f" attackers: {dict(statuses)}", flush=True)
 
 
-def _ask_for_others(victim: Visitor, port: int, seconds: float) -> Mapping[str, list[float]]:
+def _request_others(victim: Visitor, port: int, seconds: float) -> Mapping[str, list[float]]:
     times_ms: dict[str, list[float]] = {name: [] for name in OTHERS}
     end_s = time.monotonic() + seconds
     while time.monotonic() < end_s:

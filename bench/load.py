@@ -86,7 +86,7 @@ class UsageLog:
         deadline_s = time.monotonic() + DRAIN_S
         while (rows := self.count()) < wanted:
             if time.monotonic() > deadline_s:
-                raise BenchError(f"{wanted} calls were made, and {rows} are rows")
+                raise BenchError(f"{wanted} calls were made, but there are {rows} rows")
             time.sleep(0.1)
 
     def close(self) -> None:
@@ -128,18 +128,18 @@ class Client:
         return self._process.pid
 
     def run_calls(self, job: CallsJob) -> CallsResult:
-        return CallsResult(**self._ask("calls", asdict(job)))
+        return CallsResult(**self._run("calls", asdict(job)))
 
     def run_streams(self, job: StreamsJob) -> StreamsResult:
-        return StreamsResult(**self._ask("streams", asdict(job)))
+        return StreamsResult(**self._run("streams", asdict(job)))
 
-    def _ask(self, kind: str, job: dict[str, Any]) -> dict[str, Any]:
+    def _run(self, kind: str, job: dict[str, Any]) -> dict[str, Any]:
         if self._process.stdin is None:
-            raise BenchError("the client cannot be told anything")
+            raise BenchError("the client has no standard input")
         self._process.stdin.write(json.dumps({"job": kind} | job) + "\n")
         self._process.stdin.flush()
-        answer: dict[str, Any] = json.loads(_read_line(self._process))
-        return answer
+        result: dict[str, Any] = json.loads(_read_line(self._process))
+        return result
 
 
 class Neighbours:
@@ -259,7 +259,7 @@ def _running(
 def _read_line(process: subprocess.Popen[str]) -> str:
     line = process.stdout.readline() if process.stdout is not None else ""
     if not line:
-        raise BenchError(f"process {process.pid} ended; its last words are above")
+        raise BenchError(f"process {process.pid} ended; its last lines are above")
     return line
 
 
@@ -279,7 +279,7 @@ def _find_parts(pid: int) -> dict[Part, int]:
     for child in psutil.Process(pid).children():  # query processes are children of a child
         part = next((MODULES[word] for word in child.cmdline() if word in MODULES), None)
         if part is None or part in parts:
-            raise BenchError(f"what is this process of the service? {child.cmdline()}")
+            raise BenchError(f"unknown process of the service: {child.cmdline()}")
         parts[part] = child.pid
     return parts
 

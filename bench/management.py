@@ -122,7 +122,7 @@ class Lists:
         body = response.read()
         took_ms = (time.perf_counter() - started_s) * 1000
         if response.status != 200:
-            raise BenchError(f"{target} was answered with {response.status}")
+            raise BenchError(f"{target} responded with {response.status}")
         next_cursor: str | None = json.loads(body)["nextCursor"]
         return took_ms, next_cursor
 

@@ -172,7 +172,7 @@ def _wait_for_entries(service: Service, name: str) -> list[float]:
 
 
 def _pace(events: int, gap_ms: float) -> str:
-    return f"answer=paced&events={events}&gap_ms={gap_ms:g}"
+    return f"response=paced&events={events}&gap_ms={gap_ms:g}"
 
 
 def _print_visible(name: str, waits_ms: Sequence[float]) -> None:

@@ -1,10 +1,10 @@
 """``python -m bench.upstream``: a fast stand-in for the messages API, on loopback.
 
-Prints the port it listens on. The query of a request says what it answers:
+Prints the port it listens on. The query of a request chooses the response:
 
     (none)                                 2 KB of JSON, one write
-    answer=sse                             4 KB of events, one write
-    answer=paced&events=40&gap_ms=10       one event a write, at a steady pace
+    response=sse                             4 KB of events, one write
+    response=paced&events=40&gap_ms=10       one event a write, at a steady pace
       &gate_s=<monotonic seconds>          and the pace starts at that moment (default: now)
 
 Every paced event carries the moment it was written, ``"t":<monotonic seconds>``. On Linux that clock
@@ -80,7 +80,7 @@ END = (
 )
 
 
-def make_json_answer() -> bytes:
+def make_json_response() -> bytes:
     content = [{"type": "text", "text": "Lorem ipsum dolor sit amet. " * 60}]
     document = MESSAGE | {"content": content, "stop_reason": "end_turn", "usage": USAGE}
     body = json.dumps(document).encode()
@@ -88,7 +88,7 @@ def make_json_answer() -> bytes:
     return HEADERS + framing + body
 
 
-def make_stream_answer() -> bytes:
+def make_stream_response() -> bytes:
     body = START + delta("Lorem ipsum dolor sit amet. ") * 24 + END
     return STREAM_HEAD + chunk(body) + LAST_CHUNK
 
@@ -100,8 +100,8 @@ def paced_event(now_s: float) -> bytes:
 class Connection(asyncio.Protocol):
     """A client connection. Requests have a content-length, as those of all clients here."""
 
-    json_answer = make_json_answer()
-    stream_answer = make_stream_answer()
+    json_response = make_json_response()
+    stream_response = make_stream_response()
     paced_start, paced_end = chunk(START), chunk(END) + LAST_CHUNK
 
     def __init__(self) -> None:
@@ -128,30 +128,30 @@ class Connection(asyncio.Protocol):
             self._buffer.clear()
         if self._body_left <= 0:
             self._body_left = 0
-            self._answer()
+            self._respond()
 
-    def _answer(self) -> None:
+    def _respond(self) -> None:
         _, _, query = self._target.partition(b"?")
         if not query:
-            self._write(self.json_answer)
-        elif query == b"answer=sse":
-            self._write(self.stream_answer)
+            self._write(self.json_response)
+        elif query == b"response=sse":
+            self._write(self.stream_response)
         else:
             pace = parse_pace(query)
             self._write(STREAM_HEAD + self.paced_start)
-            self._go_on(pace, 0)
+            self._write_events(pace, 0)
 
-    def _go_on(self, pace: Pace, number: int) -> None:
+    def _write_events(self, pace: Pace, number: int) -> None:
         if number == pace.events:
             self._write(self.paced_end)
             return
         now_s = time.monotonic()
         due_s = pace.gate_s + number * pace.gap_s
         if now_s < due_s:
-            asyncio.get_running_loop().call_later(due_s - now_s, self._go_on, pace, number)
+            asyncio.get_running_loop().call_later(due_s - now_s, self._write_events, pace, number)
             return
         self._write(paced_event(now_s))
-        asyncio.get_running_loop().call_soon(self._go_on, pace, number + 1)
+        asyncio.get_running_loop().call_soon(self._write_events, pace, number + 1)
 
     def _write(self, data: bytes) -> None:
         if self._transport is not None and not self._transport.is_closing():
@@ -175,7 +175,7 @@ def parse_pace(query: bytes) -> Pace:
 async def listen(factory: Callable[[], Connection], host: Literal["127.0.0.1"]) -> None:
     server = await asyncio.get_running_loop().create_server(factory, host, 0, backlog=1024)
     print(server.sockets[0].getsockname()[1], flush=True)
-    await asyncio.sleep(MAX_LIFE_S)  # whoever started it ends it long before
+    await asyncio.sleep(MAX_LIFE_S)  # the benchmark ends it long before
     server.close()
 
 

@@ -41,5 +41,5 @@ class Visitor:
         response.read()
         took_ms = (time.perf_counter() - started_s) * 1000
         if response.status != wanted:
-            raise BenchError(f"{path} was answered with {response.status}")
+            raise BenchError(f"{path} responded with {response.status}")
         return took_ms

@@ -207,7 +207,7 @@ class _Fields:
 def _find_base_tiers(model: str, day: date, is_fast: bool) -> RateTiers | None:
     standard = _find_base_price(model, day)
     price = _find_base_price(model, day, speed="fast") if is_fast else standard
-    # A model without fast rates answers with its standard ones, which would be a guess.
+    # A model without fast rates returns its standard ones, which would be a guess.
     if price is None or (is_fast and price == standard):
         return None
     sizes = {

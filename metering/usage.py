@@ -1,12 +1,12 @@
-"""What an answer says about itself: the model, what it used, how it ended.
+"""The usage that a response reports, with its model, stop reason and error.
 
-The answer is a JSON document or an event stream; either may carry an error. In a stream the counts
+The response is a JSON document or an event stream; either may carry an error. In a stream the counts
 come twice, first as an estimate in ``message_start`` and then, cumulative, in one or more
-``message_delta``: what a delta says rules, 0 included, and what it leaves out or says is null stays
-as it was. Nothing is ever added up, so repeated events do no harm.
+``message_delta``: a value in a delta replaces the one before, 0 included; a missing or null value
+changes nothing. Nothing is added up, so repeated events do no harm.
 
 A value that cannot be a count (negative, a string, a fraction, a boolean, absurdly large) is treated
-as if it were not there: no count is better than a wrong one.
+as missing: no count is better than a wrong one.
 """
 
 from collections.abc import Iterable, Mapping
@@ -71,7 +71,7 @@ def read_usage(
     """Read a decoded body, whole or cut. ``is_complete`` says that upstream ended it and that all
     of it is here. Never raises."""
     streamed = _is_sse(content_type, body)
-    # The header decides what the answer is called, the bytes how it is read: gateways send JSON
+    # The header decides the kind of the response, the bytes how it is read: gateways send JSON
     # errors as text/event-stream.
     if body.removeprefix(BYTE_ORDER_MARK).lstrip().startswith(b"{"):
         reading = _read_json(status, body)

@@ -113,14 +113,14 @@ SETTINGS = (
         "data_dir",
         "",
         setting_values.parse_path,
-        "Where everything is kept; created readable by you only. Default: ./data, or the platform's"
+        "The directory of all data; created readable by you only. Default: ./data, or the platform's"
         " directory for data where the program is installed without a checkout.",
     ),
     Setting(
         "streaming",
         "live",
         setting_values.parse_streaming,
-        "live: chunks go on as they arrive. buffered: the answer is returned once it is whole.",
+        "live: chunks are forwarded as they arrive. buffered: the response is returned when it is complete.",
     ),
     Setting(
         "upstream_timeout",

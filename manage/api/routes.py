@@ -83,7 +83,7 @@ class Api:
             paths.setdefault(operation.path, {})[operation.method] = operation
         app = Starlette(
             routes=[
-                Route("/openapi.json", self.show_document),
+                Route("/openapi.json", self.serve_document),
                 *(
                     Route(path, partial(self.serve, methods), methods=list(methods))
                     for path, methods in paths.items()
@@ -97,7 +97,7 @@ class Api:
         mount.path_regex = _ANYTHING_BELOW
         return mount
 
-    async def show_document(self, _request: Request) -> Response:
+    async def serve_document(self, _request: Request) -> Response:
         return respond(HTTPStatus.OK, self._document)
 
     async def serve(self, methods: Mapping[str, Operation[Any, Any]], request: Request) -> Response:
@@ -106,7 +106,7 @@ class Api:
             received = await self._receive(operation, request)
             response = await self._workers.run(partial(self._carry_out, operation, received))
         except ClientDisconnect:
-            return Response(status_code=400)  # nobody is there to read it
+            return Response(status_code=400)  # the client has gone
         except UnknownKeyError:
             return refuse(self._refuse_key(request))
         except RefusedError as refused:

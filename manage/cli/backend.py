@@ -38,7 +38,7 @@ class LocalBackend:
 
     def __init__(self, settings: Settings, control: ControlDatabase, email: str | None) -> None:
         self._management = Management.make(control, settings)
-        # Who names a user acts for them, and is not them.
+        # With --user the operator acts for that user, and is recorded as the operator.
         self._caller = self._management.find_caller(email, is_operator=email is not None)
         self._endpoint_url = settings.endpoint_url
 

@@ -42,7 +42,7 @@ def run_client(command: Sequence[str], environ: Mapping[str, str]) -> int:
     Raises ClientError."""
     with _passing_signals() as passed:
         try:
-            # What a shell handed down to us, such as /dev/fd/63, is for the client; our own
+            # Descriptors inherited from a shell, such as /dev/fd/63, are for the client; our own
             # descriptors are closed when it starts.
             process = subprocess.Popen(command, env=environ, close_fds=False)  # noqa: S603
         except OSError as error:
@@ -78,7 +78,7 @@ class _Passed:
 def _passing_signals() -> Iterator[_Passed]:
     passed = _Passed()
     # Handlers are functions even where nothing is to be done: the client would inherit SIG_IGN. And
-    # what is ignored on purpose, as under nohup, stays so for both.
+    # a signal that is ignored on purpose, as under nohup, stays ignored in both processes.
     changed = {
         number: signal.signal(number, passed.take)
         for number in (*_FORWARDED, *_KEYBOARD)

@@ -94,7 +94,7 @@ def make_environ(
 def _data_dir(folder: Path | None) -> Iterator[Path]:
     """Yield an empty data directory. Raises StartError, OSError."""
     if folder is None:
-        # What a process of the service wrote last may come between.
+        # A process of the service may still write a file while the directory is removed.
         with tempfile.TemporaryDirectory(
             prefix="taximeter-demo-", ignore_cleanup_errors=True
         ) as made:
@@ -140,10 +140,10 @@ async def _make_calls(upstream: DemoUpstream, settings: Settings, pace: float) -
         await _wait_until_healthy(settings)
         await organization.make_calls(upstream, settings.endpoint_url, pace)
     except httpx.HTTPError as error:
-        # The service goes on; the person can look at what is there, and sees why there is no more.
-        _say(f"the example calls failed: {terminal_line(str(error))}")
+        # The service goes on, so that the calls made so far can be looked at.
+        _print_line(f"the example calls failed: {terminal_line(str(error))}")
     else:
-        _say("the example calls are complete. Press Ctrl-C to end the demo.")
+        _print_line("the example calls are complete. Press Ctrl-C to end the demo.")
 
 
 async def _wait_until_healthy(settings: Settings) -> None:
@@ -171,5 +171,5 @@ def _greet(addresses: Addresses, *, as_json: bool) -> None:
     sys.stdout.flush()
 
 
-def _say(text: str) -> None:
+def _print_line(text: str) -> None:
     click.echo(f"taximeter: {text}", err=True)

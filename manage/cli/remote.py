@@ -94,7 +94,7 @@ class RemoteBackend:
         self, operation: Operation[Request, Response], id_: str = "", /, **fields: object
     ) -> Response:
         request = validate(operation.request, fields, by_name=True)
-        # Only what was given: a service of an older version need not know the other fields.
+        # Only the fields that were given: a service of an older version may not know the others.
         document = request.model_dump(mode="json", by_alias=True, exclude_unset=True)
         response = self._send(
             operation.method,

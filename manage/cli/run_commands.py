@@ -111,7 +111,7 @@ def run(
             place.close()
             _print_summary(place, backend, run_id, as_json=as_json)
     except ClientError as error:
-        _say(str(error))
+        _print_line(str(error))
         context.exit(error.status)
     context.exit(status)
 
@@ -150,7 +150,7 @@ def _open_place(base_url: str | None, data_dir: str | None) -> Place:
     remote = find_remote(base_url, data_dir)
     if remote is not None:
         return RemotePlace(remote)
-    return RunService(read_settings(data_dir=data_dir), os.environ, _say)
+    return RunService(read_settings(data_dir=data_dir), os.environ, _print_line)
 
 
 def _check_address(url: str) -> None:
@@ -176,7 +176,7 @@ def _check_address(url: str) -> None:
 def _warn_of_other_address(environ: Mapping[str, str]) -> None:
     before = environ.get(CLIENT_VARIABLE, "")
     if before and "/proxy/" not in before:
-        _say(
+        _print_line(
             f"{CLIENT_VARIABLE} was {terminal_line(before)}; this run does not use it. Where calls go is set"
             " by the service's TAXIMETER_UPSTREAM_URL."
         )
@@ -188,7 +188,7 @@ def _print_summary(place: Place, backend: Backend, run_id: str, *, as_json: bool
         with explained():
             totals = _wait_for_calls(backend, run_id)
     except click.ClickException as error:
-        _say(f"the cost of the run is not known: {error.format_message()}")
+        _print_line(f"the cost of the run is not known: {error.format_message()}")
         return
     if as_json:
         click.echo(json.dumps(totals.model_dump(mode="json", by_alias=True)), err=True)
@@ -207,5 +207,5 @@ def _wait_for_calls(backend: Backend, run_id: str) -> Run:
     return totals
 
 
-def _say(text: str) -> None:
+def _print_line(text: str) -> None:
     click.echo(f"taximeter: {text}", err=True)

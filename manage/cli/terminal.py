@@ -89,5 +89,5 @@ def format_time(instant: str | None) -> str:
         return UNKNOWN
     try:
         return clock.format_minute(clock.parse_instant(instant))
-    except (ValueError, TypeError, OverflowError):  # another service may write what it likes
+    except (ValueError, TypeError, OverflowError):  # from a remote service of another version
         return format_text(instant)

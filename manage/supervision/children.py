@@ -84,7 +84,7 @@ class _Watch(asyncio.SubprocessProtocol):
             self.closed.set_result(None)
 
     def process_exited(self) -> None:
-        if not self.exited.done():  # who waited may have been cancelled
+        if not self.exited.done():  # the waiting task may have been cancelled
             self.exited.set_result(None)
 
     def _take(self, line: bytes) -> None:

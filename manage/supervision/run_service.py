@@ -87,7 +87,7 @@ class RunService:
         if process.poll() is not None:
             self._print_line(f"the service has ended during the run{self._quote_log()}")
         elif not self._lock.is_last():
-            self._process = None  # it is the others' now, and ends after the last of them
+            self._process = None  # other runs use it; it ends after the last of them
         else:
             process.send_signal(signal.SIGTERM)
             try:

@@ -106,7 +106,7 @@ class Supervisor:
 
         Raises ChildError; the children are stopped first."""
         descriptors.raise_limit()  # here, once: the children inherit it
-        self._write_troubles()  # what a service before this one left is over
+        self._write_troubles()  # remove those of an earlier service
         environ = dict(environ)
         environ[parent_watch.VARIABLE] = str(self._parent_pipe_read)
         environ[CLIENT_MARK_VARIABLE] = secrets.token_urlsafe(24)
@@ -189,7 +189,7 @@ class Supervisor:
             self._warn(f"children.json cannot be written: {error.strerror}")
 
     async def _stop_children(self) -> None:
-        self._front.close()  # with the proxy's copy gone as well, nobody listens any more
+        self._front.close()  # the proxy's copy is the last one now; when it ends, connections are refused
         await self._proxy.stop(self._settings.drain_seconds + PROXY_GRACE_S)
         await self._web_child.stop(WEB_GRACE_S)
         await self._queries.stop(QUERIES_GRACE_S)

@@ -165,7 +165,7 @@ class SignIn:
             return None
         invitation_id, email, organization_name = row
         if invitation_id is not None and organization_name is None:
-            return None  # taken back, or answered in another way
+            return None  # accepted, declined or withdrawn meanwhile
         return Link(email=email, organization_name=organization_name)
 
     def use_link(self, token: str, client: str | None = None) -> Session | None:

@@ -163,22 +163,22 @@ def parse_exchange(
         return None
     if request.kind != b"Q":
         raise SpoolError(f"{name}: no request after its head")
-    answer = _Answer()
+    response = _PartialResponse()
     for frame in frames:
-        if not answer.take(frame):
+        if not response.take(frame):
             break
-    body = b"".join(answer.chunks)
+    body = b"".join(response.chunks)
     return SpooledExchange(
         head=head,
         request_body=request.payload if head.request_body == "whole" else None,
-        response=answer.head,
-        ttfb_ms=answer.ttfb_ms,
+        response=response.head,
+        ttfb_ms=response.ttfb_ms,
         response_body=body,
-        last_byte_ms=answer.last_byte_ms,
-        ending=answer.ending
+        last_byte_ms=response.last_byte_ms,
+        ending=response.ending
         or Ending(
             outcome="complete" if handed_over else "proxy_restarted",
-            duration_ms=answer.last_byte_ms,
+            duration_ms=response.last_byte_ms,
             response_bytes=len(body),
             response_lost=handed_over,
         ),
@@ -210,8 +210,8 @@ def _parse_request_head(frame: "_Frame | None", name: str) -> RequestHead | None
 
 
 @dataclass(slots=True)
-class _Answer:
-    """What has been read of the answer so far."""
+class _PartialResponse:
+    """The part of a response that has been read so far."""
 
     head: ResponseHead | None = None
     ttfb_ms: float | None = None

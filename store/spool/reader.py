@@ -117,8 +117,9 @@ def read_exchange(path: str | os.PathLike[str]) -> SpooledExchange | None:
 
     A file that simply stops (its proxy was killed) is no error: everything that came is given, with
     the outcome ``proxy_restarted``. One that was handed over without its ending had no room for it:
-    it went to its end on the wire, but what of its answer is missing here nobody knows. Raises
-    SpoolError for what is not a spool file at all, OSError when it cannot be read."""
+    the exchange was complete on the wire, but an unknown part of its response is missing.
+
+    Raises SpoolError for a file that is not a spool file, OSError when it cannot be read."""
     return parse_exchange(_read(path), _name(path), handed_over=_name(path).endswith(DONE))
 
 
