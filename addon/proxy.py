@@ -23,6 +23,7 @@ from addon.exchange import Exchange, Phase
 from addon.exchanges import Exchanges
 from addon.health import HealthChecks
 from addon.housekeeping import Housekeeping
+from addon.idle_connections import IdleConnections
 from addon.outcome import explain_failure
 from addon.process_config import ProcessConfig
 from addon.rate_limits import RateLimits
@@ -59,6 +60,7 @@ class UsageProxy:
         memory = BodyMemory(settings.request_memory)
         self._heads = RequestHeads(memory)
         self._exchanges = Exchanges(memory)
+        self._idle_connections = IdleConnections()
         self._read_limits = ReadLimits(
             self._exchanges, memory, self._heads, self._responder, LOGGED_REQUEST_LIMIT_BYTES
         )
@@ -76,6 +78,7 @@ class UsageProxy:
             often=(
                 timeouts.close_overdue,
                 timeouts.close_slow_heads,
+                self._idle_connections.make_room,
                 self._responder.close_overdue,
             ),
             seldom=(
@@ -124,14 +127,17 @@ class UsageProxy:
 
     def client_connected(self, client: Client) -> None:
         self._heads.await_first(client.id)
+        self._idle_connections.begin(client.id)
 
     def client_disconnected(self, client: Client) -> None:
         self._heads.forget(client.id)
+        self._idle_connections.end(client.id)
 
     # -- hooks of a flow --------------------------------------------------------------------------
 
     def requestheaders(self, flow: http.HTTPFlow) -> Awaitable[None] | None:
         """Return an awaitable for ``/healthz``, otherwise None."""
+        self._idle_connections.end(flow.client_conn.id)
         if flow.error:  # the core has refused it: CONNECT, smuggling attempts, broken headers
             return None
         fault = headers.find_fault(flow.request.headers.fields)
@@ -202,6 +208,8 @@ class UsageProxy:
         exchange = self._exchanges.end(flow)
         if exchange is not None:
             exchange.finish("complete")
+        if flow.client_conn.connected:
+            self._idle_connections.begin(flow.client_conn.id)
 
     def error(self, flow: http.HTTPFlow) -> None:
         exchange = self._exchanges.end(flow)

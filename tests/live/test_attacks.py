@@ -426,3 +426,20 @@ def test_one_client_address_has_only_so_many_requests_at_the_web_process(
         statuses = [client.read_response().status for client in clients]
         assert sorted(statuses) == [200] * MAX_OF_ADDRESS + [503]
         assert refused.exchange(page).status == 200  # its connection goes on, and slots are free
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="sets the limit of another process")
+def test_idle_connections_give_way_to_new_clients_when_descriptors_run_short(
+    upstream: Upstream, service_factory: ServiceFactory
+) -> None:
+    service = service_factory(upstream.url)
+    proxy = psutil.Process(service.pids()["proxy"])
+    limit = proxy.num_fds() + 150
+    proxy.rlimit(psutil.RLIMIT_NOFILE, (limit, limit))
+    with ExitStack() as stack:
+        for _ in range(limit + 50):
+            client = stack.enter_context(service.connect())
+            assert client.exchange(LIVEZ).status == 200
+        assert client.exchange(LIVEZ).status == 200  # not the one that has just come
+    assert service.output.count("idle longest are closed") == 1
+    assert "Traceback" not in service.output
