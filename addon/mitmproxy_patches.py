@@ -14,6 +14,7 @@ from mitmproxy.proxy import mode_servers, server
 from mitmproxy.proxy.layers.http import HttpStream, _http1
 
 from addon.core import (
+    body_reading,
     connection_reading,
     patch,
     request_reading,
@@ -87,6 +88,17 @@ CORE: tuple[Patch[ReadPolicy], ...] = (
         written_for="12.2.3",
         digest="dabd004e93408f26",
         replace=request_reading.bound_early_data,
+    ),
+    Patch(
+        owner=_http1.Http1Connection,
+        name="read_body",
+        reason="The body of a refused request is parsed to its end, and a client whose chunks are not"
+        " valid gets no response.",
+        contract_test="test_body_reading.py::"
+        "test_the_core_still_closes_without_a_word_on_a_bad_chunk",
+        written_for="12.2.3",
+        digest="d821888c1e1512b3",
+        replace=body_reading.read_in_turn,
     ),
     Patch(
         owner=_http1,

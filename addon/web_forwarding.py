@@ -31,6 +31,8 @@ class WebForwarder:
         request = flow.request
         if headers.declared_bytes(request.headers.fields) > MAX_WEB_BODY_BYTES:
             return errors.too_large(MAX_WEB_BODY_BYTES)
+        if request.method in ("GET", "HEAD") and headers.announces_body(request.headers.fields):
+            return errors.unexpected_body()
         client = client_address.find_client_address(
             flow.client_conn.peername[0],
             request.headers.get_all("x-forwarded-for"),

@@ -7,6 +7,7 @@ the body: more than 16 KB of it beyond 16 bytes and twice the size of each chunk
 """
 
 import re
+import time
 from typing import NoReturn
 
 from h11 import Data, EndOfMessage, RemoteProtocolError
@@ -18,7 +19,8 @@ MAX_EXCESS_BYTES = 16 * 1024
 MAX_LINE_BYTES = 4 * 1024
 MAX_TRAILER_BYTES = 16 * 1024
 
-# Above so many chunks in a read, its connection rests for so long per chunk before the next read.
+# Above so many chunks in a read, its connection rests for so long per chunk before the next read, and
+# no other such read is dealt with: it may come on a new connection.
 USUAL_CHUNKS = 1000
 REST_S = 20e-6
 
@@ -27,12 +29,13 @@ _TRAILER = re.compile(headers.FIELD)
 
 
 class Rest:
-    """Counts the chunks of a read, after which its connection may have to rest.
+    """Counts the chunks of a read, after which costly reads of all connections have to rest.
 
     The reader sets it, and whoever feeds the reader takes it before anything else can run."""
 
     def __init__(self) -> None:
         self._chunks = 0
+        self._until_s = 0.0
 
     def note(self, chunks: int) -> None:
         self._chunks += chunks
@@ -40,7 +43,14 @@ class Rest:
     def take_s(self) -> float:
         """Return the seconds to rest, 0 after a usual read."""
         chunks, self._chunks = self._chunks, 0
-        return chunks * REST_S if chunks > USUAL_CHUNKS else 0.0
+        if chunks <= USUAL_CHUNKS:
+            return 0.0
+        self._until_s = max(self._until_s, time.monotonic()) + chunks * REST_S
+        return chunks * REST_S
+
+    def owed_s(self) -> float:
+        """Return the seconds that a costly read has to wait for those that have been taken."""
+        return max(0.0, self._until_s - time.monotonic())
 
 
 rest = Rest()

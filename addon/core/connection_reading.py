@@ -15,7 +15,7 @@ from mitmproxy.proxy import layer
 from mitmproxy.proxy.layers.http import HttpStream, _events
 from mitmproxy.proxy.server import ConnectionHandler
 
-from addon.core import chunked, request_reading
+from addon.core import body_reading, chunked, request_reading
 from addon.core.read_policy import ReadPolicy
 
 READS_WHILE_CONNECTING = 16
@@ -37,6 +37,8 @@ def give_way(original: Drain, policy: ReadPolicy) -> Drain:
             await asyncio.sleep(0)
         while self.client in request_reading.waiting_for_turn and _reads_client(self):
             await asyncio.sleep(0)
+        while self.client in body_reading.postponed and _reads_client(self):
+            await asyncio.sleep(LOOK_AGAIN_S)
         if policy.is_connecting(self.client.id):
             await _wait_for_upstream(self, policy)
         else:

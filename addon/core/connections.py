@@ -10,6 +10,7 @@ from mitmproxy.connection import ConnectionState
 from mitmproxy.proxy.mode_servers import ProxyConnectionHandler
 
 from addon import own_responses
+from addon.core import request_reading
 
 
 def set_destination(request: http.Request, scheme: str, host: str, port: int) -> None:
@@ -47,9 +48,10 @@ def close_client(handler: ProxyConnectionHandler, last: http.Response | None = N
 
 def respond_and_half_close(handler: ProxyConnectionHandler, response: http.Response) -> bool:
     """Respond to a client that has had no response head yet and send it nothing more; what it still
-    sends is read and comes to nothing once its flow is killed. Return whether that was possible."""
+    sends is thrown away. Return whether that was possible."""
     if not _write(handler, response):
         return False
+    request_reading.refused.add(handler.client)
     handler.close_connection(handler.client, half_close=True)
     return True
 

@@ -51,10 +51,10 @@ def take_turns(original: HeadersReader, policy: ReadPolicy) -> HeadersReader:
     def read_headers(self: _http1.Http1Server, event: events.Event) -> layer.CommandGenerator[None]:
         client_id = self.conn.id
         if isinstance(event, events.ConnectionClosed):
-            _throw_away(self)  # the core would log it
+            throw_away(self)  # the core would log it
             heads.forget(client_id)
         elif self.conn in refused:
-            _throw_away(self)
+            throw_away(self)
             return
         elif isinstance(event, events.Wakeup):
             waiting_for_turn.discard(self.conn)
@@ -101,14 +101,15 @@ def _refuse(
 ) -> layer.CommandGenerator[None]:
     """Respond and close our side only, as ``responder`` does: so the client can read the response."""
     refused.add(self.conn)
-    _throw_away(self)
+    throw_away(self)
     heads.hold(self.conn.id, 0)
     heads.await_rest(self.conn.id)  # until its client closes too, or for as long as a head may take
     yield commands.SendData(self.conn, own_responses.assemble(own_responses.to_response(refusal)))
     yield commands.CloseTcpConnection(self.conn, half_close=True)
 
 
-def _throw_away(self: _http1.Http1Connection) -> None:
+def throw_away(self: _http1.Http1Connection) -> None:
+    """Forget what has come and is not dealt with."""
     self.buf.maybe_extract_at_most(len(self.buf))
 
 
@@ -120,6 +121,8 @@ def bound_early_data(original: EarlyReader, policy: ReadPolicy) -> EarlyReader:
     may_hold = policy.heads.hold
 
     def wait(self: _http1.Http1Connection, event: events.Event) -> layer.CommandGenerator[None]:
+        if self.conn in refused and isinstance(event, events.DataReceived):
+            throw_away(self)
         held_bytes = len(self.buf)
         if not isinstance(event, events.DataReceived) or (
             held_bytes <= MAX_EARLY_BYTES and may_hold(self.conn.id, held_bytes)

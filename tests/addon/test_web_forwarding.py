@@ -43,3 +43,13 @@ def test_a_request_that_announces_more_than_any_form_has_is_too_large(forwarder,
     flow.request.stream = True
     refusal = forwarder.forward(flow)
     assert (refusal.status, refusal.code) == (413, "request_too_large")
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@pytest.mark.parametrize("framing", [("transfer-encoding", "chunked"), ("content-length", "1")])
+def test_a_page_is_not_asked_for_with_a_body(forwarder, exchanges, make_flow, method, framing):
+    flow = make_flow(method, "/traces", [framing])
+    refusal = forwarder.forward(flow)
+    assert (refusal.status, refusal.code) == (400, "unexpected_body")
+    assert exchanges.find(flow.client_conn.id) is None
+    assert forwarder.forward(make_flow(method, "/traces", [("content-length", "0")])) is None

@@ -72,9 +72,27 @@ def test_a_request_in_tiny_chunks_reaches_the_web_process(live: Endpoint) -> Non
 @pytest.mark.parametrize("path", ["/v1/messages", "/v1/files"])
 def test_a_request_that_is_mostly_framing_is_ended(live: Endpoint, path: str) -> None:
     absurd = b"1;" + b"a" * 1000 + b"\r\nx\r\n"
-    with live.connect() as client, pytest.raises(Cut):
-        client.exchange(request("POST", live.target(path), CHUNKED) + absurd * 100)
+    with live.connect() as client:
+        response = client.exchange(request("POST", live.target(path), CHUNKED) + absurd * 20)
+        assert (response.status, response.header("x-taximeter-error")) == (400, "protocol_error")
+        assert client.is_closed_by_peer()
     assert live.rows() == []
+
+
+@pytest.mark.parametrize("path", ["/proxy/default/v1/messages", "/sign-in"])
+def test_a_chunk_header_that_is_not_valid_is_a_400(live: Endpoint, path: str) -> None:
+    headers = [("Host", live.service.host), ("transfer-encoding", "chunked")]
+    with live.connect() as client:
+        response = client.exchange(request("POST", path, headers) + b"+2\r\nhi\r\n0\r\n\r\n")
+        assert (response.status, response.header("x-taximeter-error")) == (400, "protocol_error")
+
+
+def test_a_body_that_is_sent_to_a_page_is_refused_at_once(live: Endpoint) -> None:
+    headers = [("Host", live.service.host), ("transfer-encoding", "chunked")]
+    with live.connect() as client:
+        client.send(request("GET", "/sign-in", headers) + b"no chunk")
+        response = client.read_response()
+        assert (response.status, response.header("x-taximeter-error")) == (400, "unexpected_body")
 
 
 def test_a_response_that_is_mostly_framing_is_a_cut(endpoint: Endpoint) -> None:

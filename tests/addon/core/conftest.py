@@ -55,6 +55,6 @@ def policy(heads):
 
 
 @pytest.fixture
-def patched(unpatched, policy):
-    chunked.rest.take_s()  # what other tests have left
+def patched(unpatched, policy, monkeypatch):
+    monkeypatch.setattr(chunked, "rest", chunked.Rest())
     mitmproxy_patches.patch_core(policy)

@@ -1,0 +1,81 @@
+"""A replacement for the function of the HTTP/1 core that reads bodies.
+
+* What a client sends after its last response is thrown away unread.
+* A read of very many chunks waits while other such reads have just taken the event loop, whatever
+  connection they came on (``chunked.py``).
+* A client whose body is not one is told so before its connection is closed.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from weakref import WeakSet
+
+from mitmproxy.connection import Connection
+from mitmproxy.proxy import commands, events, layer
+from mitmproxy.proxy.layers.http import _http1
+
+from addon.core import chunked, request_reading
+from addon.core.read_policy import ReadPolicy
+
+# Clients whose read waits for others that were as costly. Nothing more is read from them meanwhile.
+postponed: WeakSet[Connection] = WeakSet()
+
+type BodyReader = Callable[[_http1.Http1Connection, events.Event], layer.CommandGenerator[None]]
+
+
+def read_in_turn(original: BodyReader, _policy: ReadPolicy) -> BodyReader:
+    """Return a replacement for ``Http1Connection.read_body``."""
+
+    def read_body(
+        self: _http1.Http1Connection, event: events.Event
+    ) -> layer.CommandGenerator[None]:
+        if isinstance(event, events.ConnectionClosed):
+            postponed.discard(self.conn)
+            yield from original(self, event)
+        elif self.conn in request_reading.refused:
+            postponed.discard(self.conn)
+            request_reading.throw_away(self)
+        elif isinstance(self, _http1.Http1Server):
+            yield from _read_request_body(self, event, original)
+        else:
+            yield from original(self, event)
+
+    return read_body
+
+
+def _read_request_body(
+    self: _http1.Http1Server, event: events.Event, original: BodyReader
+) -> layer.CommandGenerator[None]:
+    is_wakeup = isinstance(event, events.Wakeup)
+    if is_wakeup is not (self.conn in postponed):
+        return  # it waits, or has ended while it did
+    postponed.discard(self.conn)
+    wait_s = chunked.rest.owed_s() if _is_costly(self) else 0.0
+    if wait_s:
+        postponed.add(self.conn)
+        yield commands.RequestWakeup(wait_s)
+        return
+    yield from _tell_fault(self, original(self, events.DataReceived(self.conn, b"")))
+    if is_wakeup:
+        chunked.rest.take_s()  # nobody else does after a wakeup
+
+
+def _is_costly(self: _http1.Http1Server) -> bool:
+    return (
+        isinstance(self.body_reader, chunked.ChunkedReader)
+        and self.buf._data.count(b"\r\n") > 2 * chunked.USUAL_CHUNKS
+    )
+
+
+def _tell_fault(
+    self: _http1.Http1Server, done: Iterable[commands.Command]
+) -> Iterator[commands.Command]:
+    """Yield what the core does, with a 400 before it closes the connection within a body."""
+    for command in done:
+        if (
+            isinstance(command, commands.CloseConnection)
+            and self.state == self.read_body
+            and self.response is None
+        ):
+            answer = request_reading.make_error_response(400, "HTTP/1 protocol error")
+            yield commands.SendData(self.conn, answer)
+        yield command
