@@ -3,6 +3,8 @@
 Message requests are read whole before they are forwarded. Each may have 33 MB, so many at once could
 take all the memory there is. Above the limit, large bodies are refused: those that come, and those
 that grow. None of them has been forwarded yet, so their clients can send them again.
+
+What is held of responses in buffered mode counts too: where there is no room, they go on live.
 """
 
 import ctypes

@@ -1,11 +1,14 @@
 """An exchange is one request that is being forwarded, with its response."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 
+from addon import held_response
 from addon.capture import Capture
+from addon.held_response import HeldResponse
 from runtime import clock
 from store.control.database import ProxyEndpoint
 from store.spool.format import Ending, TransportOutcome
@@ -56,7 +59,9 @@ class Exchange:
     response_started: bool = False
     response_bytes: int = 0
     timed_out: Phase | None = None
-    held: list[bytes] = field(default_factory=list)
+    held: HeldResponse = field(default_factory=HeldResponse)
+    # Whether there is memory for so much of the response.
+    may_hold: Callable[[int], bool] = lambda _held_bytes: True
 
     def enter(self, phase: Phase) -> None:
         """Note what the exchange waits for now."""
@@ -99,15 +104,23 @@ class Exchange:
         ``b""`` is the end. An empty list swallows a chunk; ``b""`` in mid-stream would end it."""
         arrived_s = self.waiting_since_s = self.last_byte_s = time.monotonic()
         if not chunk:
-            held, self.held = self.held, []
-            return [b"".join(held)] if held else []
+            return self.held.take()
         self.response_bytes += len(chunk)
         if self.capture is not None:
             self.capture.write_chunk(chunk, self.elapsed_ms(arrived_s))
-        if self.is_buffered:
-            self.held.append(chunk)
+        passed = self._hold(chunk) if self.is_buffered else [chunk]
         self.own_s += time.monotonic() - arrived_s
-        return [] if self.is_buffered else [chunk]
+        return passed
+
+    def _hold(self, chunk: bytes) -> list[bytes]:
+        """Hold a chunk and return nothing, or all that is held once there is no room for more: the
+        rest of the response is passed on as it comes."""
+        self.held.add(chunk)
+        if self.held.size <= held_response.MAX_BYTES and self.may_hold(self.held.size):
+            return []
+        self.is_buffered = False
+        self.may_hold(0)
+        return self.held.take()
 
     def finish(self, outcome: TransportOutcome, error_type: str | None = None) -> None:
         """Hand what was captured to the recorder. Only the first call counts."""

@@ -4,6 +4,8 @@ A client connection carries one exchange at a time (HTTP/1 without pipelining), 
 the hooks of connections know.
 """
 
+from functools import partial
+
 from mitmproxy import http
 
 from addon import headers
@@ -72,9 +74,10 @@ class Exchanges:
             self.web_slots.release(client_id)
         return exchange
 
-    def release_body(self, client_id: str) -> None:
-        """Note that the body of a request is no longer held."""
+    def begin_response(self, client_id: str, exchange: Exchange) -> None:
+        """Note that the body of a request is no longer held, and that of its response may be."""
         self._memory.release(client_id)
+        exchange.may_hold = partial(self._memory.hold, client_id)
 
     def abandon_all(self) -> None:
         """Let go of all exchanges as they stand. Their files in the spool stay unfinished, and the

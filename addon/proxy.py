@@ -188,7 +188,7 @@ class UsageProxy:
         if exchange.capture is None and flow.request.stream:
             self._capture(flow, exchange)  # an upload of unknown length that grew too large to keep
         flow.request.data.content = None  # it is sent and spooled; a stream may go on for minutes
-        self._exchanges.release_body(flow.client_conn.id)
+        self._exchanges.begin_response(flow.client_conn.id, exchange)
         if exchange.capture is not None:
             exchange.capture.write_response_head(
                 response.status_code, response.headers.fields, exchange.elapsed_ms(arrived_s)

@@ -120,7 +120,8 @@ SETTINGS = (
         "streaming",
         "live",
         setting_values.parse_streaming,
-        "live: chunks are forwarded as they arrive. buffered: the response is returned when it is complete.",
+        "live: chunks are forwarded as they arrive. buffered: the response is returned when it is"
+        " complete, or larger than 32 MB.",
     ),
     Setting(
         "upstream_timeout",

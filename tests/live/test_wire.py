@@ -1232,6 +1232,23 @@ def test_buffered_nothing_arrives_before_the_upstream_has_ended(buffered: Endpoi
     assert (body_bytes(row["response_body"]), row["outcome"]) == (STREAM, "complete")
 
 
+def test_buffered_a_response_above_32_mb_goes_on_before_the_upstream_has_ended(
+    buffered: Endpoint,
+) -> None:
+    body, rest, gate = random.Random(9).randbytes(33 * MEBI), b"the rest", Gate()  # noqa: S311
+    start = head(200, [*JSON, ("content-length", str(len(body) + len(rest)))])
+    buffered.upstream.enqueue(Script((start, body, gate, rest)))
+    with buffered.connect() as client:
+        client.send(buffered.message())
+        arriving, received = client.iter_body(client.read_response_head()), bytearray()
+        while len(received) < len(body):
+            received += next(arriving)
+        assert received == body
+        gate.open()
+        assert b"".join(arriving) == rest
+    assert buffered.row()["outcome"] == "complete"
+
+
 def _wait_spooled(service: Service, text: bytes) -> None:
     """Wait until the proxy has got so far with an answer."""
     service.wait_until(

@@ -1,0 +1,34 @@
+"""What is held of a response in buffered mode, until it is whole or too large."""
+
+MAX_BYTES = 32 * 1024 * 1024
+# Small chunks are joined up to this size: so many writes at once would take the event loop.
+PIECE_BYTES = 64 * 1024
+
+
+class HeldResponse:
+    """Chunks in the order they came. Joining all of them would take their memory twice."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._pieces: list[bytes] = []
+        self._small: list[bytes] = []
+        self._small_bytes = 0
+
+    def add(self, chunk: bytes) -> None:
+        """Hold a chunk."""
+        self.size += len(chunk)
+        self._small.append(chunk)
+        self._small_bytes += len(chunk)
+        if self._small_bytes >= PIECE_BYTES:
+            self._join_small()
+
+    def take(self) -> list[bytes]:
+        """Return all that is held, in pieces, and hold nothing more."""
+        self._join_small()
+        pieces, self._pieces, self.size = self._pieces, [], 0
+        return pieces
+
+    def _join_small(self) -> None:
+        if self._small:
+            self._pieces.append(b"".join(self._small))
+        self._small, self._small_bytes = [], 0
