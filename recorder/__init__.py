@@ -1,1 +1,1 @@
-"""Spool files in, rows out: decode, read usage, price, store, unlink."""
+"""The recorder turns spool files into rows: it decodes, reads usage, prices, stores and unlinks."""

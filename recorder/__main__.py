@@ -32,7 +32,7 @@ IMPAIRED = "RECORDING IS IMPAIRED: %s. Calls wait in the spool."
 
 
 class Recorder:
-    """Runs rounds and shows that it lives."""
+    """Runs rounds, and writes the heartbeat."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings

@@ -38,7 +38,8 @@ type Problem = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodedBody:
-    """``body`` is to be stored, ``text`` is to be read. ``problem`` is None when both are whole."""
+    """A decoded body. ``body`` is to be stored, ``text`` is to be read. ``problem`` is None when
+    both are complete."""
 
     body: bytes
     text: bytes
@@ -78,12 +79,15 @@ def _parse_encodings(header: str | None) -> list[str]:
 
 
 def _worse(first: Problem | None, second: Problem | None) -> Problem | None:
-    """An inner layer always looks truncated when the outer one failed: the failure stands."""
+    """Return the worse of two problems. An inner layer always looks truncated when the outer one
+    failed, so the failure wins."""
     return second if first is None or (first == "truncated" and second is not None) else first
 
 
 class _Decoder(Protocol):
-    """``feed`` gives what the bytes yield, in bounded steps and at least one for each frame, and
+    """The decoder of one content-encoding.
+
+    ``feed`` yields what the bytes decode to, in bounded steps and at least one for each frame, and
     raises when they are corrupt. ``frames`` counts those that were begun after the first."""
 
     frames: int
@@ -101,7 +105,7 @@ _ERRORS = (_CorruptError, zlib.error, brotli.error, zstandard.ZstdError)
 
 
 class _Decoded(NamedTuple):
-    """Holds what one layer gave, and what counts against the allowance for it."""
+    """The output of one layer, and what counts against its allowance."""
 
     output: bytes
     problem: Problem | None
@@ -156,7 +160,8 @@ def _salvage(raw: bytes, start: int, make: Callable[[], _Decoder], allowed: int)
 
 
 class _Inflate:
-    """gzip, zlib and raw deflate. Only gzip may hold several members, and zeros as padding."""
+    """The decoder of gzip, zlib and raw deflate. Only gzip may have several members, and zeros as
+    padding."""
 
     def __init__(self, window_bits: int, *, has_members: bool) -> None:
         self._window_bits, self._has_members = window_bits, has_members
@@ -202,7 +207,8 @@ class _Brotli:
 
 
 class _Zstd:
-    """Frames may follow each other. A block of 4 bytes may hold 128 KB, hence slices of slices."""
+    """The decoder of zstd. Frames may follow each other. A block of 4 bytes may hold 128 KB, so
+    each slice is fed in smaller slices."""
 
     def __init__(self) -> None:
         self._context = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW_BYTES)

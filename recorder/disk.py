@@ -23,7 +23,7 @@ _AMBIGUOUS_ERRORS = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
 
 
 class DiskRoom:
-    """Knows the room on the disk of ``folder``: measured for each batch, and counted in between."""
+    """The free space on the disk of ``folder``, measured for each batch and counted in between."""
 
     def __init__(self, folder: Path, reserve_bytes: int) -> None:
         self._folder = folder

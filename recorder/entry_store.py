@@ -43,8 +43,8 @@ type Recorded = tuple[Waiting, UsageLogEntry]
 
 
 class EntryStore:
-    """Stores the calls of one organisation at a time. For the arguments see ``Ingester``; ``memory`` is
-    the one that reading and cutting share."""
+    """Stores the calls of one organisation at a time. For the arguments see ``Ingester``;
+    ``memory`` is shared by reading and cutting."""
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
-"""From spool files to rows, one round after another.
+"""Recording spool files, one round after another.
 
-A round takes a small batch of files for each organisation in turn, so that the backlog of one delays
-another by no more than that. An organisation whose database is locked, full or corrupt waits alone and
-longer each time.
+A round takes a small batch of files for each organisation in turn, so that the backlog of one
+delays another by no more than that. An organisation whose database is locked, full or corrupt waits
+alone, and longer each time.
 """
 
 import logging
@@ -33,8 +33,8 @@ TIDY_S = 1.0
 
 @dataclass(slots=True)
 class Round:
-    """Counts what one round did: files dealt with, and files that still wait. ``has_more`` is true when
-    some of these wait for nothing but the next round."""
+    """The result of one round: files recorded or set aside, and files that still wait. ``has_more``
+    is true when some of these wait only for the next round."""
 
     handled: int = 0
     waiting: int = 0
@@ -42,10 +42,10 @@ class Round:
 
 
 class Ingester:
-    """Records what waits in the spool.
+    """Records the files that wait in the spool.
 
-    ``clock_s`` is a monotonic clock; ``on_entries`` is told of entries that became rows; ``between``
-    is called after each file, for what must not wait for the end of a round."""
+    ``clock_s`` is a monotonic clock; ``on_entries`` is called with entries that became rows;
+    ``between`` is called after each file, for work that must not wait for the end of a round."""
 
     def __init__(
         self,

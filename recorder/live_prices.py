@@ -1,4 +1,4 @@
-"""The price table follows the operator's file."""
+"""The price table, reloaded when the operator's file changes."""
 
 import logging
 from contextlib import suppress
@@ -11,9 +11,11 @@ logger = logging.getLogger(__name__)
 
 
 class LivePrices:
-    """Holds the price table, and reads it again when the operator's file changes. A file that is bad is
-    reported and the last good table stays, at the start the built-in one: a typing error must not keep calls
-    from being recorded, and ``taximeter reprice --all`` mends their costs afterwards."""
+    """Holds the price table, and reads it again when the operator's file changes.
+
+    A file that is not valid is reported and the last valid table stays, at the start the built-in
+    one: a typing error must not keep calls from being recorded, and ``taximeter reprice --all``
+    corrects their costs afterwards."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path

@@ -1,4 +1,4 @@
-"""The trace databases that were written last stay open."""
+"""Open trace databases: those written last stay open."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ class OpenDatabases:
     """Opens trace databases by organisation id, and closes those that rested longest."""
 
     def __init__(self, data_dir: Path, preparer: RequestPreparer) -> None:
-        """``preparer`` is shared by all of them."""
+        """Keep databases open that share one ``preparer``."""
         self._data_dir = data_dir
         self._preparer = preparer
         self._databases: dict[str, TraceDatabase] = {}

@@ -1,4 +1,4 @@
-"""An organisation whose database cannot be written waits alone, and longer each time."""
+"""Pauses of organisations whose database cannot be written, longer each time."""
 
 import logging
 from collections.abc import Callable
@@ -11,14 +11,14 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 30.0
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Until when somebody has to wait, by a monotonic clock, and for how long that was."""
+    """A pause: its end by a monotonic clock, and its length."""
 
     until_s: float
     length_s: float
 
 
 class Pauses:
-    """Holds who has to wait, by organisation id. ``clock_s`` is a monotonic clock."""
+    """The pauses by organisation id. ``clock_s`` is a monotonic clock."""
 
     def __init__(self, clock_s: Callable[[], float]) -> None:
         self._clock_s = clock_s

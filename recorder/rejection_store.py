@@ -1,4 +1,4 @@
-"""Counts of requests that the rate limit refused become rows."""
+"""Storing the counts of requests that the rate limit refused."""
 
 import sqlite3
 from collections import defaultdict
@@ -14,7 +14,7 @@ from store.traces.paths import trace_path
 
 
 class RejectionStore:
-    """Stores what proxies have counted, of all organisations."""
+    """Stores the counts of all proxies and organisations."""
 
     def __init__(self, data_dir: Path, spool_root: Path, databases: OpenDatabases) -> None:
         self._data_dir = data_dir

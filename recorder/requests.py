@@ -55,7 +55,7 @@ class RequestReader:
     """Returns the wanted fields of requests, and remembers the last request of each conversation."""
 
     def __init__(self, memory: ConversationMemory | None = None) -> None:
-        """``memory`` may be shared with others."""
+        """Read requests with a memory of conversations, which may be shared with others."""
         # None stands for a conversation whose requests cannot be taken apart.
         self._findings = Findings[_Known | None](memory)
 

@@ -1,4 +1,4 @@
-"""A spool file that cannot be recorded is kept, out of the way, and reported."""
+"""Setting aside a spool file that cannot be recorded: it is kept and reported."""
 
 import logging
 from pathlib import Path

@@ -9,7 +9,7 @@ import pytest
 
 from tests import ROOT
 
-ROOMS = ("bench", "dashboard", "manage", "metering", "runtime", "store")
+ROOMS = ("bench", "dashboard", "manage", "metering", "recorder", "runtime", "store")
 # What begins a fragment, or a sentence about something else than the function.
 FRAGMENTS = re.compile(
     "a|all|an|any|as|at|by|can|does|each|every|exact|for|from|has|how|in|is|it|like|made|more|none"
