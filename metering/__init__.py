@@ -1,1 +1,1 @@
-"""Metering turns what was sent and received into tokens and money: pure functions, no I/O."""
+"""Tokens and cost of calls, from their requests and responses: pure functions without I/O."""

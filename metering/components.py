@@ -1,6 +1,6 @@
-"""What a call is billed for: tokens at several rates, and web searches.
+"""The billed components of a call: tokens at several rates, and web searches.
 
-``usage_cost.component`` and price files have these names. A component is not always a class of tokens:
+``usage_cost.component`` and price files use these names. A component is not always a class of tokens:
 cache writes have two rates.
 """
 
@@ -33,7 +33,7 @@ def _count_5m_writes(billed: Pass) -> int:
     return (billed.tokens.cache_creation_input_tokens or 0) - billed.cache_write_1h_tokens
 
 
-# In the order of the lines of a bill. Those that price files have always had are required.
+# In the order of line items. Those that price files have always had are required.
 TOKEN_COMPONENTS: tuple[TokenComponent, ...] = (
     TokenComponent(
         name="input",

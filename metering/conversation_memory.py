@@ -1,32 +1,32 @@
-"""The last request of each conversation is remembered, because the next begins with nearly all of it.
+"""A memory of the last request of each conversation, because the next one repeats nearly all of it.
 
-A client sends its whole conversation with every turn. What was found out about the last request up
-to where the two part need not be found out again. A guess decides which request is compared with
-which, and the comparison is by bytes, so a wrong guess costs time and never changes a result.
+A client sends its whole conversation with every turn. Results for the bytes that two requests have in
+common need not be computed again. A guess decides which earlier request a request is compared with;
+the comparison itself is of bytes, so a wrong guess costs time and never changes a result.
 """
 
 from collections import Counter, OrderedDict
 from typing import Any, NamedTuple
 
 MAX_BYTES = 64 * 1024 * 1024
-MIN_BODY_BYTES = 16 * 1024  # a smaller one is read anew in less time than it takes to look it up
+MIN_BODY_BYTES = 16 * 1024  # reading a smaller one again takes less time than looking it up
 _OPENING_BYTES = 1024
 
 type Key = tuple[object, ...]
 
 
 class Kept[T](NamedTuple):
-    """A request, and what was found out about it."""
+    """A request, and the results of analysing it."""
 
     body: bytes
     found: T
 
 
 class ConversationMemory:
-    """Holds the last request of each conversation for all who find something out about it.
+    """The last request of each conversation, with the results of each owner that analyses requests.
 
-    It is bounded: when it is full, the conversations that rested longest are forgotten. A body that
-    several have found something out about is one object, and counts once, also where they tell
+    Its size is bounded: when it is full, the least recently used conversations are forgotten. A body
+    that several owners have analysed is one object and counts once, also where they tell
     conversations apart by different labels."""
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
@@ -80,7 +80,7 @@ class ConversationMemory:
 
 
 class Findings[T]:
-    """What one owner has found out about conversations, in a memory that it shares with others."""
+    """The results of one owner, in a memory that it shares with other owners."""
 
     def __init__(self, memory: ConversationMemory | None = None) -> None:
         self._memory = ConversationMemory() if memory is None else memory

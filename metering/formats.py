@@ -1,7 +1,7 @@
-"""Figures as people read them, on pages and on a terminal: money, tokens, durations, sizes, shares.
+"""Formatting of numbers for pages and the terminal: money, tokens, durations, sizes, shares.
 
-An unknown figure is never 0: it is ``unknown``, which a terminal has another character for. The exact
-value belongs beside a shortened one, in a title or on the call's own page. How times are written is
+An unknown number is never 0: it is ``unknown``, for which the terminal has another character. Where a
+number is shortened, the exact value belongs in a title or on the call's own page. Times are formatted
 in ``runtime.clock``.
 """
 

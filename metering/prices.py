@@ -1,8 +1,8 @@
-"""What a model costs, and since when.
+"""Prices of models, with the dates from which they hold.
 
 The base is the table of the ``genai-prices`` package: list prices with their dates, bundled with the
 installed version, so a price never changes under a running recorder and nothing is fetched. An
-operator's TOML file goes before it, for contract prices and for models newer than the package:
+operator's TOML file takes precedence, for contract prices and for models newer than the package:
 
     [[models]]
     match = "claude-opus-5-5*"      # the model id; * and ? are wildcards
@@ -17,10 +17,10 @@ operator's TOML file goes before it, for contract prices and for models newer th
     long_prompt = { above = 200_000, input = 8, ... }           # optional, the same five
 
 When prices change, append an entry with a later start. Of the entries that match and have started,
-the one that started last holds; of two that started on the same day, the later in the file.
+the one that started last holds; of two that started on the same day, the later one in the file.
 
-What is not known is None: a model, the fast rates of a model that has none, a component without a
-rate. Whoever computes a cost must make of that an unknown cost.
+Unknown rates are None: those of an unknown model, fast rates of a model that has none, a component
+without a rate. A cost computed from an unknown rate must be unknown too.
 """
 
 import tomllib
@@ -150,7 +150,7 @@ def _parse_rates(fields: "_Fields", web_search: Decimal, version: str) -> Rates:
 
 
 class _Fields:
-    """A table of the file from which fields are taken one by one; every complaint has its place."""
+    """A table of the file from which fields are taken one by one; errors name their place in it."""
 
     def __init__(self, table: object, *place: str) -> None:
         self._place = place

@@ -1,4 +1,4 @@
-"""From what was used to what it cost, as line items that explain themselves.
+"""Computing the cost of a call from its usage, as line items with quantity, rate and multiplier.
 
 A call is one pass of a model or, where upstream lists ``iterations``, several: compaction, advisor,
 fallback. Each pass is priced by its own model and the size of its own prompt. Geography, speed,
@@ -6,12 +6,12 @@ service tier and web searches are those of the call.
 
     cents = quantity / unit x list rate x multiplier x 100
 
-Fast and long-prompt prices are list rates of their own; what multiplies a rate is batch (0.5) and
-inference in the US (1.1, all token categories, models from 4.6 on). Web search is never multiplied.
-An attempt that was declined before it gave any output is not billed and makes no item.
+Fast and long-prompt prices are list rates of their own. Multipliers are batch (0.5) and inference in
+the US (1.1, all classes of tokens, models from 4.6 on). Web search is never multiplied.
+A pass that declined the request before it gave any output is not billed and has no item.
 
-A cost of which one part is not known is not known: it is None, and the items wait with their
-quantities for ``reprice``, which needs nothing else. All arithmetic is exact.
+If any part of a cost is unknown, the cost is None. The items are stored with their quantities, which
+are all that ``reprice`` needs to compute the cost later. All arithmetic is exact.
 """
 
 import re
@@ -96,7 +96,7 @@ def _find_billed_passes(usage: Usage) -> Sequence[Pass]:
     )
     billed: list[Pass] = []
     is_taken_over = False
-    # From the end: an attempt was declined if a later one took over and it gave nothing itself.
+    # From the end: an attempt was declined if it has no output and a later attempt took over.
     for attempt in reversed(usage.passes or (whole,)):
         is_attempt = attempt.type in ATTEMPT_TYPES  # and not compaction or advice in between
         is_declined = is_taken_over and is_attempt and attempt.tokens.output_tokens == 0

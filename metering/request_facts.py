@@ -1,8 +1,8 @@
-"""Read the names and numbers of a message request: metadata, which are kept also where no text is.
+"""Reading the names and numbers of a message request, which are stored also where bodies are not.
 
-The recorder reads them in the body that is to be stored. Where bodies are not kept, the request must
-not enter the spool, so the proxy reads them while it has it. That is on everybody's time there, hence
-the strict bound: a request that is not read costs its entry these fields, and nobody anything else.
+Usually the recorder reads them from the body that it stores. Where bodies are not stored, the body
+must not enter the spool, so the proxy reads them while it has the request. All clients wait meanwhile,
+hence the strict bound: the entry of a request that is too large to be read lacks these fields.
 """
 
 import re

@@ -1,17 +1,17 @@
-"""Server-sent events, out of bytes, by the rules of the WHATWG HTML standard.
+"""Parsing server-sent events from bytes, by the rules of the WHATWG HTML standard.
 
 Lines end in LF, CR or CRLF and in nothing else: U+2028, U+2029 and U+0085 may stand inside JSON,
 which is why this works on bytes and never on ``str.splitlines``. A blank line ends an event; only a
 real one does, because JSON writes its line breaks as ``\\n``.
 
-One departure from the standard: an event whose blank line never came is given too. Of a stream that
-was cut, or ends without it, the last event is often the one with the counts; if it was cut
-in the middle its JSON does not parse, and that is how the reader finds out.
+One departure from the standard: a last event without its blank line is returned too. In a stream that
+was cut, or ends without one, the last event is often the one with the counts; if it was cut in the
+middle, its JSON does not parse, and the caller notices that.
 
-Most of a stream is text that nobody here reads. ``containing`` names byte strings of which a block
-must hold one to be looked at; all others are passed over at the speed of a substring search. Where very
-many hold one, only the first of them and those near the end are looked at: a stream says at its beginning
-what it is and at its end what it used, and no sender may take more than some 50 ms of everybody's time.
+Most of a stream is text that is not needed here. ``containing`` is a list of byte strings; a block that
+contains none of them is skipped at the speed of a substring search. Where very many blocks contain one,
+only the first ones and those near the end are parsed: the model is at the beginning of a stream and the
+usage at its end, and no stream may delay the others by more than some 50 ms.
 """
 
 from collections.abc import Iterator, Sequence

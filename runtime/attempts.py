@@ -31,8 +31,9 @@ class AttemptLimit:
 
 
 def make_bad_key_limit() -> AttemptLimit:
-    """Return the limit on keys that are not good, of which the API and the pages share one: whoever
-    tries them at both gets no more tries than at one."""
+    """Return a limit on requests with an invalid key.
+
+    The API and the pages share one, so that a client has no more attempts with both than with one."""
     return AttemptLimit(BAD_KEYS_PER_MINUTE)
 
 

@@ -1,8 +1,8 @@
 """The directory that holds all data, unless a setting names another.
 
 A checkout keeps its data in ``./data``. An installed program may be started in any directory, so it
-uses the one that the platform has for this user's data; a ``./data`` that is ours goes first there too,
-so that the data of a checkout can be used by an installed program.
+uses the directory that the platform has for this user's data. A ``./data`` of Taximeter takes precedence
+there too, so that an installed program can use the data of a checkout.
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""File descriptors: how many this process may have, and what is logged when there are none left."""
+"""File descriptors: the limit of this process, and logging when none are left."""
 
 import asyncio
 import errno
@@ -13,7 +13,7 @@ from runtime.trouble_log import TroubleLog
 
 # What macOS allows where its hard limit is "unlimited" (OPEN_MAX).
 MOST_OF_UNLIMITED = 10_240
-# A shortage is another one after so long without an error.
+# After so long without an error, the next one is logged as a new shortage.
 NEW_SHORTAGE_S = 60.0
 _SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
@@ -46,8 +46,9 @@ def count_open() -> int:
 
 
 class AcceptErrors:
-    """Logs once that no connection can be accepted, where asyncio reports it with a traceback up to
-    2,048 times a second."""
+    """A log of failures to accept connections, with one line for each shortage of descriptors.
+
+    asyncio would log a traceback up to 2,048 times a second."""
 
     def __init__(self, logger: logging.Logger) -> None:
         self._trouble = TroubleLog(

@@ -1,13 +1,13 @@
-"""Errors caused by the person who asked, and how HTTP carries each of them:
+"""Errors caused by the caller, with the HTTP status of each:
 
 ControlError
-├── InvalidInputError       400  what was given cannot be used
+├── InvalidInputError       400  an input is not valid
 │   ├── InvalidSlugError
 │   └── InvalidCursorError
-├── ForbiddenError          403  it is there, and belongs to a colleague
+├── ForbiddenError          403  the thing exists, and belongs to a colleague
 │   └── SignUpRefusedError
-├── NotFoundError           404  it is not there, or belongs to another organisation
-└── ConflictError           409  it is there already
+├── NotFoundError           404  the thing does not exist, or belongs to another organisation
+└── ConflictError           409  the thing exists already
     ├── SlugTakenError
     └── LimitReachedError
 
@@ -55,7 +55,7 @@ class ForbiddenError(ControlError):
 
 
 class SignUpRefusedError(ForbiddenError):
-    """Somebody without an account may not create one by signing in."""
+    """The address has no account and may not create one by signing in."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -88,11 +88,11 @@ class LimitReachedError(ConflictError):
     """The limit of the service is reached."""
 
 
-# One for each code, a status' plain one first.
+# One class for each code; of those with the same status, the base class first.
 ERRORS = (InvalidInputError, ForbiddenError, NotFoundError, ConflictError, SlugTakenError)
 
 
-# What a status is called where no ControlError says it.
+# Codes of HTTP statuses that no ControlError has.
 CODES: Mapping[int, str] = {error.status: error.code for error in reversed(ERRORS)} | {
     401: "unauthorized",
     405: "method_not_allowed",

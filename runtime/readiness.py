@@ -1,8 +1,8 @@
 """A pipe on which a process tells the supervisor, once, that it is ready for its work.
 
-Ready means that nothing is left that a wrong setting or a broken installation could still prevent: the
-settings are read, the databases or locks it needs are open, its socket is served. Work that fails
-afterwards is a failure of that work and not of the start.
+A process is ready once a wrong setting or a broken installation can no longer prevent its work: its
+settings are read, its databases and locks are open, its socket accepts connections. An error after
+that is a failure of the work and not of the start.
 """
 
 import os

@@ -1,8 +1,8 @@
-"""Hold room on the disk until it is needed.
+"""A file that reserves disk space until it is needed.
 
-A file that holds nothing takes room while there is plenty. When a write finds the disk full, the file is
-shortened step by step and the write tried again: what must not be lost still fits, also when somebody
-else fills the disk at the same time and takes a part of each step.
+The file is made while there is plenty of space. When a write finds the disk full, the file is shortened
+step by step and the write tried again: data that must not be lost still fits, also when another program
+fills the disk at the same time and takes a part of each step.
 """
 
 import errno
@@ -86,7 +86,7 @@ class ReserveFile:
         if not self._held_bytes:
             return False
         left = max(0, self._held_bytes - max(STEP_BYTES, needed_bytes))
-        self._held_bytes = 0  # whatever happens now, this loop comes to its end
+        self._held_bytes = 0  # so that ``retry`` ends, whatever happens next
         try:
             os.truncate(self._path, left)
         except OSError:

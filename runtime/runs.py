@@ -1,14 +1,15 @@
 """Run ids: the calls of one client, grouped by an id in its base URL.
 
 ``taximeter run`` gives its client the base URL ``<service>/proxy/<slug>/run/<run id>``. Every client
-that has a base URL sends it on with each call, which no header, session or time window can promise.
+that can be configured with a base URL uses it for each call; no header, session id or time window
+identifies the calls as reliably.
 """
 
 import re
 import secrets
 
 _PREFIX = "/run/"
-# Not what begins as a key does: run ids are stored.
+# It must not begin as a service API key does, because run ids are stored.
 _RUN_ID = re.compile(r"(?!sk[-_])[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 
 

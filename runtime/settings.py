@@ -1,7 +1,7 @@
 """Settings: environment variables, each also an option of ``taximeter up``.
 
 This table is their only description; the options, the README's table and the checks come from it.
-What a setting's text becomes is in ``setting_values``, and can be imported from here too.
+The values that the texts are parsed into are in ``setting_values``, and can be imported from here too.
 """
 
 import os
@@ -49,9 +49,9 @@ __all__ = [
 ]
 
 PREFIX = "TAXIMETER_"
-# Not a setting: how the supervisor hands its children the mark of x-taximeter-client headers.
+# Not a setting: the supervisor passes the mark of x-taximeter-client headers to its children in it.
 CLIENT_MARK_VARIABLE = "TAXIMETER_CLIENT_MARK"
-# Nor this: how the web process is told where query processes listen.
+# Not a setting either: the addresses of the query processes, for the web process.
 QUERY_SOCKETS_VARIABLE = "TAXIMETER_QUERY_SOCKETS"
 
 
@@ -275,7 +275,7 @@ SETTINGS = (
         is_for_web=True,
     ),
 )
-# Which settings are of no use without which others.
+# Settings that have no effect without certain others.
 _BELONG_TOGETHER = (
     ("smtp_url", "mail_from"),
     ("github_client_id", "github_client_secret"),

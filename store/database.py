@@ -91,7 +91,7 @@ def _migrate(connection: sqlite3.Connection, folder: Path, migrations: Migration
     with suppress(sqlite3.OperationalError):  # another process migrates it: wait for its end below
         if _is_migrated(db, migrations):
             return
-    # A migration may take longer than the busy timeout. Whoever comes second waits for its end here,
+    # A migration may take longer than the busy timeout. A second process waits for its end here,
     # rather than fail, and then finds nothing left to do.
     with _locked(folder):
         if _is_migrated(db, migrations):

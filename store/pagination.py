@@ -1,9 +1,9 @@
-"""Pages of a list, newest first, that stay right while things come and go.
+"""Pages of a list, newest first, that stay correct while items are created and deleted.
 
-A cursor names the last thing of its page by the order of the list: instant of creation, then id. The
-next page is what comes after that in the order, whether or not the thing itself is still there; so
-whatever exists throughout a walk through the pages is seen exactly once. To callers a cursor is
-opaque. It says what list it belongs to, so that it cannot be taken to another one.
+A cursor holds the position of the last item of its page in the order of the list: time of creation,
+then id. The next page begins after that position, whether or not the item still exists; so an item that
+exists while all pages are read is returned exactly once. A cursor is opaque to callers. It names its
+list, so that it cannot be used with another one.
 """
 
 import base64
@@ -44,7 +44,7 @@ class Position:
     id: str
 
 
-# Before everything, and after nothing: what the first page starts behind.
+# The position before all items, after which the first page begins.
 START = Position("~", "~")
 
 
@@ -122,7 +122,7 @@ def parse_cursor(kind: str, cursor: str) -> Position:
     match = _CURSOR.fullmatch(text)
     if match is None or match["kind"] != kind:
         raise InvalidCursorError
-    # The last character has bits to spare, which would make several spellings of one cursor.
+    # The last character has unused bits, so that several texts would decode to the same cursor.
     if base64.urlsafe_b64encode(text.encode()).decode().rstrip("=") != cursor:
         raise InvalidCursorError
     return Position(match["created_at"], match["id"])

@@ -1,1 +1,1 @@
-"""The control database: endpoints, keys, people, sessions and the activity log."""
+"""The control database: endpoints, keys, users, sign-in sessions and the activity log."""

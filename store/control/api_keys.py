@@ -1,8 +1,8 @@
 """Service API keys: rows of ``api_keys``.
 
-The raw key is 256 random bits and is given out once; kept is its SHA-256, which needs no salt for a
-value nobody can guess. A key belongs to one person in one organisation and works as long as that
-person is a member there.
+The raw key is 256 random bits and is shown once. Only its SHA-256 is stored, which needs no salt for a
+value that cannot be guessed. A key belongs to one user in one organisation and is valid as long as that
+user is a member there.
 """
 
 import hashlib
@@ -118,7 +118,8 @@ def find_holder(db: sqlite3.Connection, raw: str) -> KeyHolder | None:
         " where k.key_sha256 = ?",
         (digest,),
     ).fetchone()
-    # The index has compared already; how far two hashes agree says nothing about the keys.
+    # The lookup in the index is not in constant time, which does no harm: how far two hashes agree says
+    # nothing about the keys.
     if row is None or not hmac.compare_digest(row[0], digest):
         return None
     return KeyHolder(
@@ -127,7 +128,7 @@ def find_holder(db: sqlite3.Connection, raw: str) -> KeyHolder | None:
 
 
 def is_known(db: sqlite3.Connection, raw: str) -> bool:
-    """Return whether this is a key of ours, whoever holds it."""
+    """Return whether this is a service API key, of any user."""
     found = db.execute("select 1 from api_keys where key_sha256 = ?", (_hash(raw),)).fetchone()
     return found is not None
 

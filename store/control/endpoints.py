@@ -1,8 +1,8 @@
 """Proxy endpoints: rows of ``proxy_endpoints``.
 
-Functions that change something want to run within a transaction that holds the write lock
-(``ControlDatabase.transaction``): what they read must still be so when they write, and instants of
-creation are then in the order of commits.
+Functions that change something must run in a transaction that holds the write lock
+(``ControlDatabase.transaction``): no other process can then change what they have read before they
+write, and times of creation are in the order of commits.
 """
 
 import sqlite3
@@ -27,7 +27,7 @@ _LIST = (
     " and (created_at, id) < (?, ?) order by created_at desc, id desc limit ?"
 )
 SLUGS_PER_ENDPOINT = 10  # how many an organisation may use up for each endpoint it may have
-# An id comes first, for a slug may look like one.
+# An endpoint with this id takes precedence, because a slug may look like an id.
 _FIND = (
     f"{_SELECT} where organization_id = ? and (id = ? or slug = ?) and deleted_at is null"
     " order by id = ? desc limit 1"

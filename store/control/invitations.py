@@ -1,7 +1,7 @@
 """Invitations into an organisation: rows of ``invitations``, gone once they are accepted or declined.
 
-An invitation is for an address. Only who has shown that the address is theirs, by signing in, can
-accept it; so it needs no secret of its own.
+An invitation is for an address. Only a user who has signed in with that address can accept it, so it
+needs no secret of its own.
 """
 
 import sqlite3

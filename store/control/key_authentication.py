@@ -27,7 +27,7 @@ def identify(control: ControlDatabase, raw_key: str, now: datetime) -> KeyHolder
     if holder is None:
         return None
     if holder.last_used_at is None or holder.last_used_at <= clock.format_ms(now - USED_STEP):
-        # While somebody else writes, the request goes on without it; the next one will note it.
+        # While another process writes, the request continues without it; the next one updates it.
         with suppress(sqlite3.OperationalError), control.transaction(wait=False) as db:
             api_keys.note_use(db, holder.key_id, clock.format_ms(now))
     return holder

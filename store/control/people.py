@@ -1,9 +1,9 @@
 """Organisations, users and memberships.
 
-An address is kept in lower case, so that it is one user however it is typed. The other way around,
-what is kept is exactly where mail goes: an address that lower case or the rules of domain names would
-make into another's is refused, or it would sign in as that other one. The local user of a first start
-has none.
+An address is stored in lower case, so that it is the same user however it is typed. Mail goes to the
+address exactly as it is stored: an address that lower case or the rules of domain names would turn into
+another person's is refused, because it would sign in as that person. The local user of a first start
+has no address.
 """
 
 import sqlite3
@@ -189,9 +189,10 @@ def delete_user(db: sqlite3.Connection, user_id: str) -> None:
 
 
 def remove_member(db: sqlite3.Connection, organization_id: str, user_id: str) -> None:
-    """Remove a member with the keys they have there, the invitations they have sent, and one by which
-    they could come back. Their sessions end, also those in other organisations: whoever is removed starts anew. The
-    user stays."""
+    """Remove a member from an organisation; the user stays.
+
+    Their keys there, the invitations they have sent and an invitation for themselves are deleted, so
+    that they cannot come back. All their sessions end, also those in other organisations."""
     for table in ("api_keys", "memberships"):
         db.execute(
             f"delete from {table} where organization_id = ? and user_id = ?",  # noqa: S608 - one of two

@@ -39,7 +39,7 @@ def m001_organizations_and_endpoints(db: Database) -> None:
         "create unique index proxy_endpoints_live_slug on proxy_endpoints(slug) where deleted_at is null",
         "create index proxy_endpoints_slug on proxy_endpoints(slug)",
         "create index proxy_endpoints_newest on proxy_endpoints(organization_id, created_at, id)",
-        # Keys of our own making, such as the one that fingerprints upstream credentials.
+        # Keys that this program generates, such as the one that fingerprints upstream credentials.
         "create table secrets (name text primary key, value blob not null)",
     ):
         db.execute(statement)
@@ -108,7 +108,7 @@ def m003_keys_and_audit_log(db: Database) -> None:
 def m004_sign_in_by_address_and_invitations(db: Database) -> None:
     """Let links go to an address without a user, and add invitations.
 
-    A link is for a user or for whoever has the address when it is used. It may carry an invitation,
+    A link is for a user, or for the user who has the address when it is used. It may carry an invitation,
     and where to go. There is no need to keep the links of before: they are good for 15 minutes.
 
     A session is in one organisation; null is the one joined first. An invitation is gone once it is

@@ -101,7 +101,7 @@ class SignIn:
             return self._make_link(db, user_id=user_id, next_path=next_path)
 
     def make_email_link(self, email: str, next_path: str = "/") -> str:
-        """Return a link for whoever reads this mailbox.
+        """Return a sign-in link to be sent to this address.
 
         Raises InvalidInputError, SignUpRefusedError."""
         email = parse_email(email)
@@ -327,7 +327,7 @@ class SignIn:
         )
 
     def _note_seen(self, session: str) -> None:
-        # No page waits for it: while somebody else writes, the next view notes it.
+        # No page waits for it: while another process writes, the next view updates it.
         with suppress(sqlite3.OperationalError), self._control.transaction(wait=False) as db:
             db.execute(
                 "update sessions set seen_at = ? where token_sha256 = ?",

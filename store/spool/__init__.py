@@ -1,1 +1,1 @@
-"""The spool is one append-only file per exchange, the seam between proxy and recorder."""
+"""The spool: one append-only file per exchange, written by the proxy and read by the recorder."""

@@ -1,16 +1,17 @@
-"""The spool: one append-only file per exchange, the seam between proxy and recorder.
+"""The format of spool files: one append-only file per exchange, from the proxy to the recorder.
 
-It is the maildir idea: create, append, rename when done. A proxy run owns a folder of its own below
-``data/spool`` and holds an exclusive lock on it; the lock's being free means that run is gone, and
-what it left unfinished is the recorder's to finish.
+As in a maildir, a file is created, appended to, and renamed when it is complete. Each run of a proxy has
+a folder of its own below ``data/spool`` and holds an exclusive lock on it. If the lock is free, that run
+has ended, and the recorder takes over the files that it left unfinished.
 
     data/spool/<run id>/lock
     data/spool/<run id>/reserve                              room for when the disk is full
     data/spool/<run id>/<entry id>~<organization id>.open    being written
     data/spool/<run id>/<entry id>~<organization id>.done    complete, never touched again
 
-Calls of a run that their base URL names (``runtime.runs``) have its id behind that of the organisation:
-``<entry id>~<organization id>~<id>.open``. It is another run than that of the proxy, in the folder's name.
+If the base URL of a call names a run of its client (``runtime.runs``), the id of that run follows that of
+the organisation: ``<entry id>~<organization id>~<id>.open``. It is not the run of the proxy, whose id is
+the name of the folder.
 
 A file is a sequence of frames: kind (1 byte), milliseconds since the request was complete (a double),
 length of the payload (4 bytes), payload. Kinds, in order:
@@ -20,12 +21,12 @@ length of the payload (4 bytes), payload. Kinds, in order:
                                 E  JSON  Ending
 
 H and Q are one write, before the upstream connection is opened; each C is written before its chunk
-is passed on. A file without a whole Q was therefore never forwarded and is no entry. Only what this
-module names is ever written: no header goes in that is not a field here, so no credential can.
+is passed on. A request whose file has no complete Q was therefore never forwarded, and becomes no entry.
+Headers are written only where they have a field in this module, so no credential is ever written.
 
-When the disk is full, what must not be lost takes the room of the reserve: all but request bodies.
+When the disk is full, everything but request bodies is written into the space of the reserve.
 
-Rejections of our own rate limit travel the same way, as ``<id>~rejections.done`` with one J frame.
+Requests that our own rate limit rejected are counted in ``<id>~rejections.done``, with one J frame.
 """
 
 import struct

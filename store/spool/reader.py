@@ -115,7 +115,7 @@ def read_rejections(path: str | os.PathLike[str]) -> list[Rejection]:
 def read_exchange(path: str | os.PathLike[str]) -> SpooledExchange | None:
     """Read one exchange back; None for one that was never forwarded.
 
-    A file that simply stops (its proxy was killed) is no error: everything that came is given, with
+    A file that ends early (its proxy was killed) is no error: the result is what the file has, with
     the outcome ``proxy_restarted``. One that was handed over without its ending had no room for it:
     the exchange was complete on the wire, but an unknown part of its response is missing.
 
@@ -134,9 +134,9 @@ def _read(path: str | os.PathLike[str]) -> bytes:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             raise SpoolError(f"{_name(path)}: not a regular file")
         parts = [os.read(fd, os.fstat(fd).st_size)]
-        while more := os.read(fd, 1024 * 1024):  # hardly ever: up to 2 GB one read takes it whole
+        while more := os.read(fd, 1024 * 1024):  # rarely: one read returns up to 2 GB
             parts.append(more)
-        return b"".join(parts)  # of one part that is the part itself
+        return b"".join(parts)  # with one part, join returns that part without a copy
     finally:
         os.close(fd)
 
@@ -186,7 +186,7 @@ def _is_abandoned(run: Path) -> bool:
         fd = os.open(run / LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
         return any(name != LOCK for name in _names(run))
-    except OSError as error:  # nobody can tell, so it is left alone
+    except OSError as error:  # its state is unknown, so it is left alone
         _skip(run / LOCK, error)
         return False
     try:

@@ -1,10 +1,10 @@
-"""A trace database open for writing: entries in, bodies out.
+"""Writing to a trace database.
 
-Whatever takes time and no database (hashing, cutting) is done before the write lock is taken. A batch
-is one transaction, and an entry that is there already is left alone, with its hourly sums: a recorder
-that was killed after the commit and before it deleted the spool file simply inserts again.
+Slow work that needs no database (hashing, cutting) is done before the write lock is taken. A batch is
+one transaction. An entry that is stored already is not changed, nor are its hourly sums: a recorder that
+was killed after the commit and before it deleted the spool file inserts the entry again.
 
-Every method raises sqlite3.Error as SQLite gives it; then nothing of that call was stored.
+Every method may raise sqlite3.Error; nothing has been stored then.
 """
 
 import time
@@ -186,7 +186,7 @@ def _storable(entry: UsageLogEntry) -> UsageLogEntry:
     Text from clients and upstream may hold them. One such entry must not keep its whole batch out
     of the database; the body has the original."""
     named = (*_texts(entry), *(item.model for item in entry.cost_items))
-    if _is_storable("".join(filter(None, named))):  # nearly always, and one look is enough
+    if _is_storable("".join(filter(None, named))):  # nearly always, so that one check is enough
         return entry
     repaired: dict[str, Any] = {
         name: _repair(value)

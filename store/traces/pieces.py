@@ -1,23 +1,23 @@
-"""Cutting a request body where the next request of the same conversation will repeat it.
+"""Cutting a request body into pieces that the next request of the same conversation will repeat.
 
-Nothing is parsed. The body is cut at a few fixed byte patterns, found at C speed. Joining the pieces
-is the body whatever the cuts were, so a pattern that fires in the wrong place, or not at all, costs
-space and never a byte. The patterns stand where agents' requests differ from turn to turn: before a
-message, before and after what a moving cache marker changes, at the end of a message's text, before
-the system prompt and the tools. Inside JSON strings quotes are escaped, so text that merely speaks
-of ``{"role":`` is not cut.
+Nothing is parsed. The body is cut at a few fixed byte patterns, found at C speed. The joined pieces are
+always the exact body, so a pattern that is found in the wrong place, or not at all, costs space and
+never a byte. The patterns occur where agents' requests differ from turn to turn: before a message,
+before and after a cache breakpoint, which moves, at the end of a message's text, before the system
+prompt and the tools. Inside JSON strings quotes are escaped, so text that contains ``{"role":`` is not
+cut.
 
 Every cut has an ASCII byte on one of its sides. In UTF-8 such a byte is never part of a longer
 character, so the pieces of a valid text are valid texts.
 
 A long conversation has thousands of pieces, and a flat list of them would grow with every turn.
-Hence a second level: a segment ends where the hashes of its last two pieces say so. The same run of
-pieces then gives the same segments, in any request and at any offset, and an edit early on changes
-only the segments next to it.
+Hence a second level: runs of pieces are segments, and the hashes of two neighbouring pieces decide
+whether a segment ends there. The same run of pieces then has the same segments, in any request and at
+any offset, and a change early in a conversation changes only the segments next to it.
 
-All of this runs from left to right and looks only a few bytes ahead. Two bodies that begin alike
-therefore begin with the same pieces and segments, and what is known of the one is taken over for the
-other: see ``begin_alike``.
+The body is cut from left to right, with a look a few bytes ahead. Two bodies that begin with the same
+bytes therefore begin with the same pieces and segments, and those of one body are reused for the other:
+see ``begin_alike``.
 """
 
 import hashlib
@@ -129,8 +129,8 @@ def _find_runs(digests: Sequence[bytes], before: bytes | None) -> Iterator[int]:
     """Return up to which piece each segment goes; ``before`` is the digest before the first."""
     first, last_byte = 0, before[-1] if before else 0
     for count, each in enumerate(digests, 1):
-        # Of two neighbours: else a common piece ('"}]},' is in every message) whose hash happens to
-        # end a segment would end one at every message.
+        # The hashes of two neighbours, because a common piece ('"}]},' is in every message) whose
+        # hash happens to end a segment would otherwise end one at every message.
         ends_here = (each[-1] ^ last_byte) % MEAN_PIECES_PER_SEGMENT == 0
         last_byte = each[-1]
         if ends_here or count - first == MAX_PIECES_PER_SEGMENT or count == len(digests):

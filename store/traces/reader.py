@@ -1,7 +1,7 @@
 """Reading a trace database: lists, new entries, exports.
 
-Reads come in pages that each see their own state, so that no transaction stays open while somebody
-reads slowly: SQLite could not shorten its write-ahead log until the end of it.
+Each page of a list is read in a transaction of its own, so that none stays open while a client reads
+slowly: SQLite cannot shorten its write-ahead log before a transaction ends.
 """
 
 import sqlite3

@@ -1,18 +1,19 @@
 """Removing the oldest entries, and what only they used, while others keep recording.
 
-Removing an entry is easy; its pieces may be shared with entries that stay. They are found by mark
-and sweep: the segments of each removed entry are written down as *loose* in the transaction that
-removes it. Then every list that remains is read, without any lock, and strikes out what it uses.
-What is left is deleted in short transactions, and each of them first strikes out what entries
-recorded since then use: ids only grow, so those are the ones above the last id seen. The same goes
-for the pieces of deleted segments, one level down. A recorder cannot bring back an id from memory,
-because it forgets its ids when another connection has committed (see ``store.traces.bodies``).
+The pieces of a removed entry may be shared with entries that stay. Unused ones are found by mark and
+sweep: the transaction that removes an entry notes its segments as *loose*. Then the segment lists of
+all remaining entries are read, without any lock, and the segments in them are no longer loose. The
+others are deleted in short transactions, each of which first checks the lists of entries recorded in the
+meantime: ids only grow, so those are the ones above the last id seen. The pieces of deleted segments are
+deleted in the same way. A recorder cannot use a deleted id from its memory, because it forgets its ids
+when another connection has committed (see ``store.traces.bodies``).
 
-Being killed half-way leaves loose rows, never a dangling one; the next run goes on with them. Two
-runs at once on one database are safe for every body, but may leave a piece that nothing uses.
+A run that is killed leaves loose rows, never a reference to a deleted one, and the next run continues
+with them. Two runs at once on one database are safe for every body, but may leave a piece that no
+segment uses.
 
-The write lock is held for some 20 ms at a time with pauses between, which are longer than the
-longest nap of SQLite's busy handler: a recorder that waits 100 ms for the lock gets it.
+The write lock is held for some 20 ms at a time. The pauses between are longer than the longest sleep of
+SQLite's busy handler, so that a recorder that waits 100 ms for the lock gets it.
 """
 
 import sqlite3
@@ -28,7 +29,7 @@ from store.database import immediate
 
 LOCK_S = 0.02
 PAUSE_S = 0.03
-PATIENCE_MS = 10_000  # nobody waits for retention, so it can wait for anybody
+PATIENCE_MS = 10_000  # no client waits for retention, so it can wait for all others
 _ROUND_ENTRIES = 50_000  # between two sweeps; bounds the ids held in memory
 _VACUUM_PAGES = 256
 
@@ -57,7 +58,7 @@ def prune(
     Raises sqlite3.Error; what was done until then is whole."""
     with _patient(connection):
         bytes_before = used_bytes(connection)
-        sweep(connection, pause)  # what a run that was killed has left
+        sweep(connection, pause)  # loose rows of a run that was killed
         entries = 0
         if (before := rules.get("before")) is not None:
             entries += _prune_by_age(connection, before, pause)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from metering.entry import Outcome, UsageLogEntry, UsageSource
 from metering.token_counts import ZERO, TokenCounts, list_flat_fields
 
-# A client that goes away (a person pressing Esc) is no error of anybody.
+# A client that disconnects (a person pressing Esc) is not an error.
 NO_ERROR: tuple[Outcome, ...] = ("complete", "client_disconnected")
 
 

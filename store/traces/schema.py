@@ -1,18 +1,19 @@
-"""The schema of a trace database, as migrations. It keeps one organisation's calls. Four ideas shape it:
+"""The schema of a trace database, as migrations. It holds the calls of one organisation, by four rules:
 
-- **A narrow row.** ``usage`` has every scalar of an entry and no body, so facets and sums read few
-  pages. Bodies are next door, keyed by the same id.
-- **Text once.** A request repeats the whole conversation before it. It is cut into ``pieces``, each
-  kept once by hash; runs of pieces make a ``segment``, also kept once; ``request_bodies`` is a
-  short list of segment ids. So a call costs what is new in it, however long its session is.
-- **Plain SQL reads it all.** The view ``usage_log`` is the contract with analysts: it joins the
-  pieces back to the exact body. Text is stored as TEXT. A body that is not UTF-8 or holds NUL would
-  make TEXT that readers cannot decode, so it is stored whole as a BLOB and shown as one.
-- **Sums beside the rows.** ``usage_hourly`` is kept in the transaction that inserts. It outlives the
-  entries that retention removes: it is the history.
+- **Bodies apart from entries.** ``usage`` has every scalar of an entry and no body, so facets and sums
+  read few pages. Bodies are in tables of their own, keyed by the same id.
+- **Repeated text is stored once.** A request repeats the whole conversation before it. It is cut into
+  ``pieces``, each stored once by its hash; runs of pieces are ``segments``, also stored once;
+  ``request_bodies`` has a short list of segment ids. So a call takes only the space of its new text,
+  however long its session is.
+- **SQL reads everything.** The view ``usage_log`` is the contract with analysts: it joins the pieces to
+  the exact body. Text is stored as TEXT. A body that is not UTF-8 or contains NUL would be TEXT that
+  readers cannot decode, so it is stored whole as a BLOB, and the view returns a BLOB.
+- **Hourly sums.** ``usage_hourly`` is updated in the transaction that inserts. The sums stay when
+  retention removes their entries.
 
-Foreign keys are declared for readers (Datasette makes links of them) and checked by ``verify``; they
-are not enforced, which would cost a lookup per insert for what one module writes.
+Foreign keys are declared for readers (Datasette makes links of them) and checked by ``verify``. They
+are not enforced, because that would cost a lookup per insert, and only one module writes them.
 
 A change is a new function at the bottom, never an edit of one that was released.
 """
@@ -153,8 +154,8 @@ def m001_usage_bodies_and_rollups(db: Database) -> None:
         select hour, proxy_endpoint_id, slug, bucket, sum(count) as count
         from rejections group by hour, proxy_endpoint_id, slug, bucket
         """,
-        # What a removed entry used and maybe nobody else does: retention's list of work, kept here
-        # so that one that was killed half-way is taken up by the next.
+        # Segments and pieces of removed entries that are perhaps unused: the work list of retention,
+        # stored so that the next run continues after one that was killed.
         "create table loose_segments (id integer primary key)",
         "create table loose_pieces (id integer primary key)",
         # Scalar sub-queries rather than joins: SQLite drops those of columns nobody selects. The

@@ -1,7 +1,7 @@
 """Totals of an organisation's usage, read from the hourly sums beside its traces.
 
-The sums outlive the entries that retention removes, and there are few of them; so a report costs the
-same whether a day had a hundred calls or a million.
+The sums stay when retention removes their entries, and there are few of them; so a report takes the same
+time whether a day had a hundred calls or a million.
 """
 
 import sqlite3
@@ -94,7 +94,7 @@ def read_usage(
         return _report(by, from_day, to_day, {}, {})
     with closing(open_readonly(path, busy_timeout_s=READ_TIMEOUT_S)) as db:
         columns = _list_columns(db, "usage_hourly")
-        if not columns:  # the recorder makes the file a moment before the tables
+        if not columns:  # the recorder creates the file a moment before the tables
             return _report(by, from_day, to_day, {}, {})
         where, parameters = _between(from_day, to_day)
         with snapshot(db):
