@@ -9,6 +9,8 @@ What is held of responses in buffered mode counts too: where there is no room, t
 
 import ctypes
 
+from addon.holdings import Holdings
+
 # Bodies up to this size find room up to twice the limit.
 SMALL_BYTES = 256 * 1024
 # So much given back is worth the pause of up to 0.15 ms a MB in which the C library looks for it.
@@ -19,30 +21,47 @@ _trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
 
 
 class BodyMemory:
-    """Counts what is held, and says whether more may be."""
+    """Counts what is held of bodies by client connection, which has one request at a time.
+
+    One client address has half of the memory, or three quarters while no other holds any, so that
+    there is always room for another to begin with. One body alone may take all of it."""
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
-        self._held_bytes: dict[
-            str, int
-        ] = {}  # by client connection, which has one request at a time
-        self.total_bytes = 0
+        self._held = Holdings()
         self._most_bytes = 0  # since memory was last given back
 
-    def has_room(self, declared_bytes: int) -> bool:
-        """Return whether a body of this size may begin to come."""
-        return self.total_bytes < self._limit_for(declared_bytes)
+    @property
+    def total_bytes(self) -> int:
+        """Return how much is held over all."""
+        return self._held.total
 
-    def hold(self, client_id: str, held_bytes: int) -> bool:
-        """Note how much of a body is held now; return whether it may go on."""
-        self.total_bytes += held_bytes - self._held_bytes.get(client_id, 0)
-        self._held_bytes[client_id] = held_bytes
+    def has_room(self, declared_bytes: int, address: str = "") -> bool:
+        """Return whether a body of this size may begin to come from a client address."""
+        limit = self._limit_for(declared_bytes)
+        return self.total_bytes < limit and (
+            not self._held.of_address(address)
+            or self._held.of_address(address) < self._share_of(address, limit)
+        )
+
+    def hold(self, client_id: str, held_bytes: int, address: str = "") -> bool:
+        """Note how much of a body is held now; return whether it may go on. What has no address is
+        bounded over all only."""
+        self._held.put(client_id, held_bytes, address)
         self._most_bytes = max(self._most_bytes, self.total_bytes)
-        return self.total_bytes <= self._limit_for(held_bytes)
+        limit, own_bytes = self._limit_for(held_bytes), self._held.of_address(address)
+        return self.total_bytes <= limit and (
+            own_bytes == held_bytes or own_bytes <= self._share_of(address, limit)
+        )
 
     def release(self, client_id: str) -> None:
         """Note that the body is gone, if there was one."""
-        self.total_bytes -= self._held_bytes.pop(client_id, 0)
+        self._held.remove(client_id)
+
+    def _share_of(self, address: str, limit: int) -> int:
+        if not address:
+            return limit
+        return limit // 2 if self._held.of_others(address) else limit * 3 // 4
 
     def _limit_for(self, body_bytes: int) -> int:
         return self._limit_bytes * (2 if body_bytes <= SMALL_BYTES else 1)

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
 
+from mitmproxy import http
+
 
 def find_client_address(
     peer: str, forwarded_for: Sequence[str], trusted: Sequence[IPv4Network | IPv6Network]
@@ -19,6 +21,12 @@ def find_client_address(
             break
         address = _unmap(candidate)
     return address
+
+
+def read_client_address(flow: http.HTTPFlow, trusted: Sequence[IPv4Network | IPv6Network]) -> str:
+    """Return the address of the client that a request came from."""
+    forwarded_for = flow.request.headers.get_all("x-forwarded-for")
+    return find_client_address(flow.client_conn.peername[0], forwarded_for, trusted)
 
 
 def _unmap(address: str) -> str:

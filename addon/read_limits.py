@@ -44,7 +44,7 @@ class ReadLimits:
         if exchange.endpoint is None and held_bytes > MAX_WEB_BODY_BYTES:
             self._responder.respond_at_once(flow, errors.too_large(MAX_WEB_BODY_BYTES))
             return False
-        if self._memory.hold(client_id, held_bytes):
+        if self._memory.hold(client_id, held_bytes, exchange.client_address):
             return True
         self._responder.respond_at_once(flow, errors.memory_full())
         return False

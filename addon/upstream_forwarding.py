@@ -7,6 +7,7 @@ from mitmproxy import http
 
 from addon import errors, headers
 from addon.body_memory import BodyMemory
+from addon.client_address import read_client_address
 from addon.core import connections
 from addon.credentials import MAX_FOUND, find_service_keys
 from addon.errors import Refusal
@@ -38,6 +39,7 @@ class UpstreamForwarder:
         self._upstream = settings.upstream_url
         self._upstream_host = settings.upstream_url.authority.encode()
         self._streaming = settings.streaming
+        self._trusted_proxies = settings.trusted_proxies
         self._exchanges = exchanges
         self._memory = memory
         self._rate_limits = rate_limits
@@ -54,9 +56,10 @@ class UpstreamForwarder:
             return endpoint
         if route.destination is Destination.PROBE:
             return http.Response.make(200)
-        refusal = self._judge(flow.request, route.destination, endpoint)
+        client = read_client_address(flow, self._trusted_proxies)
+        refusal = self._judge(flow.request, route.destination, endpoint, client)
         if refusal is None:
-            self._send_on(flow, route, endpoint)
+            self._send_on(flow, route, endpoint, client)
         return refusal
 
     def notice_replacement(self) -> None:
@@ -81,7 +84,11 @@ class UpstreamForwarder:
         return errors.unknown_slug(slug) if endpoint is None else endpoint
 
     def _judge(
-        self, request: http.Request, destination: Destination, endpoint: ProxyEndpoint
+        self,
+        request: http.Request,
+        destination: Destination,
+        endpoint: ProxyEndpoint,
+        client_address: str,
     ) -> Refusal | None:
         """Return why a request is refused, or count it and return None."""
         fields = request.headers.fields
@@ -90,11 +97,13 @@ class UpstreamForwarder:
         if destination is Destination.MESSAGES:
             if request.stream:  # declared larger than what is buffered
                 return errors.too_large(LOGGED_REQUEST_LIMIT_BYTES)
-            if not self._memory.has_room(headers.declared_bytes(fields)):
+            if not self._memory.has_room(headers.declared_bytes(fields), client_address):
                 return errors.memory_full()
         return self._rate_limits.admit(destination, endpoint)
 
-    def _send_on(self, flow: http.HTTPFlow, route: Route, endpoint: ProxyEndpoint) -> None:
+    def _send_on(
+        self, flow: http.HTTPFlow, route: Route, endpoint: ProxyEndpoint, client_address: str
+    ) -> None:
         request, upstream = flow.request, self._upstream
         connections.set_destination(request, upstream.scheme, upstream.host, upstream.port)
         request.path = upstream.prefix + route.target
@@ -104,6 +113,7 @@ class UpstreamForwarder:
         mode = endpoint.streaming or self._streaming
         exchange = Exchange(
             endpoint=endpoint,
+            client_address=client_address,
             origin=flow.metadata.get(ORIGIN),
             target=route.target,
             run_id=route.run_id,

@@ -33,11 +33,7 @@ class WebForwarder:
             return errors.too_large(MAX_WEB_BODY_BYTES)
         if request.method in ("GET", "HEAD") and headers.announces_body(request.headers.fields):
             return errors.unexpected_body()
-        client = client_address.find_client_address(
-            flow.client_conn.peername[0],
-            request.headers.get_all("x-forwarded-for"),
-            self._trusted_proxies,
-        )
+        client = client_address.read_client_address(flow, self._trusted_proxies)
         token = f"{self._config.client_token} {client}".encode("latin-1")
         client_fields = request.headers.fields
         request.headers.fields = headers.for_web(client_fields, token)

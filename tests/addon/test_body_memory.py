@@ -43,6 +43,41 @@ def test_very_many_small_bodies_find_an_end_too():
     assert not memory.hold("b", 1)
 
 
+def test_one_address_leaves_room_for_others_to_begin_with():
+    memory = BodyMemory(40 * MEBI)
+    for number in range(3):
+        assert memory.hold(f"a {number}", 10 * MEBI, "10.0.0.1")
+    assert not memory.has_room(MEBI, "10.0.0.1")
+    assert memory.has_room(MEBI, "10.0.0.2")
+    assert not memory.hold("a 3", MEBI, "10.0.0.1")
+    memory.release("a 3")
+    assert memory.hold("b", 10 * MEBI, "10.0.0.2")
+
+
+def test_beside_others_one_address_has_half():
+    memory = BodyMemory(40 * MEBI)
+    assert memory.hold("b", 1, "10.0.0.2")
+    assert memory.hold("a 1", 10 * MEBI, "10.0.0.1")
+    assert memory.hold("a 2", 10 * MEBI, "10.0.0.1")
+    assert not memory.has_room(MEBI, "10.0.0.1")
+    assert not memory.hold("a 2", 10 * MEBI + 1, "10.0.0.1")
+
+
+def test_one_body_may_be_larger_than_the_share_of_an_address():
+    memory = BodyMemory(40 * MEBI)
+    memory.hold("b", 1, "10.0.0.2")
+    assert memory.has_room(33 * MEBI, "10.0.0.1")
+    assert memory.hold("a", 33 * MEBI, "10.0.0.1")
+    assert not memory.hold("a", 40 * MEBI, "10.0.0.1")
+
+
+def test_heads_of_no_address_take_nobodys_share():
+    memory = BodyMemory(40 * MEBI)
+    memory.hold("a head", 1)
+    for number in range(3):
+        assert memory.hold(f"a {number}", 10 * MEBI, "10.0.0.1")
+
+
 def test_memory_is_given_back_once_after_much_was_released():
     memory = BodyMemory(512 * MEBI)
     memory.hold("a", WORTH_TRIMMING_BYTES)

@@ -362,6 +362,22 @@ def test_large_uploads_above_the_memory_for_them_get_503(strict: tuple[Service, 
     assert len(service.settled_rows()) == 2
 
 
+def test_a_client_that_holds_much_memory_leaves_room_for_others(
+    upstream: Upstream, service_factory: ServiceFactory
+) -> None:
+    behind = {"REQUEST_MEMORY": "8MB", "TRUSTED_PROXIES": "127.0.0.1"}
+    service = service_factory(upstream.url, **behind)
+    target = "/proxy/default/v1/messages"
+    with ExitStack() as stack:
+        holders = [stack.enter_context(service.connect()) for _ in range(16)]
+        for holder in holders:
+            holder.send(upload_head(target, 2 * MEBI, ("x-forwarded-for", "203.0.113.1")))
+            holder.send(SOME_MB)
+        service.wait_until(lambda: any(map(RawClient.arrived, holders)), "a refusal")
+        other = [*REQUEST_HEADERS, ("x-forwarded-for", "203.0.113.2")]
+        assert service.send(request("POST", target, other, bytes(MEBI * 7 // 4))).status == 200
+
+
 def test_what_an_upstream_never_took_is_dropped_when_its_client_leaves(live: Endpoint) -> None:
     live.upstream.enqueue(Script((STALL,), early=True))
     proxy = psutil.Process(live.service.pids()["proxy"])
