@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from addon import headers
-from addon.redaction import redact_query
+from addon.redaction import drop_credential, redact_query
 from metering.request_facts import NO_FACTS, keep_plain_names, parse_facts
 from runtime import clock
 from store.control.database import ProxyEndpoint
@@ -32,11 +32,11 @@ class RequestMetadata:
         is_kept: bool,
     ) -> RequestHead:
         """Return the head of a request whose body is kept or not; of one that is not, names and
-        numbers are read here.
+        numbers are read here. What looks like a credential is left out wherever it stands.
 
         ``body`` is None where it was too large to be held. ``target`` is the path below the slug with
         its query, without the run that it names."""
-        named = headers.by_name(fields)
+        named = {name: drop_credential(value) for name, value in headers.by_name(fields).items()}
         is_read = body is not None and not is_kept and b"content-encoding" not in named
         facts = parse_facts(body) if is_read and body is not None else NO_FACTS
         if endpoint.metadata_only:
@@ -55,18 +55,19 @@ class RequestMetadata:
             ),
             content_encoding=named.get(b"content-encoding"),
             user_agent=named.get(b"user-agent"),
-            session_id=named.get(b"x-claude-code-session-id") or facts.session_id,
+            session_id=named.get(b"x-claude-code-session-id") or drop_credential(facts.session_id),
             agent_id=named.get(b"x-claude-code-agent-id"),
             retry_count=named.get(b"x-stainless-retry-count"),
             path_query=redact_query(target),
             api_version=named.get(self._version_header),
             betas=self._join_betas(fields) if self._beta_header in named else None,
-            request_model=facts.model,
+            request_model=drop_credential(facts.model),
             max_tokens=facts.max_tokens,
             message_count=facts.message_count,
             tool_count=facts.tool_count,
-            run_id=run_id,
+            run_id=drop_credential(run_id),
         )
 
     def _join_betas(self, fields: headers.Fields) -> str | None:
-        return b",".join(headers.get_all(fields, self._beta_header)).decode("latin-1") or None
+        betas = b",".join(headers.get_all(fields, self._beta_header)).decode("latin-1")
+        return drop_credential(betas) or None

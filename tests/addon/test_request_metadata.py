@@ -3,11 +3,12 @@ from dataclasses import replace
 
 import pytest
 
+from addon.request_metadata import RequestMetadata
 from metering.request_facts import RequestFacts
 from store.spool import reader
 from store.spool.format import Ending
 from tests.addon.endpoints import ENDPOINT
-from tests.addon.spooling import read_all
+from tests.addon.spooling import ARRIVED_AT, read_all
 
 
 def test_what_is_kept_of_a_request_is_named_and_holds_no_credential(
@@ -44,6 +45,65 @@ def test_what_it_takes_to_send_a_request_again_is_kept(spooler, open_capture, tm
     assert b"not-to-be-seen" not in b"".join(
         waiting.path.read_bytes() for waiting in reader.find_waiting(tmp_path / "spool")
     )
+
+
+CREDENTIALS = [
+    "sk-ant-api03-secret",
+    "x sk-ant-oat01-secret y",
+    "SK-ANT-secret",
+    "Bearer secret",
+    "a,bearer  secret",
+    "sk_secret" + "a" * 37,
+]
+
+
+@pytest.mark.parametrize("credential", CREDENTIALS)
+@pytest.mark.parametrize(
+    ("header", "column"),
+    [
+        ("user-agent", "user_agent"),
+        ("x-claude-code-session-id", "session_id"),
+        ("x-claude-code-agent-id", "agent_id"),
+        ("x-stainless-retry-count", "retry_count"),
+        ("acme-version", "api_version"),
+        ("acme-beta", "betas"),
+        ("content-encoding", "content_encoding"),
+    ],
+)
+def test_a_header_that_holds_a_credential_is_not_stored(
+    spooler, open_capture, tmp_path, header, column, credential
+):
+    fields = ((header.encode(), credential.encode()), (b"accept", b"*/*"))
+    open_capture(spooler, fields=fields).finish(Ending(outcome="complete"), 1.0)
+    (waiting,) = reader.find_waiting(tmp_path / "spool")
+    assert b"secret" not in waiting.path.read_bytes()
+    (exchange,) = read_all(tmp_path / "spool")
+    assert getattr(exchange.head, column) is None
+
+
+def test_a_credential_in_a_second_beta_header_is_not_stored(spooler, open_capture, tmp_path):
+    fields = ((b"acme-beta", b"a-2025"), (b"acme-beta", b"sk-ant-secret"))
+    open_capture(spooler, fields=fields).finish(Ending(outcome="complete"), 1.0)
+    (exchange,) = read_all(tmp_path / "spool")
+    assert exchange.head.betas is None
+
+
+def test_a_run_id_that_is_a_credential_is_not_stored():
+    metadata = RequestMetadata(b"key", "acme")
+    for run_id, kept in (("sk-ant-secret", None), ("nightly-sk.1", "nightly-sk.1")):
+        head = metadata.make_head(
+            ENDPOINT, ARRIVED_AT, (), b"{}", "/v1/messages", run_id, is_kept=True
+        )
+        assert head.run_id == kept
+
+
+def test_names_in_a_body_that_is_not_kept_hold_no_credential(spooler, open_capture, tmp_path):
+    endpoint = replace(ENDPOINT, metadata_only=True)
+    user_id = json.dumps({"session_id": "sk-ant-secret"})
+    body = json.dumps({"model": "sk-ant-secret", "metadata": {"user_id": user_id}}).encode()
+    open_capture(spooler, body, endpoint=endpoint).finish(Ending(outcome="complete"), 1.0)
+    (waiting,) = reader.find_waiting(tmp_path / "spool")
+    assert b"secret" not in waiting.path.read_bytes()
 
 
 TEXT_AND_NUMBERS = {

@@ -1447,6 +1447,8 @@ def test_no_credential_is_kept_or_printed_anywhere(endpoint: Endpoint) -> None:
         ("Authorization", f"Bearer {BEARER}"),
         ("Cookie", f"a={cookie}"),
         ("Proxy-Authorization", f"Basic {cookie}"),
+        ("X-Claude-Code-Session-Id", BEARER),
+        ("Anthropic-Beta", BEARER),
     ]
     endpoint.upstream.enqueue(
         sse(EVENTS, [("set-cookie", f"a={cookie}"), ("content-type", "text/event-stream")]),
