@@ -8,17 +8,18 @@ import re
 
 MAX_HEADER_LINES = 200
 MAX_HEAD_BYTES = 64 * 1024
-MAX_FIRST_LINE_BYTES = 16 * 1024
+MAX_PATH_BYTES = 16 * 1024  # queries may be longer: SQL for the trace browser is in them
 
 # As the core's buffer finds the end of a head.
 _END = re.compile(rb"\n\r?\n")
+_PATH_END = re.compile(rb"[?\n]")
 
 
 def find_excess(received: bytearray) -> str | None:
     """Return what a head, whole or not, has too much of, or None. ``received`` begins with it, and may
     go on with a body."""
-    if len(received) > MAX_FIRST_LINE_BYTES and received.find(b"\n", 0, MAX_FIRST_LINE_BYTES) < 0:
-        return f"its first line is longer than {MAX_FIRST_LINE_BYTES // 1024} KB"
+    if len(received) > MAX_PATH_BYTES and _PATH_END.search(received, 0, MAX_PATH_BYTES) is None:
+        return f"its path is longer than {MAX_PATH_BYTES // 1024} KB"
     end = _END.search(received, 0, MAX_HEAD_BYTES)
     if end is None and len(received) > MAX_HEAD_BYTES:
         return f"its head is larger than {MAX_HEAD_BYTES // 1024} KB"

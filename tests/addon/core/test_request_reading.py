@@ -127,8 +127,16 @@ def test_a_head_without_end_is_refused(layer):
 LARGE_HEADS = {
     "many lines": b"GET / HTTP/1.1\r\n" + b"a:\r\n" * 201 + b"\r\n",
     "many bytes": b"GET / HTTP/1.1\r\n" + b"a: %b\r\n" % (b"x" * 1000) * 70 + b"\r\n",
-    "a long target": b"GET /%b HTTP/1.1\r\n\r\n" % (b"x" * 16 * KIBI),
+    "a long path": b"GET /%b HTTP/1.1\r\n\r\n" % (b"x" * 16 * KIBI),
 }
+
+
+@pytest.mark.usefixtures("patched")
+def test_a_query_may_be_longer_than_a_path(layer):
+    query = b"sql=" + b"x" * 40 * KIBI
+    assert (
+        count_requests(receive(layer, b"GET /traces?%b HTTP/1.1\r\nhost: a\r\n\r\n" % query)) == 1
+    )
 
 
 @pytest.mark.usefixtures("unpatched")
