@@ -86,7 +86,7 @@ class Findings[T]:
         self._memory = ConversationMemory() if memory is None else memory
 
     def find(self, key: Key) -> Kept[T] | None:
-        """Return the last request of a conversation with what was found out about it, or None."""
+        """Return the last request of a conversation with its results, or None."""
         return self._memory.find(key, self)
 
     def keep(self, key: Key, body: bytes, found: T) -> None:

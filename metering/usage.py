@@ -196,11 +196,11 @@ def _object(value: object) -> dict[str, object]:
 
 
 def _merge(base: dict[str, object], update: Mapping[str, object]) -> dict[str, object]:
-    """Return what was said before with what is said now.
+    """Return a usage object with the values of a later one in place of its own.
 
-    What says nothing (null, or no count in the place of one) is left out, so that it cannot hide
-    what was said before. So is what nobody reads here: this is done for each event, and must not
-    take longer the more was said before."""
+    Values that are null, or no count in the place of one, are ignored, so that they cannot replace a
+    count. Fields that are not read here are dropped: this runs for each event, and its time must not
+    grow with the number of events."""
     merged = dict(base) | _only_counts(update, token_counts.NAMES)
     for key, names in NESTED_COUNTS.items():
         merged[key] = _object(merged.get(key)) | _only_counts(_object(update.get(key)), names)

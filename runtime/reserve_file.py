@@ -63,7 +63,7 @@ class ReserveFile:
         fd = os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         try:
             _allocate(fd, size)
-        except OSError as error:  # a quota, say, of which the file system does not tell
+        except OSError as error:  # such as a quota, which the file system does not report
             os.ftruncate(fd, self._held_bytes)
             if error.errno not in NO_ROOM:
                 raise
@@ -74,7 +74,7 @@ class ReserveFile:
         self.is_tapped = False
 
     def _take_over(self, size: int) -> None:
-        """Hold what is there of a file that nobody holds."""
+        """Take over the reserve file of a process that has ended."""
         with suppress(FileNotFoundError):
             if left := self._path.stat().st_size:
                 self._held_bytes = min(left, size)

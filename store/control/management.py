@@ -72,7 +72,8 @@ class Management:
 
         Raises NotFoundError.
 
-        ``is_operator``: it is not this user who asks, and the audit log must not say so."""
+        ``is_operator`` is true if the operator acts for this user; the activity log then names the
+        operator."""
         member = self._get_member(email)
         return Caller(
             user_id=member.id,

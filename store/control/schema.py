@@ -13,8 +13,8 @@ migrations = Migrations("control")
 def m001_organizations_and_endpoints(db: Database) -> None:
     """Create organisations, people and proxy endpoints.
 
-    A deleted endpoint keeps its row: its slug stays reserved for its organisation, because whoever
-    got it next would receive the traffic of clients that still use it.
+    A deleted endpoint keeps its row: its slug stays reserved for its organisation, because another
+    organisation with this slug would receive the traffic of clients that still use it.
     """
     for statement in (
         """create table organizations (

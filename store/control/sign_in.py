@@ -92,7 +92,7 @@ class SignIn:
     def make_link(self, user_id: str, next_path: str = "/") -> str:
         """Return a token for ``/sign-in/link?token=…``, good once within 15 minutes.
 
-        It is the operator who makes one, and the log of every organisation that it opens says so.
+        The operator makes it, which is noted in the activity log of each organisation of the user.
         """
         with self._control.transaction() as db:
             details = {"email": people.get_email(db, user_id)}

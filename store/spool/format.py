@@ -111,7 +111,7 @@ class ResponseHead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """How the exchange went on the wire; the recorder refines it by what the body says.
+    """The outcome of the exchange on the wire, which the recorder refines when it has read the body.
     ``response_lost`` is true when chunks were forwarded but could not be written to the spool."""
 
     outcome: TransportOutcome

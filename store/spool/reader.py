@@ -180,8 +180,8 @@ def _skip(folder: Path, error: OSError) -> list[Any]:
 def _is_abandoned(run: Path) -> bool:
     """Return whether the lock of this run is free.
 
-    A folder without a lock file belongs to nobody yet or any more; a proxy makes the lock before
-    its first file, so one with files but no lock is abandoned."""
+    A proxy makes the lock before its first file, so a folder with files but no lock is abandoned; one
+    with neither may belong to a proxy that is just starting."""
     try:
         fd = os.open(run / LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:

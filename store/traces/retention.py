@@ -53,9 +53,9 @@ class Rules(TypedDict, total=False):
 def prune(
     connection: sqlite3.Connection, *, pause: Pause = time.sleep, **rules: Unpack[Rules]
 ) -> Pruned:
-    """Remove what the rules say and give the space back. Hourly sums stay.
+    """Remove entries by these rules and return their space to the file system. Hourly sums stay.
 
-    Raises sqlite3.Error; what was done until then is whole."""
+    Raises sqlite3.Error; the database is consistent then too."""
     with _patient(connection):
         bytes_before = used_bytes(connection)
         sweep(connection, pause)  # loose rows of a run that was killed

@@ -204,8 +204,8 @@ def m002_find_the_calls_of_a_session(db: Database) -> None:
 def m003_how_the_request_was_sent_and_what_is_kept(db: Database) -> None:
     """Add what it takes to send a request again, its few numbers, and whether its bodies are whole.
 
-    Null for all rows from before: nobody noted it. Calls are listed by arrival, also those of one
-    model, so the index on the model goes on with the time."""
+    All of these are null in earlier rows. Calls are listed by arrival, also those of one model, so the
+    index on the model has the time as its second column."""
     for column in (
         "body_notes text",                  # null: both bodies are whole, as far as there are any
         "path_query text",

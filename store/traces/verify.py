@@ -36,8 +36,8 @@ class _Noted:
 def verify(connection: sqlite3.Connection) -> Iterator[Problem]:
     """Yield problems as they are found; none means that all is well.
 
-    A damaged page is a problem that is found. Raises sqlite3.OperationalError for what says nothing
-    of the data, such as a lock."""
+    A damaged page is such a problem. Raises sqlite3.OperationalError for errors that do not concern
+    the data, such as a lock."""
     for check in (_check_pages, _check_references, _check_segments, _check_entries):
         try:
             yield from check(connection)
