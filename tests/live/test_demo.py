@@ -35,7 +35,7 @@ def test_the_demo_has_every_kind_of_call_and_leaves_nothing(tmp_path: Path) -> N
     with running(arguments, environ) as (process, output, errors):
         wait_until(lambda: "\n" in output.text, "the addresses", patience_s=PATIENCE_S)
         addresses = json.loads(output.text)
-        wait_until(lambda: "calls are made" in errors.text, "the calls", patience_s=PATIENCE_S)
+        wait_until(lambda: "calls are complete" in errors.text, "the calls", patience_s=PATIENCE_S)
         data_dir = Path(addresses["data_dir"])
         here = environ | {"TAXIMETER_DATA_DIR": str(data_dir)}
         rows: list[dict[str, Any]] = []

@@ -161,7 +161,7 @@ def test_a_run_elsewhere_is_counted_over_the_api(
         ((str(Path(__file__)),), 126, "cannot be executed"),
         (("--endpoint", "nowhere", "true"), 1, "no proxy endpoint with the slug 'nowhere'"),
         (("--data-dir", "/dev/null/x", "true"), 1, "/dev/null"),
-        (("sh", "-c", "kill -KILL $$"), 128 + 9, "no call of this run"),
+        (("sh", "-c", "kill -KILL $$"), 128 + 9, "no calls were made in this run"),
     ],
 )
 def test_what_ends_a_run_is_told_by_its_exit_status(
@@ -223,7 +223,7 @@ def test_the_client_owns_the_terminal(shared_service: Service) -> None:
         read_until(b"interrupted")
         os.write(terminal, b"two\n")
         read_until(b"said two")
-        read_until(b"no call of this run")
+        read_until(b"no calls were made in this run")
         _, status = os.waitpid(pid, 0)
     finally:
         with suppress(ProcessLookupError):
