@@ -72,3 +72,16 @@ def test_exchanges_that_are_abandoned_stay_unfinished_in_the_spool(
     assert exchanges.find_all() == []
     assert [path.suffix for path in (tmp_path / "spool").glob("*/*~*")] != [".done"]
     assert len(list((tmp_path / "spool").glob("*/*~*"))) == 1
+
+
+def test_what_is_held_of_a_response_counts_in_the_memory(make_flow, begin, exchanges, memory):
+    flow = make_flow()
+    exchange = begin(flow)
+    memory.hold(flow.client_conn.id, 4)
+    exchanges.begin_response(flow.client_conn.id, exchange)
+    assert memory.total_bytes == 0
+    exchange.is_buffered = True
+    exchange.take_chunk(b"chunk")
+    assert memory.total_bytes == 5
+    exchanges.end(flow)
+    assert memory.total_bytes == 0

@@ -3,6 +3,7 @@ import json
 import pytest
 
 from addon import errors
+from addon.core import request_reading
 from addon.responder import KEPT_BODY_BYTES, ORIGIN
 
 REFUSAL = errors.unknown_slug("x")
@@ -47,6 +48,7 @@ async def test_other_bodies_are_not_waited_for(responder, flow_of, header):
     assert flow.error is not None
     assert handler.client_transport.is_closing()  # our side
     assert handler.closed == []
+    assert handler.client in request_reading.refused  # what still comes is thrown away unread
 
 
 async def test_a_client_that_does_not_end_is_closed_after_a_while(responder, flow_of):
