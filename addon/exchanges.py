@@ -30,6 +30,11 @@ class Exchanges:
         """Return the exchange of a client connection, or None when it has none."""
         return self._exchanges.get(client_id)
 
+    def is_for_web(self, client_id: str) -> bool:
+        """Return whether the exchange of a client connection goes to the web process."""
+        exchange = self._exchanges.get(client_id)
+        return exchange is not None and exchange.endpoint is None
+
     def find_all(self) -> list[tuple[str, Exchange]]:
         """Return all exchanges, each with the id of its client connection."""
         return list(self._exchanges.items())

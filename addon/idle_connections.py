@@ -17,7 +17,7 @@ NEW_SHORTAGE_S = 60.0
 class IdleConnections:
     """Knows the client connections that have no request, those idle longest first.
 
-    A connection is idle until the head of its next request is whole. While fewer than three quarters
+    A connection is idle until a call is forwarded, or a request for the web process is whole. While fewer than three quarters
     of the descriptors are in use none is closed for it (but see ``timeouts``)."""
 
     def __init__(

@@ -137,7 +137,6 @@ class UsageProxy:
 
     def requestheaders(self, flow: http.HTTPFlow) -> Awaitable[None] | None:
         """Return an awaitable for ``/healthz``, otherwise None."""
-        self._idle_connections.end(flow.client_conn.id)
         if flow.error:  # the core has refused it: CONNECT, smuggling attempts, broken headers
             return None
         fault = headers.find_fault(flow.request.headers.fields)
@@ -154,6 +153,8 @@ class UsageProxy:
             self._responder.respond(flow, response)
         elif response is not None:
             return self._respond_later(flow, response)
+        elif not self._exchanges.is_for_web(flow.client_conn.id):
+            self._idle_connections.end(flow.client_conn.id)
         return None
 
     async def _respond_later(self, flow: http.HTTPFlow, response: Awaitable[http.Response]) -> None:
@@ -170,6 +171,7 @@ class UsageProxy:
                 self._exchanges.remove(flow.client_conn.id)
                 self._responder.respond_to_whole(flow, refusal, close_after=exchange.close_after)
                 return
+        self._idle_connections.end(flow.client_conn.id)
         exchange.request_is_whole = True
         exchange.request_done_s = time.monotonic()
         if not flow.request.stream:

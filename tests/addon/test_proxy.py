@@ -202,3 +202,24 @@ def test_with_tls_the_first_byte_is_waited_for_once_the_handshake_is_done(proxy,
 
 def fail(*_arguments):
     raise ValueError("a mistake")
+
+
+@pytest.mark.parametrize(
+    ("path", "idle_in_its_body"), [("/sign-in", True), ("/proxy/default/v1/messages", False)]
+)
+def test_a_connection_is_idle_until_its_request_goes_on(proxy, make_flow, path, idle_in_its_body):
+    flow = make_flow(path=path)
+    idle = proxy._idle_connections._idle
+    proxy.client_connected(flow.client_conn)
+    assert list(idle) == [flow.client_conn.id]
+    proxy.requestheaders(flow)
+    assert (list(idle) == [flow.client_conn.id]) is idle_in_its_body
+    proxy.request(flow)
+    assert list(idle) == []
+    flow.server_conn.timestamp_start = 1.0
+    respond(proxy, flow)
+    flow.client_conn.state = ConnectionState.OPEN
+    proxy.response(flow)
+    assert list(idle) == [flow.client_conn.id]
+    proxy.client_disconnected(flow.client_conn)
+    assert list(idle) == []
