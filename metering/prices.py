@@ -2,22 +2,7 @@
 
 The base is the table of the ``genai-prices`` package: list prices with their dates, bundled with the
 installed version, so a price never changes under a running recorder and nothing is fetched. An
-operator's TOML file takes precedence, for contract prices and for models newer than the package:
-
-    [[models]]
-    match = "claude-opus-5-5*"      # the model id; * and ? are wildcards
-    starts = 2026-11-01             # UTC day from which these rates hold
-    input = 4                       # USD per million tokens, all five required
-    output = 20
-    cache_read = 0.20
-    cache_write_5m = 5
-    cache_write_1h = 8
-    web_search = 10                 # USD per thousand, optional
-    fast = { input = 8, output = 40, ... }                      # optional, the same five
-    long_prompt = { above = 200_000, input = 8, ... }           # optional, the same five
-
-When prices change, append an entry with a later start. Of the entries that match and have started,
-the one that started last holds; of two that started on the same day, the later one in the file.
+operator's TOML file takes precedence; ``docs/prices.md`` describes it.
 
 Unknown rates are None: those of an unknown model, fast rates of a model that has none, a component
 without a rate. A cost computed from an unknown rate must be unknown too.

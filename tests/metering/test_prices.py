@@ -6,6 +6,7 @@ import pytest
 
 from metering.components import TOKEN_COMPONENTS, TokenComponent
 from metering.prices import BASE_VERSION, PriceFileError, PriceTable, Rates, parse_overrides
+from tests import ROOT
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
 BASE = PriceTable()
@@ -246,3 +247,11 @@ def test_a_bad_file_is_refused_with_its_name_and_the_field(old, new, complaint):
     with pytest.raises(PriceFileError) as raised:
         parse_overrides(OVERRIDES.replace(old, new, 1), "prices.toml")
     assert str(raised.value).startswith(f"prices.toml: {complaint}")
+
+
+def test_the_example_of_the_documentation_is_a_price_file():
+    page = (ROOT / "docs" / "prices.md").read_text()
+    example = page.partition("```toml\n")[2].partition("```")[0]
+    (override,) = parse_overrides(example, "prices.toml")
+    assert override.fast is not None
+    assert override.standard.tiers

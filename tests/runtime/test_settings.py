@@ -219,6 +219,12 @@ def test_secrets_are_not_in_the_representation_of_the_settings():
     assert "hunter2" not in str(settings)
 
 
+def test_every_secret_is_tried_above_and_goes_to_the_web_process_alone():
+    secrets = {setting.name for setting in SETTINGS if setting.is_secret}
+    assert secrets <= SIGN_IN.keys()
+    assert all(setting.is_for_web for setting in SETTINGS if setting.name in secrets)
+
+
 def test_the_providers_are_the_known_ones_unless_others_are_named():
     settings = read(google_issuer="https://id.example/realm/")
     assert settings.github_url == "https://github.com"
