@@ -4,9 +4,11 @@ A header ``x-taximeter-error: <code>`` tells them from the upstream's, which are
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import orjson
+
+from runtime.errors import CODES
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,9 +20,12 @@ class Refusal:
     code: str
     message: str
     headers: tuple[tuple[bytes, bytes], ...] = field(default=())
+    api_code: str | None = None  # of a request to the management API: its errors have another shape
 
     def body(self) -> bytes:
-        """Return its body, in the upstream's envelope."""
+        """Return its body, in the envelope of the upstream or of the management API."""
+        if self.api_code is not None:
+            return orjson.dumps({"error": {"code": self.api_code, "message": self.message}})
         error = {"type": self.error_type, "message": self.message}
         return orjson.dumps({"type": "error", "error": error})
 
@@ -167,6 +172,10 @@ def slow_head(limit_s: float) -> Refusal:
     )
 
 
+def web_body_too_large(limit_bytes: int) -> Refusal:
+    return replace(too_large(limit_bytes), api_code=CODES[413])
+
+
 def head_too_large(excess: str) -> Refusal:
     return Refusal(
         431,
@@ -247,6 +256,7 @@ def web_busy() -> Refusal:
         "web_busy",
         "Too many requests to the pages and the API are in progress; try again.",
         ((b"retry-after", b"1"),),
+        api_code=CODES[503],
     )
 
 

@@ -42,7 +42,7 @@ class ReadLimits:
             return True  # the response is one of ours, and the body small
         exchange.note_held(held_bytes)
         if exchange.endpoint is None and held_bytes > MAX_WEB_BODY_BYTES:
-            self._responder.respond_at_once(flow, errors.too_large(MAX_WEB_BODY_BYTES))
+            self._responder.respond_at_once(flow, errors.web_body_too_large(MAX_WEB_BODY_BYTES))
             return False
         if self._memory.hold(client_id, held_bytes, exchange.client_address):
             return True

@@ -30,7 +30,7 @@ class WebForwarder:
             return errors.web_unavailable()
         request = flow.request
         if headers.declared_bytes(request.headers.fields) > MAX_WEB_BODY_BYTES:
-            return errors.too_large(MAX_WEB_BODY_BYTES)
+            return errors.web_body_too_large(MAX_WEB_BODY_BYTES)
         if request.method in ("GET", "HEAD") and headers.announces_body(request.headers.fields):
             return errors.unexpected_body()
         client = client_address.read_client_address(flow, self._trusted_proxies)
