@@ -16,7 +16,7 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Protocol
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 
 import psutil
 
@@ -82,7 +82,7 @@ def run(parent: Path | None, seconds: float) -> None:
         print(f"  p50 / p99 in ms of: {', '.join(OTHERS)}")
         _measure("nothing", service, victim, [], seconds)
         for name, query in ATTACKS.items():
-            path = f"/traces.json?sql={quote(query)}"
+            path = f"/traces.json?sql={quote_plus(query)}"
             attacks = [_repeating(service.port, each, path) for each in attackers]
             _measure(name, service, victim, attacks, seconds)
             time.sleep(seconds)  # so that one does not pay for another

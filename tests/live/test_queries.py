@@ -4,7 +4,7 @@ import json
 import os
 import selectors
 import signal
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 
 import psutil
 import pytest
@@ -16,7 +16,7 @@ from tests.live.service import Service
 from tests.rawclient import request
 
 ATTACKERS = 6
-REGEX = "/traces.json?sql=" + quote("/**/" + " " * 30_000 + "x")
+REGEX = "/traces.json?sql=" + quote_plus("/**/" + " " * 30_000 + "x")
 LARGE = "/traces.json?sql=" + quote(  # noqa: S608
     "with recursive n(i) as (select 1 union all select i + 1 from n where i < 15)"
     " select i, printf('%01000000d', i) as body from n"
@@ -137,7 +137,9 @@ def test_while_the_pool_is_away_only_tables_are_missing_and_they_come_back(servi
     newest = json.loads(victim.get("/traces/usage.json?_col=id&_size=1").body)["rows"][0][0]
     service.signal(signal.SIGSTOP)  # so that nobody starts another
     try:
+        processes = list(map(psutil.Process, service.query_pids()))
         killed = service.kill9("queries")
+        psutil.wait_procs(processes, timeout=10)
         answer = victim.get("/traces/usage", [("Accept", "text/html")])
         assert answer.status == 503
         assert b"Queries cannot be answered just now; other pages can." in answer.body

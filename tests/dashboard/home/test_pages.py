@@ -271,7 +271,7 @@ def test_a_declined_invitation_is_gone(ann, invitation):
     for verb in ("join", "decline"):
         answer = ann.post(f"/invitations/{invitation.id}/{verb}")
         assert answer.status_code == 404
-        assert "answered" in answer.text
+        assert "declined or withdrawn" in answer.text
 
 
 @pytest.mark.parametrize("verb", ["join", "decline"])

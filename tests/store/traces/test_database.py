@@ -75,7 +75,7 @@ def test_each_organization_has_a_folder_of_its_own():
 
 @pytest.mark.parametrize("bad", ["", "..", "a/b", "a b", "ä", "a\n", "a\0", "."])
 def test_an_organization_id_cannot_leave_its_folder(bad):
-    with pytest.raises(ValueError, match="not an organization id"):
+    with pytest.raises(ValueError, match="not an organisation id"):
         trace_path(Path("data"), bad)
 
 
