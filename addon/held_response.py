@@ -1,4 +1,4 @@
-"""What is held of a response in buffered mode, until it is whole or too large."""
+"""The held response of buffered mode: its chunks, until it is whole or too large."""
 
 MAX_BYTES = 32 * 1024 * 1024
 # Small chunks are joined up to this size: so many writes at once would take the event loop.

@@ -1,4 +1,4 @@
-"""What client connections hold of something that is limited, over all and for each client address."""
+"""Amounts of a limited resource that client connections hold: in total and by client address."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""For ``mitmdump -s addon/main.py``: the addon with its settings from the environment.
+"""The script for ``mitmdump -s addon/main.py``: the addon with its settings from the environment.
 
 mitmproxy loads this file under a name of its own, so it holds nothing but the list.
 ``python -m addon`` is the leaner way in.

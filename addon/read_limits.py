@@ -1,4 +1,4 @@
-"""What is read from clients and held is limited over all connections together."""
+"""Limits on what the proxy reads from clients and holds, over all connections together."""
 
 from mitmproxy import http
 

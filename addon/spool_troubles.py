@@ -1,4 +1,4 @@
-"""What goes wrong with the spool never reaches a client. It is logged, counted, and shown on ``/healthz``."""
+"""Troubles of the spool. They never reach a client: they are logged, counted, and shown on ``/healthz``."""
 
 import logging
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What is not for a proxy endpoint goes to the web process: the API and the pages."""
+"""Forwarding to the web process: the API, the pages, and all else that is not for a proxy endpoint."""
 
 from mitmproxy import http
 

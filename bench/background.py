@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 type Work = Callable[[threading.Event], None]
-"""What a thread does until the event is set."""
+"""Work is done by a thread until the event is set."""
 
 
 @contextmanager

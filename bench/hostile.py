@@ -1,4 +1,4 @@
-"""How long others wait while six organisations send hostile queries: ``bench.pages --attacks``.
+"""Measures how long others wait while six organisations send hostile queries: ``bench.pages --attacks``.
 
 Each attacker sends its query again when it has a response, also when it was refused. Meanwhile a
 person of another organisation requests each of the other pages by turns.

@@ -8,10 +8,8 @@ import json
 import time
 
 import pytest
-from mitmproxy import options
-from mitmproxy.connection import Client, ConnectionState
-from mitmproxy.proxy import commands, context, events
-from mitmproxy.proxy.layers.http import _events, _http1
+from mitmproxy.proxy import commands, events
+from mitmproxy.proxy.layers.http import _events
 from mitmproxy.proxy.layers.http._base import ReceiveHttp
 from mitmproxy.proxy.server import ConnectionHandler, ConnectionIO
 
@@ -19,25 +17,6 @@ from addon.core import body_reading, chunked, request_reading
 
 HEAD = b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
 TINY_CHUNKS = b"1\r\nx\r\n" * 10_000
-
-
-@pytest.fixture
-def make_layer():
-    """Makes HTTP/1 layers that wait for a client's request."""
-
-    def make():
-        client = Client(peername=("127.0.0.1", 1), sockname=("127.0.0.1", 2), timestamp_start=0)
-        client.state = ConnectionState.OPEN
-        layer = _http1.Http1Server(context.Context(client, options.Options()))
-        list(layer.handle_event(events.Start()))
-        return layer
-
-    return make
-
-
-@pytest.fixture
-def layer(make_layer):
-    return make_layer()
 
 
 @pytest.fixture

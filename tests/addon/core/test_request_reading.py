@@ -8,7 +8,7 @@ import time
 
 import pytest
 from mitmproxy import http, options
-from mitmproxy.connection import Client, ConnectionState
+from mitmproxy.connection import Client
 from mitmproxy.net.http import http1
 from mitmproxy.proxy import commands, context, events
 from mitmproxy.proxy.layers.http import _events, _http1
@@ -20,25 +20,6 @@ REQUEST = b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n"
 
 
 KIBI = 1024
-
-
-@pytest.fixture
-def make_layer():
-    """Makes HTTP/1 layers that wait for a client's request."""
-
-    def make():
-        client = Client(peername=("127.0.0.1", 1), sockname=("127.0.0.1", 2), timestamp_start=0)
-        client.state = ConnectionState.OPEN
-        layer = _http1.Http1Server(context.Context(client, options.Options()))
-        list(layer.handle_event(events.Start()))
-        return layer
-
-    return make
-
-
-@pytest.fixture
-def layer(make_layer):
-    return make_layer()
 
 
 def receive(layer, data):
