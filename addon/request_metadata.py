@@ -36,7 +36,7 @@ class RequestMetadata:
 
         ``body`` is None where it was too large to be held. ``target`` is the path below the slug with
         its query, without the run that it names."""
-        named = {name: drop_credential(value) for name, value in headers.by_name(fields).items()}
+        named = headers.by_name(fields)
         is_read = body is not None and not is_kept and b"content-encoding" not in named
         facts = parse_facts(body) if is_read and body is not None else NO_FACTS
         if endpoint.metadata_only:
@@ -53,13 +53,14 @@ class RequestMetadata:
             credential_hmac=headers.fingerprint(
                 fields, self._fingerprint_key, endpoint.organization_id
             ),
-            content_encoding=named.get(b"content-encoding"),
-            user_agent=named.get(b"user-agent"),
-            session_id=named.get(b"x-claude-code-session-id") or drop_credential(facts.session_id),
-            agent_id=named.get(b"x-claude-code-agent-id"),
-            retry_count=named.get(b"x-stainless-retry-count"),
+            content_encoding=drop_credential(named.get(b"content-encoding")),
+            user_agent=drop_credential(named.get(b"user-agent")),
+            session_id=drop_credential(named.get(b"x-claude-code-session-id"))
+            or drop_credential(facts.session_id),
+            agent_id=drop_credential(named.get(b"x-claude-code-agent-id")),
+            retry_count=drop_credential(named.get(b"x-stainless-retry-count")),
             path_query=redact_query(target),
-            api_version=named.get(self._version_header),
+            api_version=drop_credential(named.get(self._version_header)),
             betas=self._join_betas(fields) if self._beta_header in named else None,
             request_model=drop_credential(facts.model),
             max_tokens=facts.max_tokens,
