@@ -44,9 +44,11 @@ from dashboard.tables.patched_datasette import (
     TableView,
 )
 from dashboard.tables.views import TracesView
+from store import database
 from store.traces.paths import trace_path_in
 
 HERE = Path(__file__).parent
+BUSY_TIMEOUT_S = 5.0
 SETTINGS = {
     "allow_download": False,
     "default_page_size": 50,
@@ -82,13 +84,13 @@ class TraceFile(Database):
 
     def __init__(self, datasette: Datasette, path: Path) -> None:
         super().__init__(datasette, str(path), is_mutable=True)
-        self._uri = f"{path.absolute().as_uri()}?mode=ro"
+        self._file = path
         self._connection: sqlite3.Connection | None = None
 
     def connect(self, write: bool = False) -> sqlite3.Connection:
         if write:
             raise sqlite3.OperationalError("attempt to write a readonly database")
-        return sqlite3.connect(self._uri, uri=True, check_same_thread=False)
+        return database.open_readonly(self._file, busy_timeout_s=BUSY_TIMEOUT_S, any_thread=True)
 
     async def execute_write_fn(self, fn: object, block: bool = True) -> None:
         raise sqlite3.OperationalError("attempt to write a readonly database")
