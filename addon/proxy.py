@@ -22,12 +22,12 @@ from addon.errors import Refusal
 from addon.exchange import Exchange, Phase
 from addon.exchanges import Exchanges
 from addon.health import HealthChecks
-from addon.housekeeping import Housekeeping
+from addon.held_requests import HeldRequestPolicy
 from addon.idle_connections import IdleConnections
 from addon.outcome import explain_failure
+from addon.periodic_tasks import PeriodicTasks
 from addon.process_config import ProcessConfig
 from addon.rate_limits import RateLimits
-from addon.read_limits import ReadLimits
 from addon.request_heads import RequestHeads
 from addon.request_metadata import RequestMetadata
 from addon.responder import Responder
@@ -61,7 +61,7 @@ class UsageProxy:
         self._heads = RequestHeads(memory)
         self._exchanges = Exchanges(memory)
         self._idle_connections = IdleConnections()
-        self._read_limits = ReadLimits(
+        self._held_requests = HeldRequestPolicy(
             self._exchanges, memory, self._heads, self._responder, LOGGED_REQUEST_LIMIT_BYTES
         )
         rate_limits = RateLimits(self._spooler.rejections.count)
@@ -74,7 +74,7 @@ class UsageProxy:
             self._upstream,
         )
         timeouts = Timeouts(settings, self._exchanges, self._heads, self._responder)
-        self._housekeeping = Housekeeping(
+        self._periodic_tasks = PeriodicTasks(
             often=(
                 timeouts.close_overdue,
                 timeouts.close_slow_heads,
@@ -94,7 +94,7 @@ class UsageProxy:
 
     def load(self, _loader: addonmanager.Loader) -> None:
         """Raises MitmproxyChangedError when mitmproxy is not one that this proxy was written for."""
-        mitmproxy_patches.patch_core(self._read_limits)
+        mitmproxy_patches.patch_core(self._held_requests)
         ctx.options.update(
             mode=[f"reverse:{self._settings.upstream_url.origin}"],
             listen_host=self._settings.listen.host,
@@ -113,12 +113,12 @@ class UsageProxy:
         # Nothing more is done here: mitmproxy exits when an error is logged while it starts, and a
         # full disk is an error, but no reason to let nobody through.
         AcceptErrors(logger).watch(asyncio.get_running_loop())
-        self._housekeeping.start()
+        self._periodic_tasks.start()
         readiness.announce()
 
     async def done(self) -> None:
         await self._draining.drain(self._exchanges)
-        self._housekeeping.stop()
+        self._periodic_tasks.stop()
         self._exchanges.abandon_all()  # what is still open now is cut
         self._spooler.close()
         self._upstream.close()

@@ -13,8 +13,8 @@ from starlette.responses import FileResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from dashboard import pages
-from dashboard.home.pages import Home
+from dashboard import rendering
+from dashboard.home.pages import HomePages
 from dashboard.mail.mailer import Mailer
 from dashboard.pool import ControlPool
 from dashboard.settings.pages import SettingsPages
@@ -39,7 +39,7 @@ class Dashboard:
         self, settings: Settings, pool: ControlPool, mailer: Mailer, bad_keys: AttemptLimit
     ) -> None:
         self._visitors = visitors = Visitors(pool, settings.base_url, bad_keys)
-        self._home = Home(settings, pool, visitors)
+        self._home = HomePages(settings, pool, visitors)
         self._settings = SettingsPages(settings, pool, visitors, mailer)
         self._sign_in = SignInPages(settings, pool, visitors, mailer)
         self._traces = Traces(settings, visitors)
@@ -75,10 +75,10 @@ class Dashboard:
         message = "There is no such page." if is_plain else error.detail
         code = CODES.get(error.status_code, OTHER_CODE)
         visitor = None
-        if not pages.is_for_program(request):  # who is signed in finds the way back on the page
+        if not rendering.is_for_program(request):  # who is signed in finds the way back on the page
             with suppress(sqlite3.Error):
                 visitor = await self._visitors.find(request)
-        return pages.refuse(
+        return rendering.refuse(
             request, error.status_code, code, message, error.headers, visitor=visitor
         )
 
@@ -95,20 +95,20 @@ async def _serve_icon(_request: Request) -> Response:
 
 
 async def _require_sign_in(request: Request, _error: NotSignedInError) -> Response:
-    return pages.require_sign_in(request)
+    return rendering.require_sign_in(request)
 
 
 async def _refuse_bad_keys(request: Request, error: TooManyBadKeysError) -> Response:
     headers = {"retry-after": str(error.wait_s)}
-    return pages.refuse(request, 429, CODES[429], str(error), headers)
+    return rendering.refuse(request, 429, CODES[429], str(error), headers)
 
 
 async def _report_unavailable(request: Request, error: sqlite3.Error) -> Response:
     logger.error("A page could not be made: %s", error)
     headers = {"retry-after": "1"}
-    return pages.refuse(request, 503, CODES[503], "Try again in a moment.", headers)
+    return rendering.refuse(request, 503, CODES[503], "Try again in a moment.", headers)
 
 
 async def _report_failure(request: Request, _error: Exception) -> Response:
     """Return a 500. Starlette raises the error again once it is sent, which logs it."""
-    return pages.refuse(request, 500, CODES[500], "Internal error.")
+    return rendering.refuse(request, 500, CODES[500], "Internal error.")

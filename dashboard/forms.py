@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 
-from dashboard import origin
+from dashboard import form_origin
 
 MAX_BYTES = 16_384
 MAX_FIELDS = 20
@@ -17,8 +17,8 @@ MAX_FIELDS = 20
 
 async def read_form(request: Request, base_url: str) -> Mapping[str, str]:
     """Return the fields of a form; of a repeated field the first. Raises HTTPException."""
-    if not origin.is_same_origin(request.headers, base_url):
-        raise HTTPException(403, origin.REFUSAL)
+    if not form_origin.is_same_origin(request.headers, base_url):
+        raise HTTPException(403, form_origin.REFUSAL)
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type not in ("", "application/x-www-form-urlencoded"):
         raise HTTPException(415, "Forms must be sent as application/x-www-form-urlencoded.")

@@ -1,4 +1,5 @@
-"""``/traces``: requests are passed to the query process of the organisation that is signed in.
+"""``/traces``: the pages of single calls are rendered here, and Datasette answers everything else,
+in a query process of the visitor's organisation.
 
 Datasette is served at its root, with its own addresses: a path prefix (``base_url``) is fragile in
 0.65. Only what starts with ``/traces`` reaches it, and its static files, which are the same for
@@ -22,7 +23,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
-from dashboard import pages
+from dashboard import rendering
 from dashboard.addresses import raw_path
 from dashboard.call.pages import CallPages, find_address
 from dashboard.organization_locks import BusyError
@@ -90,7 +91,7 @@ class Traces:
     async def _render_call(self, request: Request, caller: Caller) -> Response | None:
         """Return the page of a call, or None if Datasette has to answer, as it does for programs."""
         address = find_address(raw_path(request.scope))
-        by_program = pages.is_for_program(request)
+        by_program = rendering.is_for_program(request)
         if address is None or (address.side is None and by_program):
             return None
         return await self._calls.respond(address, caller, by_program=by_program)
@@ -143,7 +144,7 @@ class Traces:
             display=name,
             organization=organization,
             scheme=self._scheme,
-            is_for_program=pages.is_for_program(request),
+            is_for_program=rendering.is_for_program(request),
         )
 
 
@@ -160,7 +161,7 @@ def _find_static() -> Path:
 
 
 def _report_nothing_recorded(request: Request, caller: Caller) -> Response:
-    if pages.is_for_program(request):
-        return pages.problem_json(404, "nothing_recorded", "Nothing has been recorded yet.")
+    if rendering.is_for_program(request):
+        return rendering.problem_json(404, "nothing_recorded", "Nothing has been recorded yet.")
     status = 200 if raw_path(request.scope) in ("/traces", "/traces/usage") else 404
-    return pages.render("nothing_recorded.html", visitor=caller, status=status)
+    return rendering.render("nothing_recorded.html", visitor=caller, status=status)

@@ -28,14 +28,14 @@ from typing import cast
 from starlette.responses import RedirectResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from dashboard import pages
+from dashboard import rendering
 from dashboard.call import facts
 from dashboard.call.bill import make_bill
 from dashboard.call.bodies import View, file_name, open_body, outline_body
 from dashboard.call.curl import MAX_PASTED_BYTES, make_curl
 from dashboard.call.title import MAX_BODY_BYTES, make_title
 from dashboard.organization_locks import BusyError, OrganizationLocks
-from dashboard.pages import PRIVATE
+from dashboard.rendering import PRIVATE
 from runtime.settings import Settings
 from store.control.people import Caller
 from store.traces.bodies import MissingPieceError
@@ -242,13 +242,15 @@ class CallPages:
 
     def _render_error(self, target: _CallRequest, status: int, code: str, message: str) -> Response:
         if target.by_program:
-            return pages.problem_json(status, code, message, PRIVATE)
+            return rendering.problem_json(status, code, message, PRIVATE)
         return self._render("trace_problem.html", target, status=status, message=message)
 
     def _render(
         self, name: str, target: _CallRequest, *, status: int = 200, **context: object
     ) -> Response:
-        return pages.render(name, visitor=target.caller, status=status, headers=PRIVATE, **context)
+        return rendering.render(
+            name, visitor=target.caller, status=status, headers=PRIVATE, **context
+        )
 
 
 class _File:

@@ -5,7 +5,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from dashboard import notices, pages
+from dashboard import notices, rendering
 from dashboard.home.chart import make_bars
 from dashboard.home.overview import read_overview
 from dashboard.pool import ControlPool
@@ -25,7 +25,7 @@ from store.traces.paths import trace_path
 ENDPOINTS = 5  # the others are in the settings
 
 
-class Home:
+class HomePages:
     def __init__(self, settings: Settings, pool: ControlPool, visitors: Visitors) -> None:
         self._settings = settings
         self._pool = pool
@@ -39,7 +39,7 @@ class Home:
         endpoints, invitations = await self._pool.run(lambda control: self._read(control, visitor))
         path = trace_path(self._settings.data_dir, visitor.organization_id)
         overview = await run_in_threadpool(read_overview, path, clock.now().date())
-        return pages.render(
+        return rendering.render(
             "home.html",
             visitor=visitor,
             notice=notices.find(request),

@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from dashboard import notices, pages
+from dashboard import notices, rendering
 from dashboard.settings.view import PATH, Problem, SettingsView, explain
 from runtime.errors import ControlError, InvalidInputError, NotFoundError
 from runtime.settings import Streaming
@@ -52,8 +52,8 @@ class EndpointSettings:
         except ControlError as error:
             return await self._view.refuse(request, visitor, error, FORM, form)
         if form.get("from") == "home":
-            return pages.redirect(notices.address("/", "endpoint-created"))
-        return pages.redirect(notices.address(PATH, "endpoint-created", SECTION))
+            return rendering.redirect(notices.address("/", "endpoint-created"))
+        return rendering.redirect(notices.address(PATH, "endpoint-created", SECTION))
 
     async def edit_page(self, request: Request) -> Response:
         visitor = await self._view.visitors.require(request)
@@ -80,12 +80,12 @@ class EndpointSettings:
             return self._render_endpoint(
                 visitor, endpoint, explain(error, values=form), error.status
             )
-        return pages.redirect(notices.address(PATH, "endpoint-changed", SECTION))
+        return rendering.redirect(notices.address(PATH, "endpoint-changed", SECTION))
 
     async def confirm_delete(self, request: Request) -> Response:
         visitor = await self._view.visitors.require(request)
         endpoint = await self._get(visitor, request.path_params["id"])
-        return pages.render(
+        return rendering.render(
             "settings_delete_endpoint.html",
             visitor=visitor,
             endpoint=endpoint,
@@ -101,7 +101,7 @@ class EndpointSettings:
             )
         except ControlError as error:
             return await self._view.refuse(request, visitor, error)
-        return pages.redirect(notices.address(PATH, "endpoint-deleted", SECTION))
+        return rendering.redirect(notices.address(PATH, "endpoint-deleted", SECTION))
 
     async def _get(self, visitor: Visitor, id_: str) -> ProxyEndpoint:
         """Return an endpoint. Raises NotFoundError for one that does not exist or belongs to another
@@ -117,7 +117,7 @@ class EndpointSettings:
         problem: Problem | None = None,
         status: int = 200,
     ) -> Response:
-        return pages.render(
+        return rendering.render(
             "settings_endpoint.html",
             visitor=visitor,
             status=status,

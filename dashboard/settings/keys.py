@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from dashboard import notices, pages
+from dashboard import notices, rendering
 from dashboard.settings.view import PATH, SettingsView
 from runtime.errors import ConflictError, ControlError
 from store.control.api_keys import ApiKey
@@ -43,7 +43,7 @@ class KeySettings:
             key, raw = await self._create(visitor, form)
         except ControlError as error:
             return await self._view.refuse(request, visitor, error, FORM, form)
-        return pages.render(
+        return rendering.render(
             "settings_new_key.html",
             visitor=visitor,
             status=201,
@@ -61,7 +61,7 @@ class KeySettings:
             )
         except ControlError as error:
             raise HTTPException(404) from error
-        return pages.render("settings_delete_key.html", visitor=visitor, key=key)
+        return rendering.render("settings_delete_key.html", visitor=visitor, key=key)
 
     async def delete(self, request: Request) -> Response:
         visitor, _ = await self._view.read_form(request)
@@ -72,7 +72,7 @@ class KeySettings:
             )
         except ControlError as error:
             return await self._view.refuse(request, visitor, error)
-        return pages.redirect(notices.address(PATH, "key-deleted", SECTION))
+        return rendering.redirect(notices.address(PATH, "key-deleted", SECTION))
 
     async def _create(self, visitor: Visitor, form: Mapping[str, str]) -> tuple[ApiKey, str]:
         """Create a key and return it with its raw text. Raises InvalidInputError, and ConflictError

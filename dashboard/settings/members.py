@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from dashboard import notices, pages
+from dashboard import notices, rendering
 from dashboard.mail.mailer import MailError
 from dashboard.mail.texts import invitation_mail
 from dashboard.settings.view import PATH, Problem, SettingsView
@@ -76,7 +76,7 @@ class MemberSettings:
         except TooManyMailsError as error:
             problem = Problem(message=str(error), form=FORM, input="email", values=form)
             return await self._refuse_too_many(request, visitor, problem, error.wait_s)
-        return pages.redirect(notices.address(PATH, code, SECTION))
+        return rendering.redirect(notices.address(PATH, code, SECTION))
 
     async def resend(self, request: Request) -> Response:
         """Send an invitation again, which is then open for another week."""
@@ -93,7 +93,7 @@ class MemberSettings:
             return await self._refuse_too_many(
                 request, visitor, Problem(message=str(error)), error.wait_s
             )
-        return pages.redirect(notices.address(PATH, code, SECTION))
+        return rendering.redirect(notices.address(PATH, code, SECTION))
 
     async def take_back(self, request: Request) -> Response:
         visitor, _ = await self._view.read_form(request)
@@ -104,7 +104,7 @@ class MemberSettings:
             )
         except ControlError as error:
             return await self._view.refuse(request, visitor, error)
-        return pages.redirect(notices.address(PATH, "invitation-taken-back", SECTION))
+        return rendering.redirect(notices.address(PATH, "invitation-taken-back", SECTION))
 
     async def _invite(self, visitor: Visitor, address: str) -> str:
         """Invite an address and return the code of the notice. Raises ControlError,
@@ -168,7 +168,7 @@ class MemberSettings:
         member = await self._view.pool.run(
             lambda control: self._view.manage(control).get_member(visitor, id_)
         )
-        return pages.render("settings_remove_member.html", visitor=visitor, member=member)
+        return rendering.render("settings_remove_member.html", visitor=visitor, member=member)
 
     async def remove(self, request: Request) -> Response:
         """Remove a member. A visitor who removes themselves is signed out."""
@@ -181,8 +181,8 @@ class MemberSettings:
         except ControlError as error:
             return await self._view.refuse(request, visitor, error)
         if member.id == visitor.user_id:
-            return pages.redirect("/sign-in")
-        return pages.redirect(notices.address(PATH, "member-removed", SECTION))
+            return rendering.redirect("/sign-in")
+        return rendering.redirect(notices.address(PATH, "member-removed", SECTION))
 
 
 def _note_not_sent(error: MailError) -> str:

@@ -5,7 +5,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from dashboard import notices, pages
+from dashboard import notices, rendering
 from dashboard.settings.view import PATH, SettingsView
 from dashboard.visitors import cookie_name
 from runtime.errors import NotFoundError
@@ -35,7 +35,7 @@ class MembershipPages:
             )
         except NotFoundError as error:
             raise HTTPException(404, _GONE) from error
-        return pages.redirect(notices.address("/", "joined"))
+        return rendering.redirect(notices.address("/", "joined"))
 
     async def decline(self, request: Request) -> Response:
         visitor, _ = await self._view.read_form(request)
@@ -48,7 +48,7 @@ class MembershipPages:
             )
         except NotFoundError as error:
             raise HTTPException(404, _GONE) from error
-        return pages.redirect(notices.address("/", "invitation-declined"))
+        return rendering.redirect(notices.address("/", "invitation-declined"))
 
     async def switch(self, request: Request) -> Response:
         visitor, form = await self._view.read_form(request)
@@ -59,4 +59,4 @@ class MembershipPages:
             )
         except NotFoundError as error:
             return await self._view.refuse(request, visitor, error)
-        return pages.redirect(notices.address(PATH, "organization-switched"))
+        return rendering.redirect(notices.address(PATH, "organization-switched"))

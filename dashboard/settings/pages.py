@@ -5,7 +5,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from dashboard import pages
+from dashboard import rendering
 from dashboard.mail.mailer import Mailer
 from dashboard.pool import ControlPool
 from dashboard.settings import (
@@ -58,4 +58,4 @@ class SettingsPages:
         section = request.path_params["section"]
         if section not in _SECTIONS:
             raise HTTPException(404)
-        return pages.redirect(f"{PATH}#{_SECTIONS[section]}")
+        return rendering.redirect(f"{PATH}#{_SECTIONS[section]}")

@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from dashboard import notices, pages
+from dashboard import notices, rendering
 from dashboard.forms import read_form
 from dashboard.mail.mailer import Mailer
 from dashboard.pool import ControlPool
@@ -96,7 +96,7 @@ class SettingsView:
             lists = await self.pool.run(lambda control: self._read(control, request, visitor))
         except InvalidCursorError as error:
             raise HTTPException(400, "This page of the list does not exist.") from error
-        return pages.render(
+        return rendering.render(
             "settings.html",
             visitor=visitor,
             status=status,

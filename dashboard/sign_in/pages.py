@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from dashboard import pages
+from dashboard import rendering
 from dashboard.addresses import HOME, local_path, sign_in_address
 from dashboard.forms import read_form
 from dashboard.mail.mailer import Mailer, MailError
@@ -42,7 +42,7 @@ _USED_LINK = "This link was already used or has expired. Request a new one here.
 _TOO_MANY_MAILS = "there were as many in 15 minutes as TAXIMETER_SIGN_IN_MAILS allows in total"
 _MAIL_IS_OFF = "This service sends no mail. Sign in another way."
 # The token is in the address of these pages. With no-referrer a browser would not say either whose
-# page its form is on (see dashboard.origin).
+# page its form is on (see dashboard/form_origin.py).
 _HIDDEN = {"referrer-policy": "strict-origin", "x-robots-tag": "noindex"}
 
 logger = logging.getLogger(__name__)
@@ -97,7 +97,7 @@ class SignInPages:
     async def sign_in_page(self, request: Request) -> Response:
         next_path = local_path(request.query_params.get("next", HOME))
         if await self._visitors.find(request) is not None:
-            return pages.redirect(next_path)
+            return rendering.redirect(next_path)
         return self._page(next_path)
 
     def _page(
@@ -108,7 +108,7 @@ class SignInPages:
         email: str = "",
         status: int = 200,
     ) -> Response:
-        return pages.render(
+        return rendering.render(
             "sign_in.html",
             status=status,
             problem=problem,
@@ -143,8 +143,8 @@ class SignInPages:
         if wait_s:
             message = f"Too many sign-in links were requested from your address. Try again in {format_wait(wait_s)}."
             headers = {"retry-after": str(wait_s)}
-            return pages.refuse(request, 429, "rate_limited", message, headers)
-        response = pages.render(
+            return rendering.refuse(request, 429, "rate_limited", message, headers)
+        response = rendering.render(
             "sign_in_sent.html",
             email=email,
             prints=self._mailer.prints,
@@ -187,7 +187,7 @@ class SignInPages:
         link = await self._pool.run(lambda control: SignIn(control).find_link(token))
         if link is None:
             return self._page(problem=_USED_LINK, status=410)
-        return pages.render("sign_in_link.html", headers=_HIDDEN, token=token, link=link)
+        return rendering.render("sign_in_link.html", headers=_HIDDEN, token=token, link=link)
 
     async def use_link(self, request: Request) -> Response:
         token = (await read_form(request, self._settings.base_url)).get("token", "")
@@ -252,7 +252,7 @@ class SignInPages:
 
     async def _begin_session(self, request: Request, session: str, next_path: str) -> Response:
         await self._end_old_session(request)
-        response = pages.redirect(local_path(next_path))
+        response = rendering.redirect(local_path(next_path))
         response.set_cookie(
             self._cookie,
             session,
@@ -270,7 +270,7 @@ class SignInPages:
             await self._pool.run(lambda control: SignIn(control).sign_out(session))
 
     def _forget_session(self) -> Response:
-        response = pages.redirect("/sign-in")
+        response = rendering.redirect("/sign-in")
         response.delete_cookie(self._cookie, path="/", secure=self._is_https, httponly=True)
         return response
 

@@ -27,7 +27,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from dashboard import pages
+from dashboard import rendering
 from dashboard.addresses import HOME, local_path
 from dashboard.pool import ControlPool
 from dashboard.visitors import cookie_name
@@ -75,7 +75,7 @@ class Provider(ABC):
         address = flow.pop("url")
         await self._app.save_authorize_data(request, redirect_uri=self._callback, **flow)
         request.session[self._next_key] = next_path if len(next_path) <= MAX_NEXT_LENGTH else HOME
-        return pages.redirect(address)
+        return rendering.redirect(address)
 
     async def finish(self, request: Request) -> str:
         """Return the verified e-mail address of the visitor who came back. Raises ProviderError."""

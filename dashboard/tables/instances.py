@@ -29,7 +29,7 @@ from starlette.types import ASGIApp
 from dashboard import formats
 from dashboard.addresses import raw_path
 from dashboard.queries.protocol import MAX_OPEN
-from dashboard.tables import arguments, cells, conditions, errors, query_limits
+from dashboard.tables import arguments, cells, errors, filter_words, query_limits
 from dashboard.tables.errors import RequestState
 from dashboard.tables.metadata import METADATA_PATH
 from dashboard.tables.patched_datasette import (
@@ -199,7 +199,7 @@ def _share_templates(own: Environment) -> Environment:
         formats.add_filters(own)
         ours = FileSystemLoader(HERE.parent / "templates")  # for _top.html
         own.loader = ChoiceLoader([*filter(None, [own.loader]), ours])
-        own.globals.update(cells.GLOBALS | conditions.GLOBALS)
+        own.globals.update(cells.GLOBALS | filter_words.GLOBALS)
         _shared_templates.append(own)
     return _shared_templates[0]
 

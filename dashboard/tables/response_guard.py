@@ -9,7 +9,7 @@ import logging
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Scope, Send
 
-from dashboard import pages
+from dashboard import rendering
 
 # Datasette's pages have style blocks and attributes; scripts come from files only (see the templates
 # in dashboard/tables/templates, which replace those with scripts in them).
@@ -19,7 +19,7 @@ CONTENT_SECURITY_POLICY = (
 )
 _HEADERS = [
     (b"content-security-policy", CONTENT_SECURITY_POLICY.encode()),
-    *((name.encode(), value.encode()) for name, value in pages.PRIVATE.items()),
+    *((name.encode(), value.encode()) for name, value in rendering.PRIVATE.items()),
 ]
 _DROPPED_HEADERS = {name for name, _ in _HEADERS} | {b"set-cookie"}
 
@@ -56,7 +56,9 @@ async def send_response(app: ASGIApp, scope: Scope, send: Send) -> None:
             raise
     if has_failed:
         logger.error("Datasette failed on a request")
-        sorry = pages.refuse(Request(scope), 500, "internal_error", "This page could not be shown.")
+        sorry = rendering.refuse(
+            Request(scope), 500, "internal_error", "This page could not be shown."
+        )
         await sorry(scope, _receive_nothing, send)
 
 

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-from dashboard.tables.conditions import describe
+from dashboard.tables.filter_words import describe
 from dashboard.tables.metadata import METADATA_PATH
 from runtime import clock
 from tests import ROOT

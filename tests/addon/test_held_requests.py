@@ -1,14 +1,14 @@
 import pytest
 
 from addon.exchange import LEAST_UPLOAD_BYTES_PER_S, Exchange, Phase
-from addon.read_limits import ReadLimits
+from addon.held_requests import HeldRequestPolicy
 from addon.web_forwarding import MAX_WEB_BODY_BYTES
 from tests.addon.endpoints import ENDPOINT
 
 
 @pytest.fixture
 def limits(exchanges, memory, heads, responder):
-    return ReadLimits(exchanges, memory, heads, responder, largest_held_bytes=1000)
+    return HeldRequestPolicy(exchanges, memory, heads, responder, largest_held_bytes=1000)
 
 
 @pytest.fixture

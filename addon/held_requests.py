@@ -1,4 +1,7 @@
-"""Limits on what the proxy reads from clients and holds, over all connections together."""
+"""The proxy's ``ReadPolicy``: it decides whether more of a request may be held in memory.
+
+The limits themselves are in the modules that the table in ``addon/__init__.py`` names.
+"""
 
 from mitmproxy import http
 
@@ -11,7 +14,7 @@ from addon.responder import Responder
 from addon.web_forwarding import MAX_WEB_BODY_BYTES
 
 
-class ReadLimits:
+class HeldRequestPolicy:
     """Implements ``core.read_policy.ReadPolicy`` by what the addon knows of the exchanges."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Work that is done again and again beside the exchanges."""
+"""The periodic tasks of the proxy (timeouts, sweeps, counts): four times a second, or every 2 s."""
 
 import asyncio
 import logging
@@ -10,24 +10,24 @@ logger = logging.getLogger(__name__)
 TICK_S = 0.25
 SELDOM_S = 2.0
 
-type Chore = Callable[[float], object]
+type PeriodicTask = Callable[[float], object]
 """Takes the time of the monotonic clock, in seconds."""
 
 
-class Housekeeping:
-    """Does the ``often`` chores four times a second and the ``seldom`` ones every two seconds."""
+class PeriodicTasks:
+    """Runs the ``often`` tasks four times a second, and the ``seldom`` ones every two seconds."""
 
-    def __init__(self, often: Sequence[Chore], seldom: Sequence[Chore]) -> None:
+    def __init__(self, often: Sequence[PeriodicTask], seldom: Sequence[PeriodicTask]) -> None:
         self._often = often
         self._seldom = seldom
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin, in the running event loop."""
+        """Start in the running event loop."""
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     def stop(self) -> None:
-        """End; nothing happens where it was never started."""
+        """Stop, if it was started."""
         if self._task is not None:
             self._task.cancel()
 
@@ -36,17 +36,16 @@ class Housekeeping:
         while True:
             await asyncio.sleep(TICK_S)
             now_s = time.monotonic()
-            do_all(self._often, now_s)
+            run_all(self._often, now_s)
             if now_s - last_seldom_s >= SELDOM_S:
                 last_seldom_s = now_s
-                do_all(self._seldom, now_s)
+                run_all(self._seldom, now_s)
 
 
-def do_all(chores: Sequence[Chore], now_s: float) -> None:
-    """Do each chore, whatever becomes of the others: one that fails is tried again the next time, and
-    must not end every timeout."""
-    for chore in chores:
+def run_all(tasks: Sequence[PeriodicTask], now_s: float) -> None:
+    """Run each task, also when another fails: that one is logged, and tried again the next time."""
+    for task in tasks:
         try:
-            chore(now_s)
+            task(now_s)
         except Exception:
-            logger.exception("Housekeeping failed")
+            logger.exception("A periodic task failed")
