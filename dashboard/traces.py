@@ -25,7 +25,8 @@ from starlette.types import Receive, Scope, Send
 
 from dashboard import rendering
 from dashboard.addresses import raw_path
-from dashboard.call.pages import CallPages, find_address
+from dashboard.call.addresses import find_address
+from dashboard.call.pages import CallPages
 from dashboard.organization_locks import BusyError
 from dashboard.queries.processes import NoProcessError
 from dashboard.queries.protocol import Caller as QueryCaller

@@ -1,22 +1,12 @@
 """``/traces/usage/<id>`` and below: the page of one call, its bodies and their files.
 
-| address below | |
-| --- | --- |
-| `/request`, `/response` | the exact bytes, to download |
-| `…/read`, `…/raw` | a page with that body |
-| `…/read/part`, `…/raw/part` | the same without the page around it, for ``trace.js`` |
-
-``/traces/usage/<entry id>`` redirects to the page of that entry.
-
 Reading, parsing and rendering are done in threads, one request of an organisation at a time, so that
 neither the event loop nor other organisations wait. Files are read in chunks while they are sent.
 """
 
 import asyncio
 import logging
-import re
 import sqlite3
-import threading
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -26,13 +16,14 @@ from pathlib import Path
 from typing import cast
 
 from starlette.responses import RedirectResponse, Response
-from starlette.types import Receive, Scope, Send
 
 from dashboard import rendering
 from dashboard.call import facts
+from dashboard.call.addresses import Address
 from dashboard.call.bill import make_bill
-from dashboard.call.bodies import View, file_name, open_body, outline_body
+from dashboard.call.bodies import View, open_body, outline_body
 from dashboard.call.curl import MAX_PASTED_BYTES, make_curl
+from dashboard.call.downloads import NO_BODY, NO_CALL, BodyFile, Download
 from dashboard.call.title import MAX_BODY_BYTES, make_title
 from dashboard.organization_locks import BusyError, OrganizationLocks
 from dashboard.rendering import PRIVATE
@@ -44,30 +35,10 @@ from store.traces.paths import trace_path
 
 THREADS = 4
 MAX_DOWNLOADS = 8
-_FILE_HEADERS = PRIVATE | {"content-security-policy": "sandbox; default-src 'none'"}
-_ADDRESS = re.compile(
-    r"/traces/usage/(?P<id>[0-9]{1,18})"
-    r"(?:/(?P<side>request|response)(?:/(?P<view>read|raw)(?P<part>/part)?)?)?"
-)
-_ENTRY = re.compile(r"/traces/usage/([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
-_NO_CALL = "This call does not exist, or retention has removed it."
-_NO_BODY = "This body was not kept."
 _UNREADABLE = "This call cannot be read right now. Try again in a moment."
 _BUSY = "Earlier requests of your organisation are still running. Try again in a moment."
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Address:
-    """What an address names: the page of the call without ``side``, the file without ``view``.
-    ``entry_id`` has to be resolved first."""
-
-    usage_id: int
-    side: Side | None = None
-    view: View | None = None
-    is_part: bool = False
-    entry_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,22 +47,6 @@ class _CallRequest:
     caller: Caller
     path: Path
     by_program: bool
-
-
-def find_address(path: str) -> Address | None:
-    """Return what an address names, or None if Datasette has to answer it."""
-    if entry := _ENTRY.fullmatch(path):
-        return Address(usage_id=0, entry_id=entry[1])
-    found = _ADDRESS.fullmatch(path)
-    if found is None:
-        return None
-    side, view = (found["side"], found["view"])
-    return Address(
-        usage_id=int(found["id"]),
-        side=cast(Side | None, side),
-        view=cast(View | None, view),
-        is_part=found["part"] is not None,
-    )
 
 
 class CallPages:
@@ -145,7 +100,7 @@ class CallPages:
                     return self._redirect(target, reader.find_id(target.address.entry_id))
                 call = reader.find_call(target.address.usage_id)
                 if call is None:
-                    return self._render_error(target, 404, "not_found", _NO_CALL)
+                    return self._render_error(target, 404, "not_found", NO_CALL)
                 if target.address.side is None:
                     return self._render_call(target, call, reader)
                 return self._render_body(target, call, reader)
@@ -155,7 +110,7 @@ class CallPages:
 
     def _redirect(self, target: _CallRequest, usage_id: int | None) -> Response:
         if usage_id is None:
-            return self._render_error(target, 404, "not_found", _NO_CALL)
+            return self._render_error(target, 404, "not_found", NO_CALL)
         return RedirectResponse(f"/traces/usage/{usage_id}", 302, PRIVATE)
 
     def _render_call(self, target: _CallRequest, call: Call, reader: CallReader) -> Response:
@@ -191,7 +146,7 @@ class CallPages:
         side, view = cast(Side, target.address.side), cast(View, target.address.view)
         body = open_body(call, side, view, reader)
         if body is None:
-            return self._render_error(target, 404, "not_found", _NO_BODY)
+            return self._render_error(target, 404, "not_found", NO_BODY)
         name = "trace_part.html" if target.address.is_part else "trace_body.html"
         return self._render(name, target, call=call, body=body, view=view)
 
@@ -205,18 +160,18 @@ class CallPages:
         with ExitStack() as counted:  # from here on: any number may come while this one is opened
             counted.enter_context(self._count_download(organization_id))
             found = await loop.run_in_executor(self._executor, self._open, target)
-            if not isinstance(found, _File):
+            if not isinstance(found, BodyFile):
                 return found
-            return _Download(found, self._executor, counted.pop_all())
+            return Download(found, self._executor, counted.pop_all())
 
-    def _open(self, target: _CallRequest) -> "_File | Response | None":
+    def _open(self, target: _CallRequest) -> BodyFile | Response | None:
         """Return a body with its first chunk read, so that an early error is a response and no cut."""
         reader = None
         try:
             if not target.path.exists():
                 return None
             reader = CallReader(target.path)
-            file = _File(reader, target.address.usage_id, cast(Side, target.address.side))
+            file = BodyFile(reader, target.address.usage_id, cast(Side, target.address.side))
         except (sqlite3.Error, MissingPieceError, OSError):
             logger.exception("a body cannot be read")
             problem = self._render_error(target, 503, "unavailable", _UNREADABLE)
@@ -251,77 +206,3 @@ class CallPages:
         return rendering.render(
             name, visitor=target.caller, status=status, headers=PRIVATE, **context
         )
-
-
-class _File:
-    """A body being read, by one thread at a time. Closing it closes its reader."""
-
-    def __init__(self, reader: CallReader, usage_id: int, side: Side) -> None:
-        """Open the body. Raises LookupError, sqlite3.Error, MissingPieceError."""
-        call = reader.find_call(usage_id)
-        if call is None:
-            raise LookupError(_NO_CALL)
-        size = call.request if side == "request" else call.response
-        if size is None:
-            raise LookupError(_NO_BODY)
-        self.length = size.length
-        self.name = file_name(call, side)
-        self.media_type = (
-            "text/plain; charset=utf-8" if size.is_text else "application/octet-stream"
-        )
-        self._reader = reader
-        self._chunks = reader.iter_body(usage_id, side)
-        self._first: bytes | None = next(self._chunks, b"")
-        self._lock = threading.Lock()
-
-    def read(self) -> bytes:
-        """Return the next chunk, empty at the end."""
-        with self._lock:
-            if self._first is not None:
-                chunk, self._first = self._first, None
-                return chunk
-            return next(self._chunks, b"")
-
-    def close(self) -> None:
-        with self._lock:
-            self._reader.close()
-
-
-class _Download(Response):
-    """A response with a content-length, so that the client can tell when its end is missing."""
-
-    def __init__(self, file: _File, executor: ThreadPoolExecutor, counted: ExitStack) -> None:
-        super().__init__(
-            None,
-            200,
-            _FILE_HEADERS
-            | {
-                "content-length": str(file.length),
-                "content-type": file.media_type,
-                "content-disposition": f'attachment; filename="{file.name}"',
-            },
-        )
-        self._file = file
-        self._executor = executor
-        self._counted = counted
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        loop = asyncio.get_running_loop()
-        start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
-        try:
-            with self._counted:
-                await send(start)
-                if scope["method"] != "HEAD":
-                    while chunk := await loop.run_in_executor(self._executor, self._file.read):
-                        await send(_body(chunk, more=True))
-                await send(_body(b"", more=False))
-        finally:
-            # Queued behind a read that is still running when the client has disconnected.
-            try:
-                self._executor.submit(self._file.close)
-            except RuntimeError:  # it has been shut down, and nobody reads any more
-                self._file.close()
-
-
-def _body(chunk: bytes, *, more: bool) -> dict[str, object]:
-    return {"type": "http.response.body", "body": chunk, "more_body": more}

@@ -28,7 +28,7 @@ from types import FrameType
 
 from dashboard.queries import isolation, process
 from dashboard.queries.protocol import MAX_READING, SOCKET_SUFFIX
-from dashboard.tables.instances import TraceBrowser
+from dashboard.tables.trace_browser import TraceBrowser
 from runtime import logs, parent_watch, readiness
 
 PAUSE_S = 0.5  # after one that could not even start

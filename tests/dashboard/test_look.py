@@ -6,9 +6,9 @@ from itertools import product
 
 import pytest
 
-from dashboard.tables.instances import TraceFile
 from dashboard.tables.metadata import METADATA_PATH
 from dashboard.tables.patched_datasette import Datasette
+from dashboard.tables.trace_file import TraceFile
 from store.traces.database import TraceDatabase
 from tests import ROOT
 from tests.dashboard.pages import Page

@@ -15,14 +15,10 @@ from typing import Any
 import pytest
 
 from dashboard.call import facts
+from dashboard.call.addresses import Address, find_address
 from dashboard.call.bodies import MAX_INLINE_BYTES, MAX_RAW_BYTES
 from dashboard.call.curl import make_curl
-from dashboard.call.pages import (
-    MAX_DOWNLOADS,
-    Address,
-    CallPages,
-    find_address,
-)
+from dashboard.call.pages import MAX_DOWNLOADS, CallPages
 from dashboard.organization_locks import MAX_WAITING
 from runtime import clock
 from store.control.people import Caller

@@ -12,7 +12,8 @@ import pytest
 
 from dashboard.queries import query as query_module, query_proxy, responses
 from dashboard.tables import query_limits
-from dashboard.tables.instances import Instances, TraceFile
+from dashboard.tables.instances import Instances
+from dashboard.tables.trace_file import TraceFile
 from store.control import people
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path, traces_folder

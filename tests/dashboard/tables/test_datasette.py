@@ -16,9 +16,11 @@ from urllib.parse import quote
 import pytest
 
 from dashboard.organization_locks import MAX_WAITING
-from dashboard.tables.instances import SETTINGS, Instances, TraceFile
+from dashboard.tables.instances import Instances
 from dashboard.tables.metadata import METADATA_PATH
 from dashboard.tables.patched_datasette import Datasette
+from dashboard.tables.trace_browser import SETTINGS
+from dashboard.tables.trace_file import TraceFile
 from store.control import api_keys
 from store.control.sign_in import SignIn
 from store.traces.paths import trace_path, traces_folder

@@ -5,8 +5,8 @@ from itertools import pairwise
 
 import pytest
 
-from dashboard.tables.instances import TraceFile
 from dashboard.tables.paging import Order, Place, write_condition
+from dashboard.tables.trace_file import TraceFile
 from store.traces.database import TraceDatabase
 from tests.dashboard.pages import Page
 

@@ -1,0 +1,146 @@
+"""A trace database as Datasette reads it: by one thread, with one connection, within limits."""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from dashboard.tables import errors, query_limits
+from dashboard.tables.patched_datasette import (
+    Database,
+    Datasette,
+    DatasetteError,
+    QueryInterrupted,
+    Results,
+)
+from store import database
+
+BUSY_TIMEOUT_S = 5.0
+
+# Of the file or the machine, whatever the query was.
+_TROUBLE = {
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_NOTADB,
+}
+
+
+class UnreadableError(Exception):
+    """The file cannot be read, whatever the query is."""
+
+
+class TraceFile(Database):
+    """A trace database that is only read, by one thread, with one connection."""
+
+    def __init__(self, datasette: Datasette, path: Path) -> None:
+        super().__init__(datasette, str(path), is_mutable=True)
+        self._file = path
+        self._connection: sqlite3.Connection | None = None
+
+    def connect(self, write: bool = False) -> sqlite3.Connection:
+        if write:
+            raise sqlite3.OperationalError("attempt to write a readonly database")
+        return database.open_readonly(self._file, busy_timeout_s=BUSY_TIMEOUT_S, any_thread=True)
+
+    async def execute_write_fn(self, fn: object, block: bool = True) -> None:
+        raise sqlite3.OperationalError("attempt to write a readonly database")
+
+    async def execute_fn[T](self, fn: Callable[[sqlite3.Connection], T]) -> T:
+        def in_thread() -> T:
+            if self._connection is None:
+                self._connection = self._open()
+            return fn(self._connection)
+
+        return await asyncio.get_running_loop().run_in_executor(self.ds.executor, in_thread)
+
+    async def execute(
+        self,
+        sql: str,
+        params: Any = None,
+        truncate: bool = False,
+        custom_time_limit: int | None = None,
+        page_size: int | None = None,
+        log_sql_errors: bool = True,
+    ) -> Results:
+        """Do as Datasette's own does, with a budget of bytes, and without printing anybody's SQL."""
+        limit_ms = min(custom_time_limit or self.ds.sql_time_limit_ms, self.ds.sql_time_limit_ms)
+        max_rows = self.ds.max_returned_rows if truncate else None
+        if max_rows is not None and max_rows == (page_size or self.ds.page_size):
+            max_rows += 1  # the page, and one row more if there is another page
+
+        def run(connection: sqlite3.Connection) -> Results:
+            cursor = connection.cursor()
+            values = {} if params is None else params
+            try:
+                with query_limits.limits(connection, limit_ms, self.ds.abandoned):
+                    cursor.execute(sql, values)
+                    rows = query_limits.fetch(cursor, None if max_rows is None else max_rows + 1)
+                    description = cursor.description
+            except query_limits.TooLargeError as error:
+                raise DatasetteError(str(error), title="Too large", status=400) from None
+            except MemoryError:
+                raise DatasetteError(errors.OUT_OF_MEMORY, title="Too large", status=400) from None
+            except sqlite3.Error as error:
+                raise _translate(error, sql, params) from error
+            finally:
+                cursor.close()  # a read transaction left open would keep the WAL from shrinking
+            is_truncated = max_rows is not None and len(rows) > max_rows
+            return Results(rows[:max_rows], is_truncated, description)
+
+        return await self.execute_fn(run)
+
+    async def primary_keys(self, table: str) -> list[str]:
+        """Return those of the view too: Datasette links every BLOB by its row's key, and fails without."""
+        if table == "usage_log":
+            return ["id"]
+        keys: list[str] = await super().primary_keys(table)
+        return keys
+
+    async def get_all_foreign_keys(self) -> dict[str, Any]:
+        """Return an entry for the view too, which has none: Datasette looks it up for the page of a row."""
+        keys: dict[str, Any] = await super().get_all_foreign_keys()
+        return {"usage_log": {"incoming": [], "outgoing": []}, **keys}
+
+    async def attached_databases(self) -> list[object]:
+        return []
+
+    @property
+    def size(self) -> int:
+        try:
+            return Path(self.path).stat().st_size
+        except OSError:  # deleted meanwhile; the message would tell the path
+            return 0
+
+    def close(self) -> None:
+        """Close the connection; call it in the thread that reads."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _open(self) -> sqlite3.Connection:
+        connection = self.connect()
+        try:
+            self.ds._prepare_connection(connection, self.name)
+            query_limits.prepare(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+def _translate(error: sqlite3.Error, sql: str, params: object) -> Exception:
+    """Return the exception that Datasette handles correctly. It reports every OperationalError as
+    an error in the query, also of a file that cannot be read."""
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+    if code == sqlite3.SQLITE_INTERRUPT:
+        interrupted: Exception = QueryInterrupted(error, sql, params)
+        return interrupted
+    if code in _TROUBLE:
+        return UnreadableError(*error.args)
+    if isinstance(error, sqlite3.OperationalError):
+        return error
+    return sqlite3.OperationalError(*error.args)
