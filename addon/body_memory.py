@@ -1,4 +1,4 @@
-"""The memory that request bodies take is limited over all connections.
+"""The limit on the memory that request bodies take, over all connections together.
 
 Message requests are read whole before they are forwarded. Each may have 33 MB, so many at once could
 take all the memory there is. Above the limit, large bodies are refused: those that come, and those

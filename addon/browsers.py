@@ -1,4 +1,4 @@
-"""Web pages may use a proxy endpoint only if their origin is listed.
+"""The rules for requests of web pages: only pages of listed origins may use a proxy endpoint.
 
 A slug is no secret and the proxy asks for no login, so any web page could send calls through a
 developer's proxy, by a plain ``fetch`` or through a name of its own that it has rebound to this
@@ -50,8 +50,7 @@ class BrowserRules:
         self._kept_prefix = f"{vendor}-".encode()
 
     def judge(self, method: str, fields: Fields) -> Refusal | bytes | None:
-        """Return why a request is refused, the listed origin it comes from, or None for the request
-        of a program."""
+        """Return a refusal, or the listed origin that a request comes from, or None for a program."""
         signs = {name: value for field, value in fields if (name := field.lower()) in _SIGNS}
         if _is_navigation(signs):
             return errors.navigation_refused()
@@ -117,16 +116,16 @@ def _is_navigation(signs: Mapping[bytes, bytes]) -> bool:
 
 
 def _looks_like_browser(signs: Mapping[bytes, bytes]) -> bool:
-    """Return whether a GET may be a browser's. With one to its own origin, by plain http and not to loopback, a browser sends neither
-    ``Origin`` nor ``Sec-Fetch-Site``."""
+    """Return whether a GET may be a browser's. With one to its own origin, by plain http and not to
+    loopback, a browser sends neither ``Origin`` nor ``Sec-Fetch-Site``."""
     return b"referer" in signs or signs.get(b"user-agent", b"").startswith(b"Mozilla/")
 
 
 def _comes_from_page(signs: Mapping[bytes, bytes]) -> bool:
-    """Return whether a GET without ``Origin`` and ``Sec-Fetch-Site`` is that of a page, which any page can
-    make with an image or a script of its own. Its ``Referer`` says so unless the page withholds it; then
-    ``Accept-Language`` does, which every browser sends. What sends neither is a program that calls
-    itself Mozilla."""
+    """Return whether a GET without ``Origin`` and ``Sec-Fetch-Site`` is that of a page. Any page
+    can make one with an image or a script of its own. Its ``Referer`` says so unless the page
+    withholds it; then ``Accept-Language`` does, which every browser sends. What sends neither is a
+    program that calls itself Mozilla."""
     referer = signs.get(b"referer")
     if referer is not None:
         return _authority(referer) != signs.get(b"host", b"").lower()

@@ -1,4 +1,4 @@
-"""One exchange on its way into the spool."""
+"""Writing one exchange to the spool, part by part as it happens."""
 
 from dataclasses import replace
 

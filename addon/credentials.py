@@ -1,4 +1,4 @@
-"""Service API keys of ours are found that were sent to a proxy endpoint by mistake.
+"""The search for service API keys that were sent to a proxy endpoint by mistake.
 
 They open the management API, so they must go neither to an upstream nor into the log: not as a
 credential, and not in the target or any other header, where a client may be told to put one. Whether a
@@ -24,8 +24,8 @@ _BASIC = re.compile(rb"basic[ \t]+([A-Za-z0-9+/_-]+)", re.IGNORECASE)
 
 
 def find_service_keys(target: str, fields: Fields) -> list[str]:
-    """Return what has the format of a service API key in a request's target and headers, also where
-    the target is percent-encoded and within Basic credentials; never more than MAX_FOUND + 1."""
+    """Return what has the format of a service API key in a request's target and headers. That
+    includes a percent-encoded target and Basic credentials. It is never more than MAX_FOUND + 1."""
     texts = [b"\n".join(map(b":".join, fields)), target.encode("latin-1", "replace")]
     if "%" in target:
         texts.append(unquote_to_bytes(target))

@@ -1,4 +1,4 @@
-"""A request is dispatched once its head is there: responded to here, to the web process, or upstream."""
+"""The choice of who responds to a request once its head is there: we, the web process, or upstream."""
 
 from collections.abc import Awaitable
 

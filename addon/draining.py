@@ -1,4 +1,4 @@
-"""The proxy drains before it stops: exchanges in flight may end, and nothing new begins."""
+"""Draining before the proxy stops: exchanges in flight may end, and nothing new begins."""
 
 import asyncio
 import time
@@ -10,15 +10,16 @@ LOOK_AGAIN_S = 0.02
 
 
 class Draining:
-    """``has_begun`` tells everybody else that each response is to be the last on its connection."""
+    """Ends the connections of a proxy that stops. Once it ``has_begun``, each response is to be the
+    last on its connection."""
 
     def __init__(self, patience_s: float) -> None:
         self.has_begun = False
         self._patience_s = patience_s
 
     async def drain(self, exchanges: Exchanges) -> None:
-        """Stop listening, close connections as they become idle, and return when none is open or
-        patience ends."""
+        """Stop listening, close connections as they become idle, and return when none is open.
+        Return also when patience ends."""
         self.has_begun = True
         proxyserver = connections.get_proxyserver()
         for server in list(proxyserver.servers):

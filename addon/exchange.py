@@ -1,4 +1,4 @@
-"""An exchange is one request that is being forwarded, with its response."""
+"""An exchange: one request that is being forwarded, with its response."""
 
 import time
 from collections.abc import Callable

@@ -15,8 +15,8 @@ from addon.web_slots import WebSlots
 
 
 class Exchanges:
-    """Holds each exchange from the head of its request until it is over, with the memory of its body and
-    its slot at the web process."""
+    """Holds each exchange from the head of its request until it is over. With it go the memory of
+    its body and its slot at the web process."""
 
     def __init__(self, memory: BodyMemory) -> None:
         self._memory = memory

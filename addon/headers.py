@@ -1,4 +1,4 @@
-"""Headers pass by an allow-list (requests), or unless they are between hops (responses).
+"""The filters of headers: requests by an allow-list, responses without what is between hops.
 
 Fields are (name, value) pairs of raw bytes in the order received; what passes keeps its case, its
 order and its duplicates.

@@ -1,4 +1,4 @@
-"""``/livez`` says that the proxy serves; ``/healthz`` whether all processes are up and every call is kept."""
+"""``/livez`` and ``/healthz``: whether the proxy serves, all processes are up, and calls are kept."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -103,7 +103,7 @@ class HealthReport:
 
 
 def is_loopback_name(host_header: str | None) -> bool:
-    """Return whether a request names this machine by a loopback name, which no page on the internet
-    can make its visitor's browser do."""
+    """Return whether a request names this machine by a loopback name. No page on the internet can
+    make its visitor's browser do that."""
     host = parse_host(host_header or "")
     return host is not None and is_loopback(host)

@@ -6,7 +6,7 @@ PIECE_BYTES = 64 * 1024
 
 
 class HeldResponse:
-    """Chunks in the order they came. Joining all of them would take their memory twice."""
+    """Holds chunks in the order they came. Joining all of them would take their memory twice."""
 
     def __init__(self) -> None:
         self.size = 0

@@ -1,4 +1,4 @@
-"""Connections that wait for a request give way when descriptors run short."""
+"""Closing connections that wait for a request when file descriptors run short."""
 
 import logging
 from collections.abc import Callable
@@ -17,8 +17,9 @@ NEW_SHORTAGE_S = 60.0
 class IdleConnections:
     """Knows the client connections that have no request, those idle longest first.
 
-    A connection is idle until a call is forwarded, or a request for the web process is whole. While fewer than three quarters
-    of the descriptors are in use none is closed for it (but see ``timeouts``)."""
+    A connection is idle until a call is forwarded, or a request for the web process is whole. While
+    fewer than three quarters of the descriptors are in use none is closed for it (but see
+    ``timeouts``)."""
 
     def __init__(
         self,
@@ -45,8 +46,8 @@ class IdleConnections:
         self._idle.pop(client_id, None)
 
     def make_room(self, now_s: float) -> None:
-        """Close those idle longest if more than three quarters of the descriptors are in use, so many
-        that half of them are left."""
+        """Close those idle longest if more than three quarters of the descriptors are in use. So
+        many are closed that half of the descriptors are left."""
         limit = self._read_limit()
         if len(self._idle) < limit // 8:
             return  # there is little to gain, and counting takes a while

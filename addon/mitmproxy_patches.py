@@ -1,4 +1,4 @@
-"""All that is patched of mitmproxy, in one list.
+"""The list of our patches of mitmproxy.
 
 The patches are there because the stock core would lose, mix up or leak requests, or let one peer take
 the event loop or the memory from all others. What they are replaced with is in ``addon/core``.

@@ -1,4 +1,4 @@
-"""A failed exchange gets an outcome for its entry, and a refusal for its client."""
+"""The outcome of a failed exchange, for its entry, and the refusal for its client."""
 
 from dataclasses import dataclass
 

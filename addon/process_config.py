@@ -11,8 +11,8 @@ from store.control.database import ControlDatabase
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessConfig:
-    """Holds where the web process listens, the token that proves to it that a header is ours, and the
-    key for fingerprints of credentials."""
+    """Holds the web process's port, a token for it, and the key for fingerprints of credentials.
+    The token proves to the web process that a header is ours."""
 
     web_port: int | None
     client_token: str

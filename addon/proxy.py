@@ -1,4 +1,4 @@
-"""``UsageProxy``, the mitmproxy addon: its hooks translate between flows and the modules beside this one."""
+"""``UsageProxy``, the mitmproxy addon: its hooks connect flows with the modules beside this one."""
 
 import asyncio
 import logging
@@ -93,7 +93,8 @@ class UsageProxy:
     # -- life of the process ----------------------------------------------------------------------
 
     def load(self, _loader: addonmanager.Loader) -> None:
-        """Raises MitmproxyChangedError when mitmproxy is not one that this proxy was written for."""
+        """Patch the core and set mitmproxy's options. Raises MitmproxyChangedError when mitmproxy
+        is not one that this proxy was written for."""
         mitmproxy_patches.patch_core(self._held_requests)
         ctx.options.update(
             mode=[f"reverse:{self._settings.upstream_url.origin}"],

@@ -1,4 +1,4 @@
-"""Requests to a proxy endpoint are limited to so many in any minute."""
+"""The rate limits: so many requests to a proxy endpoint in any minute."""
 
 import math
 import time

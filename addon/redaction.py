@@ -1,4 +1,4 @@
-"""Keep credentials out of what is stored of a request's address and headers.
+"""Redaction of credentials in what is stored of a request's address and headers.
 
 The upstream API takes none in its query, but a client or a gateway may be told to send one there, under
 any name and in any encoding. So only parameters that are known to hold none are kept as they are; of the
@@ -27,8 +27,7 @@ def drop_credential(value: str | None) -> str | None:
 
 
 def redact_query(target: str) -> str:
-    """Return a path with its query, cut to MAX_CHARS, with the values of all but known parameters
-    replaced."""
+    """Return a path and its query, cut to MAX_CHARS, with unknown parameters' values replaced."""
     path, question_mark, query = target[:MAX_CHARS].partition("?")
     return (path + question_mark + _PARAMETER.sub(_redact, query))[:MAX_CHARS]
 

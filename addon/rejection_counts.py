@@ -1,4 +1,4 @@
-"""Requests that the rate limit refused are counted in memory, and written to the spool in sums."""
+"""Counts of the requests that the rate limit refused, written to the spool in sums."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""The heads of requests are bounded in memory and time.
+"""Bounds on the memory and the time that the heads of requests take.
 
 What is held of them counts with the bodies of requests. ``addon/core/request_reading.py`` reports it.
 """
@@ -16,8 +16,8 @@ class _Awaited:
 
 
 class RequestHeads:
-    """Knows what clients have sent of heads, and since when more is awaited: since the connection was
-    opened or the head began. Between requests nothing is awaited."""
+    """Knows what clients have sent of heads, and since when more is awaited. That is since the
+    connection was opened or the head began; between requests nothing is awaited."""
 
     def __init__(self, memory: BodyMemory) -> None:
         self._memory = memory
@@ -48,8 +48,8 @@ class RequestHeads:
         self._memory.release(_key(client_id))
 
     def take_overdue(self, before_s: float) -> list[tuple[str, bool]]:
-        """Return the connections that have been awaited since before then, and whether their head has
-        begun. Each is returned once."""
+        """Return the connections awaited since before then, and whether the head of each has begun.
+        Each is returned once."""
         overdue = [
             (client_id, head.has_begun)
             for client_id, head in self._awaited.items()

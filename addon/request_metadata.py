@@ -1,4 +1,4 @@
-"""Of a request's headers named fields are kept, never the headers as they are."""
+"""The stored metadata of a request: named fields of its headers, never the headers as they are."""
 
 from datetime import datetime
 
@@ -14,8 +14,8 @@ class RequestMetadata:
     """Makes the head of a spool file."""
 
     def __init__(self, fingerprint_key: bytes, vendor: str) -> None:
-        """``fingerprint_key`` is that of ``headers.fingerprint``; ``vendor`` begins the names of the
-        upstream's own headers."""
+        """Use this key for fingerprints of credentials (see ``headers.fingerprint``). ``vendor``
+        begins the names of the upstream's own headers."""
         self._fingerprint_key = fingerprint_key
         self._version_header = f"{vendor}-version".encode()
         self._beta_header = f"{vendor}-beta".encode()
@@ -31,8 +31,8 @@ class RequestMetadata:
         *,
         is_kept: bool,
     ) -> RequestHead:
-        """Return the head of a request whose body is kept or not; of one that is not, names and
-        numbers are read here. What looks like a credential is left out wherever it stands.
+        """Return the head of a spool file. Where the body is not kept, names and numbers are read
+        from it here. What looks like a credential is left out wherever it stands.
 
         ``body`` is None where it was too large to be held. ``target`` is the path below the slug with
         its query, without the run that it names."""

@@ -1,4 +1,4 @@
-"""Responses of our own reach a client that may still be sending.
+"""Sending responses of our own, also to clients that are still sending their request.
 
 mitmproxy sends a response of ours only after it has read and kept the whole request. That will do for
 requests without a body, and for small ones, so that their connection survives. Everything else is
@@ -96,7 +96,7 @@ class Responder:
 
 
 def _declared_bytes(request: http.Request) -> int | None:
-    """Return how long a body the client announces, or None where it does not say, or waits to be told
+    """Return how long a body the client announces. None: it does not say, or waits to be told
     whether to send it."""
     fields = request.headers.fields
     if headers.get(fields, b"transfer-encoding") or headers.get(fields, b"expect"):

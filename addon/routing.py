@@ -1,4 +1,4 @@
-"""Requests are routed by their method and their target alone.
+"""Routing of requests by their method and their target alone.
 
 Below ``/proxy/<slug>`` only what is on an exact list is let through: the target is sent on
 verbatim, so whatever an upstream might read differently from us (dot segments, encoded slashes,

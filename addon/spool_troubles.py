@@ -1,4 +1,4 @@
-"""Troubles of the spool. They never reach a client: they are logged, counted, and shown on ``/healthz``."""
+"""Troubles of the spool, which never reach a client: logged, counted, and shown on ``/healthz``."""
 
 import logging
 from dataclasses import dataclass
@@ -8,7 +8,8 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class SpoolTroubles:
-    """Counts since this proxy started, and what is wrong right now (None when nothing is)."""
+    """Counts troubles since this proxy started. ``current`` is what is wrong right now, None when
+    nothing is."""
 
     calls_not_kept: int = 0
     responses_not_kept: int = 0
@@ -16,7 +17,7 @@ class SpoolTroubles:
     current: str | None = None
 
     def report(self, trouble: str) -> None:
-        """Note what is wrong, and log it if nothing was."""
+        """Note a trouble of the spool; log it only if the spool was well before."""
         if self.current is None:
             logger.error("USAGE LOGGING IS IMPAIRED: %s. Calls still go through.", trouble)
         self.current = trouble

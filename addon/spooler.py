@@ -26,7 +26,7 @@ class Spooler:
     """Opens captures in this run's spool folder and watches the disk under it."""
 
     def __init__(self, root: Path, disk_reserve: int, metadata: RequestMetadata) -> None:
-        """``disk_reserve`` is in bytes."""
+        """Spool below this folder. ``disk_reserve`` is in bytes."""
         self.troubles = SpoolTroubles()
         self.rejections = RejectionCounts()
         self._root = root
@@ -51,7 +51,7 @@ class Spooler:
             logger.exception("A call goes through without being kept")
 
     def _open(self, exchange: Exchange, fields: headers.Fields, body: bytes | None) -> Capture:
-        """Raises OSError."""
+        """Return a capture with the request written to the spool. Raises OSError."""
         endpoint = exchange.endpoint
         if endpoint is None:
             raise ValueError("an exchange without an endpoint cannot be logged")
@@ -75,7 +75,7 @@ class Spooler:
     def _write_request(
         self, make_head: Callable[..., RequestHead], body: bytes | None
     ) -> SpoolFile:
-        """Raises OSError."""
+        """Return a new spool file with the request in it. Raises OSError."""
         if body is not None:
             try:
                 return self._create(make_head(is_kept=True), body)
@@ -124,7 +124,7 @@ class Spooler:
             self.troubles.clear()
 
     def _fill_reserve(self) -> ReserveFile:
-        """Raises OSError."""
+        """Return the reserve file of the current run, filled. Raises OSError."""
         try:
             reserve = self._get_run().reserve
             reserve.fill()

@@ -1,4 +1,4 @@
-"""Exchanges and heads that take too long are ended.
+"""Timeouts: exchanges and heads that take too long are ended.
 
 mitmproxy has one timeout, for a client connection on which nothing moves at all. Ours are for each
 phase of an exchange, so that the response says what took too long.

@@ -1,4 +1,4 @@
-"""Requests to a proxy endpoint are checked and sent on to the upstream."""
+"""Forwarding to the upstream: requests to a proxy endpoint are checked and sent on."""
 
 import logging
 import sqlite3
@@ -90,7 +90,8 @@ class UpstreamForwarder:
         endpoint: ProxyEndpoint,
         client_address: str,
     ) -> Refusal | None:
-        """Return why a request is refused, or count it and return None."""
+        """Return why a request must be refused. None admits it, and counts it against the rate
+        limit."""
         fields = request.headers.fields
         if headers.get(fields, b"upgrade") is not None:
             return errors.upgrade_refused()

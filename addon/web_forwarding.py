@@ -1,4 +1,4 @@
-"""Forwarding to the web process: the API, the pages, and all else that is not for a proxy endpoint."""
+"""Forwarding to the web process: the API, the pages, and all that is not for a proxy endpoint."""
 
 from mitmproxy import http
 

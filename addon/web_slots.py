@@ -1,4 +1,4 @@
-"""The requests that the web process has at a time are limited, over all and for each client address."""
+"""The limit on requests that the web process has at a time, over all and for each client address."""
 
 from addon.holdings import Holdings
 
@@ -8,7 +8,8 @@ MAX_OF_ADDRESS = 64
 
 
 class WebSlots:
-    """A slot is held from when a request is whole until its response is."""
+    """Hands out slots at the web process. Each is held from when a request is whole until its
+    response is."""
 
     def __init__(self) -> None:
         self._taken = Holdings()

@@ -49,8 +49,8 @@ class LoadError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallsJob:
-    """Calls ``first`` to ``first + calls``, spread over ``paths`` in runs of ``run_length``, so that
-    no rate limit is met. ``rate`` is calls a second, None for as many as go."""
+    """Calls ``first`` to ``first + calls``, spread over ``paths`` in runs of ``run_length``. So no
+    rate limit is met. ``rate`` is calls a second, None for as many as go."""
 
     port: int
     paths: Sequence[str]
@@ -70,8 +70,9 @@ class CallsResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsJob:
-    """One keep-alive connection for each of ``paths``, opened ``stagger_s`` apart, and on each
-    ``repeats`` streams one after the other. ``sessions`` name the connections in the usage log."""
+    """One connection for each of ``paths``, each with ``repeats`` streams one after the other.
+    Connections stay alive and are opened ``stagger_s`` apart. ``sessions`` name them in the usage
+    log."""
 
     port: int
     paths: Sequence[str]
@@ -96,8 +97,7 @@ def make_request(path: str, body: bytes, extra: str = "") -> bytes:
 
 
 class Caller(asyncio.Protocol):
-    """A keep-alive connection that sends a request, waits for the whole response, and sends the
-    next."""
+    """A keep-alive connection that sends a request, waits for the response, and sends the next."""
 
     def __init__(self, job: CallsJob, indices: Iterator[int], latencies_ms: list[float]) -> None:
         self._job, self._indices, self._latencies_ms = job, indices, latencies_ms

@@ -35,7 +35,8 @@ PARTS: Sequence[Part] = ("proxy", "recorder", "web", "supervisor")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """``targets``: what the parts together may cost, bare mitmdump being 1."""
+    """A kind of calls to measure. ``targets``: what the parts together may cost, bare mitmdump
+    being 1."""
 
     name: str
     kind: Kind
@@ -72,7 +73,7 @@ CASES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """CPU milliseconds a call."""
+    """The measurements of one round, in CPU milliseconds a call."""
 
     bare_ms: float
     parts_ms: Mapping[Part, float]

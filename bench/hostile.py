@@ -1,4 +1,4 @@
-"""Measures how long others wait while six organisations send hostile queries: ``bench.pages --attacks``.
+"""The waiting of others while six organisations send hostile queries: ``bench.pages --attacks``.
 
 Each attacker sends its query again when it has a response, also when it was refused. Meanwhile a
 person of another organisation requests each of the other pages by turns.

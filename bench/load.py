@@ -143,7 +143,7 @@ class Client:
 
 
 class Neighbours:
-    """The share of the machine that other programs used meanwhile; the larger it is, the less the
+    """The share of the machine that other programs used meanwhile. The larger it is, the less the
     measurements mean.
 
     Others are all but this process and its descendants, such as the query processes of a service.

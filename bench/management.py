@@ -1,4 +1,4 @@
-"""``python -m bench.management``: do lists and the proxy's lookup stay as they are when there is much?
+"""``python -m bench.management``: the time of lists and of the proxy's lookup in large services.
 
 Two services side by side: one with 10 proxy endpoints and 10 service API keys of one person, one with
 10,000 of each, and as many endpoints deleted. The same is asked of both in turns, so that both feel

@@ -1,5 +1,4 @@
-"""``python -m bench.pages``: do pages stay quick with a million calls, and one organisation out of
-another's way?
+"""``python -m bench.pages``: the time of pages with a million calls, alone and beside others' load.
 
 One service, and three kinds of organisations in it: one with 1,000,000 calls, one with 1,000, and 300
 with one call each. Every page is asked for at the front door with the cookie of a person who signed in,

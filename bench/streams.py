@@ -1,5 +1,4 @@
-"""``python -m bench.streams``: what a live stream feels of the proxy, beside the upstream asked
-directly.
+"""``python -m bench.streams``: the delay of live streams in the proxy, beside the upstream alone.
 
 Every event carries the moment the upstream wrote it, so its lag is that of the way from there and of
 nothing else. Direct and proxied rounds take turns.

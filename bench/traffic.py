@@ -1,5 +1,5 @@
-"""Request bodies, each a function of its kind and its index alone, so that every proxy that is
-compared gets the same ones in the same order.
+"""Request bodies, each a function of its kind and its index alone. So every proxy that is compared
+gets the same ones in the same order.
 
 ``agent`` bodies are what coding agents send: a fixed system prompt and tools, and a conversation
 that repeats and grows with every turn while the cache markers move along. Call ``i`` is the next

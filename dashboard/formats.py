@@ -84,8 +84,8 @@ GLOBALS = {
 
 
 def add_filters(environment: Environment) -> None:
-    """Add ``{{ cost | cents }}``, ``{% set mark = outcome_mark(outcome, status) %}`` and so on, and
-    show control and bidirectional characters by name in whatever is written.
+    """Add ``{{ cost | cents }}``, ``{% set mark = outcome_mark(outcome, status) %}`` and so on.
+    Control and bidirectional characters are written by name in whatever is rendered.
 
     Call it before the first template is compiled."""
     environment.finalize = finalize

@@ -1,5 +1,5 @@
-"""``/traces``: the pages of single calls are rendered here, and Datasette answers everything else,
-in a query process of the visitor's organisation.
+"""``/traces``: pages of single calls are rendered here, and all else in a query process. Each
+organisation has its own Datasette, with its own database alone.
 
 Datasette is served at its root, with its own addresses: a path prefix (``base_url``) is fragile in
 0.65. Only what starts with ``/traces`` reaches it, and its static files, which are the same for

@@ -35,8 +35,7 @@ class ClientAddress:
 
 
 def find_client(values: Sequence[bytes], mark: bytes) -> str | None:
-    """Return the address in ``<mark> <address>``, or None without one value that has the right
-    mark."""
+    """Return the address in ``<mark> <address>``, or None unless one value has the right mark."""
     if len(values) != 1 or not mark:
         return None
     given_mark, _, address = values[0].partition(b" ")

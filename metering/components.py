@@ -22,8 +22,9 @@ class Component:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenComponent(Component):
-    """``quantity`` returns how many tokens of a pass are billed at this rate. A price file must have
-    the rate if ``is_required``; otherwise it may leave the rate out, which is then unknown."""
+    """A component that is counted in tokens. ``quantity`` returns how many tokens of a pass are
+    billed at this rate. A price file must have the rate if ``is_required``; otherwise it may leave
+    the rate out, which is then unknown."""
 
     quantity: Callable[[Pass], int | None]
     is_required: bool = False

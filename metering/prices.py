@@ -33,7 +33,7 @@ class PriceFileError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """Rates by component, in US dollars per million tokens or per thousand searches; None is
+    """Rates by component, in US dollars per million tokens or per thousand searches. None is
     unknown."""
 
     by_component: Mapping[str, Decimal | None]
@@ -67,7 +67,7 @@ class PriceOverride:
 
 
 class PriceTable:
-    """Looks rates up, and remembers them, because a recorder needs the same few over and over."""
+    """Finds rates, and remembers them, because a recorder needs the same few over and over."""
 
     def __init__(self, overrides: Sequence[PriceOverride] = ()) -> None:
         # Stable, so that of entries with the same start the later in the file stays the later.

@@ -32,8 +32,8 @@ type Fields = dict[str, object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestFacts:
-    """The facts of one request; None for a field that is missing or of another type than it should
-    be."""
+    """The facts of one request. None stands for a field that is missing or of another type than it
+    should be."""
 
     model: str | None = None
     session_id: str | None = None

@@ -22,7 +22,8 @@ def _count(title: str, *, in_prompt: bool = False) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class TokenCounts:
-    """Counts that are None are unknown. Adding an unknown count to a known one leaves the known one."""
+    """Counts of tokens by class; None is unknown. Adding an unknown count to a known one leaves the
+    known one."""
 
     input_tokens: int | None = _count("Uncached input", in_prompt=True)
     output_tokens: int | None = _count("Output")
@@ -71,7 +72,8 @@ class TokenClass:
 def list_flat_fields(kind: type[Any]) -> dict[str, str]:
     """Return the fields of a dataclass in order, with the path that ``operator.attrgetter`` takes.
 
-    Token counts, which are one field of the dataclass, are a field for each class: so are columns and JSON."""
+    Token counts, which are one field of the dataclass, are a field for each class: so are columns
+    and JSON."""
     paths: dict[str, str] = {}
     for each in fields(kind):
         if each.type is TokenCounts:

@@ -1,4 +1,4 @@
-"""``python -m recorder``: round after round, until told to stop; then the spool is emptied first."""
+"""``python -m recorder``: rounds of recording until it is told to stop, and then the rest."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""Describe what is missing of the bodies of an entry, and why: the column ``body_notes``.
+"""Notes on what is missing of the bodies of an entry, and why: the column ``body_notes``.
 
 One short text for both sides, from a fixed vocabulary, so that calls can be filtered and counted by it:
 

@@ -1,4 +1,4 @@
-"""Undo the content-encoding of a body, and read JSON out of what came.
+"""Decoding of bodies: their content-encoding is undone, and JSON is read out of what came.
 
 A body goes two ways: it is stored, and usage is read from it. What is stored must be exact, so a
 body that cannot be decoded is stored as it came. What usage is read from need only be a beginning:

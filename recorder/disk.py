@@ -1,4 +1,4 @@
-"""Decide which bodies the disk still has room for.
+"""The decision which bodies the disk still has room for.
 
 The disk reserve is for usage. Bodies are stored as long as the reserve is free after them. Below it,
 only a body that is tiny beside what is left: however many of these come, what is left shrinks ever

@@ -1,4 +1,4 @@
-"""Spool files become entries, one batch of one organisation after another.
+"""Storing spool files as entries, one batch of one organisation after another.
 
 A batch is stored in one transaction and only then are its files unlinked; a crash in between stores
 them again, which by entry id is a no-op. A file that cannot be made a row is set aside and reported:

@@ -1,4 +1,4 @@
-"""One spooled exchange becomes one usage log entry, by a pure function that always returns one.
+"""Making the usage log entry of a spooled exchange: a pure function that always returns one.
 
 The proxy knows how the exchange went on the wire; what the response says about itself refines that:
 

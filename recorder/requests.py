@@ -1,4 +1,4 @@
-"""Read the fields of a request that ``metering.request_facts`` names, and parse only what is new in it.
+"""Reading a request's fields (``metering.request_facts``) while parsing only what is new in it.
 
 All are fields of the outermost object, and of a long request nearly all is its messages, which are
 merely counted here. So a request is taken in three parts, each made whole and parsed by itself:
@@ -42,8 +42,9 @@ _LAST = secrets.token_hex()
 
 
 class _Known(NamedTuple):
-    """``head``: the wanted fields before the messages. At each of ``starts`` a message begins, with
-    ``mark``, and before it there are the head and whole messages, of which ``counts`` says how many."""
+    """The result of reading a request, for the next one of its conversation. ``head`` has the
+    wanted fields before the messages. At each of ``starts`` a message begins, with ``mark``, and
+    before it there are the head and whole messages, of which ``counts`` says how many."""
 
     head: Fields
     mark: bytes

@@ -8,8 +8,8 @@ _AUTHORITY = re.compile(
 
 
 def parse_host(text: str) -> str | None:
-    """Return the host in lower case, an IPv6 address without brackets; None for anything else than a
-    plain ``host`` or ``host:port``."""
+    """Return the host in lower case, an IPv6 address without brackets. None for anything else than
+    a plain ``host`` or ``host:port``."""
     match = _AUTHORITY.fullmatch(text)
     if match is None or int(match["port"] or 0) > 65535:
         return None

@@ -20,8 +20,8 @@ _BEFORE_FORMULA = re.compile(
 
 
 def neutralize[Cell](cell: Cell) -> Cell | str:
-    """Return the cell with an apostrophe before each place where a spreadsheet would begin to execute
-    it; a cell without such a place is returned as it is.
+    """Return the cell with an apostrophe before each place where a spreadsheet would execute it. A
+    cell without such a place is returned as it is.
 
     Numbers stay numbers, also those that are written as text."""
     return _BEFORE_FORMULA.sub("'", cell) if isinstance(cell, str) else cell

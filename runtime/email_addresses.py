@@ -35,7 +35,7 @@ def parse_email(text: str) -> str:
 def parse_domain(domain: str) -> str:
     """Return a domain as people read it: ``bücher.example`` for ``xn--bcher-kva.example``.
 
-    Raises UnicodeError for one that would be written as another, as ``straße`` is as ``strasse``.
+    Raises UnicodeError for a domain that IDNA would change into another: ``straße`` into ``strasse``.
     """
     if not all(domain.split(".")):
         raise UnicodeError("a part of it is empty")

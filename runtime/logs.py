@@ -1,5 +1,5 @@
-"""Logging of all processes: one line per record on standard error, with the name of the process and
-the time (UTC).
+"""Logging of all processes: one line per record on standard error. Each has the name of its process
+and the time (UTC).
 """
 
 import atexit

@@ -1,6 +1,4 @@
-"""A pipe from the supervisor. Its end means that the supervisor has ended, and its children end
-too.
-"""
+"""The watch over the supervisor: children end when a pipe from it does."""
 
 import os
 import threading
@@ -15,7 +13,7 @@ def inherited_fd() -> int | None:
 
 
 def watch(on_end: Callable[[], None]) -> None:
-    """Call ``on_end`` from a thread once the pipe ends; without a supervisor, never."""
+    """Call ``on_end`` in a background thread when the supervisor has ended. Do nothing without one."""
     fd = inherited_fd()
     if fd is None:
         return

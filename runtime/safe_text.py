@@ -49,8 +49,7 @@ def terminal_lines(text: str) -> str:
 
 
 def header_line(text: str) -> str:
-    """Return text as one line for the header of a mail, with a space for every character that is not
-    printable."""
+    """Return text as one line for a mail's header, with a space for each unprintable character."""
     return _replace_unprintable(text, " ")
 
 

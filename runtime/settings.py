@@ -344,8 +344,7 @@ class Settings:
 
     @property
     def prints_links(self) -> bool:
-        """Return whether sign-in links are printed on the terminal, because there is no mail
-        server."""
+        """Return whether sign-in links are printed on the terminal, for want of a mail server."""
         return self.smtp_url is None and self.is_local
 
     def endpoint_url(self, slug: str) -> str:
@@ -366,8 +365,7 @@ class Settings:
 
 
 def without_web_settings(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment for processes that send no mail and sign nobody in, without those
-    secrets."""
+    """Return the environment without the settings that only the web process gets."""
     for_web = {setting.variable for setting in SETTINGS if setting.is_for_web}
     return {name: text for name, text in environ.items() if name not in for_web}
 

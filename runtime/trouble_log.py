@@ -4,8 +4,7 @@ import logging
 
 
 class TroubleLog:
-    """Remembers the trouble that was logged last, so that the same one is not logged again until
-    it is over or another one takes its place."""
+    """Logs a trouble that lasts once, until it is over or another one takes its place."""
 
     def __init__(self, logger: logging.Logger, message: str) -> None:
         """Make a log for one kind of trouble, which replaces the one ``%s`` of ``message``."""

@@ -60,8 +60,8 @@ def open_readonly(
 
 @contextmanager
 def immediate(connection: sqlite3.Connection) -> Iterator[None]:
-    """Open a transaction that holds the write lock from its beginning, so that what it reads is
-    current when it writes. Rolled back on any exception."""
+    """Open a transaction that holds the write lock from its beginning. So what it reads is current
+    when it writes. Rolled back on any exception."""
     with _transaction(connection, "BEGIN IMMEDIATE"):
         yield
 
@@ -133,7 +133,7 @@ def _make_file(path: Path) -> None:
 
 
 def _make_private(folder: Path) -> None:
-    """Create a directory and its parents, all accessible to their owner only; ``mkdir`` gives the
+    """Create a directory and its parents, all accessible to their owner only. ``mkdir`` gives the
     mode to the last one alone."""
     if not folder.is_dir():
         _make_private(folder.parent)

@@ -1,4 +1,4 @@
-"""Bodies in chunks are read so that their number costs little (RFC 9112, section 7.1).
+"""A reader of chunked bodies (RFC 9112, section 7.1) for which many small chunks cost little.
 
 What one read of a socket delivered is one piece of body, however many chunks it came in: each piece is
 spooled once and forwarded once. Trailers are checked and dropped. Framing that no client sends ends
@@ -57,8 +57,8 @@ rest = Rest()
 
 
 class ChunkedReader:
-    """Reads one body. It is called until it returns None (more must come first) or ``EndOfMessage``;
-    raises RemoteProtocolError for what is not a chunked body."""
+    """Reads one chunked body. Call it until it returns None (more must come first) or
+    ``EndOfMessage``. Raises RemoteProtocolError for what is not a chunked body."""
 
     def __init__(self) -> None:
         self._left = 0  # bytes of the chunk that has begun, with the two of its line end

@@ -25,8 +25,7 @@ type Drain = Callable[[ConnectionHandler], Awaitable[None]]
 
 
 def give_way(original: Drain, policy: ReadPolicy) -> Drain:
-    """Return a replacement for ``ConnectionHandler.drain_writers``, which the core calls after each
-    read."""
+    """Return a replacement for ``ConnectionHandler.drain_writers``, called after each read."""
 
     async def drain_writers(self: ConnectionHandler) -> None:
         rest_s = chunked.rest.take_s()  # right after what was read has been dealt with
@@ -59,8 +58,8 @@ def _reads_client(handler: ConnectionHandler) -> bool:
 
 
 async def _wait_for_upstream(handler: ConnectionHandler, policy: ReadPolicy) -> None:
-    """Read no more from a client than a little while its upstream connection is being opened. (A
-    little: so that a client is seen to leave.)"""
+    """Read only a little more from a client while its upstream connection is being opened. A little
+    is read so that a client is seen to leave."""
     if not _reads_client(handler):
         return
     reads = getattr(handler, "reads_while_connecting", 0) + 1

@@ -1,4 +1,4 @@
-"""Connections of a running proxy: found, closed, reset, and written to past the core."""
+"""Finding, closing, resetting and writing to connections of a running proxy, past the core."""
 
 import asyncio
 import socket
@@ -47,8 +47,8 @@ def close_client(handler: ProxyConnectionHandler, last: http.Response | None = N
 
 
 def respond_and_half_close(handler: ProxyConnectionHandler, response: http.Response) -> bool:
-    """Respond to a client that has had no response head yet and send it nothing more; what it still
-    sends is thrown away. Return whether that was possible."""
+    """Respond to a client that has had no response head yet, and close our side of its connection.
+    What it still sends is thrown away. Return whether that was possible."""
     if not _write(handler, response):
         return False
     request_reading.refused.add(handler.client)

@@ -1,4 +1,4 @@
-"""Hooks are dispatched by a table from hook to addons."""
+"""The table by which hooks are dispatched to addons."""
 
 import logging
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""The heads of messages are bounded before the core parses them.
+"""Bounds on the heads of messages, checked before the core parses them.
 
 Parsing, filtering and checking take time for every header line, and the event loop is everybody's. What
 clients and upstreams send is far below: some 30 lines, and cookies of a few KB.

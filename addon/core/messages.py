@@ -1,4 +1,4 @@
-"""Messages of the HTTP core about faults are replaced by ours.
+"""Explanations of faults of HTTP messages, in place of the core's.
 
 Its own text is for people who run mitmproxy: it names options, documentation and functions of Python
 that a client cannot know, and quotes what was sent, at any length.

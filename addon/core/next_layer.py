@@ -1,4 +1,4 @@
-"""Every client is taken for one that speaks plain HTTP."""
+"""The choice of the protocol that a client speaks: always plain HTTP."""
 
 from mitmproxy.addons.next_layer import NextLayer
 from mitmproxy.proxy import layer

@@ -1,4 +1,4 @@
-"""A patch replaces one function of mitmproxy, and no other than the one that it was written for.
+"""Patches of mitmproxy, each for one function and only for the source that it was written for.
 
 Patches depend on what the functions around them do, so one that was changed is not replaced: the proxy
 does not start, and says why.

@@ -1,4 +1,4 @@
-"""The addon decides for the patches how much is read, since it knows what the core does not."""
+"""The questions that patches ask the addon: how much may be read from connections, and held."""
 
 from typing import Protocol
 
@@ -6,7 +6,7 @@ from mitmproxy import http
 
 
 class HeadPolicy(Protocol):
-    """Decides about the heads of requests, and hears how they come; by the id of a client connection."""
+    """Decides how much of request heads may be held. Client connections are named by their ids."""
 
     def hold(self, client_id: str, held_bytes: int) -> bool:
         """Return whether so much may be held of what has not been dealt with yet."""
@@ -26,7 +26,7 @@ class ReadPolicy(Protocol):
 
     @property
     def heads(self) -> HeadPolicy:
-        """Decides about what is no body."""
+        """Return the policy for what is not a body."""
 
     @property
     def largest_held_bytes(self) -> int:

@@ -1,4 +1,4 @@
-"""Response heads that are not valid HTTP are found before anything uses them.
+"""The check that a response head is valid HTTP, before anything uses it.
 
 The HTTP core is lenient: it passes on NUL and bare CR, keeps folded lines with their line break, and
 takes ``HTTP/1.1 20 X`` for a status. What a client behind us would make of that nobody knows, so a

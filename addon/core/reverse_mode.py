@@ -37,8 +37,7 @@ class InlineHooks:
 
 
 def run_hooks_inline(original: TopLayerMaker, table: DispatchTable) -> TopLayerMaker:
-    """Return a replacement for ``ReverseInstance.make_top_layer``, which puts ``InlineHooks`` above
-    every connection."""
+    """Return a replacement for ``ReverseInstance.make_top_layer`` that puts ``InlineHooks`` on top."""
 
     def make_top_layer(self: mode_servers.ReverseInstance, here: context.Context) -> InlineHooks:
         return InlineHooks(original(self, here), table)

@@ -1,4 +1,4 @@
-"""TLS towards the upstream only."""
+"""TLS towards the upstream, and none towards clients."""
 
 from mitmproxy.addonmanager import Loader
 from mitmproxy.addons.tlsconfig import TlsConfig

@@ -1,4 +1,4 @@
-"""What the addresses below ``/traces/usage/<id>`` name.
+"""The addresses below ``/traces/usage/<id>``, and what they name.
 
 | address below | |
 | --- | --- |
@@ -25,7 +25,7 @@ _ENTRY = re.compile(r"/traces/usage/([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """What an address names: the page of the call without ``side``, the file without ``view``.
+    """The parts of an address: the page of the call without ``side``, the file without ``view``.
     ``entry_id`` has to be resolved first."""
 
     usage_id: int

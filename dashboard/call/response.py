@@ -41,8 +41,8 @@ class MessageResponse:
 def parse_response(
     body: bytes, max_chars: int = MAX_CHARS, max_events: int = MAX_EVENTS
 ) -> MessageResponse | None:
-    """Return the response of a body, or None if it is neither a message nor an error nor a stream
-    of such. Never raises."""
+    """Return the response in a body, or None if it is no message, no error and no stream of them.
+    Never raises."""
     allowance = Allowance(max_chars)
     start = body[:64].removeprefix(BYTE_ORDER_MARK).lstrip()
     if start.startswith(b"{"):

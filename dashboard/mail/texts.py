@@ -1,4 +1,4 @@
-"""The texts of mails. The link is on a line of its own."""
+"""The texts of mails, each with its link on a line of its own."""
 
 from pathlib import Path
 

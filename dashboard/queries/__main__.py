@@ -147,7 +147,8 @@ class QueryPool:
                 self._note_failure(os.waitstatus_to_exitcode(status))
 
     def _note_failure(self, status: int) -> None:
-        """Pause after a failed start. Raises SystemExit when none could start: then there is a lasting reason."""
+        """Pause after a failed start. Raises SystemExit when none could start, for a lasting
+        reason."""
         self._failures += 1
         if not self._has_begun and self._failures >= self._count:
             sys.exit(f"No query process could start; the last ended with exit status {status}.")

@@ -49,7 +49,8 @@ class Caller:
 
     @classmethod
     def decode(cls, headers: Mapping[bytes, bytes]) -> Self:
-        """Return the caller of a request. Raises KeyError, ValueError or TypeError for a request that the web process did not make."""
+        """Return the caller of a request. Raises KeyError, ValueError or TypeError for a request
+        that the web process did not make."""
         fields: dict[str, Any] = json.loads(headers[HEADER])
         return cls(**fields)
 

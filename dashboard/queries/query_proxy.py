@@ -85,8 +85,8 @@ class QueryProxy:
         """Forward the request and its response, until the client disconnects.
 
         Raises BusyError, RefusedError, DownloadsError, NoProcessError, StoppedError or what ``check``
-        raises, all before anything was sent. A response that cannot be finished is left unfinished: its connection
-        is then cut, so that nobody takes it for a whole one."""
+        raises, all before anything was sent. A response that cannot be finished is left unfinished:
+        its connection is then cut, so that nobody takes it for a whole one."""
         request = Request(query=query, send=send, begun_s=self._clock_s())
         forwarding = asyncio.create_task(self._process(request))
         request.cancel = forwarding.cancel

@@ -52,7 +52,8 @@ class ProviderError(Exception):
 
 
 class Provider(ABC):
-    """A sign-in provider. ``name`` is part of addresses and in the audit log, ``title`` is its name for people."""
+    """A sign-in provider. ``name`` is in addresses and in the audit log, ``title`` is its name for
+    people."""
 
     name: str
     title: str
@@ -221,8 +222,8 @@ class Google(Provider):
 
 
 class FlowCookie:
-    """Middleware that keeps ``request.session`` in a signed cookie between the two halves of a
-    sign-in. Its key is in ``control.db``."""
+    """Middleware that keeps ``request.session`` in a signed cookie during a sign-in. Its key is in
+    ``control.db``."""
 
     def __init__(self, app: ASGIApp, settings: Settings, pool: ControlPool) -> None:
         self._app = app

@@ -46,8 +46,7 @@ def column_label(column: str) -> Markup:
 def table_cells(row: Iterable[Mapping[str, Any]], table: str) -> Markup:
     """Return the cells of a row of a table, as ``<td>`` elements.
 
-    There are thousands on a page, and a template that may wait for something takes ten times as long
-    for each."""
+    There are thousands on a page, and an asynchronous template takes ten times as long for each."""
     return _join(
         _cell(
             cell["column"],

@@ -24,8 +24,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True, kw_only=True)
 class RequestState:
-    """The state of a request that Datasette and the code around it share, as ``taximeter`` in its
-    scope."""
+    """The state of a request that Datasette and our code share, as ``taximeter`` in its scope."""
 
     is_for_program: bool
     is_explained: bool = False  # an error was put in words that may be shown
@@ -33,8 +32,8 @@ class RequestState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorDetails:
-    """What is reported of an error. ``status`` is that of HTTP; ``sql`` is the query that caused
-    it."""
+    """The details that are reported of an error. ``status`` is that of HTTP; ``sql`` is the query
+    that caused it."""
 
     status: int
     title: str

@@ -2,9 +2,9 @@
 
 Datasette 0.65 sorts a page by one column alone and its next page by that and the key, ascending; so rows
 that are equal in that column are shown twice or never. Its condition also holds an ``or``, for which
-SQLite walks through every row before the page. Here each page is sorted by the column and then the key, in one direction,
-and begins behind a row that ``_next`` names: its value, then its key, as in Datasette. A ``!`` in front
-stands for the page before that row.
+SQLite walks through every row before the page. Here each page is sorted by the column and then the
+key, in one direction, and begins behind a row that ``_next`` names: its value, then its key, as in
+Datasette. A ``!`` in front stands for the page before that row.
 
 Views without a key are counted through, as Datasette does it.
 """

@@ -93,8 +93,8 @@ def prepare(connection: sqlite3.Connection) -> None:
 def limits(
     connection: sqlite3.Connection, limit_ms: float, abandoned: threading.Event
 ) -> Iterator[None]:
-    """Bound one query while it runs. Raises TooLargeError for a value that is too long; what takes too much
-    time, or is abandoned, is interrupted (sqlite3.OperationalError)."""
+    """Bound one query while it runs. Raises TooLargeError for a value that is too long; what takes
+    too much time, or is abandoned, is interrupted (sqlite3.OperationalError)."""
     plain, connection.text_factory = connection.text_factory, _Texts()
     try:
         with _known_names(connection), _time_limit(connection, limit_ms, abandoned):
@@ -128,9 +128,10 @@ def fetch(cursor: sqlite3.Cursor, max_rows: int | None) -> list[sqlite3.Row]:
 
 @contextmanager
 def _known_names(connection: sqlite3.Connection) -> Iterator[None]:
-    """Refuse unknown names in quotes. SQLite takes the quoted name of a column that is not there for a text: ``?modle=x`` would find
-    nothing and ``?modle__not=x`` everything, without an error. Datasette's own queries on
-    the schema rely on that, so it is off only for those that a visitor has a part in."""
+    """Refuse unknown names in quotes. SQLite takes the quoted name of a column that is not there
+    for a text: ``?modle=x`` would find nothing and ``?modle__not=x`` everything, without an error.
+    Datasette's own queries on the schema rely on that, so it is off only for those that a visitor
+    has a part in."""
     connection.setconfig(sqlite3.SQLITE_DBCONFIG_DQS_DML, False)
     try:
         yield

@@ -45,8 +45,9 @@ SETTINGS = {
 
 
 def _share_templates(own: Environment) -> Environment:
-    """Return one environment for all instances: compiling the templates takes most of the time of a first page, and a
-    megabyte each time. Nothing of an instance is in it; what a page shows comes with the page."""
+    """Return one environment for all instances: compiling the templates takes most of the time of a
+    first page, and a megabyte each time. Nothing of an instance is in it; what a page shows comes
+    with the page."""
     if not _shared_templates:
         formats.add_filters(own)
         ours = FileSystemLoader(HERE.parent / "templates")  # for _top.html

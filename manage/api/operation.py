@@ -1,5 +1,4 @@
-"""The declaration of an operation, which the routes, the OpenAPI document and the command line
-share.
+"""The declaration of an operation, shared by routes, OpenAPI document and command line.
 
 The routes run an operation for the owner of a key. The command line runs it on this machine for the
 local user, or sends it to a remote service (``manage.cli.backend`` and ``manage.cli.remote``).
@@ -30,7 +29,7 @@ class Context[Request: RequestModel]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation[Request: RequestModel, Response: ResponseModel]:
-    """``request`` is the query of a GET, and the body of any other method.
+    """One operation. ``request`` is the query of a GET, and the body of any other method.
 
     ``errors``: the statuses that this operation can be refused with besides those of all operations,
     and why. The API sends the text for 403 and 404 instead of the error's own, which is for a

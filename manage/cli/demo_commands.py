@@ -52,9 +52,10 @@ class Addresses:
 def demo(listen: str | None, folder: Path | None, pace: float, as_json: bool) -> None:
     """Try Taximeter with example data. No credential is needed.
 
-    Runs the whole program on a data directory of its own, with a scripted upstream in place of the real one. Example clients
-    make some thirty calls through it: a coding agent with subagents, a cache break, failures and retries, a stream that
-    is cut, a model without a price. Open the link that it prints.
+    Runs the whole program on a data directory of its own, with a scripted upstream in place of the
+    real one. Example clients make some thirty calls through it: a coding agent with subagents, a
+    cache break, failures and retries, a stream that is cut, a model without a price. Open the link
+    that it prints.
 
     It runs until Ctrl-C, then removes its data. Settings in the environment are ignored.
 

@@ -1,4 +1,4 @@
-"""``taximeter endpoints list|create|update|delete``"""
+"""``taximeter endpoints list|create|update|delete``, here or on a remote service."""
 
 import click
 

@@ -50,8 +50,8 @@ def tail(
 ) -> None:
     """Follow calls as they are recorded, until Ctrl-C.
 
-    Prints one line for each call, with the time of arrival in UTC. An entry is printed when its call has ended, so a long stream comes after short calls that
-    began later.
+    Prints one line for each call, with the time of arrival in UTC. An entry is printed when its
+    call has ended, so a long stream comes after short calls that began later.
 
     \b
     Examples:
@@ -115,9 +115,10 @@ def export(
     """Write entries as JSON lines, CSV or JSON, oldest first.
 
     Each has the columns of usage_log and its organisation. Times are UTC: a day or a
-    point in time (2026-01-31, 2026-01-31T18:00, with another offset 2026-01-31T18:00+02:00) or how long ago (7d, 12h, 30m). Bodies that are not text are written as
-    {"$base64": true, "encoded": "…"}. With --json, standard output is one JSON document: the
-    entries, or what was written to --output.
+    point in time (2026-01-31, 2026-01-31T18:00, with another offset 2026-01-31T18:00+02:00) or how
+    long ago (7d, 12h, 30m). Bodies that are not text are written as {"$base64": true, "encoded":
+    "…"}. With --json, standard output is one JSON document: the entries, or what was written to
+    --output.
 
     \b
     Examples:
@@ -175,8 +176,7 @@ def _open_output(path: Path | None) -> AbstractContextManager[TextIO]:
 
 @contextmanager
 def _standard_output() -> Iterator[TextIO]:
-    """Yield standard output in UTF-8, with line ends unchanged, whatever the terminal's encoding
-    is."""
+    """Yield standard output in UTF-8, with line ends unchanged, whatever the terminal's encoding."""
     stream = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", newline="")
     try:
         yield stream

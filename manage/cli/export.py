@@ -117,8 +117,7 @@ def _write_document(output: TextIO, rows: Iterable[Row]) -> None:
 
 @contextmanager
 def open_private(path: Path) -> Iterator[TextIO]:
-    """Open a file for writing that only its owner can read, because bodies contain what people
-    wrote.
+    """Open a file for writing that only its owner can read: bodies contain what people wrote.
 
     It gets its name once it is complete, so that nobody takes a part for the whole. Raises OSError.
     """

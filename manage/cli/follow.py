@@ -27,8 +27,8 @@ class _Place:
 
 
 class Follower:
-    """Remembers the last ``id`` read from each database, so that no entry is missed or returned
-    twice. Raises sqlite3.Error."""
+    """Remembers the last ``id`` read from each database. So no entry is missed or returned twice.
+    Raises sqlite3.Error."""
 
     def __init__(self, data_dir: Path, entry_filter: EntryFilter) -> None:
         self._data_dir = data_dir

@@ -1,4 +1,4 @@
-"""``taximeter keys list|create|delete``"""
+"""``taximeter keys list|create|delete``, here or on a remote service."""
 
 import click
 
@@ -35,7 +35,8 @@ def keys() -> None:
 @service_options
 @json_option
 def list_keys(user: str | None, base_url: str | None, data_dir: str | None, as_json: bool) -> None:
-    """List your keys, newest first, with times in UTC. Only the beginning of each key is shown; the rest is not stored.
+    """List your keys, newest first, with times in UTC. Only the beginning of each key is shown; the
+    rest is not stored.
 
     \b
     Examples:

@@ -1,6 +1,4 @@
-"""``taximeter doctor|verify|reprice|prune``: maintenance of a data directory, also while the
-service runs.
-"""
+"""``taximeter doctor|verify|reprice|prune``: maintenance, also while the service runs."""
 
 import re
 from collections.abc import Iterator
@@ -54,8 +52,9 @@ def doctor(data_dir: str | None, as_json: bool) -> None:
 
     Checks the service that runs on this data directory, with that service's settings. Where none runs,
     it checks what a service started in this environment would use, and says so. Checks
-    Python, the data directory, disk space, the databases, the spool, whether the upstream can be reached (by a connection alone: no request is sent), the price file
-    and the clock. It changes nothing. Exit status 1 when anything is wrong.
+    Python, the data directory, disk space, the databases, the spool, whether the upstream can be
+    reached (by a connection alone: no request is sent), the price file and the clock. It changes
+    nothing. Exit status 1 when anything is wrong.
 
     \b
     Examples:

@@ -22,7 +22,8 @@ type Command = Callable[..., Any]
 
 
 class Instant(click.ParamType[datetime]):
-    """A point in time: ``2026-01-31``, ``2026-01-31T18:00``, ``2026-01-31T18:00+02:00``, or ``7d`` (that long ago)."""
+    """A point in time: a day, a day with a time, or ``7d`` (that long ago). Examples:
+    ``2026-01-31``, ``2026-01-31T18:00``, ``2026-01-31T18:00+02:00``."""
 
     name = "time"
 

@@ -170,8 +170,7 @@ def _describe_kind(response: httpx.Response) -> str:
 
 
 def _explain(error: Exception) -> str:
-    """Return the cause of a connection error, as the end of a sentence that begins with the
-    address."""
+    """Return the cause of a connection error, as the end of a sentence begun by the address."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):

@@ -79,12 +79,13 @@ def run(
     no service runs on the data directory, one runs until COMMAND has ended; its settings come from
     the environment, and it writes to run.log in the data directory.
 
-    COMMAND has the terminal, and standard output is its own. The summary is on standard error. The exit status is
-    COMMAND's; 128 + n when signal n ended it, 127 when there is no such command.
+    COMMAND has the terminal, and standard output is its own. The summary is on standard error. The
+    exit status is COMMAND's; 128 + n when signal n ended it, 127 when there is no such command.
 
-    The base URL names the run (…/proxy/SLUG/run/ID), which distinguishes its calls from others, also from those of a run at the
-    same time; the column run_id has it. Calls of a client that does not use ANTHROPIC_BASE_URL are not
-    seen, as with another API provider; nor are those that it makes after its end in the background.
+    The base URL names the run (…/proxy/SLUG/run/ID), which distinguishes its calls from others,
+    also from those of a run at the same time; the column run_id has it. Calls of a client that does
+    not use ANTHROPIC_BASE_URL are not seen, as with another API provider; nor are those that it
+    makes after its end in the background.
 
     \b
     Examples:

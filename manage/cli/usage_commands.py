@@ -40,8 +40,9 @@ def usage(
 ) -> None:
     """Show what calls cost, by day, model or endpoint.
 
-    Covers all calls of your organisation. Input is all that the model read, including cached tokens. Totals are kept when entries are
-    pruned. Days are UTC; 7d is the day seven days before today.
+    Covers all calls of your organisation. Input is all that the model read, including cached
+    tokens. Totals are kept when entries are pruned. Days are UTC; 7d is the day seven days before
+    today.
 
     \b
     Examples:

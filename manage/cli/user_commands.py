@@ -40,7 +40,8 @@ def users() -> None:
 @data_dir_option
 @json_option
 def list_users(data_dir: str | None, as_json: bool) -> None:
-    """List all users, newest first, with times in UTC. The local user, for whom this program acts, has no e-mail address.
+    """List all users, newest first, with times in UTC. The local user, for whom this program acts,
+    has no e-mail address.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""What the other programs of the organisation do: questions at the desk, a report, and letters.
+"""The other programs of the example organisation: questions at the desk, a report, and letters.
 
 Shown on the way: small calls without a session, a rate limit and its retry, a request that is refused,
 a stream that is cut, a client that leaves, a web search, a model without a price, and an endpoint that

@@ -1,4 +1,4 @@
-"""Token counts for the scripted upstream: an estimate, and a prompt cache that works like the real one.
+"""Token counts for the scripted upstream: an estimate, and a prompt cache with upstream's rules.
 
 A token is taken to be four bytes of JSON. A cache marker stores the prefix that ends with it, in the
 order tools, system, messages; the longest stored prefix that ends at a marker is read, what follows up

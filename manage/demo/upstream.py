@@ -1,4 +1,4 @@
-"""The scripted upstream of the demo: a small server on loopback that stands in for the Messages API.
+"""The scripted upstream of the demo: a small server on loopback in place of the Messages API.
 
 The proxy forwards bodies byte for byte, so a body identifies its call: the client tells what is to be
 replied before it sends one. Whatever else comes gets a reply that says where it is.
@@ -36,7 +36,7 @@ _FIRST_EVENT_S, _EVENT_S = 0.35, 0.03
 
 
 class DemoUpstream:
-    """``pace`` multiplies the time that responses take; 0 is at once."""
+    """The scripted upstream. ``pace`` multiplies the time that responses take; 0 is at once."""
 
     def __init__(self, pace: float) -> None:
         self._pace = pace

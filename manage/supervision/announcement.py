@@ -63,8 +63,8 @@ class Announcement:
         replace_private(_path(data_dir), orjson.dumps(asdict(self)))
 
     def settings(self, data_dir: Path) -> Settings:
-        """Return the settings that the service has, without those of the web process alone, and with
-        its data where this process finds it.
+        """Return the settings of the service, except those of the web process alone. Its data
+        directory is where this process finds it.
 
         Raises SettingsError for those of a version that is too different."""
         here = {"TAXIMETER_BASE_URL": self.base_url, "TAXIMETER_DATA_DIR": str(data_dir)}
@@ -88,8 +88,8 @@ def is_running(data_dir: Path) -> bool:
 
 
 def find_running(data_dir: Path) -> Announcement | None:
-    """Return the announcement of the service on this data directory, or None when none runs or it
-    has not written one yet. Raises OSError."""
+    """Return the announcement of the service on this data directory. None when none runs, or it has
+    not written one yet. Raises OSError."""
     holder = find_holder(data_dir / "up.lock")
     if holder is None:
         return None

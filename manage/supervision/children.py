@@ -30,7 +30,7 @@ class ChildError(Exception):
 
 @dataclass(slots=True)
 class RestartRule:
-    """How long to wait before each restart of one child."""
+    """The pauses before restarts of one child."""
 
     longest_pause_s: float = LONGEST_PAUSE_S
     deaths: int = 0

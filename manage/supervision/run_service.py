@@ -34,8 +34,9 @@ _LISTEN = "TAXIMETER_LISTEN"
 
 
 class RunService:
-    """``address`` is where the service is reached on this machine; ``base_url`` is the address that
-    people use. ``print_line`` prints a line for the person at the terminal."""
+    """The service that a run uses, found or started. ``address`` is where it is reached on this
+    machine, ``base_url`` the address that people use. ``print_line`` prints a line for the person
+    at the terminal."""
 
     def __init__(
         self, settings: Settings, environ: Mapping[str, str], print_line: Callable[[str], None]

@@ -96,8 +96,7 @@ class Supervisor:
 
     @property
     def address(self) -> Address:
-        """Return the address that the front door really listens on, also when the settings asked
-        for port 0."""
+        """Return the address on which the front door listens, also for port 0 in the settings."""
         host, port = self._front.getsockname()[:2]
         return Address(host, port)
 

@@ -1,5 +1,4 @@
-"""The activity log: rows of ``audit_log``, each written in the transaction of the change it
-records.
+"""The activity log: rows of ``audit_log``, written in the transaction of the change they record.
 
 A row holds no secret: at most the prefix of a key, and the method and network address of a sign-in.
 It has the e-mail address of the user who acted and no foreign key, because the log outlives users.

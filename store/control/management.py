@@ -139,8 +139,8 @@ class Management:
         streaming: StreamingChange | None = None,
         metadata_only: bool | None = None,
     ) -> ProxyEndpoint:
-        """Update the fields that are not None. ``streaming="service"`` follows the service's own
-        setting again.
+        """Change an endpoint; a field that is None stays as it is. ``streaming="service"`` follows
+        the service's own setting again.
 
         Raises NotFoundError, InvalidInputError."""
         with self._audited(caller) as (db, note):
@@ -335,8 +335,9 @@ class Management:
     def create_user(
         self, email: str, organization_name: str | None = None, join: str | None = None
     ) -> Member:
-        """Create a user with an organisation of their own, named for the address where no name is
-        given; or with ``join`` (an id or a name) a member of one that is there.
+        """Create a user with an organisation of their own, or with ``join`` a member of one.
+        ``join`` is the organisation's id or name. A new one is named for the address where no name
+        is given.
 
         Raises InvalidInputError, ConflictError, NotFoundError."""
         with self._control.transaction() as db:
@@ -388,8 +389,8 @@ class Management:
     def _audited(
         self, caller: Caller
     ) -> Iterator[tuple[sqlite3.Connection, Callable[[Action, str, Details], None]]]:
-        """Open a transaction; yield it and the function that writes the audit log in it for the
-        caller. Raises ForbiddenError for one who was removed since it was seen who asks."""
+        """Open a transaction; yield it and the function that writes the audit log for the caller.
+        Raises ForbiddenError for one who was removed since it was seen who asks."""
         with self._control.transaction() as db:
             try:
                 member = people.get_member_of(db, caller.organization_id, caller.user_id)

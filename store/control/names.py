@@ -11,7 +11,7 @@ _REFUSED = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
 
 def check_name(name: str, what: str) -> str:
-    """Return the name without space around it. Raises InvalidInputError."""
+    """Check a name, and return it without space around it. Raises InvalidInputError."""
     if len(name) > MAX_LENGTH:
         raise InvalidInputError(f"a name must not be longer than {MAX_LENGTH} characters", "name")
     name = name.strip()

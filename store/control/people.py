@@ -176,8 +176,8 @@ def join(db: sqlite3.Connection, organization_id: str, user_id: str, role: Role)
 
 
 def delete_user(db: sqlite3.Connection, user_id: str) -> None:
-    """Delete a user with memberships, keys and sessions, and with the links and invitations by
-    which they could come back. What the organisation has stays with it."""
+    """Delete a user with their memberships, keys and sessions. Links and invitations by which they
+    could come back go too. What the organisation has stays with it."""
     for table in ("sign_in_links", "invitations"):
         db.execute(
             f"delete from {table} where email = (select email from users where id = ?)",  # noqa: S608 - one of two

@@ -1,5 +1,5 @@
-"""The schema of ``control.db``, as migrations: who may do what, and which slugs exist. It is small, and
-shared by all processes.
+"""The schema of ``control.db``, as migrations. It says who may do what, and which slugs exist. It
+is small, and shared by all processes.
 
 A change is a new function at the bottom, never an edit of one that was released.
 """

@@ -110,8 +110,7 @@ class SignIn:
             return self._make_link(db, email=email, next_path=next_path)
 
     def make_invitation_link(self, invitation: Invitation) -> str:
-        """Return a sign-in link into the organisation that invites, valid as long as the
-        invitation."""
+        """Return a sign-in link into the inviting organisation, valid as long as the invitation."""
         with self._control.transaction() as db:
             return self._make_link(
                 db,

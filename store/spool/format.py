@@ -61,9 +61,9 @@ class SpoolError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestHead:
-    """What the proxy knows of a request before it is forwarded. Header values are as received,
-    None when absent. ``request_bytes`` is the size of the body on the wire, ``path_query`` the path
-    below the slug with its query, without credentials.
+    """The facts of a request that the proxy knows before it is forwarded. Header values are as
+    received, None when absent. ``request_bytes`` is the size of the body on the wire,
+    ``path_query`` the path below the slug with its query, without credentials.
 
     New fields go to the end and have a default: the files of an older proxy lack them."""
 

@@ -64,8 +64,7 @@ def find_waiting(root: Path) -> Iterator[Waiting]:
 
 
 def remove_empty_runs(root: Path) -> None:
-    """Remove the folders of runs that are gone and have nothing left in them, and the reserves of
-    those that have."""
+    """Remove the folders of ended runs that are empty, and the reserves of the other ended runs."""
     for run in _folders(root):
         names = set(_names(run))
         has_no_files = names <= {LOCK, RESERVE}
@@ -106,9 +105,9 @@ def count_unreadable(root: Path) -> int:
 
 
 def read_rejections(path: str | os.PathLike[str]) -> list[Rejection]:
-    """Read one record of rejections.
+    """Read a spool file that counts refused requests.
 
-    Raises SpoolError when it is none, OSError when it cannot be read."""
+    Raises SpoolError when it is no such file, OSError when it cannot be read."""
     return parse_rejections(_read(path), _name(path))
 
 
@@ -124,8 +123,7 @@ def read_exchange(path: str | os.PathLike[str]) -> SpooledExchange | None:
 
 
 def _read(path: str | os.PathLike[str]) -> bytes:
-    """Return what is in a regular file, at half the cost of ``Path.read_bytes``, because there is
-    no file object.
+    """Return what is in a regular file, at half the cost of ``Path.read_bytes``: no file object.
 
     A pipe, a device or a link is not one of ours, and might never end. Raises SpoolError, OSError.
     """

@@ -1,5 +1,4 @@
-"""One call, read to be displayed: its row, its line items, its neighbours, and its bodies in
-chunks.
+"""One call, read to be displayed: row, line items, neighbours, and bodies in chunks.
 
 A body may be tens of megabytes and the client slow, so a body is read chunk by chunk and no
 transaction is open between two of them. Retention may remove the call meanwhile. Ids are never used
@@ -46,8 +45,9 @@ class BodySize:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """``entry`` has its line items and no bodies. A size is None for a body that was not kept.
-    The neighbours are those that arrived before and after it in the same session and agent."""
+    """A call to be displayed. ``entry`` has its line items and no bodies. A size is None for a body
+    that was not kept. The neighbours are those that arrived before and after it in the same session
+    and agent."""
 
     id: int
     entry: UsageLogEntry
@@ -58,8 +58,7 @@ class Call:
 
 
 class CallReader:
-    """A read-only connection to the traces of one organisation, which may be used by several
-    threads in turn.
+    """A read-only connection to one organisation's traces, for several threads in turn.
 
     Every method may raise sqlite3.Error."""
 

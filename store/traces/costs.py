@@ -65,7 +65,7 @@ def read_items(connection: sqlite3.Connection, usage_id: int) -> tuple[CostItem,
 
 
 def iter_costs(connection: sqlite3.Connection, *, only_unpriced: bool) -> Iterator[StoredCost]:
-    """Yield the entries, oldest first, with what pricing needs of them.
+    """Yield the stored cost of every entry, oldest first.
 
     They are read in pages, and no transaction stays open between two pages, so costs may be written
     while this goes on."""
@@ -127,8 +127,7 @@ def to_real(value: Decimal | None) -> float | None:
 
 
 def from_real(value: float | None) -> Decimal | None:
-    """Return the shortest decimal with the value of this double, which is the decimal that was
-    stored."""
+    """Return the shortest decimal with the value of this double, which is the one that was stored."""
     return None if value is None else Decimal(repr(value))
 
 

@@ -91,8 +91,8 @@ def split(body: bytes, beginning: Beginning = Beginning()) -> list[Segment]:  # 
 
 
 def begin_alike(segments: Sequence[Segment], shared: int) -> Beginning:
-    """Return what ``split`` would find at the beginning of a body of which the first ``shared``
-    bytes are those of another one, which is in ``segments``."""
+    """Return the beginning that ``split`` would find in a body alike up to ``shared`` bytes.
+    ``segments`` are those of the other body."""
     # Whether there is a cut depends on the bytes after it, so these must be shared too. That leaves
     # out the other body's end, which is no cut.
     certain = shared - _LOOK_AHEAD_BYTES
@@ -106,7 +106,7 @@ def begin_alike(segments: Sequence[Segment], shared: int) -> Beginning:
 
 
 def digest(data: bytes) -> bytes:
-    """Return half of the SHA-256, for which processors have instructions; it is plenty to tell
+    """Return half of the SHA-256. Processors have instructions for it, and half is plenty to tell
     texts apart."""
     return hashlib.sha256(data).digest()[:DIGEST_BYTES]
 

@@ -38,7 +38,7 @@ class EntryFilter:
     model: str | None = None
 
     def conditions(self) -> tuple[list[str], list[object]]:
-        """Return SQL conditions and their parameters."""
+        """Return SQL conditions, all of which must hold, and the values for their placeholders."""
         conditions: list[str] = []
         parameters: list[object] = []
         for condition, value in (
@@ -123,8 +123,7 @@ class TraceReader:
             place = rows[-1]["created_at"], rows[-1]["id"]
 
     def read_bodies(self, usage_id: int) -> Row | None:
-        """Return both bodies as the view gives them, or None for an entry that retention has
-        removed."""
+        """Return both bodies as the view gives them, or None for an entry that retention removed."""
         found: Row | None = self._db.execute(
             f"select {', '.join(BODIES)} from usage_log where id = ?",  # noqa: S608 - two names
             (usage_id,),
@@ -158,8 +157,7 @@ def make_entry(row: Row) -> UsageLogEntry:
 
 
 def _as_glob(pattern: str) -> str:
-    """Return the GLOB pattern for ``*`` and ``?``, with the square brackets that SQLite would read
-    escaped."""
+    """Return the GLOB pattern for ``*`` and ``?``, with square brackets escaped."""
     return pattern.replace("[", "[[]")
 
 

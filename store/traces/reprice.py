@@ -27,8 +27,8 @@ def reprice(database: TraceDatabase, table: PriceTable, *, everything: bool) -> 
 
 
 def find_new_cost(stored: StoredCost, table: PriceTable) -> NewCost | None:
-    """Return the cost that an entry has by this table; None when there is nothing to price, no price
-    for it, or no change."""
+    """Return the cost that an entry has by this table. None when there is nothing to price, no
+    price for it, or no change."""
     if not stored.cost_items:
         return None
     items, total = pricing.reprice(

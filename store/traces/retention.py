@@ -71,8 +71,8 @@ def prune(
 
 
 def used_bytes(connection: sqlite3.Connection) -> int:
-    """Return the size of what is in the database, which its file approaches once free pages are
-    given back."""
+    """Return the size of what is in the database. Its file approaches it once free pages are given
+    back."""
     pages = _pragma(connection, "page_count") - _pragma(connection, "freelist_count")
     return pages * _pragma(connection, "page_size")
 

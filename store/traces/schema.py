@@ -1,4 +1,5 @@
-"""The schema of a trace database, as migrations. It holds the calls of one organisation, by four rules:
+"""The schema of a trace database, as migrations. It has the calls of one organisation, by four
+rules:
 
 - **Bodies apart from entries.** ``usage`` has every scalar of an entry and no body, so facets and sums
   read few pages. Bodies are in tables of their own, keyed by the same id.

@@ -47,8 +47,8 @@ class Totals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Totals of the calls that share a day, a model or an endpoint; the other two fields are None.
-    The name of an unknown model is None too. By model there is no count of rejected requests, which
+    """Totals of the calls that share a day, a model or an endpoint; the other two are None. The
+    name of an unknown model is None too. By model there is no count of rejected requests, which
     name none."""
 
     day: str | None = None

@@ -1,11 +1,10 @@
-"""The sources of ``datasette-metadata.json``: canned queries, and descriptions of tables and
-columns.
+"""The sources of ``datasette-metadata.json``: canned queries, descriptions of tables and columns.
 
 - ``queries/<name>.sql`` is a canned query. Its first comment is its head.
 - ``tables.toml`` describes tables and columns.
 
-``python -m dashboard.tables.metadata`` generates the file, ``--check`` compares. The service and plain Datasette read
-the generated file only.
+``python -m dashboard.tables.metadata`` generates the file, ``--check`` compares. The service and
+plain Datasette read the generated file only.
 """
 
 from pathlib import Path

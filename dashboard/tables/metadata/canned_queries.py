@@ -1,7 +1,8 @@
 """Canned queries: one ``.sql`` file each, whose first comment is its head in TOML.
 
-``:prompt_tokens`` in the SQL stands for the sum of the columns that the prompt is counted in. The SQL names an integer parameter with a default as it is, ``:days``. For plain Datasette, which knows no defaults and
-passes text, the generated SQL has the default and the conversion in its place.
+``:prompt_tokens`` in the SQL stands for the sum of the columns that the prompt is counted in. The
+SQL names an integer parameter with a default as it is, ``:days``. For plain Datasette, which knows
+no defaults and passes text, the generated SQL has the default and the conversion in its place.
 """
 
 import re
