@@ -1,192 +1,69 @@
-"""Prices of models, with the dates from which they hold.
+"""Prices of models on the day of a call, from three lists.
 
-The base is the table of the ``genai-prices`` package: list prices with their dates, bundled with the
-installed version, so a price never changes under a running recorder and nothing is fetched. An
-operator's TOML file takes precedence; ``docs/prices.md`` describes it.
+1. The operator's file, ``TAXIMETER_PRICES``.
+2. ``prices.toml`` beside this module: prices with a public source that the third list lacks, such as
+   those of models of limited availability and those that held until some day.
+3. The table of the ``genai-prices`` package: list prices with their dates.
+
+The first list with an entry for the model, day and speed decides. The second and the third belong to
+the installed version, so a price never changes under a running recorder and nothing is fetched.
 
 Unknown rates are None: those of an unknown model, fast rates of a model that has none, a component
 without a rate. A cost computed from an unknown rate must be unknown too.
 """
 
-import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
-from fnmatch import fnmatchcase
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib.resources import files
 from typing import cast
 
 import genai_prices
 from genai_prices.types import ModelPrice, TieredPrices
 
 from metering.components import TOKEN_COMPONENTS, WEB_SEARCH
+from metering.price_format import WEB_SEARCH_USD_PER_THOUSAND, parse_price_file
+from metering.rates import PriceEntry, Rates, RateTiers
 
 BASE_VERSION = f"genai-prices {genai_prices.__version__}"
-WEB_SEARCH_USD_PER_THOUSAND = Decimal(10)
+OWN_LABEL = "taximeter prices"
 RESOLVED_RATES_KEPT = 4096
-
-
-class PriceFileError(Exception):
-    """A price file that cannot be used. The message names the file and the field."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rates:
-    """Rates by component, in US dollars per million tokens or per thousand searches. None is
-    unknown."""
-
-    by_component: Mapping[str, Decimal | None]
-    price_version: str
-
-    def of(self, component: str) -> Decimal | None:
-        return self.by_component.get(component)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RateTiers:
-    """The rates of one model on one day at one speed: ``tiers`` are (prompt size, rates), by size.
-    A prompt larger than a size pays that tier's rates for all of its tokens."""
-
-    base: Rates
-    tiers: tuple[tuple[int, Rates], ...] = ()
-
-    def pick(self, prompt_tokens: int) -> Rates:
-        reached = [rates for above, rates in self.tiers if prompt_tokens > above]
-        return reached[-1] if reached else self.base
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PriceOverride:
-    """One dated entry of the operator's file."""
-
-    match: str
-    starts: date
-    standard: RateTiers
-    fast: RateTiers | None = None
 
 
 class PriceTable:
     """Finds rates, and remembers them, because a recorder needs the same few over and over."""
 
-    def __init__(self, overrides: Sequence[PriceOverride] = ()) -> None:
-        # Stable, so that of entries with the same start the later in the file stays the later.
-        self._overrides = sorted(overrides, key=lambda override: override.starts)
+    def __init__(self, entries: Iterable[PriceEntry] = ()) -> None:
+        """Put these entries, the operator's, before the built-in lists."""
+        self._entries = (*_by_precedence(entries), *_by_precedence(read_own_entries()))
         self._resolve = lru_cache(maxsize=RESOLVED_RATES_KEPT)(self._find_tiers)
 
     def find_rates(
         self, model: str, at: datetime, *, prompt_tokens: int = 0, speed: str | None = None
     ) -> Rates | None:
         """Return the list rates that ``model`` had at that instant, None when they are not known."""
-        # No price of the base changes within a day, and overrides start with one.
+        # No price of the base changes within a day, and entries start and end with one.
         tiers = self._resolve(model, at.astimezone(UTC).date(), speed == "fast")
         return tiers.pick(prompt_tokens) if tiers is not None else None
 
     def _find_tiers(self, model: str, day: date, is_fast: bool) -> RateTiers | None:
-        for override in reversed(self._overrides):
-            if override.starts <= day and fnmatchcase(model, override.match):
-                return override.fast if is_fast else override.standard
+        for entry in self._entries:
+            if entry.holds(model, day, is_fast=is_fast):
+                return entry.fast if is_fast else entry.standard
         return _find_base_tiers(model, day, is_fast)
 
 
-def parse_overrides(text: str, file_name: str) -> list[PriceOverride]:
-    """Return what a price file says. Raises PriceFileError, which names the file and the field."""
-    try:
-        document = tomllib.loads(text, parse_float=Decimal)
-    except ValueError as error:
-        raise PriceFileError(f"{file_name}: {error}") from error
-    root = _Fields(document, file_name)
-    entries = root.take("models")
-    root.refuse_rest()
-    if not isinstance(entries, list):
-        raise PriceFileError(f"{file_name}: models: must be a list of [[models]] tables")
-    return [
-        _parse_override(_Fields(entry, file_name, f"models[{index}]"), file_name)
-        for index, entry in enumerate(entries, start=1)
-    ]
+@cache
+def read_own_entries() -> tuple[PriceEntry, ...]:
+    """Return the entries of the price file that is part of this program."""
+    text = files("metering").joinpath("prices.toml").read_text(encoding="utf-8")
+    return tuple(parse_price_file(text, "metering/prices.toml", label=OWN_LABEL))
 
 
-def _parse_override(fields: "_Fields", file_name: str) -> PriceOverride:
-    match, starts = fields.take_text("match"), fields.take_day("starts")
-    version = f"override {file_name} {starts.isoformat()}"
-    web_search = fields.take_rate(WEB_SEARCH.name, WEB_SEARCH_USD_PER_THOUSAND)
-    base = _parse_rates(fields, web_search, version)
-    long_prompt, fast = fields.take_table("long_prompt"), fields.take_table("fast")
-    fields.refuse_rest()
-    standard, fast_tiers = RateTiers(base=base), None
-    if long_prompt is not None:
-        above = long_prompt.take_size("above")
-        tier = _parse_rates(long_prompt, web_search, version)
-        standard = RateTiers(base=base, tiers=((above, tier),))
-        long_prompt.refuse_rest()
-    if fast is not None:
-        fast_tiers = RateTiers(base=_parse_rates(fast, web_search, version))
-        fast.refuse_rest()
-    return PriceOverride(match=match, starts=starts, standard=standard, fast=fast_tiers)
-
-
-def _parse_rates(fields: "_Fields", web_search: Decimal, version: str) -> Rates:
-    rates: dict[str, Decimal | None] = {
-        component.name: fields.take_rate(component.name)
-        for component in TOKEN_COMPONENTS
-        if component.is_required or component.name in fields
-    }
-    return Rates(by_component=rates | {WEB_SEARCH.name: web_search}, price_version=version)
-
-
-class _Fields:
-    """A table of the file from which fields are taken one by one; errors name their place in it."""
-
-    def __init__(self, table: object, *place: str) -> None:
-        self._place = place
-        if not isinstance(table, dict):
-            raise PriceFileError(f"{': '.join(place)}: must be a table")
-        self._table = dict(table)
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._table
-
-    def take(self, name: str) -> object:
-        return self._table.pop(name, None)
-
-    def take_text(self, name: str) -> str:
-        value = self.take(name)
-        if not isinstance(value, str) or not value:
-            raise self._error(name, "must be a text")
-        return value
-
-    def take_day(self, name: str) -> date:
-        value = self.take(name)
-        if not isinstance(value, date) or isinstance(value, datetime):
-            raise self._error(name, "must be a day such as 2026-11-01")
-        return value
-
-    def take_size(self, name: str) -> int:
-        value = self.take(name)
-        if type(value) is not int or value < 0:
-            raise self._error(name, "must be a whole number of tokens")
-        return value
-
-    def take_rate(self, name: str, default: Decimal | None = None) -> Decimal:
-        value = self.take(name)
-        if value is None and default is not None:
-            return default
-        if type(value) is int:
-            value = Decimal(value)
-        if not isinstance(value, Decimal) or not value.is_finite() or value < 0:
-            raise self._error(name, "must be a price in US dollars, 0 or more")
-        return value
-
-    def take_table(self, name: str) -> "_Fields | None":
-        value = self.take(name)
-        return None if value is None else _Fields(value, *self._place, name)
-
-    def refuse_rest(self) -> None:
-        for name in self._table:
-            raise self._error(name, "is not a field of this table")
-
-    def _error(self, name: str, complaint: str) -> PriceFileError:
-        return PriceFileError(f"{': '.join((*self._place, name))}: {complaint}")
+def _by_precedence(entries: Iterable[PriceEntry]) -> list[PriceEntry]:
+    """Return those that start last first; of two that start on one day, the later in the file."""
+    return sorted(entries, key=lambda entry: entry.starts)[::-1]
 
 
 def _find_base_tiers(model: str, day: date, is_fast: bool) -> RateTiers | None:

@@ -4,7 +4,8 @@ import logging
 from contextlib import suppress
 from pathlib import Path
 
-from metering.prices import PriceFileError, PriceTable
+from metering.price_format import PriceFileError
+from metering.prices import PriceTable
 from store.price_file import load_prices
 
 logger = logging.getLogger(__name__)

@@ -1,8 +1,9 @@
-"""The operator's price file, read from disk and parsed by ``metering.prices``."""
+"""The operator's price file, read from disk and parsed by ``metering.price_format``."""
 
 from pathlib import Path
 
-from metering.prices import PriceFileError, PriceTable, parse_overrides
+from metering.price_format import PriceFileError, parse_price_file
+from metering.prices import PriceTable
 
 
 def load_prices(path: Path | None = None) -> PriceTable:
@@ -15,4 +16,4 @@ def load_prices(path: Path | None = None) -> PriceTable:
         text = path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         raise PriceFileError(f"{path.name}: {error}") from error
-    return PriceTable(parse_overrides(text, path.name))
+    return PriceTable(parse_price_file(text, path.name))

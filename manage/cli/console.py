@@ -22,7 +22,7 @@ from manage.cli.terminal import can_print
 from manage.supervision.announcement import Announcement, is_running
 from manage.supervision.children import ChildError
 from manage.supervision.supervisor import StartError
-from metering.prices import PriceFileError
+from metering.price_format import PriceFileError
 from runtime.errors import ControlError
 from runtime.safe_text import terminal_line, terminal_lines
 from runtime.settings import SETTINGS, Settings, SettingsError

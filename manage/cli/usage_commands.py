@@ -81,8 +81,8 @@ def _print_report(report: Usage) -> None:
     print_table(header, [*rows, total], right=COUNT_HEADINGS)
     if totals.unpriced:
         click.echo(
-            f"\n{totals.unpriced:,} calls have no known price and are not in the cost;"
-            " `taximeter reprice` adds them once they have one."
+            f"\n{totals.unpriced:,} calls have no known price and are not in the cost."
+            " Add one to the price file (TAXIMETER_PRICES) and run `taximeter reprice`."
         )
     if totals.rejected:
         click.echo(f"\n{totals.rejected:,} requests over the rate limit were refused.")

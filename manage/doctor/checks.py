@@ -23,7 +23,7 @@ from manage.doctor.findings import Finding, advise_owner
 from manage.doctor.service_check import check_service
 from manage.supervision.announcement import TRUST_VARIABLE, Announcement
 from metering.formats import format_bytes
-from metering.prices import PriceFileError
+from metering.price_format import PriceFileError
 from runtime import clock
 from runtime.heartbeat import Heartbeat
 from runtime.safe_text import terminal_line

@@ -5,8 +5,9 @@ from decimal import Decimal
 import pytest
 
 from metering.entry import CostItem
-from metering.prices import BASE_VERSION, PriceTable, RateTiers
+from metering.prices import BASE_VERSION, PriceTable
 from metering.pricing import price_usage, reprice
+from metering.rates import RateTiers
 from metering.token_counts import TokenCounts
 from metering.usage import Pass, Usage
 

@@ -1,6 +1,7 @@
 import pytest
 
-from metering.prices import PriceFileError, PriceTable
+from metering.price_format import PriceFileError
+from metering.prices import PriceTable
 from store.price_file import load_prices
 
 

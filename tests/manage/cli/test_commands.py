@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from manage.cli.main import cli
 from metering.entry import CostItem, UsageLogEntry
+from metering.prices import BASE_VERSION
 from runtime import clock
 from store.control.database import ControlDatabase
 
@@ -260,6 +261,24 @@ def test_reprice_gives_a_cost_once_a_price_is_known(run, traces, tmp_path):
     (cost,) = traces.connection.execute("select cost_cents from usage_log").fetchone()
     assert cost == 200
     assert "0 entries" in run("reprice", "--prices", str(prices), "--all").stdout
+
+
+def test_repricing_everything_gives_each_call_the_rate_of_its_day(run, traces):
+    (item,) = ENTRY.cost_items
+    read = replace(item, model="claude-sonnet-5-5", component="cache_read", cents=Decimal(77))
+    stored = replace(ENTRY, model=read.model, cost_cents=read.cents, cost_items=(read,))
+    days = ["2026-10-06T23:59:59.999Z", "2026-10-07T00:00:00.000Z"]
+    traces.insert([replace(stored, entry_id=day, created_at=day) for day in days])
+    assert run("reprice").stdout == "0 entries have a new cost.\n"
+    assert run("reprice", "--all").stdout == "2 entries have a new cost.\n"
+    items = traces.connection.execute(
+        "select created_at, cost_cents, rate_usd, price_version"
+        " from usage join usage_cost on usage_id = id order by id"
+    )
+    before, since = items.fetchall()
+    assert before[:3] == (days[0], 20, 0.2)
+    assert since[:3] == (days[1], 10, 0.1)
+    assert (before[3], since[3]) == ("taximeter prices 2026-11-21", BASE_VERSION)
 
 
 def test_a_bad_price_file_is_named(run, traces, tmp_path):

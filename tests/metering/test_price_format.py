@@ -1,0 +1,212 @@
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pytest
+
+from metering.components import TOKEN_COMPONENTS, TokenComponent
+from metering.price_format import PriceFileError, parse_price_file
+from metering.prices import PriceTable
+from tests import ROOT
+from tests.metering.amounts import amounts, decimals
+
+NOW = datetime(2026, 11, 20, tzinfo=UTC)
+BASE = PriceTable()
+
+OVERRIDES = """
+[[models]]
+match = "claude-opus-5-5*"
+starts = 2026-11-01
+input = 3.6
+output = 18
+cache_read = 0.18
+cache_write_5m = 4.5
+cache_write_1h = 7.2
+web_search = 9
+fast = { input = 7, output = 35, cache_read = 0.35, cache_write_5m = 9, cache_write_1h = 14 }
+[models.long_prompt]
+above = 150_000
+input = 7.2
+output = 27
+cache_read = 0.36
+cache_write_5m = 9
+cache_write_1h = 14.4
+
+[[models]]
+match = "claude-opus-5-5"
+starts = 2026-11-10
+input = 1
+output = 2
+cache_read = 0.1
+cache_write_5m = 1.25
+cache_write_1h = 2
+"""
+
+
+@pytest.fixture
+def prices():
+    return PriceTable(parse_price_file(OVERRIDES, "prices.toml"))
+
+
+def day(number: int) -> datetime:
+    return datetime(2026, 11, number, tzinfo=UTC)
+
+
+def test_before_its_start_an_override_changes_nothing(prices):
+    rates = prices.find_rates("claude-opus-5-5", datetime(2026, 10, 31, 23, 59, 59, tzinfo=UTC))
+    assert rates == BASE.find_rates("claude-opus-5-5", NOW)
+
+
+def test_an_override_rules_from_its_start(prices):
+    rates = prices.find_rates("claude-opus-5-5-20261001", day(1))
+    assert amounts(rates) == decimals("3.6 18 0.18 4.5 7.2")
+    assert rates.of("web_search") == Decimal(9)
+    assert rates.price_version == "override prices.toml 2026-11-01"
+
+
+def test_the_override_that_started_last_holds(prices):
+    rates = prices.find_rates("claude-opus-5-5", day(10))
+    assert (rates.of("input"), rates.of("web_search")) == (Decimal(1), Decimal(10))
+    assert prices.find_rates("claude-opus-5-5", day(9)).of("input") == Decimal("3.6")
+
+
+def test_an_override_has_its_own_tier_and_fast_rates(prices):
+    def find(**options):
+        return amounts(prices.find_rates("claude-opus-5-5", day(2), **options))
+
+    assert find(prompt_tokens=150_001) == decimals("7.2 27 0.36 9 14.4")
+    assert find(prompt_tokens=150_001, speed="fast") == decimals("7 35 0.35 9 14")
+
+
+def test_an_override_without_fast_rates_has_none(prices):
+    assert prices.find_rates("claude-opus-5-5", day(10), speed="fast") is None
+
+
+def test_other_models_keep_the_base(prices):
+    assert prices.find_rates("claude-opus-5", NOW) == BASE.find_rates("claude-opus-5", NOW)
+
+
+ENDING = """
+checked = 2026-11-15
+
+[[models]]
+match = ["claude-opus-5-5", "claude-opus-6-*"]
+starts = 2026-11-01
+ends = 2026-11-11
+source = "our contract of October"
+[models.fast]
+input = 7
+output = 35
+cache_read = 0.35
+cache_write_5m = 9
+cache_write_1h = 14
+[models.fast.long_prompt]
+above = 100_000
+input = 14
+output = 70
+cache_read = 0.7
+cache_write_5m = 18
+cache_write_1h = 28
+"""
+
+
+@pytest.fixture
+def ending():
+    return PriceTable(parse_price_file(ENDING, "prices.toml"))
+
+
+def test_an_entry_may_end_and_then_the_lists_behind_it_decide(ending):
+    assert amounts(ending.find_rates("claude-opus-5-5", day(10), speed="fast")) == decimals(
+        "7 35 0.35 9 14"
+    )
+    assert ending.find_rates("claude-opus-5-5", day(11), speed="fast") == BASE.find_rates(
+        "claude-opus-5-5", NOW, speed="fast"
+    )
+
+
+def test_an_entry_with_fast_rates_alone_leaves_the_others_as_they_are(ending):
+    assert ending.find_rates("claude-opus-5-5", day(2)) == BASE.find_rates("claude-opus-5-5", NOW)
+
+
+def test_an_entry_may_name_several_models(ending):
+    assert ending.find_rates("claude-opus-6-20270101", day(2), speed="fast") is not None
+    assert ending.find_rates("claude-opus-5", day(2), speed="fast") == BASE.find_rates(
+        "claude-opus-5", NOW, speed="fast"
+    )
+
+
+def test_fast_mode_may_have_a_tier_for_long_prompts(ending):
+    rates = ending.find_rates("claude-opus-5-5", day(2), speed="fast", prompt_tokens=100_001)
+    assert amounts(rates) == decimals("14 70 0.7 18 28")
+
+
+def test_a_file_that_says_when_it_was_checked_has_that_day_in_its_version(ending):
+    rates = ending.find_rates("claude-opus-5-5", day(2), speed="fast")
+    assert rates.price_version == "override prices.toml 2026-11-15"
+
+
+@pytest.fixture
+def audio(monkeypatch):
+    """A component that price files of before do not have."""
+    component = TokenComponent(
+        name="audio",
+        title="Audio",
+        base_price="input_audio_mtok",
+        quantity=lambda billed: billed.tokens.input_tokens,
+    )
+    monkeypatch.setattr("metering.price_format.TOKEN_COMPONENTS", (*TOKEN_COMPONENTS, component))
+
+
+@pytest.mark.usefixtures("audio")
+def test_a_rate_that_an_older_file_does_not_have_is_unknown():
+    older = PriceTable(parse_price_file(OVERRIDES, "prices.toml"))
+    rates = older.find_rates("claude-opus-5-5", day(10))
+    assert rates is not None
+    assert (rates.of("input"), rates.of("audio")) == (Decimal(1), None)
+    newer = PriceTable(parse_price_file(f"{OVERRIDES}audio = 7\n", "prices.toml"))
+    rates = newer.find_rates("claude-opus-5-5", day(10))
+    assert rates is not None
+    assert rates.of("audio") == Decimal(7)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ("output = 18\n", "", "models[1]: output: must be a price in US dollars, 0 or more"),
+        ("input = 3.6", 'input = "3.6"', "models[1]: input: must be a price"),
+        ("input = 3.6", "input = -1", "models[1]: input: must be a price"),
+        ("input = 3.6", "input = true", "models[1]: input: must be a price"),
+        ("input = 3.6", "input = nan", "models[1]: input: must be a price"),
+        ("starts = 2026-11-10", 'starts = "2026"', "models[2]: starts: must be a day such as"),
+        ("starts = 2026-11-10\n", "", "models[2]: starts: must be a day such as"),
+        ("2026-11-10", "2026-11-10T00:00:00Z", "models[2]: starts: must be a day such as"),
+        ('match = "claude-opus-5-5"', "match = 5", "models[2]: match: must be a text"),
+        ('match = "claude-opus-5-5"', "match = []", "models[2]: match: must be a text or a list"),
+        ('match = "claude-opus-5-5"', "match = [5]", "models[2]: match: must be a text or a list"),
+        ("2026-11-10", "2026-11-10\nends = 2026", "models[2]: ends: must be a day such as"),
+        ("2026-11-10", "2026-11-10\nends = 2026-11-10", "models[2]: ends: must be a day after"),
+        ("2026-11-10", "2026-11-10\nsource = 5", "models[2]: source: must be a text"),
+        ("\n[[models]]", "checked = 5\n[[models]]", "checked: must be a day such as"),
+        ("above = 150_000", "above = 1.5", "models[1]: long_prompt: above: must be a whole"),
+        ("cache_write_1h = 14 }", "x = 1 }", "models[1]: fast: cache_write_1h: must be a price"),
+        ("web_search = 9", "web_serach = 9", "models[1]: web_serach: is not a field"),
+        ("fast = { input = 7, ", "fast = { inptu = 7, ", "models[1]: fast: input: must be"),
+        (OVERRIDES, "models = 3", "models: must be a list"),
+        (OVERRIDES, "models = [3]", "models[1]: must be a table"),
+        (OVERRIDES, "", "models: must be a list"),
+        (OVERRIDES, "model = []", "model: is not a field"),
+        (OVERRIDES, "[[models]", "Expected ']]'"),
+    ],
+)
+def test_a_bad_file_is_refused_with_its_name_and_the_field(old, new, complaint):
+    with pytest.raises(PriceFileError) as raised:
+        parse_price_file(OVERRIDES.replace(old, new, 1), "prices.toml")
+    assert str(raised.value).startswith(f"prices.toml: {complaint}")
+
+
+def test_the_example_of_the_documentation_is_a_price_file():
+    page = (ROOT / "docs" / "prices.md").read_text()
+    example = page.partition("```toml\n")[2].partition("```")[0]
+    (override,) = parse_price_file(example, "prices.toml")
+    assert override.standard is not None
+    assert override.fast is not None
+    assert override.standard.tiers
