@@ -26,7 +26,8 @@ from dashboard.mail.mailer import Mailer, MailError
 from dashboard.mail.texts import sign_in_mail
 from dashboard.pool import ControlPool
 from dashboard.sign_in import providers
-from dashboard.sign_in.providers import FlowCookie, Provider, ProviderError
+from dashboard.sign_in.flow_cookie import FlowCookie
+from dashboard.sign_in.oauth import Provider, ProviderError
 from dashboard.visitors import Visitors, cookie_name
 from metering.formats import format_wait
 from runtime.attempts import NETWORK_PREFIX, AttemptLimit, client_network

@@ -8,7 +8,8 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import httpx
 import pytest
 
-from dashboard.sign_in import providers
+from dashboard.sign_in import oauth, providers
+from dashboard.sign_in.openid import OpenIdProvider
 from tests.dashboard.signing_in import BASE_URL, run_site
 from tests.github_stand_in import CLIENT_ID, CLIENT_SECRET, Email, GitHub, Person
 from tests.openid import Account, run_openid_provider
@@ -301,26 +302,66 @@ def test_a_token_for_another_sign_in_is_refused(site):
 
 def test_a_token_for_another_client_is_refused(site, monkeypatch):
     location = allow(site, "google", begin(site, "google"))
-    provider = _google_of(site)
+    provider = _provider_of(site, "google")
     monkeypatch.setattr(provider, "_client_id", "another-client")
     assert "sent an invalid response" in refused(site, come_back(site, location), 502)
 
 
-def _google_of(site):
-    route = next(r for r in site.client.app.routes if r.path == "/sign-in/google")
+def _provider_of(site, name):
+    route = next(r for r in site.client.app.routes if r.path == f"/sign-in/{name}")
     return route.endpoint.args[0]
 
 
 def test_a_discovery_document_of_another_issuer_is_refused(site, monkeypatch):
-    monkeypatch.setattr(_google_of(site), "_issuer", "https://accounts.google.com")
+    monkeypatch.setattr(_provider_of(site, "google"), "_issuer", "https://accounts.google.com")
     assert "sent an invalid response" in refused(site, site.client.get("/sign-in/google"), 502)
 
 
 def test_a_token_must_be_signed_with_the_issuers_own_key(site):
     begin(site, "google")
-    named = _google_of(site)._app.server_metadata["id_token_signing_alg_values_supported"]
+    named = _provider_of(site, "google")._app.server_metadata[
+        "id_token_signing_alg_values_supported"
+    ]
     assert named
     assert not {"none", "HS256"} & set(named)
+
+
+class Example(OpenIdProvider):
+    """As somebody would add one: a name and the settings, no checks."""
+
+    name = "example"
+    title = "Example"
+
+    def _read_client(self, settings):
+        return settings.google_issuer, settings.google_client_id, settings.google_client_secret
+
+
+@pytest.fixture
+def example_site(tmp_path, google, monkeypatch):
+    monkeypatch.setattr(providers, "configured", lambda settings: [Example(settings)])
+    with run_site(tmp_path, **settings_for(google=google)) as site:
+        yield site
+
+
+def test_another_openid_provider_has_every_check_without_code_of_its_own(example_site, monkeypatch):
+    assert go_through(example_site, "example", "any").status_code == 400
+    unverified = refused(example_site, go_through(example_site, "example", "eve"))
+    assert "Example has not verified your e-mail address" in unverified
+
+    provider = _provider_of(example_site, "example")
+    location = allow(example_site, "example", begin(example_site, "example"))
+    with monkeypatch.context() as patched:
+        patched.setattr(provider, "_client_id", "another-client")
+        refused(example_site, come_back(example_site, location), 502)
+    named = provider._app.server_metadata["id_token_signing_alg_values_supported"]
+    assert named
+    assert not {"none", "HS256"} & set(named)
+    with monkeypatch.context() as patched:
+        patched.setattr(provider, "_issuer", "https://id.example")
+        refused(example_site, example_site.client.get("/sign-in/example"), 502)
+
+    assert go_through(example_site, "example").status_code == 303
+    assert example_site.is_signed_in()
 
 
 @pytest.mark.parametrize("path", ["/login/oauth/access_token", "/user/emails"])
@@ -335,7 +376,7 @@ def test_a_provider_in_trouble_is_said(site, github, path, status):
 
 @pytest.mark.parametrize("path", ["/login/oauth/access_token", "/user/emails"])
 def test_a_provider_that_is_silent_is_not_waited_for(site, github, path, monkeypatch):
-    monkeypatch.setattr(providers, "TIMEOUT_S", 0.2)
+    monkeypatch.setattr(oauth, "TIMEOUT_S", 0.2)
     location = allow(site, "github", begin(site, "github"))
     github.instead[path] = None
     assert "does not respond" in refused(site, come_back(site, location), 502)
