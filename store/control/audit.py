@@ -30,6 +30,23 @@ type Action = Literal[
     "user.link",
     "user.sign_in",
 ]
+# What each action is called for people, between who did it and what it was done to.
+ACTIVITIES: Mapping[str, str] = {
+    "endpoint.create": "created the endpoint",
+    "endpoint.update": "changed the endpoint",
+    "endpoint.delete": "deleted the endpoint",
+    "key.create": "created the key",
+    "key.delete": "deleted the key",
+    "member.invite": "invited",
+    "member.join": "joined",
+    "member.remove": "removed",
+    "invitation.delete": "withdrew the invitation of",
+    "invitation.decline": "declined the invitation of",
+    "user.create": "signed up",
+    "user.delete": "deleted the user",
+    "user.link": "made a sign-in link for",
+    "user.sign_in": "signed in",
+}
 type Details = Mapping[str, str | bool | None]
 
 
@@ -47,6 +64,11 @@ class AuditEntry:
     action: str
     subject_id: str
     details: dict[str, str | bool | None]
+
+    @property
+    def activity(self) -> str:
+        """Return the action in words; of an action that a newer version wrote, its name."""
+        return ACTIVITIES.get(self.action, self.action)
 
 
 def write(

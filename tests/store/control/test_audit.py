@@ -1,3 +1,5 @@
+from typing import get_args
+
 import pytest
 
 from store.control import audit, people
@@ -28,3 +30,19 @@ def test_it_outlives_whoever_acted(db):
     people.delete_user(db, ann)
     (entry,) = audit.read(db, "ours")
     assert entry.email == "ann@example.org"
+
+
+def test_every_action_has_words_for_people():
+    assert set(audit.ACTIVITIES) == set(get_args(audit.Action.__value__))
+
+
+def test_an_action_of_a_newer_version_is_called_by_its_name(db):
+    db.execute(
+        "insert into audit_log (at, organization_id, action, subject_id, details)"
+        " values ('2026-01-01T00:00:00.000Z', 'ours', 'plan.change', '1', '{}')"
+    )
+    audit.write(db, "ours", None, "key.delete", "2", {})
+    assert [entry.activity for entry in audit.read(db, "ours")] == [
+        "deleted the key",
+        "plan.change",
+    ]
