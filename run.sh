@@ -2,10 +2,11 @@
 # Starts Taximeter:   ./run.sh            the same as ./run.sh up
 #                     ./run.sh test       the whole test suite (arguments go to pytest)
 #                     ./run.sh test --quick  without a browser and without running services
-#                     ./run.sh check      lint, format, types, generated docs
+#                     ./run.sh check      lint, format, types, generated files
+#                     ./run.sh generate   generate those files anew
 #                     ./run.sh COMMAND …  any command of taximeter
-# The first call makes .venv from requirements.lock, and the first test or check adds the development
-# tools of requirements-dev.lock; later calls only use it. TAXIMETER_PYTHON names the Python to use.
+# The first call makes .venv from requirements.lock, and the first test, check or generate adds the
+# development tools of requirements-dev.lock; later calls only use it. TAXIMETER_PYTHON names the Python to use.
 set -euo pipefail
 caller=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")"
@@ -83,7 +84,7 @@ add_tools() {
 }
 
 make_venv
-case "${1:-up}" in test | check) add_tools ;; esac
+case "${1:-up}" in test | check | generate) add_tools ;; esac
 case "${1:-up}" in
   test)
     shift
@@ -101,7 +102,11 @@ case "${1:-up}" in
     .venv/bin/ruff format --check .
     .venv/bin/mypy
     .venv/bin/python -m dashboard.tables.metadata --check
-    PYTHONPATH=. .venv/bin/cog --check README.md docs/*.md
+    PYTHONPATH=. .venv/bin/cog --check --check-fail-msg="Call ./run.sh generate." README.md docs/*.md
+    ;;
+  generate) # the metadata first: docs are made from it
+    .venv/bin/python -m dashboard.tables.metadata
+    PYTHONPATH=. .venv/bin/cog -r --verbosity=1 README.md docs/*.md
     ;;
   run) # the client works where the caller is, with the data of every other command here
     root=$PWD data=${TAXIMETER_DATA_DIR:-data}

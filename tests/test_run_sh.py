@@ -69,7 +69,7 @@ def test_running_the_service_installs_only_what_runs_and_only_once(clone):
     assert calls_of(clone) == ["taximeter up"]
 
 
-@pytest.mark.parametrize("command", ["test", "check"])
+@pytest.mark.parametrize("command", ["test", "check", "generate"])
 def test_testing_and_checking_add_the_development_tools_once(clone, command):
     calls_of(clone)
     assert locks_installed(calls_of(clone, command)) == ["requirements-dev.lock"]
@@ -89,6 +89,14 @@ def test_a_quick_test_leaves_out_what_is_live_and_the_browser(clone):
     assert call.endswith(" --ignore tests/live --ignore tests/browser tests/store")
     *_, call = calls_of(clone, "test", "tests/store")
     assert "not live" not in call
+
+
+def test_files_are_generated_in_the_order_in_which_they_are_made_of_each_other(clone):
+    calls_of(clone, "generate")
+    metadata, docs = calls_of(clone, "generate")
+    assert metadata == "python -m dashboard.tables.metadata"
+    assert docs.startswith("cog -r ")
+    assert docs.endswith(" README.md docs/*.md")
 
 
 def test_everything_is_installed_by_its_hash(clone):

@@ -20,7 +20,7 @@ EXCEPTIONS = {
     "/-/static": 405,
     "/static": 405,
 }
-ELSEWHERE = (
+ELSEWHERE: tuple[dict[str, str], ...] = (
     {},
     {"origin": "http://evil.example"},
     {"origin": "null"},

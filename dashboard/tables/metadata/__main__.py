@@ -15,9 +15,7 @@ def main(*, check: bool) -> None:
         if not check:
             METADATA_PATH.write_text(generate())
         elif is_stale(METADATA_PATH):
-            raise click.ClickException(
-                "datasette-metadata.json is stale: run .venv/bin/python -m dashboard.tables.metadata"
-            )
+            raise click.ClickException("datasette-metadata.json is stale: call ./run.sh generate")
     except MetadataError as error:
         raise click.ClickException(str(error)) from error
 

@@ -162,7 +162,7 @@ def test_the_check_fails_on_a_stale_file_and_leaves_it(tmp_path, monkeypatch):
             target.write_text(text)
         result = CliRunner().invoke(command.main, ["--check"])
         assert result.exit_code == 1
-        assert "is stale: run" in result.output
+        assert "is stale: call ./run.sh generate" in result.output
     assert target.read_text() == "{}"
     assert CliRunner().invoke(command.main).exit_code == 0
     assert CliRunner().invoke(command.main, ["--check"]).exit_code == 0
