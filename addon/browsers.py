@@ -25,7 +25,7 @@ _SIGNS = frozenset(
     b"origin sec-fetch-site sec-fetch-mode upgrade-insecure-requests accept accept-language"
     b" user-agent referer host".split()
 )
-_KEPT = frozenset(
+KEPT = frozenset(
     b"connection content-disposition content-encoding content-language content-length content-type"
     b" date request-id retry-after retry-after-ms transfer-encoding x-request-id x-should-retry"
     b" x-taximeter-error".split()
@@ -71,7 +71,7 @@ class BrowserRules:
         kept = tuple(
             field
             for field in fields
-            if (name := field[0].lower()) in _KEPT or name.startswith(self._kept_prefix)
+            if (name := field[0].lower()) in KEPT or name.startswith(self._kept_prefix)
         )
         return (*kept, *_for_origin(origin))
 

@@ -16,16 +16,17 @@ HOP_BY_HOP = frozenset(
     b"connection keep-alive proxy-connection proxy-authenticate proxy-authorization te trailer"
     b" transfer-encoding upgrade".split()
 )
-# host and the framing headers are not optional: without framing a body becomes a second request.
-_ALLOWED = frozenset(
+# A client can declare no header on this list to be between hops (see ``_nominated``). host and the
+# framing headers are not optional: without framing a body becomes a second request.
+ALLOWED = frozenset(
     b"x-api-key authorization user-agent accept accept-language accept-encoding x-app"
     b" idempotency-key traceparent tracestate host content-length transfer-encoding expect".split()
 )
-_ALLOWED_PREFIXES = (b"x-sdk-", b"x-stainless-", b"x-claude-code-", b"content-")
+ALLOWED_PREFIXES = (b"x-sdk-", b"x-stainless-", b"x-claude-code-", b"content-")
 # Connection stays on responses: the HTTP core reads it there to know whether it may reuse a
 # connection, and a client has to hear that we close.
-_RESPONSE_DROPPED = (HOP_BY_HOP - {b"connection", b"transfer-encoding"}) | {b"alt-svc"}
-_OURS = b"x-taximeter-"
+RESPONSE_DROPPED = (HOP_BY_HOP - {b"connection", b"transfer-encoding"}) | {b"alt-svc"}
+OURS = b"x-taximeter-"
 _TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 FIELD = _TOKEN.pattern + rb"+:[^\x00-\x08\x0a-\x1f\x7f]*+"
 _FIELDS = re.compile(rb"(?:" + FIELD + rb"(?:\n" + FIELD + rb")*+)?")
@@ -38,7 +39,7 @@ class RequestFilter:
     def __init__(self, vendor: str, extra_prefixes: Iterable[str] = ()) -> None:
         self._prefixes = (
             f"{vendor}-".encode(),
-            *_ALLOWED_PREFIXES,
+            *ALLOWED_PREFIXES,
             *(prefix.encode() for prefix in extra_prefixes),
         )
 
@@ -51,7 +52,7 @@ class RequestFilter:
         )
 
     def _passes(self, name: bytes) -> bool:
-        if name in _ALLOWED:
+        if name in ALLOWED:
             return True
         return (
             name.startswith(self._prefixes)
@@ -87,7 +88,7 @@ def returned(fields: Fields) -> Fields:
     return tuple(
         field
         for field in fields
-        if (name := field[0].lower()) not in _RESPONSE_DROPPED and not name.startswith(_OURS)
+        if (name := field[0].lower()) not in RESPONSE_DROPPED and not name.startswith(OURS)
     )
 
 
@@ -172,5 +173,5 @@ def _nominated(fields: Fields) -> frozenset[bytes]:
             if name.lower() == b"connection"
             for token in value.split(b",")
         )
-        - _ALLOWED
+        - ALLOWED
     )

@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from email import headerregistry
+from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -33,6 +34,7 @@ __all__ = [
     "LOOPBACK_HOSTS",
     "QUERY_SOCKETS_VARIABLE",
     "SETTINGS",
+    "SETTING_GROUPS",
     "Address",
     "MailLimits",
     "MailServer",
@@ -84,197 +86,211 @@ class Setting:
 
 _PREFER = "Better as a variable than as an option, which everybody on the machine can read."
 
-SETTINGS = (
-    Setting(
-        "listen",
-        "127.0.0.1:8080",
-        setting_values.parse_listen,
-        "Address and port of the front door.",
+SETTING_GROUPS: Mapping[str, tuple[Setting, ...]] = {
+    "Addresses": (
+        Setting(
+            "listen",
+            "127.0.0.1:8080",
+            setting_values.parse_listen,
+            "Address and port to listen on.",
+        ),
+        Setting(
+            "base_url",
+            "",
+            setting_values.parse_base_url,
+            "The address by which people and clients reach the service, without a path. Default: http://"
+            " and the address to listen on.",
+        ),
+        Setting(
+            "allowed_origins",
+            "",
+            setting_values.parse_origins,
+            "Origins of web pages that may call proxy endpoints, separated by commas, for example"
+            " https://app.example.org.",
+        ),
+        Setting(
+            "trusted_proxies",
+            "",
+            setting_values.parse_networks,
+            "Networks whose x-forwarded-for is believed, separated by commas.",
+        ),
     ),
-    Setting(
-        "base_url",
-        "",
-        setting_values.parse_base_url,
-        "The address people use, without a path. Default: http:// and the listen address.",
+    "Upstream": (
+        Setting(
+            "upstream_url",
+            "https://api.anthropic.com",
+            setting_values.parse_upstream,
+            "Where calls are forwarded to: a Messages API. It may have a path prefix, and http is allowed.",
+        ),
+        Setting(
+            "vendor",
+            "anthropic",
+            setting_values.parse_vendor,
+            "The vendor of the upstream: request headers named <vendor>-… are forwarded.",
+        ),
+        Setting(
+            "forward_headers",
+            "",
+            setting_values.parse_header_prefixes,
+            "More request header prefixes to forward, separated by commas.",
+        ),
+        Setting(
+            "upstream_timeout",
+            str(Timeouts()),
+            setting_values.parse_timeouts,
+            "Seconds to wait for the upstream: connect, first_byte, idle.",
+        ),
+        Setting(
+            "streaming",
+            "live",
+            setting_values.parse_streaming,
+            "live: chunks are forwarded as they arrive. buffered: the response is returned when it is"
+            " complete, or larger than 32 MB.",
+        ),
     ),
-    Setting(
-        "upstream_url",
-        "https://api.anthropic.com",
-        setting_values.parse_upstream,
-        "The upstream messages API; may carry a path prefix; http is allowed.",
+    "Data and prices": (
+        Setting(
+            "data_dir",
+            "",
+            setting_values.parse_path,
+            "The directory of all data; created readable by you only. Default: ./data, or the platform's"
+            " directory for data where the program is installed without a checkout.",
+        ),
+        Setting(
+            "disk_reserve",
+            "1GB",
+            setting_values.parse_size,
+            "Below this much free disk, request bodies and large responses are no longer kept.",
+        ),
+        Setting(
+            "prices",
+            "",
+            setting_values.parse_optional_path,
+            "A file of prices that override the built-in list.",
+        ),
     ),
-    Setting(
-        "vendor",
-        "anthropic",
-        setting_values.parse_vendor,
-        "Headers named <vendor>-… are forwarded.",
+    "Limits": (
+        Setting(
+            "request_idle_seconds",
+            "60",
+            setting_values.parse_positive_seconds,
+            "A client whose request head is not whole after so long, or its body after so long and a"
+            " second for each 64 KB, is disconnected.",
+        ),
+        Setting(
+            "request_memory",
+            "512MB",
+            setting_values.parse_size,
+            "While requests that come in take this much memory, further large ones get 503.",
+        ),
+        Setting(
+            "query_processes",
+            "2",
+            setting_values.parse_process_count,
+            "How many queries of the trace browser run at once; one more process waits to take over.",
+        ),
+        Setting(
+            "max_endpoints",
+            "1000",
+            setting_values.parse_count,
+            "How many proxy endpoints an organisation may have. Ten times as many slugs may be in use or"
+            " reserved.",
+        ),
+        Setting(
+            "drain_seconds",
+            "25",
+            setting_values.parse_seconds,
+            "Seconds that calls in flight have to finish after the service is told to stop.",
+        ),
     ),
-    Setting(
-        "data_dir",
-        "",
-        setting_values.parse_path,
-        "The directory of all data; created readable by you only. Default: ./data, or the platform's"
-        " directory for data where the program is installed without a checkout.",
+    "Signing in": (
+        Setting(
+            "sign_up",
+            "open",
+            parse_sign_up,
+            "Who may create an account by signing in: open (everybody), invited, or e-mail domains,"
+            " separated by commas.",
+        ),
+        Setting(
+            "github_client_id",
+            "",
+            setting_values.parse_optional_text,
+            "The client id of the OAuth app for signing in with GitHub.",
+            is_for_web=True,
+        ),
+        Setting(
+            "github_client_secret",
+            "",
+            setting_values.parse_optional_text,
+            f"The secret of that OAuth app. {_PREFER}",
+            is_secret=True,
+            is_for_web=True,
+        ),
+        Setting(
+            "github_url",
+            "https://github.com",
+            setting_values.parse_service_url,
+            "Where people sign in with GitHub; a GitHub Enterprise Server has its own address.",
+            is_for_web=True,
+        ),
+        Setting(
+            "github_api_url",
+            "https://api.github.com",
+            setting_values.parse_service_url,
+            "Where GitHub's API is.",
+            is_for_web=True,
+        ),
+        Setting(
+            "google_client_id",
+            "",
+            setting_values.parse_optional_text,
+            "The client id of the OAuth client for signing in with Google.",
+            is_for_web=True,
+        ),
+        Setting(
+            "google_client_secret",
+            "",
+            setting_values.parse_optional_text,
+            f"The secret of that OAuth client. {_PREFER}",
+            is_secret=True,
+            is_for_web=True,
+        ),
+        Setting(
+            "google_issuer",
+            "https://accounts.google.com",
+            setting_values.parse_service_url,
+            "The provider of that OAuth client: Google, or another one with OpenID Connect.",
+            is_for_web=True,
+        ),
     ),
-    Setting(
-        "streaming",
-        "live",
-        setting_values.parse_streaming,
-        "live: chunks are forwarded as they arrive. buffered: the response is returned when it is"
-        " complete, or larger than 32 MB.",
+    "Mail": (
+        Setting(
+            "smtp_url",
+            "",
+            setting_values.parse_smtp_url,
+            "The server that sends mail: smtp://USER:PASSWORD@HOST (STARTTLS, port 587) or smtps://…"
+            f" (TLS, port 465). {_PREFER}",
+            is_secret=True,
+            is_for_web=True,
+        ),
+        Setting(
+            "mail_from",
+            "",
+            setting_values.parse_sender,
+            "The sender of mails, as in Taximeter <taximeter@example.org>.",
+            is_for_web=True,
+        ),
+        Setting(
+            "sign_in_mails",
+            str(MailLimits()),
+            setting_values.parse_mail_limits,
+            "How many mails with sign-in links are sent in 15 minutes: in total, for one IPv6 network (/48),"
+            " for one client (an IPv4 address or /64), to one mailbox.",
+            is_for_web=True,
+        ),
     ),
-    Setting(
-        "upstream_timeout",
-        str(Timeouts()),
-        setting_values.parse_timeouts,
-        "Seconds to wait for the upstream: connect, first_byte, idle.",
-    ),
-    Setting(
-        "forward_headers",
-        "",
-        setting_values.parse_header_prefixes,
-        "More request header prefixes to forward, separated by commas.",
-    ),
-    Setting(
-        "allowed_origins",
-        "",
-        setting_values.parse_origins,
-        "Origins of web pages that may call proxy endpoints, separated by commas, for example"
-        " https://app.example.org.",
-    ),
-    Setting(
-        "trusted_proxies",
-        "",
-        setting_values.parse_networks,
-        "Networks whose x-forwarded-for is believed, separated by commas.",
-    ),
-    Setting(
-        "drain_seconds",
-        "25",
-        setting_values.parse_seconds,
-        "How long streams in flight may go on after a stop was asked for.",
-    ),
-    Setting(
-        "request_idle_seconds",
-        "60",
-        setting_values.parse_positive_seconds,
-        "A client whose request head is not whole after so long, or its body after so long and a"
-        " second for each 64 KB, is disconnected.",
-    ),
-    Setting(
-        "request_memory",
-        "512MB",
-        setting_values.parse_size,
-        "While requests that come in take this much memory, further large ones get 503.",
-    ),
-    Setting(
-        "disk_reserve",
-        "1GB",
-        setting_values.parse_size,
-        "Below this much free disk, request bodies and large responses are no longer kept.",
-    ),
-    Setting(
-        "query_processes",
-        "2",
-        setting_values.parse_process_count,
-        "How many queries are computed at once; one more process waits to take over.",
-    ),
-    Setting(
-        "prices",
-        "",
-        setting_values.parse_optional_path,
-        "A file of prices that override the built-in list.",
-    ),
-    Setting(
-        "sign_up",
-        "open",
-        parse_sign_up,
-        "Who may create an account by signing in: open (everybody), invited, or e-mail domains,"
-        " separated by commas.",
-    ),
-    Setting(
-        "max_endpoints",
-        "1000",
-        setting_values.parse_count,
-        "How many proxy endpoints an organisation may have. Ten times as many slugs may be in use or"
-        " reserved.",
-    ),
-    Setting(
-        "sign_in_mails",
-        str(MailLimits()),
-        setting_values.parse_mail_limits,
-        "How many mails with sign-in links are sent in 15 minutes: in total, for one IPv6 network (/48),"
-        " for one client (an IPv4 address or /64), to one mailbox.",
-        is_for_web=True,
-    ),
-    Setting(
-        "smtp_url",
-        "",
-        setting_values.parse_smtp_url,
-        "The server that sends mail: smtp://USER:PASSWORD@HOST (STARTTLS, port 587) or smtps://…"
-        f" (TLS, port 465). {_PREFER}",
-        is_secret=True,
-        is_for_web=True,
-    ),
-    Setting(
-        "mail_from",
-        "",
-        setting_values.parse_sender,
-        "Whom mail comes from, as in Taximeter <taximeter@example.org>.",
-        is_for_web=True,
-    ),
-    Setting(
-        "github_client_id",
-        "",
-        setting_values.parse_optional_text,
-        "The OAuth app for signing in with GitHub.",
-        is_for_web=True,
-    ),
-    Setting(
-        "github_client_secret",
-        "",
-        setting_values.parse_optional_text,
-        f"Its secret. {_PREFER}",
-        is_secret=True,
-        is_for_web=True,
-    ),
-    Setting(
-        "github_url",
-        "https://github.com",
-        setting_values.parse_service_url,
-        "Where people sign in; a GitHub Enterprise Server has its own.",
-        is_for_web=True,
-    ),
-    Setting(
-        "github_api_url",
-        "https://api.github.com",
-        setting_values.parse_service_url,
-        "Where GitHub's API is.",
-        is_for_web=True,
-    ),
-    Setting(
-        "google_client_id",
-        "",
-        setting_values.parse_optional_text,
-        "The OAuth client for signing in with Google.",
-        is_for_web=True,
-    ),
-    Setting(
-        "google_client_secret",
-        "",
-        setting_values.parse_optional_text,
-        f"Its secret. {_PREFER}",
-        is_secret=True,
-        is_for_web=True,
-    ),
-    Setting(
-        "google_issuer",
-        "https://accounts.google.com",
-        setting_values.parse_service_url,
-        "Google, or another OpenID Connect provider.",
-        is_for_web=True,
-    ),
-)
+}
+SETTINGS = tuple(chain.from_iterable(SETTING_GROUPS.values()))
 # Settings that have no effect without certain others.
 _BELONG_TOGETHER = (
     ("smtp_url", "mail_from"),

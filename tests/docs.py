@@ -1,7 +1,7 @@
 """Documentation made from the code; ``./run.sh check`` compares it with what is written."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import click
 
@@ -11,7 +11,7 @@ from dashboard.tables.metadata.generator import FOLDER
 from manage.api.usage_operations import UsageTotals
 from manage.cli.main import cli
 from metering.token_counts import TOKEN_CLASSES
-from runtime.settings import SETTINGS
+from runtime.settings import SETTING_GROUPS
 
 
 def walk_commands(
@@ -47,11 +47,19 @@ def render_reference() -> str:
 
 
 def render_settings() -> str:
-    rows = [
-        f"| `{setting.variable}` | {f'`{setting.default}`' if setting.default else '-'} | {setting.help} |"
-        for setting in SETTINGS
-    ]
+    """The settings in groups: rows of one table, so that its columns are equally wide."""
+    rows = []
+    for title, settings in SETTING_GROUPS.items():
+        rows.append(f"| **{title}** | | |")
+        for each in settings:
+            default = f"`{each.default}`" if each.default else "-"
+            rows.append(f"| `{each.variable}` | {default} | {each.help.replace('<', '&lt;')} |")
     return "\n".join(["", "| variable | default | |", "| --- | --- | --- |", *rows, "", ""])
+
+
+def render_headers(names: Iterable[bytes]) -> str:
+    """Names of headers in a line, for cog."""
+    return "\n" + ", ".join(f"`{name.decode()}`" for name in sorted(names)) + "\n\n"
 
 
 def render_columns() -> str:
