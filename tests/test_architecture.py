@@ -1,4 +1,4 @@
-"""Who may import whom: the table of rooms in ``CONTRIBUTING.md``, and one loop over all modules."""
+"""Who may import whom: the tables of rooms in ``CONTRIBUTING.md``, and one loop over all modules."""
 
 import ast
 import re
@@ -8,36 +8,55 @@ from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+import pytest
+
 from tests import ROOT
 
-# A room, what it does, which rooms it may import beside itself, which libraries it does without.
-_ROW = re.compile(r"\| `(?P<room>\S+)` \|[^|]+\|(?P<rooms>[^|]+)\|(?P<without>[^|]+)\|")
-_MODULE = re.compile(r"`([\w./]+)`")
+ROOM_COLUMNS = ["room", "what it does", "may import", "does not import itself"]
+WORD_COLUMNS = ["word above", "libraries", "why not everywhere"]
+_CODE = re.compile(r"`([\w./]+)`")
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """One row: a folder or a file, the rooms it may import, and the libraries it must not."""
+    """One row: a folder or a file, and the modules that it may and must not import."""
 
     path: str
     may_import: frozenset[str]
     without: frozenset[str]
 
 
-def _read_rooms() -> dict[str, Room]:
-    text = (ROOT / "CONTRIBUTING.md").read_text()
-    rooms = [
-        Room(
-            match["room"],
-            frozenset(name.rstrip("/") for name in _MODULE.findall(match["rooms"])),
-            frozenset(_MODULE.findall(match["without"])),
-        )
-        for match in _ROW.finditer(text)
-    ]
-    return {room.path: room for room in rooms}
+def read_table(text: str, columns: list[str]) -> list[list[str]]:
+    """Return the cells of each row below these columns. Raises ValueError for any other shape."""
+    lines = text[text.index(f"| {columns[0]} |") :].partition("\n\n")[0].splitlines()
+    table = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in lines]
+    if table[0] != columns or any(len(row) != len(columns) for row in table):
+        raise ValueError(f"a row of the table has other columns than {columns}")
+    return table[2:]
 
 
-ROOMS = _read_rooms()
+def read_code(cell: str) -> list[str]:
+    """Return what a cell lists in code quotes; a dash is nothing. Raises ValueError."""
+    parts = [] if cell == "\N{EN DASH}" else cell.split(", ")
+    found = [_CODE.fullmatch(part) for part in parts]
+    if None in found:
+        raise ValueError(f"not a list of names in code quotes: {cell}")
+    return [match[1] for match in found if match is not None]
+
+
+def read_rooms(text: str) -> dict[str, Room]:
+    """Return the rooms by their paths. Raises ValueError or KeyError for a row it does not know."""
+    libraries = {row[0]: read_code(row[1]) for row in read_table(text, WORD_COLUMNS)}
+    rooms = {}
+    for name, _, may_import, words in read_table(text, ROOM_COLUMNS):
+        (path,) = read_code(name)
+        without = [library for word in words.split(", ") for library in libraries[word]]
+        rooms[path] = Room(path, frozenset(read_code(may_import)), frozenset(without))
+    return rooms
+
+
+TEXT = (ROOT / "CONTRIBUTING.md").read_text()
+ROOMS = read_rooms(TEXT)
 TOP = {path.rstrip("/") for path in ROOMS if "/" not in path.rstrip("/")}
 
 
@@ -52,11 +71,21 @@ def _modules() -> dict[str, Path]:
 MODULES = _modules()
 
 
-def _find_room(path: Path) -> Room:
+def find_room(place: Path) -> Room:
     """Return the row that names this file, or the innermost folder of it that has a row."""
-    place = path.relative_to(ROOT)
     names = [str(place), *(f"{folder}/" for folder in place.parents)]
     return next(ROOMS[name] for name in names if name in ROOMS)
+
+
+def is_allowed(room: Room, imported: str) -> bool:
+    own = room.path.removesuffix(".py").rstrip("/").replace("/", ".")
+    if imported.partition(".")[0] in TOP:
+        return _starts_with(imported, room.may_import | {own})
+    return not _starts_with(imported, room.without)
+
+
+def _starts_with(module: str, names: frozenset[str]) -> bool:
+    return any(module == name or module.startswith(f"{name}.") for name in names)
 
 
 @cache
@@ -69,45 +98,70 @@ def _imports(path: Path) -> Iterator[str]:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
+            # Of ours every name may be a module; of others the module says enough.
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def _starts_with(module: str, names: frozenset[str]) -> bool:
-    return any(module == name or module.startswith(f"{name}.") for name in names)
-
-
-def test_every_row_of_the_table_is_read():
-    text = (ROOT / "CONTRIBUTING.md").read_text()
-    table = text[text.index("| room |") :].partition("\n\n")[0].splitlines()[2:]
-    assert len(table) == len(ROOMS)
-
-
-def test_the_table_names_every_package():
+def test_the_table_names_every_package_and_nothing_that_is_not_there():
     packages = {path.parent.name for path in ROOT.glob("*/__init__.py")}
     assert packages - TOP == {"bench", "tests"}
+    assert [path for path in ROOMS if not (ROOT / path).exists()] == []
 
 
-def _find_bad_imports(name: str) -> Iterator[str]:
-    """Yield each import of a module that the table does not allow."""
-    room = _find_room(MODULES[name])
-    own = room.path.removesuffix(".py").rstrip("/").replace("/", ".")
-    allowed = room.may_import | {own if room.path.count("/") > 1 else name.partition(".")[0]}
-    for imported in _imports(MODULES[name]):
-        is_ours = imported.partition(".")[0] in TOP
-        if (is_ours and not _starts_with(imported, allowed)) or _starts_with(
-            imported, room.without
-        ):
-            yield f"{name} imports {imported}, which the row {room.path} does not allow"
+@pytest.mark.parametrize(
+    ("row", "broken"),
+    [
+        ("| `store/spool/` |", "| `store/spool /` |"),
+        ("| `store/spool/` |", "| store/spool/ |"),
+        ("| `manage/server.py` |", "| `manage/server.py` | new |"),
+        ("| `dashboard`, `manage`, `runtime` |", "| `dashboard` `manage`, `runtime` |"),
+        ("database, datasette |", "databases, datasette |"),
+        ("| does not import itself |", "| does without |"),
+        ("| `socket`, `ssl`,", "| socket, `ssl`,"),
+    ],
+)
+def test_a_row_that_cannot_be_read_is_an_error(row, broken):
+    assert row in TEXT
+    with pytest.raises((ValueError, KeyError)):
+        read_rooms(TEXT.replace(row, broken, 1))
+
+
+@pytest.mark.parametrize(
+    ("place", "imported", "expected"),
+    [
+        ("store/spool/reader.py", "store.spool.format", True),
+        ("store/spool/reader.py", "store.control.database", False),
+        ("store/spool/reader.py", "sqlite3", False),
+        ("store/traces/bodies.py", "store.control.database", True),
+        ("manage/server.py", "dashboard.app", True),
+        ("manage/server.py", "metering.formats", False),
+        ("manage/api/routes.py", "dashboard.app", False),
+        ("recorder/record.py", "http", False),
+        ("recorder/record.py", "httpx", False),
+        ("runtime/clock.py", "urllib.request.urlopen", False),
+        ("runtime/clock.py", "urllib.parse.quote", True),
+    ],
+)
+def test_the_innermost_row_holds_for_a_file(place, imported, expected):
+    assert (ROOT / place).is_file()
+    assert is_allowed(find_room(Path(place)), imported) == expected
 
 
 def test_imports_point_one_way():
-    assert [bad for name in MODULES for bad in _find_bad_imports(name)] == []
+    bad = [
+        f"{name} imports {imported}, which the row {room.path} does not allow"
+        for name, path in MODULES.items()
+        for room in [find_room(path.relative_to(ROOT))]
+        for imported in _imports(path)
+        if not is_allowed(room, imported)
+    ]
+    assert bad == []
 
 
 def test_there_are_no_import_cycles():
     graph = {
-        name: set(_imports(path)) & set(MODULES) - {name, name.rpartition(".")[0]}
+        name: {found for each in _imports(path) for found in (each, each.rpartition(".")[0])}
+        & set(MODULES) - {name, name.rpartition(".")[0]}
         for name, path in MODULES.items()
     }
     assert list(TopologicalSorter(graph).static_order())

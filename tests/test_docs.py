@@ -73,30 +73,3 @@ def test_settings_named_in_the_documentation_exist():
     }
     for page in PAGES:
         assert set(re.findall(r"TAXIMETER_\w*\w", page.read_text())) <= known
-
-
-def read_trails() -> str:
-    section = (ROOT / "CONTRIBUTING.md").read_text().partition("## Trails\n")[2]
-    return section.partition("\n## ")[0]
-
-
-def test_the_files_that_the_trails_name_are_there():
-    named = set(re.findall(r"`((?:\w+/)+\w+\.(?:py|html|md|toml))`", read_trails()))
-    assert named
-    assert [path for path in sorted(named) if not (ROOT / path).is_file()] == []
-
-
-def test_the_names_of_the_code_that_the_trails_use_are_in_it():
-    named = set(re.findall(r"`(?!TAXIMETER_)(?:\w+\.)*(\w+)(?:\([^`]*\))?`", read_trails())) - {
-        "audio_tokens"
-    }
-    packages = [path.parent for path in ROOT.glob("*/__init__.py")]
-    packages.remove(ROOT / "tests")
-    source = "\n".join(
-        path.read_text()
-        for package in packages
-        for path in package.rglob("*")
-        if path.suffix in (".py", ".html", ".toml", ".sql")
-    )
-    assert {"_remove_entry", "RESPONSE_DROPPED"} <= named
-    assert sorted(named - set(re.findall(r"\w+", source))) == []
