@@ -4,6 +4,7 @@ import gc
 import sqlite3
 import sys
 import warnings
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 from dashboard.tables.csv_pages import neutralize_page
@@ -16,18 +17,25 @@ with warnings.catch_warnings():
     import datasette.handle_exception
     import datasette.utils.sqlite
     import datasette.views.base
+    import datasette.views.database
+    import datasette.views.row
+    import datasette.views.table
     from datasette.app import Datasette, DatasetteRouter
     from datasette.database import Database, QueryInterrupted, Results
     from datasette.utils import (
         escape_sqlite,
+        format_bytes,
+        is_url,
+        path_from_row_pks,
         path_with_replaced_args,
         tilde_decode,
         tilde_encode,
         to_css_class,
+        truncate_url,
     )
     from datasette.utils.asgi import BadRequest, Base400, Request, Response
     from datasette.views.base import DatasetteError, DataView
-    from datasette.views.table import TableView
+    from datasette.views.table import TableView, display_columns_and_rows
 
     gc.collect()  # some hang in cycles
 
@@ -42,11 +50,17 @@ __all__ = [
     "Response",
     "Results",
     "TableView",
+    "display_columns_and_rows",
     "escape_sqlite",
+    "format_bytes",
+    "is_url",
+    "path_from_row_pks",
     "path_with_replaced_args",
+    "replace_display",
     "tilde_decode",
     "tilde_encode",
     "to_css_class",
+    "truncate_url",
 ]
 
 # With rich installed, it prints every local variable at each error in a query: bodies too.
@@ -54,6 +68,31 @@ datasette.handle_exception.rich = None
 # It is looked up for each page. Every SQLite that Python 3.12 runs with has JSON.
 datasette.facets.detect_json1 = lambda: True
 datasette.utils.sqlite._cached_sqlite_version = sqlite3.sqlite_version_info
+
+
+def replace_display(display: Any) -> None:
+    """Have another function in place of ``display_columns_and_rows``."""
+    datasette.views.row.display_columns_and_rows = display
+    datasette.views.table.display_columns_and_rows = display
+
+
+class _HooksWithoutCells:
+    """The hooks of Datasette's plugins without that for a cell, which nobody implements. Calling it
+    takes longer than everything else that is done for a cell, and a page has thousands."""
+
+    def __init__(self, hooks: Any) -> None:
+        self._hooks = hooks
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._hooks, name)
+
+    def render_cell(self, **_cell: object) -> tuple[()]:
+        return ()
+
+
+datasette.views.database.pm = SimpleNamespace(
+    hook=_HooksWithoutCells(datasette.views.database.pm.hook)
+)
 
 
 _parse_args = Request.args.fget

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
-from jinja2 import ChoiceLoader, Environment, FileSystemLoader
+from jinja2 import Environment
 
-from dashboard import formats
 from dashboard.addresses import raw_path
-from dashboard.tables import arguments, cells, errors, filter_words
+from dashboard.tables import arguments, errors, rows
+from dashboard.tables.environment import share_environment
 from dashboard.tables.errors import RequestState
 from dashboard.tables.metadata import METADATA_PATH
 from dashboard.tables.patched_datasette import (
@@ -25,6 +25,7 @@ from dashboard.tables.patched_datasette import (
     Request,
     Response,
     TableView,
+    replace_display,
 )
 from dashboard.tables.trace_file import TraceFile
 from dashboard.tables.views import TracesView
@@ -44,20 +45,7 @@ SETTINGS = {
 }
 
 
-def _share_templates(own: Environment) -> Environment:
-    """Return one environment for all instances: compiling the templates takes most of the time of a
-    first page, and a megabyte each time. Nothing of an instance is in it; what a page shows comes
-    with the page."""
-    if not _shared_templates:
-        formats.add_filters(own)
-        ours = FileSystemLoader(HERE.parent / "templates")  # for _top.html
-        own.loader = ChoiceLoader([*filter(None, [own.loader]), ours])
-        own.globals.update(cells.GLOBALS | filter_words.GLOBALS)
-        _shared_templates.append(own)
-    return _shared_templates[0]
-
-
-_shared_templates: list[Environment] = []
+replace_display(rows.display)
 
 
 class TraceBrowser(Datasette):
@@ -70,7 +58,7 @@ class TraceBrowser(Datasette):
             settings=SETTINGS,
             template_dir=str(HERE / "templates"),
         )
-        self.jinja_env: Environment = _share_templates(self.jinja_env)
+        self.jinja_env: Environment = share_environment(self.jinja_env)
         self.databases: OrderedDict[str, Database] = (
             OrderedDict()
         )  # without _memory, and _internal with its writing thread
@@ -93,6 +81,14 @@ class TraceBrowser(Datasette):
             else (pattern, view)
             for pattern, view in super()._routes()
         ]
+
+    async def permission_allowed(
+        self, actor: object, action: str, resource: object = None, default: Any = False
+    ) -> Any:
+        """Return the default, as Datasette does without plugins and without ``allow`` in the metadata: who
+        may read was decided by the choice of the instance. Datasette looks for rules in a copy of all
+        metadata, several times for a page."""
+        return default
 
     async def refresh_schemas(self) -> None:
         """Do nothing: the tables of ``_internal`` that it updates do not exist here."""

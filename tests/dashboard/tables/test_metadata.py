@@ -61,6 +61,10 @@ def test_the_description_of_a_line_item_names_every_component():
     assert sorted(named) == sorted(TITLES)
 
 
+def test_the_file_has_no_rules_of_access_for_the_trace_browser_asks_for_none():
+    assert not re.search(r'"(allow\w*|permissions)":', METADATA_PATH.read_text())
+
+
 def test_a_query_is_listed_at_its_place_with_its_parameters(folder, write):
     write(f"{HEAD}\n{DAYS}", SQL_WITH_DAYS)
     queries = read_queries(folder)

@@ -1,0 +1,38 @@
+"""The Jinja environment of all pages of the trace browser.
+
+Datasette's own awaits every call and every filter in a template, which takes most of the time of a
+long page. Nothing in our templates has to be awaited, so theirs is synchronous.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from jinja2 import ChoiceLoader, Environment, FileSystemLoader, Template
+
+from dashboard import formats
+from dashboard.tables import cells, filter_words
+
+_OURS = Path(__file__).parents[1] / "templates"  # for _top.html and _calls.html
+_shared: list[Environment] = []
+
+
+class _Synchronous(Template):
+    """A template that Datasette renders as one of its own."""
+
+    async def render_async(self, *args: Any, **kwargs: Any) -> str:
+        return self.render(*args, **kwargs)
+
+
+def share_environment(own: Environment) -> Environment:
+    """Return one environment for all instances, made of the first one's own.
+
+    Compiling the templates takes most of the time of a first page, and a megabyte each time. Nothing
+    of an instance is in it; what a page shows comes with the page."""
+    if not _shared:
+        environment = own.overlay(enable_async=False)
+        environment.template_class = _Synchronous
+        formats.add_filters(environment)
+        environment.loader = ChoiceLoader([*filter(None, [own.loader]), FileSystemLoader(_OURS)])
+        environment.globals.update(cells.GLOBALS | filter_words.GLOBALS)
+        _shared.append(environment)
+    return _shared[0]
