@@ -1,0 +1,67 @@
+"""Examples and checks that the tests of the wire share."""
+
+import json
+from typing import Any
+
+from tests.live.service import Endpoint, Service
+from tests.rawclient import Cut, Response
+from tests.upstream import Headers, head, message_events
+
+JSON: Headers = [("content-type", "application/json")]
+HTML: Headers = [("content-type", "text/html")]
+MEBI = 1 << 20
+BEARER = "sk-ant-oat01-dummy-abcdefghijklmnopqrstuvwxyz9876543210"
+EVENTS = message_events(["Hel", "lo", " wörld"])
+STREAM = b"".join(EVENTS)
+EARLY_HINTS = head(103, [("link", "</style.css>; rel=preload")])
+
+
+def error_of(response: Response) -> dict[str, Any]:
+    """The error of an answer in the upstream's envelope."""
+    assert (response.header("content-type") or "").startswith("application/json")
+    document = json.loads(response.body)
+    assert document["type"] == "error"
+    assert set(document["error"]) == {"type", "message"}
+    assert document["error"]["message"]
+    error: dict[str, Any] = document["error"]
+    return error
+
+
+def assert_own_error(response: Response, status: int, kind: str) -> None:
+    """It is an answer of the proxy itself, and says so."""
+    assert response.status == status
+    assert response.header("x-taximeter-error")
+    assert error_of(response)["type"] == kind
+
+
+def barrier(service: Service) -> None:
+    """After this answer the proxy's loop has dealt with all that had come in before it."""
+    assert service.get("/livez").status == 200
+
+
+def is_cut(endpoint: Endpoint) -> bool:
+    """Did the client hear that its answer is not whole, and nothing that looks like another?"""
+    try:
+        response = endpoint.send()
+    except Cut:
+        return True
+    if response.status == 502:  # nothing of the answer had come when a reset overtook it
+        return True
+    return response.cut and response.status == 200
+
+
+def wait_spooled(service: Service, text: bytes) -> None:
+    """Wait until the proxy has got so far with an answer."""
+    service.wait_until(
+        lambda: any(text in path.read_bytes() for path in service.data_dir.glob("spool/*/*.open")),
+        f"{text!r} in the spool",
+    )
+
+
+def files_with(service: Service, *needles: bytes) -> list[str]:
+    """Where in the data directory any of these is found."""
+    return [
+        path.name
+        for path in service.data_dir.rglob("*")
+        if path.is_file() and any(needle in path.read_bytes() for needle in needles)
+    ]

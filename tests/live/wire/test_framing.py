@@ -1,0 +1,293 @@
+"""How requests and responses are framed on the wire, in all awkward variants."""
+
+import gzip
+import zlib
+
+import pytest
+from mitmproxy.net import encoding
+
+from tests.live.service import REQUEST_HEADERS, Endpoint, body_bytes
+from tests.live.wire.checks import (
+    EARLY_HINTS,
+    EVENTS,
+    JSON,
+    STREAM,
+    assert_own_error,
+    barrier,
+    is_cut,
+)
+from tests.rawclient import Cut, request
+from tests.upstream import (
+    CLOSE,
+    Headers,
+    Script,
+    answer,
+    chunked,
+    cut_sse,
+    head,
+    last_chunk,
+    message_json,
+    sse,
+)
+
+
+@pytest.mark.parametrize(
+    "interim",
+    [
+        pytest.param([head(100)], id="100"),
+        pytest.param([EARLY_HINTS], id="103"),
+        pytest.param([head(102), EARLY_HINTS, EARLY_HINTS], id="several"),
+        pytest.param([EARLY_HINTS[:9], EARLY_HINTS[9:30], EARLY_HINTS[30:]], id="in-pieces"),
+    ],
+)
+def test_interim_responses_are_swallowed_and_shift_nothing(
+    endpoint: Endpoint, interim: list[bytes]
+) -> None:
+    bodies = [message_json("first"), message_json("second")]
+    endpoint.upstream.enqueue(answer(200, bodies[0], interim=interim), answer(200, bodies[1]))
+    with endpoint.connect() as client:
+        responses = [client.exchange(endpoint.message()) for _ in bodies]
+    assert [(r.status, r.body, r.interim) for r in responses] == [(200, b, []) for b in bodies]
+    assert [body_bytes(row["response_body"]) for row in endpoint.rows()] == bodies
+
+
+def test_an_interim_response_in_one_write_with_the_final_one_is_swallowed(live: Endpoint) -> None:
+    whole = EARLY_HINTS + head(200, [*JSON, ("content-length", "2")]) + b"{}"
+    live.upstream.enqueue(Script((whole,)), answer(200, b"[]"))
+    with live.connect() as client:
+        assert [client.exchange(live.message()).body for _ in range(2)] == [b"{}", b"[]"]
+
+
+def test_trailers_of_a_response_do_it_no_harm(endpoint: Endpoint) -> None:
+    endpoint.upstream.enqueue(chunked(200, EVENTS, trailers=[("x-checksum", "1")]))
+    with endpoint.connect() as client:
+        assert client.exchange(endpoint.message()).body == STREAM
+        assert client.exchange(endpoint.message()).body == message_json()
+    first, _second = endpoint.rows()
+    assert body_bytes(first["response_body"]) == STREAM
+
+
+def test_trailers_of_a_request_do_it_no_harm(live: Endpoint) -> None:
+    with live.connect() as client:
+        client.send(
+            request("POST", live.target(), [*REQUEST_HEADERS, ("transfer-encoding", "chunked")])
+        )
+        client.send_chunk(b'{"a":1}')
+        client.send(last_chunk([("x-checksum", "1")]))
+        assert client.read_response().status == 200
+        assert client.exchange(live.message()).status == 200
+    assert [bytes(seen.body) for seen in live.upstream.requests] == [b'{"a":1}', b"{}"]
+    assert [body_bytes(row["request_body"]) for row in live.rows()] == [b'{"a":1}', b"{}"]
+
+
+def test_a_chunked_request_body_arrives_byte_identical(live: Endpoint) -> None:
+    pieces = [b'{"a":"', "ü€\u2028".encode(), b"x" * 70_000, b'"}']
+    with live.connect() as client:
+        client.send(
+            request("POST", live.target(), [*REQUEST_HEADERS, ("transfer-encoding", "chunked")])
+        )
+        for piece in pieces:
+            client.send_chunk(piece)
+        client.send(last_chunk())
+        assert client.read_response().status == 200
+    [seen] = live.upstream.requests
+    assert bytes(seen.body) == b"".join(pieces)
+    assert body_bytes(live.row()["request_body"]) == b"".join(pieces)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b"", id="empty"),
+        pytest.param(b"{", id="not-json"),
+        pytest.param(b"\x00\xff\xfe binary \x00", id="binary"),
+        pytest.param(b'{"text":"a\\u0000b"}\r\n\x00', id="nul"),
+        pytest.param('{"emoji":"😀"}  \n'.encode(), id="spaces-at-the-end"),
+    ],
+)
+def test_any_request_body_arrives_and_is_logged_exactly(live: Endpoint, body: bytes) -> None:
+    live.send(live.message(body))
+    [seen] = live.upstream.requests
+    assert bytes(seen.body) == body
+    assert (body_bytes(live.row()["request_body"]) or b"") == body
+
+
+def test_a_gzipped_request_arrives_as_it_is_and_is_logged_readable(live: Endpoint) -> None:
+    plain = b'{"model":"claude-sonnet-4-5","messages":[]}'
+    packed = gzip.compress(plain)
+    live.send(live.message(packed, [*REQUEST_HEADERS, ("content-encoding", "gzip")]))
+    [seen] = live.upstream.requests
+    assert bytes(seen.body) == packed
+    assert body_bytes(live.row()["request_body"]) == plain
+
+
+@pytest.mark.parametrize("coding", ["gzip", "deflate", "br", "zstd"])
+def test_an_encoded_answer_passes_as_it_is_and_is_logged_decoded(
+    endpoint: Endpoint, coding: str
+) -> None:
+    packed = encoding.encode(STREAM, coding)
+    assert isinstance(packed, bytes)
+    headers = [("content-type", "text/event-stream"), ("content-encoding", coding)]
+    endpoint.upstream.enqueue(sse([packed[:50], packed[50:]], headers))
+    response = endpoint.send()
+    assert (response.body, response.header("content-encoding")) == (packed, coding)
+    row = endpoint.row()
+    assert body_bytes(row["response_body"]) == STREAM
+    assert (row["input_tokens"], row["output_tokens"]) == (11, 7)
+
+
+def test_usage_is_read_from_a_compressed_stream_that_was_cut(endpoint: Endpoint) -> None:
+    packer = zlib.compressobj(wbits=31)
+    packed = packer.compress(b"".join(EVENTS[:3])) + packer.flush(zlib.Z_SYNC_FLUSH)
+    headers = [("content-type", "text/event-stream"), ("content-encoding", "gzip")]
+    endpoint.upstream.enqueue(cut_sse([packed], headers=headers))
+    assert is_cut(endpoint)
+    row = endpoint.row()
+    assert (row["outcome"], row["usage_source"]) == ("upstream_interrupted", "partial")
+    assert (row["input_tokens"], row["model"]) == (11, "claude-sonnet-4-5-20250929")
+    assert body_bytes(row["response_body"]) == b"".join(EVENTS[:3])
+
+
+def test_an_answer_that_is_not_what_its_encoding_says_is_logged_as_it_came(live: Endpoint) -> None:
+    live.upstream.enqueue(answer(200, b"plainly not gzip", [*JSON, ("content-encoding", "gzip")]))
+    assert live.send().body == b"plainly not gzip"
+    assert body_bytes(live.row()["response_body"]) == b"plainly not gzip"
+
+
+def test_an_answer_that_ends_with_its_connection_comes_back_whole(endpoint: Endpoint) -> None:
+    endpoint.upstream.enqueue(answer(200, message_json(), framing="close"))
+    response = endpoint.send()
+    assert (response.body, response.cut) == (message_json(), False)
+    row = endpoint.row()
+    assert (row["outcome"], body_bytes(row["response_body"])) == ("complete", message_json())
+
+
+def test_a_connection_that_upstream_announces_to_close_costs_no_later_request(
+    live: Endpoint,
+) -> None:
+    closing = answer(200, b"{}", [*JSON, ("connection", "close")]).then(CLOSE)
+    live.upstream.enqueue(closing)
+    first = live.send()
+    second = live.send()
+    assert (first.body, second.status) == (b"{}", 200)
+
+
+def test_an_idle_upstream_connection_that_closed_is_opened_again(live: Endpoint) -> None:
+    live.upstream.enqueue(answer(200, b"{}").then(CLOSE))
+    with live.connect() as client:
+        assert client.exchange(live.message()).body == b"{}"
+        assert live.upstream.requests[0].answered.wait(5)
+        barrier(live.service)
+        assert client.exchange(live.message()).body == message_json()
+    assert len({seen.connection for seen in live.upstream.requests}) == 2
+
+
+def test_an_expected_continue_is_given_and_the_body_arrives(live: Endpoint) -> None:
+    body = b'{"a":1}'
+    with live.connect() as client:
+        headers = [*REQUEST_HEADERS, ("Expect", "100-continue"), ("content-length", "7")]
+        client.send(request("POST", live.target(), headers))
+        assert client.read_head().status == 100
+        client.send(body)
+        assert client.read_response().status == 200
+    [seen] = live.upstream.requests
+    assert bytes(seen.body) == body
+    assert seen.header("expect") is None
+
+
+def test_an_http_1_0_client_gets_its_answer(endpoint: Endpoint) -> None:
+    with endpoint.connect() as client:
+        client.send(request("POST", endpoint.target(), REQUEST_HEADERS, b"{}", version="1.0"))
+        response = client.read_response()
+        assert (response.status, response.body) == (200, message_json())
+        assert client.is_closed_by_peer()
+    assert endpoint.row()["outcome"] == "complete"
+
+
+def test_an_http_1_0_client_gets_a_stream_without_chunks(endpoint: Endpoint) -> None:
+    endpoint.upstream.enqueue(sse(EVENTS))
+    with endpoint.connect() as client:
+        client.send(request("POST", endpoint.target(), REQUEST_HEADERS, b"{}", version="1.0"))
+        response = client.read_response()
+    assert response.header("transfer-encoding") is None
+    assert response.body == STREAM
+
+
+def test_a_client_that_asks_to_close_gets_its_answer_and_the_close(endpoint: Endpoint) -> None:
+    endpoint.upstream.enqueue(sse(EVENTS))
+    with endpoint.connect() as client:
+        response = client.exchange(
+            endpoint.message(b"{}", [*REQUEST_HEADERS, ("Connection", "close")])
+        )
+        assert (response.body, response.header("connection")) == (STREAM, "close")
+        assert client.is_closed_by_peer()
+
+
+def test_requests_sent_at_once_are_answered_in_order_and_all_logged(endpoint: Endpoint) -> None:
+    bodies = [message_json(text) for text in ("one", "two", "three")]
+    endpoint.upstream.enqueue(*(answer(200, body) for body in bodies))
+    with endpoint.connect() as client:
+        client.send(b"".join(endpoint.message(b'{"n":%d}' % n) for n in range(3)))
+        assert [client.read_response().body for _ in bodies] == bodies
+    rows = endpoint.rows()
+    assert [body_bytes(row["request_body"]) for row in rows] == [b'{"n":%d}' % n for n in range(3)]
+    assert [body_bytes(row["response_body"]) for row in rows] == bodies
+
+
+@pytest.mark.parametrize(
+    "line_end", ["\r\n ", "\r\n\t", "\r"], ids=["folded-space", "folded-tab", "bare-cr"]
+)
+def test_a_header_cannot_hide_inside_the_value_of_another(live: Endpoint, line_end: str) -> None:
+    """A server that reads folded lines or a bare CR as line ends would see a cookie."""
+    headers = [*REQUEST_HEADERS, ("x-stainless-lang", f"python{line_end}Cookie: session=1")]
+    response = live.send(live.message(b"{}", headers))
+    assert response.status == 400 or all(
+        b"\r\n " not in seen.head and b"\r\n\t" not in seen.head and b"\rC" not in seen.head
+        for seen in live.upstream.requests
+    )
+    assert live.upstream.faults == []
+
+
+CHUNKED_BODY = b"5\r\nhello\r\n0\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("headers", "body"),
+    [
+        ([("Content-Length", "3"), ("Transfer-Encoding", "chunked")], CHUNKED_BODY),
+        ([("Content-Length", "3"), ("Content-Length", "5")], b"hello"),
+        ([("Content-Length", "3, 5")], b"hello"),
+        ([("Content-Length", "+5")], b"hello"),
+        ([("Content-Length", "-5")], b"hello"),
+        ([("Transfer-Encoding", "xchunked")], CHUNKED_BODY),
+        ([("Transfer-Encoding", "chunked, identity")], CHUNKED_BODY),
+        ([("Transfer-Encoding ", "chunked")], CHUNKED_BODY),
+        ([("Transfer-Encoding", "\x0bchunked")], CHUNKED_BODY),
+        ([("Transfer-Encoding", "chunked\x0c")], CHUNKED_BODY),
+        ([("Transfer-Encoding", "chunked\r")], CHUNKED_BODY),
+        ([(" Content-Length", "5")], b"hello"),
+    ],
+    ids=lambda value: ", ".join(f"{n}:{v}" for n, v in value) if isinstance(value, list) else "",
+)
+def test_a_request_that_could_be_framed_in_two_ways_is_not_forwarded(
+    live: Endpoint, headers: Headers, body: bytes
+) -> None:
+    smuggled = live.message(path="/v1/smuggled")
+    with live.connect() as client:
+        client.send(request("POST", live.target(), [*REQUEST_HEADERS, *headers]) + body + smuggled)
+        try:
+            response = client.read_response()
+        except Cut:
+            response = None
+    assert response is None or response.status == 400
+    assert live.upstream.requests == []
+    assert live.rows() == []
+
+
+@pytest.mark.parametrize("host", ["localhost:80/..", "x@localhost", "localhost?"])
+def test_a_host_that_is_not_one_plain_host_is_refused_everywhere(live: Endpoint, host: str) -> None:
+    for target in (live.target(), "/settings/"):
+        response = live.send(request("GET", target, [("Host", host)]))
+        assert_own_error(response, 400, "invalid_request_error")
+        assert response.header("location") is None
+    assert live.upstream.requests == []

@@ -1,0 +1,70 @@
+"""Clients that leave before, during and after the response."""
+
+import pytest
+
+from tests.live.service import REQUEST_HEADERS, Endpoint, body_bytes
+from tests.live.wire.checks import EVENTS, STREAM, barrier, wait_spooled
+from tests.rawclient import RawClient, request
+from tests.upstream import STALL, Gate, Script, sse
+
+
+def _leave(client: RawClient, how: str) -> None:
+    if how == "reset":
+        client.reset()
+    else:
+        client.close()
+
+
+@pytest.mark.parametrize("how", ["close", "reset"])
+def test_a_client_that_leaves_before_the_answer_ends_the_upstream_call(
+    endpoint: Endpoint, how: str
+) -> None:
+    endpoint.upstream.enqueue(Script((STALL,)))
+    client = endpoint.connect()
+    client.send(endpoint.message(b'{"x":1}'))
+    [seen] = endpoint.upstream.wait_for_requests(1)
+    _leave(client, how)
+    assert seen.abandoned.wait(5)
+    row = endpoint.row()
+    assert (row["outcome"], row["status_code"]) == ("client_disconnected", None)
+    assert body_bytes(row["request_body"]) == b'{"x":1}'
+
+
+@pytest.mark.parametrize("how", ["close", "reset"])
+def test_a_client_that_leaves_during_the_answer_ends_the_upstream_call(
+    endpoint: Endpoint, how: str
+) -> None:
+    gate = Gate()
+    endpoint.upstream.enqueue(sse([*EVENTS[:3], gate, *EVENTS[3:]]))
+    client = endpoint.connect()
+    client.send(endpoint.message())
+    gate.wait_reached()
+    wait_spooled(endpoint.service, EVENTS[2])
+    _leave(client, how)
+    assert endpoint.upstream.requests[0].abandoned.wait(5)
+    row = endpoint.row()
+    assert (row["outcome"], row["status_code"]) == ("client_disconnected", 200)
+    assert body_bytes(row["response_body"]) == b"".join(EVENTS[:3])
+    assert (row["usage_source"], row["input_tokens"]) == ("partial", 11)
+
+
+@pytest.mark.parametrize("how", ["close", "reset"])
+def test_a_client_that_leaves_after_the_answer_changes_nothing(
+    endpoint: Endpoint, how: str
+) -> None:
+    endpoint.upstream.enqueue(sse(EVENTS))
+    client = endpoint.connect()
+    assert client.exchange(endpoint.message()).body == STREAM
+    _leave(client, how)
+    row = endpoint.row()
+    assert (row["outcome"], row["output_tokens"]) == ("complete", 7)
+
+
+def test_a_client_that_leaves_during_its_request_is_not_forwarded(live: Endpoint) -> None:
+    client = live.connect()
+    client.send(request("POST", live.target(), [*REQUEST_HEADERS, ("content-length", "9")]) + b"1")
+    barrier(live.service)
+    client.reset()
+    barrier(live.service)
+    assert live.rows() == []
+    assert live.upstream.requests == []

@@ -1,0 +1,95 @@
+"""A service whose operator has set a path prefix, header prefixes and allowed origins."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.live.service import REQUEST_HEADERS, Endpoint, Service
+from tests.live.wire.checks import HTML, JSON
+from tests.rawclient import request
+from tests.upstream import CLOSE, Script, Upstream, answer, error_json, message_json
+
+PAGE = "https://app.example.org"
+
+
+@pytest.fixture(scope="module")
+def customised(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
+    """A service with a path prefix at its upstream, header prefixes of its operator, and an origin
+    whose pages may call it."""
+    with (
+        Upstream() as upstream,
+        Service(
+            tmp_path_factory.mktemp("customised"),
+            f"{upstream.url}/some/prefix",
+            FORWARD_HEADERS="x-team-,x-trace-id",
+            ALLOWED_ORIGINS=PAGE,
+        ) as service,
+    ):
+        yield Endpoint(service, upstream, "default")
+
+
+def test_a_path_prefix_of_the_upstream_is_kept_in_front(customised: Endpoint) -> None:
+    customised.upstream.reset()
+    customised.send(customised.message(path="/v1/messages?beta=true"))
+    customised.send(customised.message(path="//v1/messages/count_tokens"))
+    assert [seen.target for seen in customised.upstream.requests] == [
+        "/some/prefix/v1/messages?beta=true",
+        "/some/prefix/v1/messages/count_tokens",
+    ]
+    assert [row["outcome"] for row in customised.rows()] == ["complete"]
+
+
+def test_header_prefixes_of_the_operator_are_forwarded_too(customised: Endpoint) -> None:
+    customised.upstream.reset()
+    extra = [("X-Team-Name", "a"), ("x-trace-id", "b"), ("x-foo", "c")]
+    customised.send(customised.message(b"{}", [*REQUEST_HEADERS, *extra]))
+    [seen] = customised.upstream.requests
+    assert [pair for pair in seen.headers if pair in extra] == extra[:2]
+
+
+def test_a_preflight_of_a_listed_origin_is_answered_here(customised: Endpoint) -> None:
+    customised.upstream.reset()
+    asked = [
+        ("Origin", PAGE),
+        ("Access-Control-Request-Method", "POST"),
+        ("Access-Control-Request-Headers", "anthropic-version,content-type,x-api-key"),
+        ("Access-Control-Request-Private-Network", "true"),
+    ]
+    for slug in ("default", "nobody"):
+        target = f"/proxy/{slug}/v1/messages"
+        response = customised.service.send(request("OPTIONS", target, [("Host", "x"), *asked]))
+        assert (response.status, response.body) == (200, b"")
+        assert response.header("access-control-allow-origin") == PAGE
+        assert response.header("access-control-allow-private-network") == "true"
+        assert response.header("access-control-allow-headers") == asked[2][1]
+        assert "origin" in response.head.header_values("vary")
+    assert customised.upstream.requests == []
+
+
+@pytest.mark.parametrize(
+    ("script", "path", "status"),
+    [
+        (answer(200, message_json(), [*JSON, ("set-cookie", "a=1")]), "/v1/messages", 200),
+        (answer(529, error_json("overloaded_error", "busy"), JSON), "/v1/messages", 529),
+        (answer(200, b"{}", [*HTML, ("clear-site-data", "*")]), "/v1/models", 200),
+        (Script((CLOSE,)), "/v1/messages", 502),
+        (None, "/v1/../messages", 400),
+        (None, "/messages", 404),
+    ],
+)
+def test_whatever_a_listed_page_gets_it_may_read_and_nothing_acts_on_our_origin(
+    customised: Endpoint, script: Script | None, path: str, status: int
+) -> None:
+    customised.upstream.reset()
+    if script:
+        customised.upstream.enqueue(script)
+    headers = [*REQUEST_HEADERS, ("Origin", PAGE), ("Sec-Fetch-Site", "cross-site")]
+    response = customised.send(customised.message(b"{}", headers, path=path))
+    assert response.status == status
+    assert response.header("access-control-allow-origin") == PAGE
+    assert response.header("access-control-expose-headers") == "*"
+    assert response.header("vary") == "origin"
+    assert response.header("content-security-policy") == "sandbox"
+    assert response.header("x-content-type-options") == "nosniff"
+    assert response.header("set-cookie") is response.header("clear-site-data") is None
+    assert all(seen.header("origin") is None for seen in customised.upstream.requests)

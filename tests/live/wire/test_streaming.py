@@ -1,0 +1,54 @@
+"""When each part of a response reaches the client."""
+
+import random
+
+from tests.live.service import Endpoint, body_bytes
+from tests.live.wire.checks import EVENTS, JSON, MEBI, STREAM, barrier, wait_spooled
+from tests.upstream import Gate, Script, head, sse
+
+
+def test_live_each_event_arrives_before_the_upstream_sends_the_next(live: Endpoint) -> None:
+    gates = [Gate() for _ in EVENTS]
+    live.upstream.enqueue(sse([step for pair in zip(EVENTS, gates, strict=True) for step in pair]))
+    with live.connect() as client:
+        client.send(live.message())
+        response = client.read_response_head()
+        pieces = client.iter_body(response)
+        for expected, gate in zip(EVENTS, gates, strict=True):
+            assert next(pieces) == expected
+            gate.wait_reached()
+            gate.open()
+        assert list(pieces) == []
+    assert body_bytes(live.row()["response_body"]) == STREAM
+
+
+def test_buffered_nothing_arrives_before_the_upstream_has_ended(buffered: Endpoint) -> None:
+    gate = Gate()
+    buffered.upstream.enqueue(sse([*EVENTS[:-1], gate, EVENTS[-1]]))
+    with buffered.connect() as client:
+        client.send(buffered.message())
+        gate.wait_reached()
+        wait_spooled(buffered.service, b"content_block_stop")
+        barrier(buffered.service)
+        assert b"event:" not in client.arrived()
+        gate.open()
+        assert client.read_response().body == STREAM
+    row = buffered.row()
+    assert (body_bytes(row["response_body"]), row["outcome"]) == (STREAM, "complete")
+
+
+def test_buffered_a_response_above_32_mb_goes_on_before_the_upstream_has_ended(
+    buffered: Endpoint,
+) -> None:
+    body, rest, gate = random.Random(9).randbytes(33 * MEBI), b"the rest", Gate()  # noqa: S311
+    start = head(200, [*JSON, ("content-length", str(len(body) + len(rest)))])
+    buffered.upstream.enqueue(Script((start, body, gate, rest)))
+    with buffered.connect() as client:
+        client.send(buffered.message())
+        arriving, received = client.iter_body(client.read_response_head()), bytearray()
+        while len(received) < len(body):
+            received += next(arriving)
+        assert received == body
+        gate.open()
+        assert b"".join(arriving) == rest
+    assert buffered.row()["outcome"] == "complete"

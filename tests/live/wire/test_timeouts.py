@@ -1,0 +1,71 @@
+"""Upstreams that take too long."""
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from tests.live.conftest import ServiceFactory
+from tests.live.service import REQUEST_HEADERS, Endpoint, Service, body_bytes
+from tests.live.wire.checks import EVENTS, assert_own_error, is_cut
+from tests.rawclient import request
+from tests.upstream import STALL, Script, Upstream, cut_sse
+
+SHORT = "connect=1,first_byte=1,idle=1"
+
+
+@pytest.fixture(scope="module")
+def impatient(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[Service, Upstream]]:
+    """A service that waits a second for anything."""
+    with (
+        Upstream() as upstream,
+        Service(
+            tmp_path_factory.mktemp("impatient"), upstream.url, UPSTREAM_TIMEOUT=SHORT
+        ) as service,
+    ):
+        yield service, upstream
+
+
+@pytest.fixture(params=["live", "buffered"])
+def impatient_endpoint(
+    request: pytest.FixtureRequest, impatient: tuple[Service, Upstream]
+) -> Endpoint:
+    service, upstream = impatient
+    upstream.reset()
+    slug = f"impatient-{len(service.rows())}-{request.param}"
+    service.create_endpoint(slug, request.param)
+    return Endpoint(service, upstream, slug)
+
+
+def test_an_upstream_that_never_answers_is_a_504_and_an_entry(impatient_endpoint: Endpoint) -> None:
+    impatient_endpoint.upstream.enqueue(Script((STALL,)))
+    response = impatient_endpoint.send()
+    assert_own_error(response, 504, "api_error")
+    row = impatient_endpoint.row()
+    assert (row["outcome"], row["status_code"]) == ("upstream_timeout", None)
+    assert impatient_endpoint.upstream.requests[0].abandoned.wait(5)
+
+
+def test_an_answer_that_falls_silent_is_cut_and_an_entry(impatient_endpoint: Endpoint) -> None:
+    impatient_endpoint.upstream.enqueue(cut_sse(EVENTS[:3], STALL))
+    assert is_cut(impatient_endpoint)
+    row = impatient_endpoint.row()
+    assert (row["outcome"], row["status_code"]) == ("upstream_timeout", 200)
+    assert body_bytes(row["response_body"]) == b"".join(EVENTS[:3])
+    assert impatient_endpoint.upstream.requests[0].abandoned.wait(5)
+
+
+def test_a_tls_handshake_that_never_ends_is_a_504_and_an_entry(
+    service_factory: ServiceFactory,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        service = service_factory(f"https://127.0.0.1:{port}", UPSTREAM_TIMEOUT=SHORT)
+        response = service.send(
+            request("POST", "/proxy/default/v1/messages", REQUEST_HEADERS, b"{}")
+        )
+        assert_own_error(response, 504, "api_error")
+        [row] = service.settled_rows()
+    assert (row["outcome"], row["status_code"]) == ("upstream_timeout", None)

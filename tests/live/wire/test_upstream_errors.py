@@ -1,0 +1,253 @@
+"""Errors of the upstream: passed on, cut short, or answered in our words."""
+
+import json
+
+import pytest
+
+from tests.live.conftest import ServiceFactory
+from tests.live.service import REQUEST_HEADERS, Endpoint, body_bytes
+from tests.live.wire.checks import (
+    EARLY_HINTS,
+    EVENTS,
+    HTML,
+    JSON,
+    STREAM,
+    assert_own_error,
+    is_cut,
+    wait_spooled,
+)
+from tests.rawclient import Cut, Reset, request
+from tests.upstream import (
+    CLOSE,
+    RESET,
+    Action,
+    Gate,
+    Headers,
+    Script,
+    Step,
+    answer,
+    chunk,
+    cut_sse,
+    error_json,
+    event,
+    head,
+    refusing_address,
+    sse,
+)
+
+
+def test_redirects_are_not_followed(live: Endpoint) -> None:
+    headers = [("location", f"{live.upstream.url}/v1/elsewhere"), *JSON]
+    live.upstream.enqueue(answer(307, b"{}", headers))
+    response = live.send()
+    assert (response.status, response.header("location")) == (307, headers[0][1])
+    assert len(live.upstream.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "headers", "error_type"),
+    [
+        (400, error_json("invalid_request_error", "bad"), JSON, "invalid_request_error"),
+        (401, error_json("authentication_error", "who?"), JSON, "authentication_error"),
+        (404, error_json("not_found_error", "model: x"), JSON, "not_found_error"),
+        (413, b"<html>too large</html>", HTML, None),
+        (429, error_json("rate_limit_error", "slow"), JSON, "rate_limit_error"),
+        (500, error_json("api_error", "oops"), JSON, "api_error"),
+        (502, b"<html>bad gateway</html>", HTML, None),
+        (503, b"", [], None),
+        (529, error_json("overloaded_error", "busy"), JSON, "overloaded_error"),
+    ],
+)
+def test_an_error_of_the_upstream_passes_unchanged_and_is_logged(
+    endpoint: Endpoint, status: int, body: bytes, headers: Headers, error_type: str | None
+) -> None:
+    sent = [*headers, ("request-id", "req_9"), ("retry-after", "3")]
+    endpoint.upstream.enqueue(answer(status, body, sent))
+    response = endpoint.send()
+    assert (response.status, response.body) == (status, body)
+    assert response.head.headers == [*sent, ("content-length", str(len(body)))]
+    row = endpoint.row()
+    assert (row["status_code"], row["outcome"]) == (status, "upstream_error")
+    assert (body_bytes(row["response_body"]) or b"") == body
+    assert row["upstream_request_id"] == "req_9"
+    if error_type:
+        assert row["error_type"] == error_type
+
+
+def test_an_error_event_under_status_200_is_an_upstream_error(endpoint: Endpoint) -> None:
+    overloaded = event("error", error={"type": "overloaded_error", "message": "busy"})
+    endpoint.upstream.enqueue(sse([*EVENTS[:3], overloaded]))
+    response = endpoint.send()
+    assert (response.status, response.body) == (200, b"".join(EVENTS[:3]) + overloaded)
+    row = endpoint.row()
+    assert (row["outcome"], row["error_type"]) == ("upstream_error", "overloaded_error")
+    assert (row["status_code"], row["input_tokens"]) == (200, 11)
+
+
+def test_a_stream_that_ends_cleanly_without_an_end_event_is_interrupted(endpoint: Endpoint) -> None:
+    endpoint.upstream.enqueue(sse(EVENTS[:3]))
+    response = endpoint.send()
+    assert (response.body, response.cut) == (b"".join(EVENTS[:3]), False)
+    row = endpoint.row()
+    assert (row["outcome"], row["usage_source"]) == ("upstream_interrupted", "partial")
+
+
+def _length_too_long(end: Action) -> Script:
+    return Script((head(200, [*JSON, ("content-length", "100")]) + b'{"half":', end))
+
+
+@pytest.mark.parametrize(
+    ("script", "arrived"),
+    [
+        pytest.param(cut_sse(EVENTS[:3], CLOSE), b"".join(EVENTS[:3]), id="chunked-close"),
+        pytest.param(cut_sse(EVENTS[:3], RESET), None, id="chunked-reset"),
+        pytest.param(_length_too_long(CLOSE), b'{"half":', id="length-close"),
+        pytest.param(_length_too_long(RESET), None, id="length-reset"),
+        pytest.param(
+            cut_sse(EVENTS[:3]).preceded_by(EARLY_HINTS), b"".join(EVENTS[:3]), id="after-103"
+        ),
+    ],
+)
+def test_a_cut_answer_reaches_the_client_as_a_cut(
+    endpoint: Endpoint, script: Script, arrived: bytes | None
+) -> None:
+    endpoint.upstream.enqueue(script)
+    assert is_cut(endpoint)
+    row = endpoint.row()
+    assert row["outcome"] == "upstream_interrupted"
+    stored = body_bytes(row["response_body"]) or b""
+    if arrived is None:  # a reset may overtake what was sent before it
+        assert STREAM.startswith(stored) or stored == b'{"half":'
+    else:
+        assert (stored, row["status_code"]) == (arrived, 200)
+
+
+@pytest.mark.parametrize("end", [CLOSE, RESET])
+def test_a_cut_answer_reaches_an_http_1_0_client_as_a_reset(
+    endpoint: Endpoint, end: Action
+) -> None:
+    """Its answers end with the connection: an orderly close would make a part look whole."""
+    gate = Gate()
+    endpoint.upstream.enqueue(cut_sse([*EVENTS[:3], gate], end))
+    with endpoint.connect() as client:
+        client.send(request("POST", endpoint.target(), REQUEST_HEADERS, b"{}", version="1.0"))
+        gate.wait_reached()
+        wait_spooled(endpoint.service, EVENTS[2])
+        gate.open()
+        with pytest.raises(Reset):
+            client.read_to_end()
+    assert endpoint.row()["outcome"] == "upstream_interrupted"
+
+
+def test_what_came_before_a_cut_reaches_a_live_client(live: Endpoint) -> None:
+    gate = Gate()
+    live.upstream.enqueue(cut_sse([*EVENTS[:3], gate], RESET))
+    with live.connect() as client:
+        client.send(live.message())
+        response = client.read_response_head()
+        pieces = client.iter_body(response)
+        arrived = b""
+        while len(arrived) < len(b"".join(EVENTS[:3])):
+            arrived += next(pieces)
+        assert arrived == b"".join(EVENTS[:3])
+        gate.open()
+        with pytest.raises(Cut):
+            next(pieces)
+    row = live.row()
+    assert (row["outcome"], row["usage_source"]) == ("upstream_interrupted", "partial")
+    assert body_bytes(row["response_body"]) == b"".join(EVENTS[:3])
+    assert row["input_tokens"] == 11
+
+
+def test_a_bad_chunk_is_a_cut(endpoint: Endpoint) -> None:
+    bad = Script((head(200, [("transfer-encoding", "chunked")]), chunk(b"good"), b"XYZ\r\nbad\r\n"))
+    endpoint.upstream.enqueue(bad)
+    assert is_cut(endpoint)
+    row = endpoint.row()
+    assert (row["outcome"], row["status_code"]) == ("upstream_interrupted", 200)
+    assert body_bytes(row["response_body"]) == b"good"
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        pytest.param((CLOSE,), id="close"),
+        pytest.param((RESET,), id="reset"),
+        pytest.param((b"this is not http\r\n\r\n", CLOSE), id="garbage"),
+        pytest.param((b"HTTP/1.1 2", CLOSE), id="half-a-status-line"),
+        pytest.param((EARLY_HINTS, CLOSE), id="only-103"),
+    ],
+)
+def test_an_upstream_that_gives_no_answer_is_a_502_and_an_entry(
+    endpoint: Endpoint, steps: tuple[Step, ...]
+) -> None:
+    endpoint.upstream.enqueue(Script(steps))
+    response = endpoint.send(endpoint.message(b'{"x":1}'))
+    assert_own_error(response, 502, "api_error")
+    row = endpoint.row()
+    assert (row["outcome"], row["status_code"]) == ("upstream_interrupted", None)
+    assert body_bytes(row["request_body"]) == b'{"x":1}'
+    assert len(endpoint.upstream.requests) == 1
+
+
+def test_an_upstream_cannot_pass_its_error_off_as_ours(endpoint: Endpoint) -> None:
+    forged = [("X-Taximeter-Error", "rate_limited"), ("content-length", "2")]
+    endpoint.upstream.enqueue(Script((head(429, forged), b"{}")))
+    response = endpoint.send(endpoint.message())
+    assert (response.status, response.header("x-taximeter-error")) == (429, None)
+
+
+INVALID_HEADS = {
+    "status-of-two-digits": b"HTTP/1.1 20 X\r\n",
+    "status-below-100": b"HTTP/1.1 099 X\r\n",
+    "status-above-599": b"HTTP/1.1 600 X\r\n",
+    "status-of-four-digits": b"HTTP/1.1 2000 X\r\n",
+    "nul-in-a-reason": b"HTTP/1.1 200 O\x00K\r\n",
+    "unrequested-upgrade": b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\n",
+    "nul-in-a-value": b"HTTP/1.1 200 OK\r\nx-bad: a\x00b\r\n",
+    "bare-cr-in-a-value": b"HTTP/1.1 200 OK\r\nx-bad: a\rset-cookie: b=1\r\n",
+    "folded-line": b"HTTP/1.1 200 OK\r\nx-bad: a\r\n b\r\n",
+    "folded-first-line": b"HTTP/1.1 200 OK\r\n x-bad: a\r\n",
+    "nul-in-a-name": b"HTTP/1.1 200 OK\r\nx-\x00bad: a\r\n",
+    "blank-in-a-name": b"HTTP/1.1 200 OK\r\nx-bad : a\r\n",
+    "no-colon": b"HTTP/1.1 200 OK\r\nx-bad\r\n",
+    "two-lengths": b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n",
+    "many-header-lines": b"HTTP/1.1 200 OK\r\n" + b"x-bad:\r\n" * 200,
+    "many-bytes": b"HTTP/1.1 200 OK\r\nx-bad: " + b"x" * 65536 + b"\r\n",
+    "length-and-chunks": b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n",
+}
+
+
+@pytest.mark.parametrize("invalid", INVALID_HEADS)
+def test_a_response_head_that_is_not_valid_never_reaches_a_client(
+    endpoint: Endpoint, invalid: str
+) -> None:
+    sent = INVALID_HEADS[invalid] + b"content-length: 2\r\n\r\n{}"
+    endpoint.upstream.enqueue(*[Script((sent, CLOSE))] * 2)
+    with endpoint.connect() as client:
+        client.send(endpoint.message(b'{"x":1}'))
+        raw = client.read_to_end()
+    head, _, body = raw.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 502 ")
+    assert b"x-taximeter-error: upstream_invalid" in head
+    assert b"bad" not in head
+    assert json.loads(body)["error"]["type"] == "api_error"
+    not_logged = endpoint.send(endpoint.message(path="/v1/messages/count_tokens"))
+    assert_own_error(not_logged, 502, "api_error")
+    row = endpoint.row()
+    assert (row["outcome"], row["status_code"]) == ("upstream_interrupted", None)
+    assert row["error_type"] == "upstream_invalid"
+    assert body_bytes(row["request_body"]) == b'{"x":1}'
+
+
+def test_a_refusing_upstream_is_a_502_and_an_entry(service_factory: ServiceFactory) -> None:
+    with refusing_address() as url:
+        service = service_factory(url)
+        response = service.send(
+            request("POST", "/proxy/default/v1/messages", REQUEST_HEADERS, b'{"x":1}')
+        )
+        assert_own_error(response, 502, "api_error")
+        [row] = service.settled_rows()
+    assert (row["outcome"], row["status_code"]) == ("upstream_unreachable", None)
+    assert body_bytes(row["request_body"]) == b'{"x":1}'
+    assert service.health() == 200
