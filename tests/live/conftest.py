@@ -21,6 +21,19 @@ type EndpointFactory = Callable[..., Endpoint]
 _numbers = itertools.count(1)
 
 
+def make_new_endpoint(
+    service: Service,
+    upstream: Upstream,
+    streaming: Streaming | None = None,
+    *,
+    metadata_only: bool = False,
+) -> Endpoint:
+    """Make an endpoint with a slug that no other test has."""
+    slug = f"test-{next(_numbers)}"
+    service.create_endpoint(slug, streaming, metadata_only=metadata_only)
+    return Endpoint(service, upstream, slug)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     for item in items:
@@ -69,9 +82,9 @@ def make_endpoint(shared_service: Service, shared_upstream: Upstream) -> Iterato
     shared_upstream.reset()
 
     def make(streaming: Streaming | None = None, *, metadata_only: bool = False) -> Endpoint:
-        slug = f"test-{next(_numbers)}"
-        shared_service.create_endpoint(slug, streaming, metadata_only=metadata_only)
-        return Endpoint(shared_service, shared_upstream, slug)
+        return make_new_endpoint(
+            shared_service, shared_upstream, streaming, metadata_only=metadata_only
+        )
 
     yield make
     assert shared_upstream.faults == []

@@ -1,35 +1,61 @@
-"""A service whose operator has set a path prefix, header prefixes and allowed origins."""
+"""A service whose operator has set what upstream, headers, origins and certificates it knows."""
 
+import ssl
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 
 import pytest
+import trustme
 
+from tests.live.conftest import make_new_endpoint
 from tests.live.service import REQUEST_HEADERS, Endpoint, Service
-from tests.live.wire.checks import HTML, JSON
+from tests.live.wire.checks import EVENTS, HTML, JSON, STREAM
 from tests.rawclient import request
-from tests.upstream import CLOSE, Script, Upstream, answer, error_json, message_json
+from tests.upstream import CLOSE, Script, Upstream, answer, error_json, message_json, sse
 
 PAGE = "https://app.example.org"
 
 
 @pytest.fixture(scope="module")
-def customised(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
-    """A service with a path prefix at its upstream, header prefixes of its operator, and an origin
-    whose pages may call it."""
+def customised_service(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[Service, Upstream]]:
+    """A service with a path prefix at its upstream, whose certificate is of an authority that its
+    operator names, with header prefixes, and an origin whose pages may call it."""
+    authority = trustme.CA()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("localhost").configure_cert(context)
     with (
-        Upstream() as upstream,
+        authority.cert_pem.tempfile() as authority_path,
+        Upstream(tls=context) as upstream,
         Service(
             tmp_path_factory.mktemp("customised"),
             f"{upstream.url}/some/prefix",
+            SSL_CERT_FILE=authority_path,
             FORWARD_HEADERS="x-team-,x-trace-id",
             ALLOWED_ORIGINS=PAGE,
         ) as service,
     ):
-        yield Endpoint(service, upstream, "default")
+        yield service, upstream
+
+
+@pytest.fixture
+def customised(customised_service: tuple[Service, Upstream]) -> Endpoint:
+    """An endpoint on it that one test has for itself."""
+    service, upstream = customised_service
+    upstream.reset()
+    return make_new_endpoint(service, upstream)
+
+
+def test_an_authority_named_in_ssl_cert_file_is_trusted(customised: Endpoint) -> None:
+    assert urlsplit(customised.upstream.url).scheme == "https"
+    customised.upstream.enqueue(sse(EVENTS))
+    response = customised.send()
+    assert (response.status, response.body) == (200, STREAM)
+    assert customised.row()["outcome"] == "complete"
 
 
 def test_a_path_prefix_of_the_upstream_is_kept_in_front(customised: Endpoint) -> None:
-    customised.upstream.reset()
     customised.send(customised.message(path="/v1/messages?beta=true"))
     customised.send(customised.message(path="//v1/messages/count_tokens"))
     assert [seen.target for seen in customised.upstream.requests] == [
@@ -40,7 +66,6 @@ def test_a_path_prefix_of_the_upstream_is_kept_in_front(customised: Endpoint) ->
 
 
 def test_header_prefixes_of_the_operator_are_forwarded_too(customised: Endpoint) -> None:
-    customised.upstream.reset()
     extra = [("X-Team-Name", "a"), ("x-trace-id", "b"), ("x-foo", "c")]
     customised.send(customised.message(b"{}", [*REQUEST_HEADERS, *extra]))
     [seen] = customised.upstream.requests
@@ -48,14 +73,13 @@ def test_header_prefixes_of_the_operator_are_forwarded_too(customised: Endpoint)
 
 
 def test_a_preflight_of_a_listed_origin_is_answered_here(customised: Endpoint) -> None:
-    customised.upstream.reset()
     asked = [
         ("Origin", PAGE),
         ("Access-Control-Request-Method", "POST"),
         ("Access-Control-Request-Headers", "anthropic-version,content-type,x-api-key"),
         ("Access-Control-Request-Private-Network", "true"),
     ]
-    for slug in ("default", "nobody"):
+    for slug in (customised.slug, "nobody"):
         target = f"/proxy/{slug}/v1/messages"
         response = customised.service.send(request("OPTIONS", target, [("Host", "x"), *asked]))
         assert (response.status, response.body) == (200, b"")
@@ -80,7 +104,6 @@ def test_a_preflight_of_a_listed_origin_is_answered_here(customised: Endpoint) -
 def test_whatever_a_listed_page_gets_it_may_read_and_nothing_acts_on_our_origin(
     customised: Endpoint, script: Script | None, path: str, status: int
 ) -> None:
-    customised.upstream.reset()
     if script:
         customised.upstream.enqueue(script)
     headers = [*REQUEST_HEADERS, ("Origin", PAGE), ("Sec-Fetch-Site", "cross-site")]

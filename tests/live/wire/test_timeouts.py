@@ -1,14 +1,12 @@
 """Upstreams that take too long."""
 
-import socket
 from collections.abc import Iterator
 
 import pytest
 
-from tests.live.conftest import ServiceFactory
-from tests.live.service import REQUEST_HEADERS, Endpoint, Service, body_bytes
+from tests.live.conftest import make_new_endpoint
+from tests.live.service import Endpoint, Service, body_bytes
 from tests.live.wire.checks import EVENTS, assert_own_error, is_cut
-from tests.rawclient import request
 from tests.upstream import STALL, Script, Upstream, cut_sse
 
 SHORT = "connect=1,first_byte=1,idle=1"
@@ -34,9 +32,7 @@ def impatient_endpoint(
 ) -> Endpoint:
     service, upstream = impatient
     upstream.reset()
-    slug = f"impatient-{len(service.rows())}-{request.param}"
-    service.create_endpoint(slug, request.param)
-    return Endpoint(service, upstream, slug)
+    return make_new_endpoint(service, upstream, request.param)
 
 
 def test_an_upstream_that_never_answers_is_a_504_and_an_entry(impatient_endpoint: Endpoint) -> None:
@@ -55,17 +51,3 @@ def test_an_answer_that_falls_silent_is_cut_and_an_entry(impatient_endpoint: End
     assert (row["outcome"], row["status_code"]) == ("upstream_timeout", 200)
     assert body_bytes(row["response_body"]) == b"".join(EVENTS[:3])
     assert impatient_endpoint.upstream.requests[0].abandoned.wait(5)
-
-
-def test_a_tls_handshake_that_never_ends_is_a_504_and_an_entry(
-    service_factory: ServiceFactory,
-) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        port = silent.getsockname()[1]
-        service = service_factory(f"https://127.0.0.1:{port}", UPSTREAM_TIMEOUT=SHORT)
-        response = service.send(
-            request("POST", "/proxy/default/v1/messages", REQUEST_HEADERS, b"{}")
-        )
-        assert_own_error(response, 504, "api_error")
-        [row] = service.settled_rows()
-    assert (row["outcome"], row["status_code"]) == ("upstream_timeout", None)

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from tests.live.conftest import ServiceFactory
 from tests.live.service import REQUEST_HEADERS, Endpoint, body_bytes
 from tests.live.wire.checks import (
     EARLY_HINTS,
@@ -31,7 +30,6 @@ from tests.upstream import (
     error_json,
     event,
     head,
-    refusing_address,
     sse,
 )
 
@@ -238,16 +236,3 @@ def test_a_response_head_that_is_not_valid_never_reaches_a_client(
     assert (row["outcome"], row["status_code"]) == ("upstream_interrupted", None)
     assert row["error_type"] == "upstream_invalid"
     assert body_bytes(row["request_body"]) == b'{"x":1}'
-
-
-def test_a_refusing_upstream_is_a_502_and_an_entry(service_factory: ServiceFactory) -> None:
-    with refusing_address() as url:
-        service = service_factory(url)
-        response = service.send(
-            request("POST", "/proxy/default/v1/messages", REQUEST_HEADERS, b'{"x":1}')
-        )
-        assert_own_error(response, 502, "api_error")
-        [row] = service.settled_rows()
-    assert (row["outcome"], row["status_code"]) == ("upstream_unreachable", None)
-    assert body_bytes(row["request_body"]) == b'{"x":1}'
-    assert service.health() == 200
