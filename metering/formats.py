@@ -42,6 +42,11 @@ def format_count(count: int | None, unknown: str = UNKNOWN) -> str:
     return unknown if count is None else f"{count:,}"
 
 
+def format_calls(count: int) -> str:
+    """Return a number of calls: ``1 call``, ``1,204 calls``."""
+    return f"{count:,} {'call' if count == 1 else 'calls'}"
+
+
 def format_tokens(count: int | None, unknown: str = UNKNOWN) -> str:
     """Return all digits of small numbers, three of large ones."""
     if count is None:

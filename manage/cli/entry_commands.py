@@ -1,4 +1,4 @@
-"""``taximeter tail`` and ``taximeter export``: the entries themselves."""
+"""``taximeter tail`` and ``taximeter export``: recorded calls, one by one."""
 
 import io
 import sys
@@ -22,6 +22,7 @@ from manage.cli.console import (
 from manage.cli.export import Format, make_item, open_private, write_entries
 from manage.cli.follow import Followed, Follower
 from manage.cli.periods import Instant, find_instants, period_options
+from metering.formats import format_calls
 from runtime.safe_text import terminal_line
 from store.traces.call_line import format_entry
 from store.traces.paths import find_trace_files
@@ -39,10 +40,10 @@ _FORMATS: dict[str, Format] = {
 @click.command()
 @click.option(
     "-n", "--lines", default=10, show_default=True, type=click.IntRange(min=0),
-    help="How many of the newest entries to print first.",
+    help="How many of the newest calls to print first.",
 )  # fmt: skip
 @click.option("--slug", "slugs", multiple=True, help="Only this proxy endpoint; may be repeated.")
-@click.option("--no-follow", is_flag=True, help="Print the newest entries and exit.")
+@click.option("--no-follow", is_flag=True, help="Print the newest calls and exit.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 @data_dir_option
 def tail(
@@ -50,8 +51,8 @@ def tail(
 ) -> None:
     """Follow calls as they are recorded, until Ctrl-C.
 
-    Prints one line for each call, with the time of arrival in UTC. An entry is printed when its
-    call has ended, so a long stream comes after short calls that began later.
+    Prints one line for each call, with the time of arrival in UTC. A call is printed when
+    it has ended, so a long stream comes after short calls that began later.
 
     \b
     Examples:
@@ -112,12 +113,12 @@ def export(
     data_dir: str | None,
     as_json: bool,
 ) -> None:
-    """Write entries as JSON lines, CSV or JSON, oldest first.
+    """Write recorded calls as JSON lines, CSV or JSON, oldest first.
 
     Each has the columns of usage_log and its organisation. Times are UTC: a day or a
     point in time (2026-01-31, 2026-01-31T18:00, with another offset 2026-01-31T18:00+02:00) or how
     long ago (7d, 12h, 30m). Bodies that are not text are written as {"$base64": true, "encoded":
-    "…"}. With --json, standard output is one JSON document: the entries, or what was written to
+    "…"}. With --json, standard output is one JSON document: the calls, or what was written to
     --output.
 
     \b
@@ -151,7 +152,7 @@ def export(
     if as_json:
         print_json({"entries": entries, "file": str(output)})
     else:
-        click.echo(f"Wrote {entries:,} entries to {terminal_line(str(output))}.")
+        click.echo(f"Wrote {format_calls(entries)} to {terminal_line(str(output))}.")
 
 
 def _find_format(output: Path | None) -> Format:

@@ -21,7 +21,7 @@ from manage.cli.terminal import format_text
 from manage.doctor.checks import examine
 from manage.doctor.findings import Finding
 from manage.supervision.announcement import Announcement, find_running
-from metering.formats import format_bytes
+from metering.formats import format_bytes, format_calls
 from runtime import clock
 from runtime.errors import ControlError
 from runtime.safe_text import terminal_line
@@ -134,7 +134,7 @@ def verify(data_dir: str | None, as_json: bool) -> None:
     if as_json:
         print_json({"ok": not problems, "entries": entries, "problems": problems})
     elif not problems:
-        click.echo(f"All bodies of {entries:,} entries are intact.")
+        click.echo(f"All bodies of {format_calls(entries)} are intact.")
     if problems:
         raise SystemExit(1)
 
@@ -144,7 +144,7 @@ def verify(data_dir: str | None, as_json: bool) -> None:
     "--all",
     "everything",
     is_flag=True,
-    help="Price every entry again, not only those without a cost.",
+    help="Price every call again, not only those without a cost.",
 )
 @click.option(
     "--prices", metavar="PATH", help="The operator's price file.  [default: TAXIMETER_PRICES]"
@@ -152,9 +152,9 @@ def verify(data_dir: str | None, as_json: bool) -> None:
 @data_dir_option
 @json_option
 def reprice(everything: bool, prices: str | None, data_dir: str | None, as_json: bool) -> None:
-    """Price entries that have no cost yet.
+    """Price calls that have no cost yet.
 
-    These are entries whose model had no known price when they were recorded, and has one now.
+    These are calls whose model had no known price when they were recorded, and has one now.
 
     \b
     Examples:
@@ -171,7 +171,7 @@ def reprice(everything: bool, prices: str | None, data_dir: str | None, as_json:
     if as_json:
         print_json({"repriced": changed})
     else:
-        click.echo(f"{changed:,} entries have a new cost.")
+        click.echo(f"Changed the cost of {format_calls(changed)}.")
 
 
 def read_age(_context: object, _parameter: object, text: str | None) -> timedelta | None:
@@ -197,20 +197,20 @@ def read_size(_context: object, _parameter: object, text: str | None) -> int | N
     "--older-than",
     callback=read_age,
     metavar="DAYS",
-    help="Remove entries older than this, as in 30d.",
+    help="Remove calls older than this, as in 30d.",
 )
 @click.option(
     "--larger-than",
     callback=read_size,
     metavar="SIZE",
-    help="Remove the oldest entries of each organisation until its database fits.",
+    help="Remove the oldest calls of each organisation until its database fits.",
 )
 @data_dir_option
 @json_option
 def prune(
     older_than: timedelta | None, larger_than: int | None, data_dir: str | None, as_json: bool
 ) -> None:
-    """Remove the oldest entries and free their space. Hourly totals are kept.
+    """Remove the oldest recorded calls and free their space. Hourly totals are kept.
 
     It can run while the service runs.
 
@@ -234,4 +234,4 @@ def prune(
     if as_json:
         print_json({"entries": entries, "bytes_freed": freed})
     else:
-        click.echo(f"Removed {entries:,} entries; {format_bytes(freed)} freed.")
+        click.echo(f"Removed {format_calls(entries)}; {format_bytes(freed)} freed.")

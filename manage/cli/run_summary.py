@@ -3,6 +3,7 @@
 from manage.api.usage_operations import Run
 from manage.cli.terminal import format_cost, make_table
 from manage.cli.usage_cells import COUNT_HEADINGS, count_cells
+from metering.formats import format_calls
 
 
 def describe_run(run: Run, base_url: str, *, is_running: bool) -> list[str]:
@@ -15,18 +16,14 @@ def describe_run(run: Run, base_url: str, *, is_running: bool) -> list[str]:
             " ANTHROPIC_BASE_URL, or have a setting of its own for it."
         )
         return lines
-    lines.append(f"taximeter: {_count(totals.calls, 'call')}, {format_cost(totals.cost_cents)}")
+    lines.append(f"taximeter: {format_calls(totals.calls)}, {format_cost(totals.cost_cents)}")
     if totals.calls:
         rows = [(each.model or "(not known)", *count_cells(each)) for each in run.models]
         lines += make_table(("MODEL", *COUNT_HEADINGS), rows, right=COUNT_HEADINGS)
     if totals.unpriced:
-        lines.append(f"{_count(totals.unpriced, 'call')} without a known price, not in the cost.")
+        lines.append(f"{format_calls(totals.unpriced)} without a known price, not in the cost.")
     if run.pending:
-        lines.append(f"{_count(run.pending, 'call')} not recorded yet, not in the totals.")
+        lines.append(f"{format_calls(run.pending)} not recorded yet, not in the totals.")
     page = f"{base_url}/traces/usage?run_id={run.run_id}"
     lines.append(f"Each call: {page}" if is_running else f"Each call: `taximeter up`, then {page}")
     return lines
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -11,6 +11,7 @@ from manage.cli.console import explained, json_option, open_backend, print_json,
 from manage.cli.periods import Day, find_days, period_options
 from manage.cli.terminal import make_bar, print_table
 from manage.cli.usage_cells import COUNT_HEADINGS, count_cells
+from metering.formats import format_calls
 from store.traces.usage_report import Grouping
 
 _NAMES: dict[Grouping, str] = {"day": "day", "model": "model", "endpoint": "slug"}
@@ -41,7 +42,7 @@ def usage(
     """Show what calls cost, by day, model or endpoint.
 
     Covers all calls of your organisation. Input is all that the model read, including cached
-    tokens. Totals are kept when entries are pruned. Days are UTC; 7d is the day seven days before
+    tokens. Totals are kept when calls are pruned. Days are UTC; 7d is the day seven days before
     today.
 
     \b
@@ -81,8 +82,8 @@ def _print_report(report: Usage) -> None:
     print_table(header, [*rows, total], right=COUNT_HEADINGS)
     if totals.unpriced:
         click.echo(
-            f"\n{totals.unpriced:,} calls have no known price and are not in the cost."
-            " Add one to the price file (TAXIMETER_PRICES) and run `taximeter reprice`."
+            f"\n{format_calls(totals.unpriced)} without a known price, not in the cost."
+            " Add a price to the price file (TAXIMETER_PRICES) and run `taximeter reprice`."
         )
     if totals.rejected:
         click.echo(f"\n{totals.rejected:,} requests over the rate limit were refused.")

@@ -22,7 +22,7 @@ from sqlite_utils import Migrations
 from manage.doctor.findings import Finding, advise_owner
 from manage.doctor.service_check import check_service
 from manage.supervision.announcement import TRUST_VARIABLE, Announcement
-from metering.formats import format_bytes
+from metering.formats import format_bytes, format_calls
 from metering.price_format import PriceFileError
 from runtime import clock
 from runtime.heartbeat import Heartbeat
@@ -187,7 +187,7 @@ def check_spool(settings: Settings) -> Iterator[Finding]:
 
 def _check_backlog(heartbeat: Heartbeat | None, waiting: int) -> Finding:
     name = "spool"
-    calls = f"{waiting:,} calls waiting to be recorded"
+    calls = f"{format_calls(waiting)} waiting to be recorded"
     if heartbeat is None or not heartbeat.is_fresh:
         if waiting:
             return Finding(name, "note", calls, "`taximeter up` records them")

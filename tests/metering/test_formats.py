@@ -106,6 +106,8 @@ def test_sizes_have_the_unit_that_suits_them(count, text):
 def test_what_is_exact_has_all_digits():
     assert formats.format_cents_for_column(1234567.8) == "$12,345.6780"
     assert formats.format_count(1234567) == "1,234,567"
+    assert formats.format_calls(1) == "1 call"
+    assert formats.format_calls(1204) == "1,204 calls"
     assert formats.format_bytes_exactly(12_345) == "12,345 bytes"
     assert formats.format_milliseconds(12_345.6) == "12,346 ms"
 

@@ -223,7 +223,7 @@ def test_users_link_prints_a_link(run):
 
 def test_verify_proves_that_bodies_are_exact(run, traces):
     traces.insert([ENTRY])
-    assert run("verify").stdout == "All bodies of 1 entries are intact.\n"
+    assert run("verify").stdout == "All bodies of 1 call are intact.\n"
     assert json.loads(run("verify", "--json").stdout) == {
         "ok": True,
         "entries": 1,
@@ -243,7 +243,7 @@ def test_verify_names_what_is_damaged(run, traces):
 
 def test_reprice_gives_a_cost_once_a_price_is_known(run, traces, tmp_path):
     traces.insert([ENTRY])
-    assert "0 entries" in run("reprice").stdout
+    assert "0 calls" in run("reprice").stdout
     prices = tmp_path / "prices.toml"
     prices.write_text(
         """
@@ -257,10 +257,10 @@ def test_reprice_gives_a_cost_once_a_price_is_known(run, traces, tmp_path):
         cache_write_1h = 4
         """
     )
-    assert run("reprice", "--prices", str(prices)).stdout == "1 entries have a new cost.\n"
+    assert run("reprice", "--prices", str(prices)).stdout == "Changed the cost of 1 call.\n"
     (cost,) = traces.connection.execute("select cost_cents from usage_log").fetchone()
     assert cost == 200
-    assert "0 entries" in run("reprice", "--prices", str(prices), "--all").stdout
+    assert "0 calls" in run("reprice", "--prices", str(prices), "--all").stdout
 
 
 def test_repricing_everything_gives_each_call_the_rate_of_its_day(run, traces):
@@ -269,8 +269,8 @@ def test_repricing_everything_gives_each_call_the_rate_of_its_day(run, traces):
     stored = replace(ENTRY, model=read.model, cost_cents=read.cents, cost_items=(read,))
     days = ["2026-10-06T23:59:59.999Z", "2026-10-07T00:00:00.000Z"]
     traces.insert([replace(stored, entry_id=day, created_at=day) for day in days])
-    assert run("reprice").stdout == "0 entries have a new cost.\n"
-    assert run("reprice", "--all").stdout == "2 entries have a new cost.\n"
+    assert run("reprice").stdout == "Changed the cost of 0 calls.\n"
+    assert run("reprice", "--all").stdout == "Changed the cost of 2 calls.\n"
     items = traces.connection.execute(
         "select created_at, cost_cents, rate_usd, price_version"
         " from usage join usage_cost on usage_id = id order by id"

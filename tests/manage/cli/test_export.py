@@ -123,7 +123,7 @@ def test_as_json_it_is_one_document_in_the_envelope_of_lists(run, entries):
 
 def test_a_file_is_private_and_its_name_says_the_format(run, entries, tmp_path):
     target = tmp_path / "all.csv"
-    assert run("export", "-o", str(target)).stdout == f"Wrote 6 entries to {target}.\n"
+    assert run("export", "-o", str(target)).stdout == f"Wrote 6 calls to {target}.\n"
     assert target.read_text().startswith("organization_id,id,entry_id,")
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
     result = run("export", "-o", str(tmp_path / "all.jsonl"), "--json", "--slug", "even")

@@ -33,7 +33,7 @@ def test_days_have_totals_and_bars(run, entries):
 
 
 def test_calls_without_a_price_are_pointed_out(run, entries):
-    assert "1 calls have no known price" in run("usage").stdout
+    assert "1 call without a known price" in run("usage").stdout
     assert "price file (TAXIMETER_PRICES)" in run("usage").stdout
     assert "no known price" not in run("usage", "--to", "2026-01-02").stdout
 

@@ -340,7 +340,7 @@ def test_calls_that_wait_and_files_that_could_not_be_read(look, data_dir):
     )  # fmt: skip
     spool_run.create(head, b"{}").close()
     spool_run.close()
-    assert "1 calls wait" in look("spool")["note"]
+    assert "1 call waiting" in look("spool")["note"]
     Heartbeat(pid=os.getpid(), beat_s=time.monotonic()).write(data_dir)
     assert look("spool").keys() == {"ok"}
     Heartbeat(pid=os.getpid(), beat_s=time.monotonic(), stuck_organizations=1).write(data_dir)
