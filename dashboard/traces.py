@@ -41,7 +41,7 @@ from dashboard.queries.query_proxy import (
 from dashboard.visitors import NotSignedInError, Visitors
 from runtime.settings import QUERY_SOCKETS_VARIABLE, Settings
 from store.control.people import Caller
-from store.control.sign_in import Visitor
+from store.control.sessions import Visitor
 from store.traces.paths import trace_path
 
 _OURS = re.compile(r"/traces(?:[/.].*)?", re.DOTALL)

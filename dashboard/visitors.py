@@ -14,7 +14,8 @@ from runtime.attempts import AttemptLimit, client_network
 from runtime.clock import now
 from store.control import key_authentication
 from store.control.people import Caller
-from store.control.sign_in import SignIn, Visitor
+from store.control.sessions import Visitor
+from store.control.sign_in import SignIn
 
 
 def cookie_name(base_url: str, name: str = "taximeter") -> str:

@@ -18,7 +18,7 @@ from store.control.database import ControlDatabase
 from store.control.endpoints import ProxyEndpoint
 from store.control.invitations import Invitation
 from store.control.management import Management
-from store.control.sign_in import Visitor
+from store.control.sessions import Visitor
 from store.pagination import Page
 from store.traces.paths import trace_path
 

@@ -6,7 +6,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from runtime.safe_text import header_line
 from store.control.invitations import LIFE, Invitation
-from store.control.sign_in import LINK_LIFE
+from store.control.sign_in_links import LINK_LIFE
 
 _texts = Environment(
     loader=FileSystemLoader(Path(__file__).parents[1] / "templates" / "mail"),

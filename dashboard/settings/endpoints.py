@@ -12,7 +12,7 @@ from dashboard.settings.view import PATH, Problem, SettingsView, explain
 from runtime.errors import ControlError, InvalidInputError, NotFoundError
 from runtime.settings import Streaming
 from store.control.endpoints import ProxyEndpoint, StreamingChange
-from store.control.sign_in import Visitor
+from store.control.sessions import Visitor
 
 SECTION = "endpoints"
 FORM = "create-endpoint"

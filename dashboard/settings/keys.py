@@ -17,7 +17,7 @@ from dashboard import notices, rendering
 from dashboard.settings.view import PATH, SettingsView
 from runtime.errors import ConflictError, ControlError
 from store.control.api_keys import ApiKey
-from store.control.sign_in import Visitor
+from store.control.sessions import Visitor
 
 SECTION = "keys"
 FORM = "create-key"

@@ -24,7 +24,8 @@ from runtime.errors import ControlError, ForbiddenError, NotFoundError
 from store.control.database import ControlDatabase
 from store.control.invitations import Invitation
 from store.control.people import Member
-from store.control.sign_in import SignIn, Visitor
+from store.control.sessions import Visitor
+from store.control.sign_in import SignIn
 
 SECTION = "members"
 FORM = "invite"

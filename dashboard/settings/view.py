@@ -27,7 +27,8 @@ from store.control.endpoints import ProxyEndpoint
 from store.control.invitations import Invitation
 from store.control.management import Management
 from store.control.people import Member, Organization
-from store.control.sign_in import SignIn, Visitor
+from store.control.sessions import Visitor
+from store.control.sign_in import SignIn
 from store.pagination import MAX_LIMIT, Page
 
 PATH = "/settings"

@@ -35,7 +35,8 @@ from runtime.email_addresses import parse_email
 from runtime.errors import InvalidInputError, SignUpRefusedError, as_sentence
 from runtime.settings import Settings
 from store.control.database import ControlDatabase
-from store.control.sign_in import SESSION_LIFE, Origin, SignIn
+from store.control.sessions import SESSION_LIFE
+from store.control.sign_in import Origin, SignIn
 
 MAIL_WINDOW_S = 15 * 60.0
 

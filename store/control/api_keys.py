@@ -5,7 +5,6 @@ value that cannot be guessed. A key belongs to one user in one organisation and 
 user is a member there.
 """
 
-import hashlib
 import hmac
 import re
 import secrets
@@ -17,6 +16,7 @@ from runtime import clock
 from runtime.errors import ForbiddenError, NotFoundError
 from store.control.names import check_name
 from store.control.people import Caller
+from store.control.tokens import hash_token
 from store.pagination import START, Position
 
 RAW_KEY = re.compile(r"sk_[A-Za-z0-9_-]{43}", re.ASCII)
@@ -79,7 +79,15 @@ def create(
         "insert into api_keys"
         " (id, user_id, organization_id, name, key_sha256, key_prefix, created_at)"
         " values (?, ?, ?, ?, ?, ?, ?)",
-        (key.id, user_id, organization_id, key.name, _hash(raw), key.key_prefix, key.created_at),
+        (
+            key.id,
+            user_id,
+            organization_id,
+            key.name,
+            hash_token(raw),
+            key.key_prefix,
+            key.created_at,
+        ),
     )
     return key, raw
 
@@ -110,7 +118,7 @@ def find_holder(db: sqlite3.Connection, raw: str) -> KeyHolder | None:
     """Return the holder of a key, or None for a key that is not valid."""
     if not RAW_KEY.fullmatch(raw):
         return None
-    digest = _hash(raw)
+    digest = hash_token(raw)
     row = db.execute(
         "select k.key_sha256, k.id, k.user_id, k.organization_id, m.role, k.last_used_at"
         " from api_keys k join memberships m"
@@ -129,7 +137,7 @@ def find_holder(db: sqlite3.Connection, raw: str) -> KeyHolder | None:
 
 def is_known(db: sqlite3.Connection, raw: str) -> bool:
     """Return whether this is a service API key, of any user."""
-    found = db.execute("select 1 from api_keys where key_sha256 = ?", (_hash(raw),)).fetchone()
+    found = db.execute("select 1 from api_keys where key_sha256 = ?", (hash_token(raw),)).fetchone()
     return found is not None
 
 
@@ -148,7 +156,3 @@ def _from_row(row: tuple[str, str, str, str, str, str, str | None]) -> ApiKey:
         created_at=created_at,
         last_used_at=last_used_at,
     )
-
-
-def _hash(raw: str) -> bytes:
-    return hashlib.sha256(raw.encode()).digest()

@@ -5,7 +5,9 @@ import pytest
 from runtime.errors import ConflictError, ForbiddenError, InvalidInputError, NotFoundError
 from store.control import api_keys, audit, people
 from store.control.people import Caller
-from store.control.sign_in import Link, SignIn, Visitor
+from store.control.sessions import Visitor
+from store.control.sign_in import SignIn
+from store.control.sign_in_links import Link
 
 
 @pytest.fixture
