@@ -34,6 +34,13 @@ def _count_5m_writes(billed: Pass) -> int:
     return (billed.tokens.cache_creation_input_tokens or 0) - billed.cache_write_1h_tokens
 
 
+OUTPUT = TokenComponent(
+    name="output",
+    title="Output",
+    base_price="output_mtok",
+    quantity=lambda billed: billed.tokens.output_tokens,
+    is_required=True,
+)
 # In the order of line items. Those that price files have always had are required.
 TOKEN_COMPONENTS: tuple[TokenComponent, ...] = (
     TokenComponent(
@@ -64,13 +71,7 @@ TOKEN_COMPONENTS: tuple[TokenComponent, ...] = (
         quantity=lambda billed: billed.cache_write_1h_tokens,
         is_required=True,
     ),
-    TokenComponent(
-        name="output",
-        title="Output",
-        base_price="output_mtok",
-        quantity=lambda billed: billed.tokens.output_tokens,
-        is_required=True,
-    ),
+    OUTPUT,
 )
 WEB_SEARCH = Component(name="web_search", title="Web searches", base_price="web_searches_kcount")
 TITLES = {each.name: each.title for each in (*TOKEN_COMPONENTS, WEB_SEARCH)}

@@ -18,18 +18,27 @@ type Outcome = Literal[
     "proxy_restarted",
 ]
 type UsageSource = Literal["final", "partial", "none"]
+# Why upstream does not bill a line: a refusal before any output, the same of a model that handed over
+# to a fallback, or a response that is an error.
+type UnbilledReason = Literal["refused_before_output", "declined_hop", "failed"]
+# What makes a price less certain: the counts are a sum of several passes that upstream does not list,
+# so a price that depends on the size of one prompt may be the wrong one.
+type CostNote = Literal["sum_of_passes"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostItem:
-    """One line of an entry's bill: a quantity of one component in one billed pass of the model.
+    """One line of an entry's bill: a quantity of one component in one pass of the model.
     ``metering/components.py`` lists the components.
 
-    ``pass_index`` counts the billed passes of the call (0 where there is only one); each pass has
-    its own model and its own prompt size, which decides the price tier. ``rate_usd`` is the list
-    price in US dollars per million tokens (per thousand for ``web_search``) and ``multiplier`` what
-    geography and batch make of it. ``cents`` = quantity / unit x rate x multiplier x 100.
+    ``pass_index`` counts the passes of the call (0 where there is only one); each pass has its own
+    model, its own speed and its own prompt size, which decides the price tier. ``rate_usd`` is the
+    list price in US dollars per million tokens (per thousand for ``web_search``) and ``multiplier``
+    what geography and batch make of it. ``cents`` = quantity / unit x rate x multiplier x 100.
     Rate, multiplier, price version and cents are None while the model has no known price.
+
+    A line with an ``unbilled_reason`` has the multiplier 0 and costs 0 cents, whether its price is
+    known or not. ``speed`` is that of the pass, None where nothing tells it.
     """
 
     pass_index: int
@@ -37,6 +46,9 @@ class CostItem:
     component: str
     quantity: int
     prompt_tokens: int
+    speed: str | None = None
+    unbilled_reason: UnbilledReason | None = None
+    note: CostNote | None = None
     rate_usd: Decimal | None = None
     multiplier: Decimal | None = None
     price_version: str | None = None

@@ -1,171 +1,122 @@
-"""Computing the cost of a call from its usage, as line items with quantity, rate and multiplier.
-
-A call is one pass of a model or, where upstream lists ``iterations``, several: compaction, advisor,
-fallback. Each pass is priced by its own model and the size of its own prompt. Geography, speed,
-service tier and web searches are those of the call.
+"""Computing the cost of a call from its line items: a rate and a multiplier for each quantity.
 
     cents = quantity / unit x list rate x multiplier x 100
 
-Fast and long-prompt prices are list rates of their own. Multipliers are batch (0.5) and inference in
-the US (1.1, all classes of tokens, models from 4.6 on). Web search is never multiplied.
-A pass that declined the request before it gave any output is not billed and has no item.
+Fast and long-prompt prices are list rates of their own. Multipliers are batch, inference in the US, and
+0 for what upstream does not bill. Web search is never multiplied.
 
-If any part of a cost is unknown, the cost is None. The items are stored with their quantities, which
-are all that ``reprice`` needs to compute the cost later. All arithmetic is exact.
+Recorder and ``reprice`` both price a ``Call``, which holds everything that matters. If any part of a
+cost is unknown, the cost is None. All arithmetic is exact.
 """
 
-import re
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from decimal import Decimal
-from typing import NamedTuple
 
-from metering.components import TOKEN_COMPONENTS, WEB_SEARCH
+from metering.billed_passes import Call, Line
+from metering.components import WEB_SEARCH
 from metering.entry import CostItem
+from metering.model_names import find_version
 from metering.prices import PriceTable
-from metering.usage import Pass, Usage
 
-BATCH_MULTIPLIER = Decimal("0.5")
-US_MULTIPLIER = Decimal("1.1")
-US_MULTIPLIER_SINCE = (4, 6)
 TOKEN_UNIT, SEARCH_UNIT = 1_000_000, 1_000
-ATTEMPT_TYPES = ("message", "fallback_message")
-
-# claude-opus-4-6, claude-4.6-opus, claude-sonnet-5@20260101: the number after 4- may be a date.
-_VERSION = re.compile(r"^claude-(?:[a-z]+-)?(\d{1,2})(?:[-.](\d{1,2}))?(?!\d)")
+UNBILLED = Decimal(0)
 
 
-class Line(NamedTuple):
-    """A quantity to be priced: the fields of a CostItem that do not depend on prices."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Multiplier:
+    """A factor on all classes of tokens that holds from a day on, for models from a version on."""
 
-    pass_index: int
-    model: str | None
-    component: str
-    quantity: int
-    prompt_tokens: int
+    factor: Decimal
+    starts: date
+    since_version: tuple[int, int] = (0, 0)
 
+    def applies(self, model: str | None, day: date) -> bool:
+        """Return whether the factor holds for a model on this day."""
+        if day < self.starts:
+            return False
+        version = find_version(model or "")
+        return self.since_version <= (version or (0, 0))
+
+
+# A factor that changes gets another entry; the last one that applies holds. Sources, as read on
+# 2026-11-21: https://claude.com/blog/message-batches-api (October 8, 2024), and for the region
+# https://platform.claude.com/docs/en/manage-claude/data-residency and the release notes of
+# February 5, 2026: Opus 4.6 and all later models; earlier ones refuse `inference_geo`.
+BATCH = (Multiplier(factor=Decimal("0.5"), starts=date(2024, 10, 8)),)
+US = (Multiplier(factor=Decimal("1.1"), starts=date(2026, 2, 5), since_version=(4, 6)),)
 
 type Bill = tuple[tuple[CostItem, ...], Decimal | None]
 
 
-def price_usage(usage: Usage, created_at: datetime, prices: PriceTable) -> Bill:
-    """Return the items and the total in US cents. Without any known count there is neither."""
-    if usage.source == "none":
-        return (), None
-    passes = _find_billed_passes(usage)
-    lines = [line for index, billed in enumerate(passes) for line in _list_tokens(index, billed)]
-    if usage.web_search_requests:
-        lines.append(Line(0, usage.model, WEB_SEARCH.name, usage.web_search_requests, 0))
-    if not lines:
-        return (), Decimal(0) if _are_known(passes, created_at, prices) else None
-    return reprice(lines, created_at, usage.service_tier, usage.speed, usage.inference_geo, prices)
+def price_call(call: Call, prices: PriceTable) -> Bill:
+    """Return the items with their prices, and the total in US cents.
+
+    The total is 0 for what upstream does not bill, and None where it bills or may bill something that
+    has no known price."""
+    if not call.items:
+        return (), Decimal(0) if call.is_unbilled or _is_free(call, prices) else None
+    items = tuple(_price_item(item, call, prices) for item in call.items)
+    known = [item.cents for item in items if item.cents is not None]
+    return items, sum(known, Decimal(0)) if len(known) == len(items) else None
 
 
-def reprice(
-    items: Iterable[CostItem | Line],
-    created_at: datetime,
-    service_tier: str | None,
-    speed: str | None,
-    inference_geo: str | None,
-    prices: PriceTable,
-) -> Bill:
-    """Price the stored quantities anew; what rates the items carry is ignored. Ask it only about
-    entries that have items: no items do not tell a call that was free from one that is unknown."""
-    is_batch = service_tier == "batch"
-    priced = tuple(
-        _price_item(
-            item,
-            created_at,
-            prices,
-            speed=None if is_batch else speed,  # fast is not offered in batches
-            multiplier=_find_multiplier(item, is_batch=is_batch, is_us=inference_geo == "us"),
-        )
-        for item in items
-    )
-    known = [item.cents for item in priced if item.cents is not None]
-    return priced, sum(known, Decimal(0)) if known and len(known) == len(priced) else None
+def _is_free(call: Call, prices: PriceTable) -> bool:
+    """Return whether no tokens at all are a known cost: no tokens of a model without a price are not."""
+    if call.usage_source == "none" or call.model is None:
+        return False
+    return prices.find_rates(call.model, call.created_at) is not None
 
 
-def _find_billed_passes(usage: Usage) -> Sequence[Pass]:
-    whole = Pass(
-        type="message",
-        model=usage.model,
-        tokens=usage.tokens,
-        cache_write_1h_tokens=usage.cache_write_1h_tokens,
-    )
-    billed: list[Pass] = []
-    is_taken_over = False
-    # From the end: an attempt was declined if it has no output and a later attempt took over.
-    for attempt in reversed(usage.passes or (whole,)):
-        is_attempt = attempt.type in ATTEMPT_TYPES  # and not compaction or advice in between
-        is_declined = is_taken_over and is_attempt and attempt.tokens.output_tokens == 0
-        if not is_declined:
-            billed.append(attempt if attempt.model else replace(attempt, model=usage.model))
-        if is_attempt:
-            is_taken_over = is_declined or attempt.type == "fallback_message"
-    return billed[::-1]
-
-
-def _list_tokens(index: int, billed: Pass) -> list[Line]:
-    prompt_tokens = billed.tokens.prompt or 0
-    return [
-        Line(index, billed.model, component.name, quantity, prompt_tokens)
-        for component in TOKEN_COMPONENTS
-        if (quantity := component.quantity(billed))
-    ]
-
-
-def _are_known(passes: Iterable[Pass], at: datetime, prices: PriceTable) -> bool:
-    """Return whether the cost is known.
-
-    No tokens at a model without a price are still an unknown cost, not 0."""
-    return all(
-        billed.model is not None and prices.find_rates(billed.model, at) is not None
-        for billed in passes
-    )
-
-
-def _price_item(
-    item: CostItem | Line,
-    at: datetime,
-    prices: PriceTable,
-    *,
-    speed: str | None,
-    multiplier: Decimal,
-) -> CostItem:
+def _price_item(item: Line | CostItem, call: Call, prices: PriceTable) -> CostItem:
+    is_batch = call.service_tier == "batch"
+    # Items of before speeds were stored have none, which comes to the same.
+    speed = item.speed or (call.speed if item.model == call.model else None)
     rates = rate = None
     if item.model is not None:
-        rates = prices.find_rates(item.model, at, prompt_tokens=item.prompt_tokens, speed=speed)
+        rates = prices.find_rates(
+            item.model,
+            call.created_at,
+            prompt_tokens=item.prompt_tokens,
+            speed=None if is_batch else speed,  # fast is not offered in batches
+        )
     if rates is not None:
         rate = rates.of(item.component)
     unit = SEARCH_UNIT if item.component == WEB_SEARCH.name else TOKEN_UNIT
+    multiplier = cents = None
+    if item.unbilled_reason is not None:
+        multiplier, cents = UNBILLED, Decimal(0)
+    elif rate is not None:
+        multiplier = _find_multiplier(item, call)
+        cents = item.quantity * rate * multiplier * 100 / unit
     return CostItem(
         pass_index=item.pass_index,
         model=item.model,
         component=item.component,
         quantity=item.quantity,
         prompt_tokens=item.prompt_tokens,
+        speed=speed,
+        unbilled_reason=item.unbilled_reason,
+        note=item.note,
         rate_usd=rate,
-        multiplier=None if rate is None else multiplier,
+        multiplier=multiplier,
         price_version=None if rates is None or rate is None else rates.price_version,
-        cents=None if rate is None else item.quantity * rate * multiplier * 100 / unit,
+        cents=cents,
     )
 
 
-def _find_multiplier(item: CostItem | Line, *, is_batch: bool, is_us: bool) -> Decimal:
+def _find_multiplier(item: Line | CostItem, call: Call) -> Decimal:
     multiplier = Decimal(1)
     if item.component == WEB_SEARCH.name:
         return multiplier
-    if is_batch:
-        multiplier *= BATCH_MULTIPLIER
-    if is_us and _has_us_price(item.model):
-        multiplier *= US_MULTIPLIER
+    if call.service_tier == "batch":
+        multiplier *= _find_factor(BATCH, item.model, call.created_at)
+    if call.inference_geo == "us":
+        multiplier *= _find_factor(US, item.model, call.created_at)
     return multiplier
 
 
-def _has_us_price(model: str | None) -> bool:
-    version = _VERSION.match(model or "")
-    if version is None:
-        return False
-    return (int(version[1]), int(version[2] or 0)) >= US_MULTIPLIER_SINCE
+def _find_factor(table: tuple[Multiplier, ...], model: str | None, at: datetime) -> Decimal:
+    day = at.astimezone(UTC).date()
+    found = (each.factor for each in reversed(table) if each.applies(model, day))
+    return next(found, Decimal(1))

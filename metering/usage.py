@@ -3,7 +3,11 @@
 The response is a JSON document or an event stream; either may carry an error. In a stream the counts
 come twice, first as an estimate in ``message_start`` and then, cumulative, in one or more
 ``message_delta``: a value in a delta replaces the one before, 0 included; a missing or null value
-changes nothing. Nothing is added up, so repeated events do no harm.
+changes nothing. Nothing is added up, so repeated events do no harm. The list of passes is older than
+the counts when an event changed these and brought no list.
+
+Cache writes are kept for five minutes or for an hour. Upstream tells how many of which, though perhaps
+of fewer than there are in the end: what is told stays, the rest was written as the request asks for.
 
 A value that cannot be a count (negative, a string, a fraction, a boolean, absurdly large) is treated
 as missing: no count is better than a wrong one.
@@ -12,28 +16,38 @@ as missing: no count is better than a wrong one.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from metering import token_counts
+from metering import output, refusals, token_counts
 from metering.entry import UsageSource
-from metering.json_reading import parse_object
+from metering.json_reading import as_object, parse_object
 from metering.sse import BYTE_ORDER_MARK, looks_like_sse, parse_events
 from metering.token_counts import UNKNOWN, TokenCounts
 
 MAX_TEXT_CHARS = 200
 MAX_COUNT = 10**12  # a million of the largest prompts; sums over many rows still fit SQLite
 MAX_PASSES = 1_000
+MAX_HOPS = 16  # upstream takes three fallbacks
+LARGE_PROMPT_TOKENS = 100_000  # no price changes with the size of a smaller prompt
 NESTED_COUNTS = {
     "cache_creation": ("ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens"),
-    "server_tool_use": ("web_search_requests",),
+    "server_tool_use": ("web_search_requests", "web_fetch_requests"),
 }
 OTHER_KEYS = ("iterations", "service_tier", "speed", "inference_geo")
 # Blocks without one of these hold nothing that is read here. Every kind of event that matters has
 # one in its type; a fallback is announced as a content block that names the model taking over.
 MARKERS = (b"message_", b"error", b"fallback")
+# Keys of our own in a usage object that was merged; no JSON of upstream has them.
+_PASSES_ARE_STALE = "(the iterations are older than the counts)"
+_SERVER_TOOLS = tuple(
+    b'"type":%s"%s_tool_use"' % (space, kind)
+    for kind in (b"server", b"mcp")
+    for space in (b"", b" ")
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pass:
-    """One run of a model within the call. ``model`` is None where it is that of the call.
+    """One run of a model within the call. ``model`` is None where it is that of the call, ``speed``
+    where upstream does not name one for the pass.
 
     ``cache_write_1h_tokens`` are those of the cache writes that are kept for an hour; the others
     are kept for five minutes."""
@@ -42,20 +56,43 @@ class Pass:
     model: str | None
     tokens: TokenCounts
     cache_write_1h_tokens: int = 0
+    speed: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hop:
+    """A model that declined, and the model that it handed over to. ``has_output``: some content came
+    from it before."""
+
+    from_model: str | None
+    to_model: str | None
+    category: str | None
+    has_output: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
     """The usage of a response. ``tokens`` are the top-level counts. ``has_error`` may be true
-    without an ``error_type``."""
+    without an ``error_type``.
+
+    ``passes_are_stale``: the counts changed after the passes were listed. ``is_sum``: the counts are
+    known to be of several passes, which are not listed. ``hops`` are the models that declined, in
+    order. ``is_empty``: nothing came from the model that spoke last; it is looked for after a refusal,
+    a fallback or an error status, and False otherwise."""
 
     streamed: bool
+    is_document: bool = False
     source: UsageSource = "none"
     model: str | None = None
     tokens: TokenCounts = UNKNOWN
     cache_write_1h_tokens: int = 0
     web_search_requests: int | None = None
     passes: tuple[Pass, ...] = ()
+    passes_are_stale: bool = False
+    is_sum: bool = False
+    hops: tuple[Hop, ...] = ()
+    is_empty: bool = False
+    refusal_category: str | None = None
     service_tier: str | None = None
     speed: str | None = None
     inference_geo: str | None = None
@@ -66,18 +103,25 @@ class Usage:
 
 
 def read_usage(
-    status: int | None, content_type: str | None, body: bytes, *, is_complete: bool
+    status: int | None,
+    content_type: str | None,
+    body: bytes,
+    *,
+    is_complete: bool,
+    cache_ttl: str | None = None,
 ) -> Usage:
     """Read a decoded body, whole or cut. ``is_complete`` says that upstream ended it and that all
-    of it is here. Never raises."""
+    of it is here. ``cache_ttl`` is how long the request asks its cache writes to be kept; it decides
+    where upstream does not tell. Never raises."""
     streamed = _is_sse(content_type, body)
     # The header decides the kind of the response, the bytes how it is read: gateways send JSON
     # errors as text/event-stream.
+    is_failed = status is not None and status >= 400
     if body.removeprefix(BYTE_ORDER_MARK).lstrip().startswith(b"{"):
-        reading = _read_json(status, body)
+        reading = _read_json(body, is_failed=is_failed)
     else:
-        reading = _read_stream(body)
-    return reading.finish(streamed=streamed, is_complete=is_complete)
+        reading = _read_stream(body, is_failed=is_failed)
+    return reading.finish(body, streamed=streamed, is_complete=is_complete, cache_ttl=cache_ttl)
 
 
 def clean_text(value: object, max_chars: int = MAX_TEXT_CHARS) -> str | None:
@@ -92,33 +136,45 @@ def clean_text(value: object, max_chars: int = MAX_TEXT_CHARS) -> str | None:
 
 @dataclass(slots=True, kw_only=True)
 class _Reading:
-    """The state of reading a response; ``start`` and ``delta`` are usage objects without nulls."""
+    """The state of reading a response; ``start`` and ``delta`` are usage objects without nulls.
+    ``outputs`` says of each part of the content whether it carries any, where that was looked at."""
 
     start: dict[str, object] = field(default_factory=dict)
     delta: dict[str, object] = field(default_factory=dict)
     is_document: bool = False
     model: str | None = None
     stop_reason: str | None = None
+    refusal_category: str | None = None
     has_message_stop: bool = False
     has_error: bool = False
     error_type: str | None = None
+    fallbacks: list[Mapping[str, object]] = field(default_factory=list)
+    outputs: list[bool] = field(default_factory=list)
 
-    def finish(self, *, streamed: bool, is_complete: bool) -> Usage:
+    def finish(
+        self, body: bytes, *, streamed: bool, is_complete: bool, cache_ttl: str | None
+    ) -> Usage:
         raw = _merge(self.start, self.delta)
-        tokens, cache_write_1h_tokens = _read_tokens(raw)
+        tokens, cache_write_1h_tokens = _read_tokens(raw, cache_ttl)
         source: UsageSource = "none"
         if tokens.are_known:
             source = "final" if self._is_final(is_complete) else "partial"
+        server_tool_use = as_object(raw.get("server_tool_use"))
+        passes = _read_passes(raw.get("iterations"), tokens, cache_write_1h_tokens, cache_ttl)
         return Usage(
             streamed=streamed,
+            is_document=self.is_document,
             source=source,
             model=self.model,
             tokens=tokens,
             cache_write_1h_tokens=cache_write_1h_tokens,
-            web_search_requests=_as_count(
-                _object(raw.get("server_tool_use")).get("web_search_requests")
-            ),
-            passes=_read_passes(raw.get("iterations")),
+            web_search_requests=_as_count(server_tool_use.get("web_search_requests")),
+            passes=passes,
+            passes_are_stale=bool(passes) and raw.get(_PASSES_ARE_STALE) is True,
+            is_sum=not passes and _is_sum(tokens, server_tool_use, body),
+            hops=tuple(map(self._read_hop, self.fallbacks, self.outputs)),
+            is_empty=bool(self.outputs) and not self.outputs[-1],
+            refusal_category=self.refusal_category,
             service_tier=clean_text(raw.get("service_tier")),
             speed=clean_text(raw.get("speed")),
             inference_geo=clean_text(raw.get("inference_geo")),
@@ -128,6 +184,15 @@ class _Reading:
             error_type=self.error_type,
         )
 
+    @property
+    def parts(self) -> int:
+        """Return how many models the content is of."""
+        return len(self.fallbacks) + 1
+
+    def needs_content(self, *, is_failed: bool) -> bool:
+        """Return whether it matters to the bill if the content carries any output."""
+        return is_failed or bool(self.fallbacks) or self.stop_reason == refusals.STOP_REASON
+
     def _is_final(self, is_complete: bool) -> bool:
         """Return whether the usage is final.
 
@@ -136,45 +201,69 @@ class _Reading:
             return True
         return is_complete and self.stop_reason is not None
 
+    def _read_hop(self, block: Mapping[str, object], has_output: bool) -> Hop:
+        return Hop(
+            from_model=_read_model(block.get("from")),
+            to_model=_read_model(block.get("to")),
+            category=clean_text(as_object(block.get("trigger")).get("category")),
+            has_output=has_output,
+        )
+
     def read_error(self, document: Mapping[str, object]) -> None:
         self.has_error = True
-        self.error_type = clean_text(_object(document.get("error")).get("type")) or self.error_type
+        error = as_object(document.get("error"))
+        self.error_type = clean_text(error.get("type")) or self.error_type
+
+    def read_stop(self, message: Mapping[str, object]) -> None:
+        self.stop_reason = clean_text(message.get("stop_reason")) or self.stop_reason
+        if self.stop_reason == refusals.STOP_REASON:
+            details = as_object(message.get("stop_details"))
+            self.refusal_category = clean_text(details.get("category")) or self.refusal_category
+
+    def read_fallback(self, block: Mapping[str, object]) -> None:
+        if len(self.fallbacks) < MAX_HOPS:
+            self.fallbacks.append(block)
 
     def read_event(self, kind: str, document: Mapping[str, object]) -> None:
         match kind:
             case "message_start":
-                message = _object(document.get("message"))
+                message = as_object(document.get("message"))
                 self.model = clean_text(message.get("model")) or self.model
-                self.start = _merge(self.start, _object(message.get("usage")))
+                self.start = _merge(self.start, as_object(message.get("usage")))
             case "message_delta":
-                reason = clean_text(_object(document.get("delta")).get("stop_reason"))
-                self.stop_reason = reason or self.stop_reason
-                self.delta = _merge(self.delta, _object(document.get("usage")))
+                self.read_stop(as_object(document.get("delta")))
+                self.delta = _merge(self.delta, as_object(document.get("usage")))
             case "content_block_start":
-                block = _object(document.get("content_block"))
-                if block.get("type") == "fallback":
-                    self.model = clean_text(_object(block.get("to")).get("model")) or self.model
+                block = as_object(document.get("content_block"))
+                if output.is_fallback(block):
+                    self.model = _read_model(block.get("to")) or self.model
+                    self.read_fallback(block)
             case "message_stop":
                 self.has_message_stop = True
             case "error":
                 self.read_error(document)
 
 
-def _read_json(status: int | None, body: bytes) -> _Reading:
+def _read_json(body: bytes, *, is_failed: bool) -> _Reading:
     reading = _Reading()
     document = parse_object(body)
     if document is None:
         return reading
     reading.is_document = True
-    if document.get("type") == "error" or (status is not None and status >= 400):
+    if document.get("type") == "error" or is_failed:
         reading.read_error(document)
     reading.model = clean_text(document.get("model"))
-    reading.stop_reason = clean_text(document.get("stop_reason"))
-    reading.start = _merge({}, _object(document.get("usage")))
+    reading.read_stop(document)
+    reading.start = _merge({}, as_object(document.get("usage")))
+    content = document.get("content")
+    for block in output.find_fallbacks(content):
+        reading.read_fallback(block)
+    if reading.needs_content(is_failed=is_failed):
+        reading.outputs = output.find_outputs_in_document(content)
     return reading
 
 
-def _read_stream(body: bytes) -> _Reading:
+def _read_stream(body: bytes, *, is_failed: bool) -> _Reading:
     reading = _Reading()
     for event in parse_events(body, MARKERS):
         document = parse_object(event.data)
@@ -183,6 +272,8 @@ def _read_stream(body: bytes) -> _Reading:
             reading.read_event(kind if isinstance(kind, str) else event.name, document)
         elif event.name == "error":
             reading.read_error({})
+    if reading.needs_content(is_failed=is_failed):
+        reading.outputs = output.find_outputs_in_stream(body, reading.parts)
     return reading
 
 
@@ -191,8 +282,8 @@ def _is_sse(content_type: str | None, body: bytes) -> bool:
     return media_type == "text/event-stream" if media_type else looks_like_sse(body)
 
 
-def _object(value: object) -> dict[str, object]:
-    return value if isinstance(value, dict) else {}
+def _read_model(info: object) -> str | None:
+    return clean_text(as_object(info).get("model"))
 
 
 def _merge(base: dict[str, object], update: Mapping[str, object]) -> dict[str, object]:
@@ -201,9 +292,14 @@ def _merge(base: dict[str, object], update: Mapping[str, object]) -> dict[str, o
     Values that are null, or no count in the place of one, are ignored, so that they cannot replace a
     count. Fields that are not read here are dropped: this runs for each event, and its time must not
     grow with the number of events."""
-    merged = dict(base) | _only_counts(update, token_counts.NAMES)
+    counts = _only_counts(update, token_counts.NAMES)
+    merged = dict(base) | counts
     for key, names in NESTED_COUNTS.items():
-        merged[key] = _object(merged.get(key)) | _only_counts(_object(update.get(key)), names)
+        merged[key] = as_object(merged.get(key)) | _only_counts(as_object(update.get(key)), names)
+    if update.get("iterations") is not None:
+        merged[_PASSES_ARE_STALE] = update.get(_PASSES_ARE_STALE)
+    elif not counts.items() <= base.items():
+        merged[_PASSES_ARE_STALE] = True
     return merged | {key: update[key] for key in OTHER_KEYS if update.get(key) is not None}
 
 
@@ -216,38 +312,60 @@ def _as_count(value: object) -> int | None:
     return value if type(value) is int and 0 <= value <= MAX_COUNT else None
 
 
-def _read_tokens(raw: Mapping[str, object]) -> tuple[TokenCounts, int]:
+def _read_tokens(raw: Mapping[str, object], cache_ttl: str | None) -> tuple[TokenCounts, int]:
     """Return the counts, and how many of the cache writes are kept for an hour.
 
     The total of the cache writes rules its split, which upstream may send earlier than the total.
     """
     counts = {name: _as_count(raw.get(name)) for name in token_counts.NAMES}
-    split = _object(raw.get("cache_creation"))
+    split = as_object(raw.get("cache_creation"))
     write_5m = _as_count(split.get("ephemeral_5m_input_tokens"))
     write_1h = _as_count(split.get("ephemeral_1h_input_tokens"))
     total = counts["cache_creation_input_tokens"]
     if total is None and (write_5m is not None or write_1h is not None):
         total = (write_5m or 0) + (write_1h or 0)
     counts["cache_creation_input_tokens"] = total
-    return TokenCounts(**counts), min(write_1h or 0, total or 0)
+    known_1h = min(write_1h or 0, total or 0)
+    growth = (total or 0) - (write_5m or 0) - known_1h
+    if growth > 0 and cache_ttl == "1h":
+        known_1h += growth
+    return TokenCounts(**counts), known_1h
 
 
-def _read_passes(raw: object) -> tuple[Pass, ...]:
+def _read_passes(
+    raw: object, top: TokenCounts, top_1h_tokens: int, cache_ttl: str | None
+) -> tuple[Pass, ...]:
     """Return those that carry any count; what is none of that is not a pass that could be billed.
 
     Each becomes some rows. A list of more than any call has is treated as if it were not there."""
     if not isinstance(raw, list) or len(raw) > MAX_PASSES:
         return ()
     items = [item for item in raw if isinstance(item, dict)]
-    passes = map(_read_pass, items)
+    passes = [_read_pass(item, top, top_1h_tokens, cache_ttl) for item in items]
     return tuple(each for each in passes if each.tokens.are_known)
 
 
-def _read_pass(item: Mapping[str, object]) -> Pass:
-    tokens, cache_write_1h_tokens = _read_tokens(item)
+def _read_pass(
+    item: Mapping[str, object], top: TokenCounts, top_1h_tokens: int, cache_ttl: str | None
+) -> Pass:
+    tokens, cache_write_1h_tokens = _read_tokens(item, cache_ttl)
+    writes, top_writes = tokens.cache_creation_input_tokens, top.cache_creation_input_tokens
+    if writes and top_writes and not as_object(item.get("cache_creation")):
+        # The pass does not tell; the call as a whole does, and all passes are of one request.
+        cache_write_1h_tokens = (2 * writes * top_1h_tokens + top_writes) // (2 * top_writes)
     return Pass(
         type=clean_text(item.get("type")),
         model=clean_text(item.get("model")),
         tokens=tokens,
         cache_write_1h_tokens=cache_write_1h_tokens,
+        speed=clean_text(item.get("speed")),
     )
+
+
+def _is_sum(tokens: TokenCounts, server_tool_use: Mapping[str, object], body: bytes) -> bool:
+    """Return whether counts are known to be of several passes, as after each tool that runs upstream.
+
+    Asked only of large prompts: a smaller one has the same price alone and as a part of a sum."""
+    if (tokens.prompt or 0) <= LARGE_PROMPT_TOKENS:
+        return False
+    return any(server_tool_use.values()) or any(tool in body for tool in _SERVER_TOOLS)

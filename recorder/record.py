@@ -17,9 +17,10 @@ import re
 from dataclasses import replace
 from typing import Any
 
+from metering.billed_passes import make_call
 from metering.entry import Outcome, UsageLogEntry
 from metering.prices import PriceTable
-from metering.pricing import price_usage
+from metering.pricing import price_call
 from metering.request_facts import RequestFacts, keep_plain_name, make_facts
 from metering.usage import Usage, clean_text, read_usage
 from recorder.body_notes import Reason, Side, format_note, join_notes
@@ -74,7 +75,10 @@ def make_entry(
         response_body.text,
         is_complete=ending.outcome == "complete" and has_whole_response,
     )
-    items, cost_cents = price_usage(usage, created_at, prices)
+    outcome = _refine_outcome(exchange, usage, has_whole_response=has_whole_response)
+    status_code = response.status_code if response else None
+    call = make_call(usage, created_at=created_at, outcome=outcome, status_code=status_code)
+    items, cost_cents = price_call(call, prices)
     keeps_bodies = not head.metadata_only
     has_request = exchange.request_body is not None
     is_whole = keeps_bodies and has_request and has_whole_response and request.problem is None
@@ -88,7 +92,7 @@ def make_entry(
         created_at=head.created_at,
         proxy_endpoint_id=head.proxy_endpoint_id,
         slug=head.slug,
-        outcome=_refine_outcome(exchange, usage, has_whole_response=has_whole_response),
+        outcome=outcome,
         usage_source=usage.source,
         streamed=usage.streamed and response is not None,
         model=usage.model,
@@ -100,7 +104,7 @@ def make_entry(
         ),
         ttfb_ms=_round(exchange.ttfb_ms),
         proxy_overhead_ms=_round(ending.proxy_overhead_ms),
-        status_code=response.status_code if response else None,
+        status_code=status_code,
         request_body=request.body if keeps_bodies and has_request else None,
         response_body=response_body.body if keeps_bodies and response else None,
         request_model=clean_text(facts.model),
@@ -139,7 +143,8 @@ def _without_text(entry: UsageLogEntry) -> UsageLogEntry:
         betas=",".join(beta for beta in betas if beta) or None,
         client=" ".join(word for word in words if word) or None,
         cost_items=tuple(
-            replace(item, model=keep_plain_name(item.model)) for item in entry.cost_items
+            replace(item, model=keep_plain_name(item.model), speed=keep_plain_name(item.speed))
+            for item in entry.cost_items
         ),
     )
 

@@ -2,30 +2,39 @@
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from decimal import Decimal
+from operator import attrgetter
+from typing import Any
 
 import orjson
 
+from metering.billed_passes import Call
 from metering.entry import CostItem
+from runtime import clock
 from store.traces.rollup import Tally, is_unpriced
 
 _PAGE = 500
 
 
+# The columns of usage_cost after `usage_id` and `line`: the fields of a line item.
+_COLUMNS = tuple(field.name for field in fields(CostItem))
+_MONEY = ("rate_usd", "multiplier", "cents")
+_values = attrgetter(*_COLUMNS)
+_INSERT = (
+    f"insert into usage_cost (usage_id, line, {', '.join(_COLUMNS)})"  # noqa: S608 - our own names
+    f" values ({', '.join('?' * (2 + len(_COLUMNS)))})"
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredCost:
-    """The fields of a stored entry that pricing needs."""
+    """A stored entry: what its cost depends on, and the cost that it has."""
 
     usage_id: int
     entry_id: str
-    created_at: str
-    model: str | None
-    service_tier: str | None
-    speed: str | None
-    inference_geo: str | None
+    call: Call
     cost_cents: Decimal | None
-    cost_items: tuple[CostItem, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,25 +46,8 @@ class NewCost:
 
 def write_items(connection: sqlite3.Connection, usage_id: int, items: Sequence[CostItem]) -> None:
     connection.executemany(
-        "insert into usage_cost (usage_id, line, pass_index, model, component, quantity,"
-        " prompt_tokens, rate_usd, multiplier, price_version, cents)"
-        " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            (
-                usage_id,
-                line,
-                item.pass_index,
-                item.model,
-                item.component,
-                item.quantity,
-                item.prompt_tokens,
-                to_real(item.rate_usd),
-                to_real(item.multiplier),
-                item.price_version,
-                to_real(item.cents),
-            )
-            for line, item in enumerate(items)
-        ),
+        _INSERT,
+        ((usage_id, line, *map(_to_column, _values(item))) for line, item in enumerate(items)),
     )
 
 
@@ -69,25 +61,31 @@ def iter_costs(connection: sqlite3.Connection, *, only_unpriced: bool) -> Iterat
 
     They are read in pages, and no transaction stays open between two pages, so costs may be written
     while this goes on."""
-    wanted = "cost_cents is null and usage_source <> 'none'" if only_unpriced else "true"
+    wanted = "cost_cents is null" if only_unpriced else "true"
     page = (
-        "select id, entry_id, created_at, model, service_tier, speed, inference_geo, cost_cents"  # noqa: S608 - our own text
-        f" from usage where id > ? and {wanted} order by id limit ?"
+        "select id, entry_id, created_at, outcome, status_code, usage_source, model, service_tier,"  # noqa: S608 - our own text
+        f" speed, inference_geo, cost_cents from usage where id > ? and {wanted} order by id limit ?"
     )
     last_id = 0
     while rows := connection.execute(page, (last_id, _PAGE)).fetchall():
         items = _read_items(connection, [row[0] for row in rows])
-        for usage_id, entry_id, created_at, model, tier, speed, geo, cost_cents in rows:
+        for usage_id, entry_id, created_at, outcome, status, source, *names, cost_cents in rows:
+            model, service_tier, speed, inference_geo = names
             yield StoredCost(
                 usage_id=usage_id,
                 entry_id=entry_id,
-                created_at=created_at,
-                model=model,
-                service_tier=tier,
-                speed=speed,
-                inference_geo=geo,
+                call=Call(
+                    created_at=clock.parse_instant(created_at),
+                    outcome=outcome,
+                    status_code=status,
+                    usage_source=source,
+                    model=model,
+                    service_tier=service_tier,
+                    speed=speed,
+                    inference_geo=inference_geo,
+                    items=tuple(items.get(usage_id, ())),
+                ),
                 cost_cents=from_real(cost_cents),
-                cost_items=tuple(items.get(usage_id, ())),
             )
         last_id = rows[-1][0]
 
@@ -131,36 +129,22 @@ def from_real(value: float | None) -> Decimal | None:
     return None if value is None else Decimal(repr(value))
 
 
+def _to_column(value: object) -> object:
+    return float(value) if isinstance(value, Decimal) else value
+
+
 def _read_items(connection: sqlite3.Connection, ids: list[int]) -> dict[int, list[CostItem]]:
     items: dict[int, list[CostItem]] = {}
-    for (
-        usage_id,
-        pass_index,
-        model,
-        component,
-        quantity,
-        prompt,
-        rate,
-        multiplier,
-        version,
-        cents,
-    ) in connection.execute(
-        "select usage_id, pass_index, model, component, quantity, prompt_tokens, rate_usd,"
-        " multiplier, price_version, cents from usage_cost"
+    cursor = connection.execute(
+        "select * from usage_cost"
         " where usage_id in (select value from json_each(?)) order by usage_id, line",
         (orjson.dumps(ids).decode(),),
-    ):
-        items.setdefault(usage_id, []).append(
-            CostItem(
-                pass_index=pass_index,
-                model=model,
-                component=component,
-                quantity=quantity,
-                prompt_tokens=prompt,
-                rate_usd=from_real(rate),
-                multiplier=from_real(multiplier),
-                price_version=version,
-                cents=from_real(cents),
-            )
-        )
+    )
+    # A database that no newer recorder has opened yet lacks the newest columns.
+    names = [description[0] for description in cursor.description]
+    for values in cursor:
+        row = dict(zip(names, values, strict=True))
+        known: dict[str, Any] = {name: row[name] for name in _COLUMNS if name in row}
+        known |= {name: from_real(known[name]) for name in _MONEY}
+        items.setdefault(row["usage_id"], []).append(CostItem(**known))
     return items

@@ -156,8 +156,7 @@ class TraceDatabase:
             self._pieces.forget()
 
     def iter_unpriced(self) -> Iterator[costs.StoredCost]:
-        """Yield entries that have usage and no cost, oldest first. ``update_costs`` may be called
-        meanwhile."""
+        """Yield entries that have no cost, oldest first. ``update_costs`` may be called meanwhile."""
         return costs.iter_costs(self.connection, only_unpriced=True)
 
     def iter_costs(self) -> Iterator[costs.StoredCost]:
@@ -185,7 +184,7 @@ def _storable(entry: UsageLogEntry) -> UsageLogEntry:
 
     Text from clients and upstream may hold them. One such entry must not keep its whole batch out
     of the database; the body has the original."""
-    named = (*_texts(entry), *(item.model for item in entry.cost_items))
+    named = (*_texts(entry), *_list_item_texts(entry))
     if _is_storable("".join(filter(None, named))):  # nearly always, so that one check is enough
         return entry
     repaired: dict[str, Any] = {
@@ -193,11 +192,22 @@ def _storable(entry: UsageLogEntry) -> UsageLogEntry:
         for name, value in zip(_TEXTS, _texts(entry), strict=True)
         if value is not None and not _is_storable(value)
     }
-    if any(item.model and not _is_storable(item.model) for item in entry.cost_items):
+    if not all(map(_is_storable, _list_item_texts(entry))):
         repaired["cost_items"] = tuple(
-            replace(item, model=item.model and _repair(item.model)) for item in entry.cost_items
+            replace(
+                item,
+                model=item.model and _repair(item.model),
+                speed=item.speed and _repair(item.speed),
+            )
+            for item in entry.cost_items
         )
     return replace(entry, **repaired) if repaired else entry
+
+
+def _list_item_texts(entry: UsageLogEntry) -> list[str]:
+    """Return the texts in the line items that are not our own."""
+    texts = (text for item in entry.cost_items for text in (item.model, item.speed))
+    return [text for text in texts if text]
 
 
 def _is_storable(text: str) -> bool:

@@ -1,8 +1,7 @@
 """Pricing stored entries again, from their line items."""
 
-from metering import pricing
 from metering.prices import PriceTable
-from runtime import clock
+from metering.pricing import price_call
 from store.traces.costs import NewCost, StoredCost
 from store.traces.database import TraceDatabase
 
@@ -27,18 +26,10 @@ def reprice(database: TraceDatabase, table: PriceTable, *, everything: bool) -> 
 
 
 def find_new_cost(stored: StoredCost, table: PriceTable) -> NewCost | None:
-    """Return the cost that an entry has by this table. None when there is nothing to price, no
-    price for it, or no change."""
-    if not stored.cost_items:
-        return None
-    items, total = pricing.reprice(
-        stored.cost_items,
-        clock.parse_instant(stored.created_at),
-        stored.service_tier,
-        stored.speed,
-        stored.inference_geo,
-        table,
-    )
+    """Return the cost that an entry has by this table.
+
+    Returns None when there is no price for it, or no change."""
+    items, total = price_call(stored.call, table)
     if total is None:
         return None
     if stored.cost_cents is not None and float(total) == float(stored.cost_cents):

@@ -4,9 +4,10 @@ from decimal import Decimal
 
 import pytest
 
+from metering.billed_passes import Call, make_call
 from metering.entry import CostItem
 from metering.prices import BASE_VERSION, PriceTable
-from metering.pricing import price_usage, reprice
+from metering.pricing import Bill, price_call
 from metering.rates import RateTiers
 from metering.token_counts import TokenCounts
 from metering.usage import Pass, Usage
@@ -41,6 +42,14 @@ def usage(counts: Pass, model: str | None = "claude-opus-5", **fields: object) -
         "cache_write_1h_tokens": counts.cache_write_1h_tokens,
     } | fields
     return Usage(**values)  # type: ignore[arg-type]  # a table of tests says what it likes
+
+
+def call_of(usage: Usage, at: datetime = NOW, status_code: int = 200) -> Call:
+    return make_call(usage, created_at=at, outcome="complete", status_code=status_code)
+
+
+def price_usage(usage: Usage, at: datetime, prices: PriceTable) -> Bill:
+    return price_call(call_of(usage, at), prices)
 
 
 def cost(counts: Pass, model: str | None = "claude-opus-5", **fields: object):
@@ -189,54 +198,6 @@ def test_search_and_geography_come_from_the_top_level_of_a_call_with_passes():
     assert found == Decimal(500) + Decimal(550) + Decimal(2)
 
 
-FABLE, OPUS = "claude-fable-5", "claude-opus-4-8"
-
-
-def fallback_items(*passes: Pass, stop_reason: str = "end_turn", at: datetime = NOW):
-    top = usage(passes[-1], OPUS, passes=passes, stop_reason=stop_reason)
-    items, _ = price_usage(top, at, PRICES)
-    return [(item.pass_index, item.model, item.component, item.quantity) for item in items]
-
-
-def test_a_declined_attempt_is_not_billed():
-    assert fallback_items(
-        iteration("message", tokens(input=408, output=0), FABLE),
-        iteration("fallback_message", tokens(input=412, output=264), OPUS),
-    ) == [(0, OPUS, "input", 412), (0, OPUS, "output", 264)]
-
-
-def test_an_attempt_declined_after_some_output_is_billed_as_its_own_model():
-    assert fallback_items(
-        iteration("message", tokens(input=408, output=5), FABLE),
-        iteration("fallback_message", tokens(input=412, output=264), OPUS),
-    ) == [
-        (0, FABLE, "input", 408),
-        (0, FABLE, "output", 5),
-        (1, OPUS, "input", 412),
-        (1, OPUS, "output", 264),
-    ]
-
-
-def test_compaction_before_a_declined_attempt_is_billed():
-    assert fallback_items(
-        iteration("compaction", tokens(input=9, output=1), FABLE),
-        iteration("message", tokens(input=408, output=0), FABLE),
-        iteration("advisor_message", tokens(input=3), FABLE),
-        iteration("fallback_message", tokens(input=412, output=0), "claude-opus-5"),
-        iteration("fallback_message", tokens(input=413), OPUS),
-    ) == [
-        (0, FABLE, "input", 9),
-        (0, FABLE, "output", 1),
-        (1, FABLE, "input", 3),
-        (2, OPUS, "input", 413),
-    ]
-
-
-def test_a_refusal_that_nobody_took_over_is_billed():
-    refused = usage(tokens(input=MILLION, output=0), stop_reason="refusal")
-    assert price_usage(refused, NOW, PRICES)[1] == Decimal(500)
-
-
 def test_an_unknown_model_has_items_without_rates_and_no_cost():
     items, total = price_usage(usage(tokens(5, 6), "claude-opus-9"), NOW, PRICES)
     assert total is None
@@ -285,11 +246,11 @@ def test_a_partial_answer_costs_what_was_counted():
 def test_repricing_fills_in_what_was_unknown():
     call = usage(tokens(5, 6, 7, 8, 9), "claude-opus-5", web_search_requests=1, speed="fast")
     items, total = price_usage(call, NOW, PRICES)
-    bare = [
+    bare = tuple(
         replace(item, rate_usd=None, multiplier=None, price_version=None, cents=None)
         for item in items
-    ]
-    assert reprice(bare, NOW, None, "fast", None, PRICES) == (items, total)
+    )
+    assert price_call(replace(call_of(call), items=bare), PRICES) == (items, total)
 
 
 class NoPrices(PriceTable):
@@ -298,16 +259,14 @@ class NoPrices(PriceTable):
 
 
 def test_repricing_forgets_rates_that_are_known_no_more():
-    items, _ = price_usage(usage(tokens(input=5)), NOW, PRICES)
-    (item,), total = reprice(items, NOW, None, None, None, NoPrices())
+    call = call_of(usage(tokens(input=5)))
+    items, _ = price_call(call, PRICES)
+    (item,), total = price_call(replace(call, items=items), NoPrices())
     assert (item.quantity, item.rate_usd, item.price_version, total) == (5, None, None, None)
 
 
 def test_repricing_uses_the_tier_of_the_stored_prompt():
-    items, total = price_usage(usage(tokens(1, 1, 150_000), "claude-haiku-5-5"), NOW, PRICES)
-    assert reprice(items, NOW, None, None, None, PRICES) == (items, total)
+    call = call_of(usage(tokens(1, 1, 150_000), "claude-haiku-5-5"))
+    items, total = price_call(call, PRICES)
+    assert price_call(replace(call, items=items), PRICES) == (items, total)
     assert total == Decimal("0.7503")
-
-
-def test_repricing_nothing_gives_nothing():
-    assert reprice((), NOW, None, None, None, PRICES) == ((), None)

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
+from metering.billed_passes import make_call
 from metering.prices import PriceTable
-from metering.pricing import price_usage
+from metering.pricing import price_call
 from metering.usage import read_usage
 from tests.metering.sdk_fields import list_fields
 
@@ -151,7 +152,8 @@ def list_messages() -> Iterator[dict[str, Any]]:
 def compute_cost(message: dict[str, Any]) -> Decimal | None:
     body = json.dumps(message).encode()
     usage = read_usage(200, "application/json", body, is_complete=True)
-    return price_usage(usage, NOW, PRICES)[1]
+    call = make_call(usage, created_at=NOW, outcome="complete", status_code=200)
+    return price_call(call, PRICES)[1]
 
 
 def raise_count(message: dict[str, Any], path: str) -> None:

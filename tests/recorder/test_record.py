@@ -161,7 +161,7 @@ def test_a_failure_on_the_wire_stays_what_it_was(outcome, body):
 def test_an_exchange_without_an_answer_is_an_entry_without_numbers():
     entry = make(b"", None, outcome="upstream_unreachable", ending={"error_type": "connect_failed"})
     assert (entry.status_code, entry.response_body, entry.ttfb_ms) == (None, None, None)
-    assert (entry.usage_source, entry.cost_cents, entry.cost_items) == ("none", None, ())
+    assert (entry.usage_source, entry.cost_cents, entry.cost_items) == ("none", Decimal(0), ())
     assert (entry.streamed, entry.error_type) == (False, "connect_failed")
 
 
@@ -453,7 +453,8 @@ def check_recording(name, case, expected):
     assert entry.outcome == ("upstream_error" if is_error else "complete")
     assert entry.usage_source == ("none" if is_error else "final")
     assert (entry.error_type is not None) == is_error
-    assert (entry.cost_cents is not None) != is_error
+    assert entry.cost_cents is not None
+    assert not is_error or entry.cost_cents == 0
 
 
 @needs_recorded

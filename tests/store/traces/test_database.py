@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from metering.billed_passes import Call
 from metering.entry import UsageLogEntry
 from metering.token_counts import UNKNOWN, ZERO, TokenCounts, flatten, list_flat_fields
+from runtime import clock
 from store.spool.format import Rejection
 from store.traces import pieces
 from store.traces.bodies import MissingPieceError
@@ -239,10 +241,12 @@ def test_ids_follow_insertion_and_are_never_used_again(traces):
 
 
 def test_text_that_sqlite_cannot_hold_does_not_keep_a_batch_out(traces):
-    item = make_item(model="m\0\ud800")
+    item = make_item(model="m\0\ud800", speed="\0")
     traces.insert([make_entry(model="m\0\ud800", client="ü", cost_items=(item,)), make_entry()])
     assert rows(traces, "select model, client from usage_log where id = 1") == [("m\ufffd?", "ü")]
-    assert rows(traces, "select model from usage_cost where usage_id = 1") == [("m\ufffd?",)]
+    assert rows(traces, "select model, speed from usage_cost where usage_id = 1") == [
+        ("m\ufffd?", "\ufffd")
+    ]
     assert rows(traces, "select count(*) from usage_hourly where model = 'm\ufffd?'") == [(1,)]
 
 
@@ -329,20 +333,31 @@ def test_line_items_come_back_exactly_and_in_order(traces):
         make_item(),
         make_item(component="output", cents=Decimal("40.740711"), rate_usd=Decimal("18.75")),
         make_item(pass_index=1, model=None, rate_usd=None, multiplier=None, cents=None),
+        make_item(speed="fast", note="sum_of_passes"),
+        make_item(unbilled_reason="declined_hop", multiplier=Decimal(0), cents=Decimal(0)),
     )
     traces.insert([make_entry(cost_items=items, cost_cents=Decimal("0.1"))])
     (stored,) = traces.iter_costs()
-    assert stored.cost_items == items
+    assert stored.call.items == items
     assert stored.cost_cents == Decimal("0.1")
 
 
-def test_only_entries_with_usage_and_no_cost_are_unpriced(traces):
+def test_what_pricing_needs_of_an_entry_without_a_cost_comes_back(traces):
     unpriced = make_entry(cost_cents=None, speed="fast", inference_geo="us", service_tier="batch")
-    traces.insert([make_entry(), unpriced, make_entry(cost_cents=None, usage_source="none")])
+    traces.insert([make_entry(), unpriced])
     (found,) = traces.iter_unpriced()
-    assert (found.usage_id, found.entry_id, found.model) == (2, unpriced.entry_id, unpriced.model)
-    assert (found.speed, found.inference_geo, found.service_tier) == ("fast", "us", "batch")
-    assert found.cost_items == unpriced.cost_items
+    assert (found.usage_id, found.entry_id) == (2, unpriced.entry_id)
+    assert found.call == Call(
+        created_at=clock.parse_instant(unpriced.created_at),
+        outcome="complete",
+        status_code=200,
+        usage_source="final",
+        model=unpriced.model,
+        service_tier="batch",
+        speed="fast",
+        inference_geo="us",
+        items=unpriced.cost_items,
+    )
 
 
 def test_giving_a_cost_moves_the_hourly_sums_with_it(traces):

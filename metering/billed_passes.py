@@ -1,0 +1,249 @@
+"""Billed passes of a call, and all else that its cost depends on.
+
+A call is one pass of a model or, where upstream lists ``iterations``, several: compaction, advisor,
+the turns of a tool loop, a model that declined and the one that took over. Each pass is billed by
+itself, unless
+
+- its model declined before any output, in a category that is not billed then (``refusals``), whether
+  another model took over or not;
+- the response is an error.
+
+Where the category is billed, it is for the input. A pass that is not billed keeps its lines, with the
+reason, so that what is free can be told from what has no known price.
+
+Which model declined follows from the ``fallback`` blocks in the content, in order: upstream lists a
+model that declined and the turns of a tool loop under the same type.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import NamedTuple
+
+from metering import refusals
+from metering.components import OUTPUT, TOKEN_COMPONENTS, WEB_SEARCH
+from metering.entry import CostItem, CostNote, Outcome, UnbilledReason, UsageSource
+from metering.model_names import is_same_model
+from metering.usage import Hop, Pass, Usage
+
+ATTEMPT, FALLBACK_ATTEMPT = "message", "fallback_message"
+PLACEHOLDER_OUTPUT_TOKENS = 1  # what upstream may count where there is no output
+
+
+class Line(NamedTuple):
+    """A quantity to be priced: the fields of a CostItem that do not depend on prices."""
+
+    pass_index: int
+    model: str | None
+    component: str
+    quantity: int
+    prompt_tokens: int
+    speed: str | None = None
+    unbilled_reason: UnbilledReason | None = None
+    note: CostNote | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """Everything that the cost of a call depends on, besides prices. It can be made again from what is
+    stored.
+
+    ``speed`` is that of the passes of ``model`` that name none; those of other models have the
+    standard speed then. What prices the ``items`` carry is of no importance."""
+
+    created_at: datetime
+    outcome: Outcome
+    status_code: int | None
+    usage_source: UsageSource
+    model: str | None
+    service_tier: str | None
+    speed: str | None
+    inference_geo: str | None
+    items: Sequence[Line | CostItem]
+
+    @property
+    def is_unbilled(self) -> bool:
+        """Return whether this is a call without usage that upstream does not bill.
+
+        An error is not billed, nor is a request that was never sent. Of any other call without usage
+        the response was lost or never came, and upstream may have done the work."""
+        if self.usage_source != "none":
+            return False
+        has_failed = self.outcome in ("upstream_error", "upstream_unreachable")
+        return has_failed or is_failure(self.status_code)
+
+
+class _Reasons(NamedTuple):
+    """Why the input and the output of an attempt are not billed; None where they are."""
+
+    input: UnbilledReason | None = None
+    output: UnbilledReason | None = None
+
+
+class _Attributed(NamedTuple):
+    """A pass, and the model that ran it: how many models of the chain had declined before."""
+
+    counts: Pass
+    hop: int
+
+    @property
+    def is_attempt(self) -> bool:
+        """Return whether a model answers the request here, and does not compact it or give advice."""
+        return self.counts.type in (ATTEMPT, FALLBACK_ATTEMPT)
+
+
+_BILLED = _Reasons()
+
+
+def is_failure(status_code: int | None) -> bool:
+    """Return whether a status says that no model has answered."""
+    return status_code is not None and status_code >= 300
+
+
+def make_call(
+    usage: Usage, *, created_at: datetime, outcome: Outcome, status_code: int | None
+) -> Call:
+    """Return what the cost of a call depends on, with a line for each quantity that is not 0."""
+    return Call(
+        created_at=created_at,
+        outcome=outcome,
+        status_code=status_code,
+        usage_source=usage.source,
+        model=usage.model,
+        service_tier=usage.service_tier,
+        speed=usage.speed,
+        inference_geo=usage.inference_geo,
+        items=_list_lines(usage, created_at, status_code),
+    )
+
+
+def _list_lines(usage: Usage, created_at: datetime, status_code: int | None) -> list[Line]:
+    if usage.source == "none":
+        return []
+    passes = _attribute(usage)
+    reasons = _find_reasons(usage, passes, created_at, status_code)
+    note: CostNote | None = "sum_of_passes" if usage.is_sum else None
+    lines = [
+        line
+        for index, each in enumerate(passes)
+        for line in _list_tokens(
+            index, each.counts, reasons[each.hop] if each.is_attempt else _BILLED, note
+        )
+    ]
+    if usage.web_search_requests:
+        index, reason = max(len(passes) - 1, 0), reasons[-1].input
+        searches = usage.web_search_requests
+        lines.append(Line(index, usage.model, WEB_SEARCH.name, searches, 0, None, reason))
+    return lines
+
+
+def _list_tokens(index: int, counts: Pass, reasons: _Reasons, note: CostNote | None) -> list[Line]:
+    prompt_tokens = counts.tokens.prompt or 0
+    return [
+        Line(
+            index,
+            counts.model,
+            component.name,
+            quantity,
+            prompt_tokens,
+            counts.speed,
+            reasons.output if component is OUTPUT else reasons.input,
+            note,
+        )
+        for component in TOKEN_COMPONENTS
+        if (quantity := component.quantity(counts))
+    ]
+
+
+def _attribute(usage: Usage) -> list[_Attributed]:
+    """Return the passes of a call with their models.
+
+    A list that is older than the counts tells only of what these leave out: compaction, advice, models
+    that declined."""
+    serving = len(usage.hops)
+    whole = Pass(
+        type=ATTEMPT,
+        model=usage.model,
+        tokens=usage.tokens,
+        cache_write_1h_tokens=usage.cache_write_1h_tokens,
+    )
+    if not usage.passes:
+        return [_Attributed(whole, serving)]
+    passes = [
+        _Attributed(each if each.model else replace(each, model=_name_model(usage, hop)), hop)
+        for each, hop in zip(usage.passes, _find_hops(usage.passes, usage.hops), strict=True)
+    ]
+    if not usage.passes_are_stale:
+        return passes
+    left_out = [each for each in passes if each.hop != serving or not each.is_attempt]
+    return [*left_out, _Attributed(whole, serving)]
+
+
+def _name_model(usage: Usage, hop: int) -> str | None:
+    return usage.hops[hop].from_model if hop < len(usage.hops) else usage.model
+
+
+def _find_hops(passes: Sequence[Pass], hops: Sequence[Hop]) -> list[int]:
+    """Return for each pass how many models had declined before it.
+
+    A pass is that of the next model of the chain when it names that model, which may be by another
+    name, or another one than the pass before. The last attempt is always that of the last model. What
+    is no attempt comes before the attempt that it serves."""
+    serving = len(hops)
+    if not serving:
+        return [0] * len(passes)
+    found = [serving] * len(passes)
+    chain = [hops[0].from_model, *(hop.to_model for hop in hops)]
+    attempts = [n for n, each in enumerate(passes) if each.type in (ATTEMPT, FALLBACK_ATTEMPT)]
+    hop, before, start = 0, None, 0
+    for n in attempts[:-1]:
+        hop = _advance(chain, hop, passes[n], before)
+        found[start : n + 1] = [hop] * (n + 1 - start)
+        before, start = passes[n], n + 1
+    return found
+
+
+def _advance(chain: Sequence[str | None], hop: int, this: Pass, before: Pass | None) -> int:
+    """Return the place in the chain of the model of this attempt, at or after that of the one before."""
+    last = len(chain) - 1
+    if this.type == FALLBACK_ATTEMPT:
+        return last
+    named = (n for n in range(hop, last + 1) if is_same_model(chain[n], this.model))
+    is_next = before is not None and (this.model is None or this.model != before.model)
+    return next(named, min(hop + is_next, last))
+
+
+def _find_reasons(
+    usage: Usage, passes: Sequence[_Attributed], at: datetime, status_code: int | None
+) -> list[_Reasons]:
+    """Return for each model of the chain why its attempts are not billed."""
+    if is_failure(status_code) and usage.is_empty:
+        return [_Reasons("failed", "failed")] * (len(usage.hops) + 1)
+    declined = _find_declined(usage, passes, at) if usage.hops else []
+    if usage.stop_reason == refusals.STOP_REASON and usage.is_empty:
+        last = _explain_refusal("refused_before_output", usage.refusal_category, at)
+        return [*declined, last]
+    return [*declined, _BILLED]
+
+
+def _find_declined(usage: Usage, passes: Sequence[_Attributed], at: datetime) -> list[_Reasons]:
+    # A document leaves out what a model wrote before it declined; the counts have it.
+    counted = {
+        each.hop
+        for each in passes
+        if usage.is_document
+        and each.is_attempt
+        and (each.counts.tokens.output_tokens or 0) > PLACEHOLDER_OUTPUT_TOKENS
+    }
+    return [
+        _BILLED
+        if hop.has_output or index in counted
+        else _explain_refusal("declined_hop", hop.category, at)
+        for index, hop in enumerate(usage.hops)
+    ]
+
+
+def _explain_refusal(reason: UnbilledReason, category: str | None, at: datetime) -> _Reasons:
+    if refusals.is_billed_before_output(category, at):
+        return _Reasons(output=reason)
+    return _Reasons(input=reason, output=reason)
