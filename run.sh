@@ -102,11 +102,11 @@ case "${1:-up}" in
     .venv/bin/ruff format --check .
     .venv/bin/mypy
     .venv/bin/python -m dashboard.tables.metadata --check
-    PYTHONPATH=. .venv/bin/cog --check --check-fail-msg="Call ./run.sh generate." README.md docs/*.md
+    PYTHONPATH=. .venv/bin/cog --check --check-fail-msg="Call ./run.sh generate." README.md docs/*.md dashboard/templates/help_costs.html
     ;;
   generate) # the metadata first: docs are made from it
     .venv/bin/python -m dashboard.tables.metadata
-    PYTHONPATH=. .venv/bin/cog -r --verbosity=1 README.md docs/*.md
+    PYTHONPATH=. .venv/bin/cog -r --verbosity=1 README.md docs/*.md dashboard/templates/help_costs.html
     ;;
   run) # the client works where the caller is, with the data of every other command here
     root=$PWD data=${TAXIMETER_DATA_DIR:-data}

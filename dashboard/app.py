@@ -14,6 +14,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from dashboard import rendering
+from dashboard.help.pages import HelpPages
 from dashboard.home.pages import HomePages
 from dashboard.mail.mailer import Mailer
 from dashboard.pool import ControlPool
@@ -40,6 +41,7 @@ class Dashboard:
     ) -> None:
         self._visitors = visitors = Visitors(pool, settings.base_url, bad_keys)
         self._home = HomePages(settings, pool, visitors)
+        self._help = HelpPages(visitors)
         self._settings = SettingsPages(settings, pool, visitors, mailer)
         self._sign_in = SignInPages(settings, pool, visitors, mailer)
         self._traces = Traces(settings, visitors)
@@ -47,6 +49,7 @@ class Dashboard:
     def routes(self) -> list[BaseRoute]:
         return [
             *self._home.routes(),
+            *self._help.routes(),
             *self._settings.routes(),
             *self._sign_in.routes(),
             *self._traces.routes(),

@@ -1,9 +1,12 @@
 """Documentation made from the code; ``./run.sh check`` compares it with what is written."""
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 
 import click
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
 
 from dashboard.tables.metadata import METADATA_PATH
 from dashboard.tables.metadata.descriptions import read_descriptions
@@ -12,6 +15,9 @@ from manage.api.usage_operations import UsageTotals
 from manage.cli.main import cli
 from metering.token_counts import TOKEN_CLASSES
 from runtime.settings import SETTING_GROUPS
+from tests import ROOT
+
+_TABLE = re.compile(r"(<h2>([^<]*)</h2>\n)(<table>.*?</table>\n)", re.DOTALL)
 
 
 def walk_commands(
@@ -82,3 +88,20 @@ def render_totals() -> str:
     }
     rows = [f"| `{name}` | {about.get(name, '')} |" for name in UsageTotals.model_fields]
     return "\n".join(["", "| field | |", "| --- | --- |", *rows, "", ""])
+
+
+def render_page(name: str) -> str:
+    """A page of ``docs/`` as HTML, for a page of the dashboard. Other pages of ``docs/`` are not served,
+    so links to them become their words."""
+    parser = MarkdownIt("commonmark").enable("table")
+    tokens = parser.parse((ROOT / "docs" / f"{name}.md").read_text())
+    for token in tokens:
+        token.children = _drop_links(token.children or [])
+    html = str(parser.renderer.render(tokens, parser.options, {}))
+    region = r'\1<div class="table-scroll" tabindex="0" role="region" aria-label="\2">\n\3</div>\n'
+    return "\n" + _TABLE.sub(region, html).replace("<th>", '<th scope="col">')
+
+
+def _drop_links(tokens: list[Token]) -> list[Token]:
+    assert not any(str(token.attrGet("href") or "").startswith("http") for token in tokens)
+    return [token for token in tokens if token.type not in ("link_open", "link_close")]

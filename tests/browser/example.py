@@ -211,6 +211,7 @@ class Example:
             "sql-mistake": "/traces?sql=select+nothing+from+nowhere",
             "columns": "/traces/usage_log",
             "cost-lines": "/traces/usage_cost",
+            "help-costs": "/help/costs",
             "settings": settings,
             "endpoint": f"{settings}/endpoints/{self.endpoint_id}",
             "endpoint-delete": f"{settings}/endpoints/{self.endpoint_id}/delete",

@@ -45,7 +45,14 @@ async def test_the_icon_is_where_browsers_look_for_it(client):
 
 # -- every page --------------------------------------------------------------------------------------
 
-OURS = ["/", "/sign-in", "/settings", "/traces/usage/1", "/traces/usage/2/request/read"]
+OURS = [
+    "/",
+    "/sign-in",
+    "/settings",
+    "/traces/usage/1",
+    "/traces/usage/2/request/read",
+    "/help/costs",
+]
 DATASETTES = [
     "/traces",
     "/traces?_show_hidden=1",

@@ -97,6 +97,12 @@ def test_today_is_summed_and_the_newest_calls_lead_to_their_traces(ann, record):
     assert f"export ANTHROPIC_BASE_URL={BASE_URL}/proxy/" not in page, "ann has no endpoint"
 
 
+def test_the_cost_leads_to_what_it_includes(ann, record):
+    record(ann.organization_id, {})
+    figure = ann.get("/").text.partition("<dt>Cost</dt>")[2].partition("</div>")[0]
+    assert '<a href="/help/costs">What the cost includes</a>' in figure
+
+
 def test_the_newest_calls_are_those_that_arrived_last(ann, record):
     now = clock.now()
     record(

@@ -1,0 +1,27 @@
+"""The page about costs: the text of ``docs/costs.md``, for whoever is signed in."""
+
+from tests import ROOT
+from tests.docs import render_page
+
+
+async def test_the_page_about_costs_has_the_text_of_the_documentation(client, ann):
+    page = await client.get("/help/costs", headers=ann.cookie)
+    assert page.status_code == 200
+    for line in (ROOT / "docs" / "costs.md").read_text().splitlines():
+        if line.startswith("#"):
+            assert f">{line.lstrip('# ')}</h" in page.text
+    assert 'role="region" aria-label="What is not in it"' in page.text
+    assert '<th scope="col">why</th>' in page.text
+    assert "prices.md" not in page.text
+    assert "[[[" not in page.text
+
+
+async def test_the_page_about_costs_asks_to_sign_in(client):
+    page = await client.get("/help/costs")
+    assert page.status_code == 303
+    assert page.headers["location"].startswith("/sign-in")
+
+
+def test_the_page_about_costs_is_generated_anew_after_each_change_of_the_documentation():
+    template = ROOT / "dashboard" / "templates" / "help_costs.html"
+    assert render_page("costs") in template.read_text()
