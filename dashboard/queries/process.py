@@ -180,6 +180,7 @@ async def listen(
         access_log=False,
         server_header=False,
         date_header=False,
+        proxy_headers=False,
         lifespan="off",
         h11_max_incomplete_event_size=MAX_HEADER_BYTES,
     )

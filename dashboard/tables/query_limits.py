@@ -28,7 +28,8 @@ _LIMITS = {
     sqlite3.SQLITE_LIMIT_WORKER_THREADS: 0,
 }
 _ACTIONS = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE}
-# Datasette describes tables with these; none reveals the path of the file.
+# Datasette describes tables with these, and the last tells when to do so again; none reveals the path of
+# the file.
 _PRAGMAS = {
     "foreign_key_list",
     "index_info",
@@ -36,6 +37,7 @@ _PRAGMAS = {
     "index_xinfo",
     "table_info",
     "table_xinfo",
+    "schema_version",
 }
 _REFUSED_FUNCTIONS = {
     "edit",

@@ -91,7 +91,9 @@ class TraceBrowser(Datasette):
         return default
 
     async def refresh_schemas(self) -> None:
-        """Do nothing: the tables of ``_internal`` that it updates do not exist here."""
+        """Prepare for a request, before which Datasette calls this. The tables of ``_internal`` that it would
+        update do not exist here."""
+        self.file.begin_request()
 
     def check(self, request: Request) -> None:
         """Check a request before anything is read. Raises DatasetteError for arguments that

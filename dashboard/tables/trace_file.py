@@ -8,12 +8,12 @@ from typing import Any
 
 from dashboard.tables import errors, query_limits
 from dashboard.tables.patched_datasette import (
-    Database,
     Datasette,
     DatasetteError,
     QueryInterrupted,
     Results,
 )
+from dashboard.tables.remembered_schema import RememberedSchema
 from store import database
 
 BUSY_TIMEOUT_S = 5.0
@@ -33,7 +33,7 @@ class UnreadableError(Exception):
     """The file cannot be read, whatever the query is."""
 
 
-class TraceFile(Database):
+class TraceFile(RememberedSchema):
     """A trace database that is only read, by one thread, with one connection."""
 
     def __init__(self, datasette: Datasette, path: Path) -> None:
