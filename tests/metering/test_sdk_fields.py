@@ -31,7 +31,7 @@ usage.iterations[].cache_creation.ephemeral_5m_input_tokens
 """
 # These decide which model and rate a count belongs to, and whether it is billed.
 READ = """
-model type=message type=message_delta
+model
 usage.service_tier=batch usage.service_tier=priority usage.service_tier=standard
 usage.speed=fast usage.speed=standard usage.inference_geo
 usage.iterations[].model usage.iterations[].type=advisor_message
@@ -41,7 +41,6 @@ stop_reason=compaction stop_reason=end_turn stop_reason=max_tokens
 stop_reason=model_context_window_exceeded stop_reason=pause_turn stop_reason=refusal
 stop_reason=stop_sequence stop_reason=tool_use
 content[].type=fallback content[].from.model content[].to.model
-content[].trigger.type=refusal
 """
 CATEGORIES = ("bio", "cyber", "frontier_llm", "general_harms", "reasoning_extraction")
 REFUSALS = " ".join(
@@ -49,6 +48,10 @@ REFUSALS = " ".join(
     for category in CATEGORIES
 )
 NOT_USED = {
+    "It says what a document is; tests/metering/test_usage.py has both kinds.": """
+        type=message type=message_delta""",
+    "It is the only trigger there is.": """
+        content[].trigger.type=refusal""",
     "It is a part of output_tokens, which is what is billed.": """
         usage.output_tokens_details.thinking_tokens""",
     "Fetching is free. The text that is fetched is in input_tokens.": """
@@ -156,7 +159,8 @@ def compute_cost(message: dict[str, Any]) -> Decimal | None:
     return price_call(call, PRICES)[1]
 
 
-def raise_count(message: dict[str, Any], path: str) -> None:
+def find_parent(message: dict[str, Any], path: str) -> tuple[dict[str, Any], str]:
+    """Return the object that holds this field, which is made where it is missing, and its name there."""
     *places, name = path.split(".")
     target = message
     for place in places:
@@ -164,7 +168,7 @@ def raise_count(message: dict[str, Any], path: str) -> None:
         target = target.setdefault(key, [{}] if place.endswith("[]") else {})
         if place.endswith("[]"):
             target = target[0]
-    target[name] = target.get(name, 0) + 500
+    return target, name
 
 
 @pytest.mark.parametrize("path", NUMBERS)
@@ -174,7 +178,30 @@ def test_a_count_changes_the_cost_if_it_is_listed_as_counted(path):
         if path.startswith("usage.iterations") and "iterations" not in message["usage"]:
             continue
         before = compute_cost(message)
-        raise_count(message, path)
+        target, name = find_parent(message, path)
+        target[name] = target.get(name, 0) + 500
         costs.append((before, compute_cost(message)))
     assert None not in [cost for pair in costs for cost in pair]
     assert any(before != after for before, after in costs) == (path in COUNTED.split())
+
+
+@pytest.mark.parametrize("field", [*READ.split(), *REFUSALS.split()])
+def test_what_is_listed_as_read_makes_a_difference_to_what_is_read(field):
+    path, _, value = field.partition("=")
+    *_, message = list_messages()
+    message["stop_reason"] = "refusal"
+    message["content"][:0] = [
+        {
+            "type": "fallback",
+            "from": {"model": "claude-fable-5-1"},
+            "to": {"model": "claude-opus-5-5"},
+            "trigger": {"type": "refusal", "category": None},
+        }
+    ]
+    target, name = find_parent(message, path)
+    readings = []
+    for text in (value or "one", "another"):
+        target[name] = text
+        body = json.dumps(message).encode()
+        readings.append(read_usage(200, "application/json", body, is_complete=True))
+    assert readings[0] != readings[1]

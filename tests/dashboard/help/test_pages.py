@@ -11,7 +11,7 @@ async def test_the_page_about_costs_has_the_text_of_the_documentation(client, an
         if line.startswith("#"):
             assert f">{line.lstrip('# ')}</h" in page.text
     assert 'role="region" aria-label="What is not in it"' in page.text
-    assert '<th scope="col">why</th>' in page.text
+    assert '<th scope="col">Why</th>' in page.text
     assert "prices.md" not in page.text
     assert "[[[" not in page.text
 
