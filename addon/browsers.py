@@ -1,6 +1,6 @@
 """The rules for requests of web pages: only pages of listed origins may use a proxy endpoint.
 
-A slug is no secret and the proxy asks for no login, so any web page could send calls through a
+A slug is not a secret and the proxy requires no login, so any web page could send calls through a
 developer's proxy, by a plain ``fetch`` or through a name of its own that it has rebound to this
 machine. Browsers say so: by ``Origin`` with everything but same-origin GETs, by ``Sec-Fetch-Site`` with
 everything to https and loopback addresses. Only pages of listed origins get through.

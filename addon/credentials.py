@@ -1,8 +1,8 @@
 """The search for service API keys that were sent to a proxy endpoint by mistake.
 
 They open the management API, so they must go neither to an upstream nor into the log: not as a
-credential, and not in the target or any other header, where a client may be told to put one. Whether a
-value is one of ours is asked of ``control.db`` only when it has the format of one; upstream credentials
+credential, and not in the target or any other header, where a client may be told to put one. Values
+are looked up in ``control.db`` only when they have the format of one; upstream credentials
 (``sk-ant-…``) never do.
 """
 

@@ -217,7 +217,7 @@ def upstream_unreachable(reason: str) -> Refusal:
 
 def upstream_interrupted(reason: str) -> Refusal:
     return Refusal(
-        502, "api_error", "upstream_interrupted", f"The upstream API did not answer: {reason}"
+        502, "api_error", "upstream_interrupted", f"The upstream API did not respond: {reason}"
     )
 
 

@@ -46,9 +46,11 @@ class Exchanges:
         request = flow.request
         version = request.http_version
         exchange.is_http_1_0 = version == "HTTP/1.0"
-        exchange.close_after = exchange.is_http_1_0 or headers.asks_to_close(client_fields, version)
+        exchange.close_after = exchange.is_http_1_0 or headers.requests_close(
+            client_fields, version
+        )
         request.http_version = "HTTP/1.1"
-        # mitmproxy answers 100-continue itself, and takes the header away when it has.
+        # mitmproxy responds with 100-continue itself, and takes the header away when it has.
         expectation = headers.get(client_fields, b"expect")
         if expectation is not None and expectation.lower() != b"100-continue":
             request.headers.pop("expect", None)

@@ -135,7 +135,7 @@ def with_host(fields: Fields, host: bytes) -> Fields:
     )
 
 
-def asks_to_close(fields: Fields, http_version: str) -> bool:
+def requests_close(fields: Fields, http_version: str) -> bool:
     """Return whether a client says that this is its last request on the connection."""
     tokens = [
         token.strip().lower()

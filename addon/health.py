@@ -45,7 +45,7 @@ class HealthChecks:
 
 
 class HealthReport:
-    """Looks at what each process leaves in the data directory, and asks the web process."""
+    """Looks at what each process leaves in the data directory, and requests ``/livez`` of the web process."""
 
     def __init__(self, data_dir: Path, web_port: int | None, troubles: SpoolTroubles) -> None:
         self._data_dir = data_dir
@@ -62,7 +62,7 @@ class HealthReport:
         if heartbeat is None or not heartbeat.is_fresh:
             reasons.append("the recorder is not running; calls wait in the spool")
         if not await self._is_web_up():
-            reasons.append("the web process does not answer")
+            reasons.append("the web process does not respond")
         if heartbeat is not None and heartbeat.stuck_organizations:
             reasons.append("a trace database cannot be written; its calls wait in the spool")
         if self._troubles.current is not None:

@@ -103,7 +103,7 @@ CORE: tuple[Patch[ReadPolicy], ...] = (
     Patch(
         owner=_http1,
         name="make_error_response",
-        reason="What the core refuses is answered with a page of HTML that quotes the request.",
+        reason="The core refuses requests with a page of HTML that quotes them.",
         contract_test="test_request_reading.py::test_the_core_still_responds_to_faults_with_a_page",
         written_for="12.2.3",
         digest="03ce75ab62e8e78b",
@@ -170,7 +170,7 @@ OVERRIDDEN: tuple[Patch[Any], ...] = (
         Patch(
             owner=addonmanager.AddonManager,
             name=name,
-            reason="Every addon is asked about every event, and about `update` after it, which is"
+            reason="Every event's hook is looked for in every addon, and `update` after it, which is"
             " half of the time that a small call takes.",
             contract_test="test_dispatch_table.py::test_the_stock_manager_still_asks_every_addon",
             written_for="12.2.3",

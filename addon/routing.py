@@ -31,9 +31,9 @@ class Destination(Enum):
     MESSAGES = "messages"  # forwarded, limited, logged
     COUNT_TOKENS = "count_tokens"  # forwarded, limited
     OTHER = "other"  # forwarded, limited
-    PROBE = "probe"  # answered here: does this endpoint exist?
-    HEALTH = "health"  # answered here
-    LIVE = "live"  # answered here
+    PROBE = "probe"  # responded to here: does this endpoint exist?
+    HEALTH = "health"  # responded to here
+    LIVE = "live"  # responded to here
     WEB = "web"  # the web process
 
 

@@ -90,7 +90,7 @@ class Traces:
             await page(scope, receive, send)
 
     async def _render_call(self, request: Request, caller: Caller) -> Response | None:
-        """Return the page of a call, or None if Datasette has to answer, as it does for programs."""
+        """Return the page of a call, or None if Datasette has to respond, as it does to programs."""
         address = find_address(raw_path(request.scope))
         by_program = rendering.is_for_program(request)
         if address is None or (address.side is None and by_program):
@@ -116,7 +116,7 @@ class Traces:
         except NoProcessError as error:
             logger.error("There is no query process: %s", error)  # noqa: TRY400 - the message is enough
             raise _refuse(
-                503, "Queries cannot be answered just now; other pages can.", 3
+                503, "Queries cannot be run at the moment; other pages work.", 3
             ) from error
         except RefusedError as error:
             message = (

@@ -69,9 +69,9 @@ def keep_plain_names(facts: RequestFacts) -> RequestFacts:
 
 
 def find_fields(document: object) -> Fields | None:
-    """Return the wanted fields of a request, for lists their length (None for what is no list).
+    """Return the wanted fields of a request, for lists their length (None for what is not a list).
 
-    Returns None for what is no object."""
+    Returns None for what is not an object."""
     if not isinstance(document, dict):
         return None
     fields: Fields = {name: document[name] for name in VALUES if name in document}

@@ -155,7 +155,7 @@ def _salvage(raw: bytes, start: int, make: Callable[[], _Decoder], allowed: int)
                 if len(output) > allowed:
                     return bytes(output[: max(allowed, 0)])
     except _ERRORS:
-        pass  # expected: this slice failed before, and what it gave until then is the answer
+        pass  # expected: this slice failed before, and what it gave until then is the result
     return bytes(output)
 
 

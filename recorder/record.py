@@ -60,7 +60,7 @@ def make_entry(
 ) -> UsageLogEntry:
     """Return the entry of an exchange. What ``requests`` remembers makes this faster and never different.
 
-    Raises ValueError only if the proxy's own ``created_at`` is no instant."""
+    Raises ValueError only if the proxy's own ``created_at`` is not an instant."""
     head, response, ending = exchange.head, exchange.response, exchange.ending
     created_at = clock.parse_instant(head.created_at)
     request = decode_body(exchange.request_body or b"", head.content_encoding)

@@ -44,7 +44,7 @@ class InvalidCursorError(InvalidInputError):
     """The text is not a cursor of this list."""
 
     def __init__(self) -> None:
-        super().__init__("this is no cursor of this list; pass nextCursor as it came", "cursor")
+        super().__init__("this is not a cursor of this list; pass nextCursor as it came", "cursor")
 
 
 class ForbiddenError(ControlError):

@@ -26,7 +26,7 @@ INVITED = SignUpRule(())
 
 
 def parse_sign_up(text: str) -> SignUpRule:
-    """Return the rule that a setting asks for. Raises ValueError."""
+    """Return the rule for the text of a setting. Raises ValueError."""
     if text in ("open", "invited"):
         return OPEN if text == "open" else INVITED
     parts = [part.strip().lower().removeprefix("@") for part in text.split(",")]

@@ -76,6 +76,6 @@ def _tell_fault(
             and self.state == self.read_body
             and self.response is None
         ):
-            answer = request_reading.make_error_response(400, "HTTP/1 protocol error")
-            yield commands.SendData(self.conn, answer)
+            refusal = request_reading.make_error_response(400, "HTTP/1 protocol error")
+            yield commands.SendData(self.conn, refusal)
         yield command

@@ -13,8 +13,8 @@ logger = logging.getLogger(__name__)
 class DispatchTable(addonmanager.AddonManager):
     """Calls only the addons that define a hook.
 
-    The stock manager asks every addon about every event, and about ``update`` after each of them;
-    that is about half of the time a small request takes."""
+    The stock manager looks for every event's hook in every addon, and for ``update`` after each of
+    them; that is about half of the time a small request takes."""
 
     def __init__(self, owner: master.Master) -> None:
         super().__init__(owner)

@@ -42,7 +42,7 @@ def find_fault(lines: Sequence[bytes]) -> str | None:
     if status_line is None:
         return "its status line is not valid"
     if status_line[1] == b"101":
-        return "it switches protocols, which nobody asked for"
+        return "it switches protocols, which was not requested"
     if head is None:
         return _find_field_fault(lines[1:])
     return None

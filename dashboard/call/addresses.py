@@ -36,7 +36,7 @@ class Address:
 
 
 def find_address(path: str) -> Address | None:
-    """Return what an address names, or None if Datasette has to answer it."""
+    """Return what an address names, or None for one that is Datasette's."""
     if entry := _ENTRY.fullmatch(path):
         return Address(usage_id=0, entry_id=entry[1])
     found = _ADDRESS.fullmatch(path)

@@ -23,7 +23,7 @@ from runtime.safe_text import header_line
 from runtime.settings import MailServer, Settings
 
 STEP_TIMEOUT_S = 15.0
-TIMEOUT_S = 60.0  # for the whole of it: a server may answer every step just in time
+TIMEOUT_S = 60.0  # for the whole of it: a server may respond to every step just in time
 MAX_SUBJECT_LENGTH = 150
 
 
@@ -145,11 +145,11 @@ def _explain(error: Exception) -> str:
             codes = ", ".join(str(refused.code) for refused in error.recipients)
             return f"it refused the recipient ({codes})"
         case aiosmtplib.SMTPResponseException():
-            return f"it answered {error.code}"
+            return f"it responded with {error.code}"
         case aiosmtplib.SMTPNotSupported() | ssl.SSLError():
             return str(error)
         case TimeoutError():
-            return "it did not answer in time"
+            return "it did not respond in time"
         case OSError():
             return error.strerror or str(error) or type(error).__name__
         case aiosmtplib.SMTPException():

@@ -15,7 +15,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 MAX_MEMORY_BYTES = 640 << 20  # address space, of which an idle process has 80
-# Of it SQLite may have this much. It then says so, which is a better answer than a process that ends.
+# Of it SQLite may have this much. It then says so, which is better than a process that ends.
 MAX_HEAP_BYTES = 256 << 20
 # Sorting and recursion stay in memory. Only the index of a write-ahead log (-shm) is ever made larger,
 # by 32 KB for every 4,096 pages of the log.
@@ -66,7 +66,7 @@ _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
 def limit_resources() -> None:
-    """Bound memory and files, and give way to the processes that must answer quickly."""
+    """Bound memory and files, and give way to the processes that must respond quickly."""
     os.nice(NICENESS)
     limits = {resource.RLIMIT_FSIZE: MAX_FILE_BYTES, resource.RLIMIT_CORE: 0}
     if (

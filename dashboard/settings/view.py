@@ -1,7 +1,7 @@
 """The page ``/settings``, and what its forms have in common.
 
-A form with an error is answered with its page, the error beside the form and the submitted values in
-it. A form that succeeded is answered with a redirect, so that reloading repeats nothing.
+The response to a form with an error is its page, the error beside the form and the submitted values in
+it. To one that succeeded it is a redirect, so that reloading repeats nothing.
 """
 
 import secrets

@@ -95,7 +95,7 @@ class Provider(ABC):
         except AuthlibBaseError as error:
             logger.warning("%s refused a sign-in: %s", self.title, _describe(error))
             raise ProviderError(f"{self.title} refused. Sign in with {self.title} again.") from None
-        # Any other shape an answer can take ends here: a list for an object, no JSON, a bad key.
+        # Any other shape of a response ends here: a list for an object, no JSON, a bad key.
         except Exception as error:
             logger.warning("%s sent an unusable response: %s", self.title, _describe(error))
             raise ProviderError(

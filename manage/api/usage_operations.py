@@ -39,7 +39,7 @@ class UsageTotals(_CallsAndTokens):  # type: ignore[misc, valid-type]  # made fr
     rejected: Annotated[
         int | None,
         Field(
-            description="Requests over the rate limit, which are no calls. null by model and of a run."
+            description="Requests over the rate limit, which are not calls. null by model and of a run."
         ),
     ]
 

@@ -156,7 +156,7 @@ def export(
 
 
 def _find_format(output: Path | None) -> Format:
-    """Return the format that a file's name asks for. Raises click.UsageError for an unknown one."""
+    """Return the format for a file's name. Raises click.UsageError for an unknown one."""
     suffix = "" if output is None else output.suffix.lower()
     if not suffix:
         return "jsonl"

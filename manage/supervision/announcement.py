@@ -30,7 +30,7 @@ class Announcement:
     """A running service: address, process, versions and settings.
 
     ``variables`` are its environment variables. ``base_url`` has the port that it really listens
-    on, also where the settings asked for any port."""
+    on, also where the settings leave the port open."""
 
     base_url: str
     pid: int = 0

@@ -258,7 +258,7 @@ class Management:
     def invite(self, caller: Caller, email: str) -> Invitation:
         """Invite an address for a week; an earlier invitation is replaced.
 
-        Raises ForbiddenError for who is no owner, InvalidInputError, ConflictError."""
+        Raises ForbiddenError for a caller who is not an owner, InvalidInputError, ConflictError."""
         _require_owner(caller, "invite somebody")
         with self._audited(caller) as (db, note):
             invited_by = people.get_member_of(db, caller.organization_id, caller.user_id).email
@@ -390,7 +390,7 @@ class Management:
         self, caller: Caller
     ) -> Iterator[tuple[sqlite3.Connection, Callable[[Action, str, Details], None]]]:
         """Open a transaction; yield it and the function that writes the audit log for the caller.
-        Raises ForbiddenError for one who was removed since it was seen who asks."""
+        Raises ForbiddenError for a caller who has been removed since the request was authenticated."""
         with self._control.transaction() as db:
             try:
                 member = people.get_member_of(db, caller.organization_id, caller.user_id)

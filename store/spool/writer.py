@@ -79,7 +79,7 @@ class SpoolRun:
     def try_writing(self) -> None:
         """Make a file with a few bytes and remove it. Raises OSError where no call could be kept.
 
-        A file that stays behind has no head, so it is no exchange to the recorder."""
+        A file that stays behind has no head, so it is not an exchange to the recorder."""
         path = self.path / f"{clock.new_id()}~probe{OPEN}"
         fd = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
         try:

@@ -9,7 +9,7 @@ _ORGANIZATION_ID = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 
 @lru_cache(maxsize=1024)
 def trace_path(data_dir: Path, organization_id: str) -> Path:
-    """Return where an organisation's traces are. Raises ValueError for an id that is no plain name."""
+    """Return where an organisation's traces are. Raises ValueError for an id that is not a plain name."""
     return trace_path_in(traces_folder(data_dir), organization_id)
 
 

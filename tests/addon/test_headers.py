@@ -170,4 +170,4 @@ def test_another_host_takes_the_place_of_the_first():
 )
 def test_a_client_says_whether_it_goes_on(version, connection, closes):
     fields = () if connection is None else ((b"Connection", connection),)
-    assert headers.asks_to_close(fields, version) is closes
+    assert headers.requests_close(fields, version) is closes

@@ -59,6 +59,6 @@ async def test_healthz_names_all_that_is_wrong(settings, config, make_flow):
     assert (found.status_code, document["status"]) == (503, "failing")
     assert document["reasons"] == [
         "the recorder is not running; calls wait in the spool",
-        "the web process does not answer",
+        "the web process does not respond",
         "cannot write to the spool: No space left on device",
     ]

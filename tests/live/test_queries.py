@@ -142,7 +142,7 @@ def test_while_the_pool_is_away_only_tables_are_missing_and_they_come_back(servi
         psutil.wait_procs(processes, timeout=10)
         answer = victim.get("/traces/usage", [("Accept", "text/html")])
         assert answer.status == 503
-        assert b"Queries cannot be answered just now; other pages can." in answer.body
+        assert b"Queries cannot be run at the moment; other pages work." in answer.body
         assert int(answer.head.header("retry-after") or 0) > 0
         for path in ("/", "/settings", f"/traces/usage/{newest}"):
             assert victim.get(path, [("Accept", "text/html")]).status == 200

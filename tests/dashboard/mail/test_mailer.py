@@ -181,7 +181,7 @@ def test_a_refused_recipient_is_said_without_the_servers_words():
 
 def test_a_server_that_gives_up_is_said():
     with Mailbox(broken=True) as mailbox:
-        assert (_fail(f"smtp://127.0.0.1:{mailbox.port}")).endswith("it answered 451")
+        assert (_fail(f"smtp://127.0.0.1:{mailbox.port}")).endswith("it responded with 451")
 
 
 def test_a_server_that_is_not_there_is_said():
@@ -194,7 +194,7 @@ def test_a_server_that_says_nothing_is_not_waited_for(monkeypatch):
     monkeypatch.setattr(mail, "STEP_TIMEOUT_S", 0.05)
     with Mailbox(silent=True) as mailbox:
         said = _fail(f"smtp://127.0.0.1:{mailbox.port}")
-    assert said.endswith("it did not answer in time")
+    assert said.endswith("it did not respond in time")
 
 
 @pytest.mark.parametrize(

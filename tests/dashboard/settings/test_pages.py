@@ -42,7 +42,7 @@ class Mailbox:
 
     async def send(self, to, subject, text):
         if self.is_broken:
-            raise MailError("the server did not answer in time")
+            raise MailError("the server did not respond in time")
         self.mails.append((to, subject, text))
 
     @property
