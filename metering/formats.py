@@ -29,6 +29,19 @@ def format_cents_for_column(cents: float | Decimal | None, unknown: str = UNKNOW
     return unknown if cents is None else f"${cents / 100:,.4f}"
 
 
+def format_cents_change(cents: Decimal) -> str:
+    """Return a difference in cents as dollars with four digits and a sign; nothing is ``$0.0000``."""
+    text = format_cents_for_column(abs(cents))
+    if text == format_cents_for_column(Decimal(0)):
+        return text
+    return f"+{text}" if cents > 0 else f"-{text}"
+
+
+def format_count_change(count: int) -> str:
+    """Return a difference with all digits and a sign."""
+    return f"{count:+,}" if count else "0"
+
+
 def format_dollars(amount: Decimal | None, unknown: str = UNKNOWN) -> str:
     """Return every digit, so that a bill adds up to its total."""
     if amount is None:

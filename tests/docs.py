@@ -13,6 +13,7 @@ from dashboard.tables.metadata.descriptions import read_descriptions
 from dashboard.tables.metadata.generator import FOLDER
 from manage.api.usage_operations import UsageTotals
 from manage.cli.main import cli
+from metering.reconciliation_causes import CAUSES
 from metering.token_counts import TOKEN_CLASSES
 from runtime.settings import SETTING_GROUPS
 from tests import ROOT
@@ -105,3 +106,9 @@ def render_page(name: str) -> str:
 def _drop_links(tokens: list[Token]) -> list[Token]:
     assert not any(str(token.attrGet("href") or "").startswith("http") for token in tokens)
     return [token for token in tokens if token.type not in ("link_open", "link_close")]
+
+
+def render_causes() -> str:
+    """The causes and notes of a reconciliation, as a list."""
+    lines = (f"- **{title}**: {explanation}" for title, explanation in CAUSES.values())
+    return "\n" + "\n".join(lines) + "\n\n"

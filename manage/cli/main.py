@@ -18,6 +18,7 @@ from manage.cli.entry_commands import export, tail
 from manage.cli.key_commands import keys
 from manage.cli.maintenance_commands import doctor, prune, reprice, verify
 from manage.cli.output_errors import CommandGroup
+from manage.cli.reconcile_commands import reconcile
 from manage.cli.run_commands import run
 from manage.cli.usage_commands import usage
 from manage.cli.user_commands import make_link, users
@@ -158,6 +159,7 @@ for command in (
     keys,
     users,
     usage,
+    reconcile,
     tail,
     export,
     doctor,

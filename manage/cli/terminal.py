@@ -6,6 +6,7 @@ wrapped: piped output is the same, one row a line.
 
 import sys
 from collections.abc import Iterable, Sequence
+from decimal import Decimal
 
 import click
 from wcwidth import wcswidth
@@ -75,7 +76,7 @@ def can_print(text: str) -> bool:
     return True
 
 
-def format_cost(cents: float | None) -> str:
+def format_cost(cents: float | Decimal | None) -> str:
     return formats.format_cents_for_column(cents, UNKNOWN)
 
 

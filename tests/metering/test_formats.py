@@ -1,3 +1,5 @@
+from decimal import Decimal
+
 import pytest
 
 from metering import formats
@@ -119,3 +121,22 @@ def test_what_is_unknown_may_have_another_mark():
         formats.format_milliseconds,
     ):  # fmt: skip
         assert (write(None), write(None, "-")) == ("—", "-")
+
+
+@pytest.mark.parametrize(
+    ("cents", "text"),
+    [
+        ("0", "$0.0000"),
+        ("0.004", "$0.0000"),
+        ("-0.004", "$0.0000"),
+        ("123.456", "+$1.2346"),
+        ("-123456.7", "-$1,234.5670"),
+    ],
+)
+def test_a_difference_in_cents_has_a_sign(cents, text):
+    assert formats.format_cents_change(Decimal(cents)) == text
+
+
+@pytest.mark.parametrize(("count", "text"), [(0, "0"), (1_234, "+1,234"), (-5, "-5")])
+def test_a_difference_in_tokens_has_a_sign(count, text):
+    assert formats.format_count_change(count) == text

@@ -1,0 +1,1 @@
+"""Fetching upstream's usage and cost reports, for ``taximeter reconcile``."""

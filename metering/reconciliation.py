@@ -1,0 +1,334 @@
+"""Comparison of upstream's own usage and cost reports with what was recorded.
+
+Rows are one UTC day and one model, or one other kind of cost (web search, for one, which upstream bills
+apart from models). Every figure of either side is in exactly one row, so the differences of the rows
+add up to the difference of the totals. A difference is what upstream reports less what was recorded.
+
+A key is compared on upstream's side alone: its reports name keys by an id (``apikey_…``) that cannot be
+derived from a credential, and a credential is never stored here.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+from decimal import Decimal
+from functools import reduce
+from operator import add
+
+from metering.token_counts import NAMES, ZERO, TokenCounts
+
+TOKENS, WEB_SEARCH = "tokens", "web_search"
+# Reports are in fractions of a cent, and a stored cost has 15 digits: smaller differences are none.
+NEGLIGIBLE_CENTS = Decimal("0.01")
+_BATCH, _STANDARD, _PRIORITY = "batch", "standard", "priority"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """Tokens by class, web searches and cost, of one side or as a difference."""
+
+    tokens: TokenCounts = ZERO
+    web_search_requests: int = 0
+    cost_cents: Decimal = Decimal(0)
+
+    def __add__(self, other: "Figures") -> "Figures":
+        return Figures(
+            tokens=self.tokens + other.tokens,
+            web_search_requests=self.web_search_requests + other.web_search_requests,
+            cost_cents=self.cost_cents + other.cost_cents,
+        )
+
+    def __sub__(self, other: "Figures") -> "Figures":
+        return self + -other
+
+    def __neg__(self) -> "Figures":
+        return Figures(
+            tokens=TokenCounts(**{name: -(getattr(self.tokens, name) or 0) for name in NAMES}),
+            web_search_requests=-self.web_search_requests,
+            cost_cents=-self.cost_cents,
+        )
+
+    @property
+    def all_tokens(self) -> int:
+        return sum(getattr(self.tokens, name) or 0 for name in NAMES)
+
+    @property
+    def has_counts(self) -> bool:
+        """Return whether any count is not zero."""
+        return self.web_search_requests != 0 or any(getattr(self.tokens, name) for name in NAMES)
+
+    @property
+    def is_negligible(self) -> bool:
+        return not self.has_counts and abs(self.cost_cents) < NEGLIGIBLE_CENTS
+
+
+NOTHING = Figures()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reported:
+    """An item of upstream's reports. ``kind`` is ``tokens``, ``web_search`` or another type of cost.
+
+    An item of the usage report has counts and no cost, one of the cost report a cost and no counts.
+    ``workspace_id`` is None for the default workspace. ``api_key_id`` is None for usage without a key
+    (the Console) and in the cost report, which names no keys."""
+
+    day: date
+    kind: str
+    model: str | None
+    figures: Figures
+    workspace_id: str | None = None
+    api_key_id: str | None = None
+    service_tier: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallCounts:
+    """The recorded calls of a row by what makes their cost uncertain.
+
+    ``unpriced`` have usage and no known price, ``estimated`` an estimated output, ``cut`` ended before
+    their final usage came, ``no_response`` were sent and have no usage, ``not_billed`` have passes that
+    upstream does not bill."""
+
+    calls: int = 0
+    unpriced: int = 0
+    estimated: int = 0
+    cut: int = 0
+    no_response: int = 0
+    not_billed: int = 0
+
+    def __add__(self, other: "CallCounts") -> "CallCounts":
+        return CallCounts(
+            calls=self.calls + other.calls,
+            unpriced=self.unpriced + other.unpriced,
+            estimated=self.estimated + other.estimated,
+            cut=self.cut + other.cut,
+            no_response=self.no_response + other.no_response,
+            not_billed=self.not_billed + other.not_billed,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """A sum of recorded calls that are billed by the API. ``workspace_id`` is None where it is not
+    known, which is not the default workspace."""
+
+    day: date
+    kind: str
+    model: str | None
+    figures: Figures
+    counts: CallCounts = field(default_factory=CallCounts)
+    workspace_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """A likely cause of a difference, or a note. ``name`` is in ``reconciliation_causes``.
+
+    The numbers say how much it concerns, where that is known."""
+
+    name: str
+    calls: int | None = None
+    tokens: int | None = None
+    days: int | None = None
+    cost_cents: Decimal | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    day: date
+    kind: str
+    model: str | None
+    reported: Figures
+    recorded: Figures
+    difference: Figures
+    causes: tuple[Cause, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workspace:
+    """A workspace. ``workspace_id`` None is upstream's default one, ``recorded`` None means that no
+    recorded call names this workspace."""
+
+    workspace_id: str | None
+    reported: Figures
+    recorded: Figures | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """The usage of an upstream key; upstream reports no cost by key. ``api_key_id`` None is usage
+    without a key, as in the Console."""
+
+    api_key_id: str | None
+    workspace_id: str | None
+    reported: Figures
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Rows are newest day first, then the largest difference first. ``notes`` are about the whole
+    period."""
+
+    reported: Figures
+    recorded: Figures
+    difference: Figures
+    rows: tuple[Row, ...]
+    workspaces: tuple[Workspace, ...]
+    keys: tuple[Key, ...]
+    notes: tuple[Cause, ...] = ()
+
+
+def compare(
+    reported: Sequence[Reported],
+    recorded: Sequence[Recorded],
+    *,
+    open_day: date,
+    notes: Sequence[Cause] = (),
+) -> Comparison:
+    """Return the comparison of both sides. ``open_day`` is the first day that may still change, because
+    calls of it are in flight or not in the report yet."""
+    theirs = _group(reported, lambda item: (item.day, item.kind, item.model))
+    ours = _group(recorded, lambda item: (item.day, item.kind, item.model))
+    rows = [
+        _make_row(key, theirs.get(key, []), ours.get(key, []), open_day)
+        for key in theirs.keys() | ours.keys()
+    ]
+    rows.sort(
+        key=lambda row: (
+            -row.day.toordinal(),
+            -abs(row.difference.cost_cents),
+            row.kind,
+            row.model or "",
+        )
+    )
+    total_reported, total_recorded = _sum(reported), _sum(recorded)
+    return Comparison(
+        reported=total_reported,
+        recorded=total_recorded,
+        difference=total_reported - total_recorded,
+        rows=tuple(rows),
+        workspaces=_make_workspaces(reported, recorded),
+        keys=_make_keys(reported),
+        notes=tuple(notes),
+    )
+
+
+def _group[Item, Group: Hashable](
+    items: Iterable[Item], key: Callable[[Item], Group]
+) -> dict[Group, list[Item]]:
+    groups = defaultdict[Group, list[Item]](list)
+    for item in items:
+        groups[key(item)].append(item)
+    return dict(groups)
+
+
+def _sum(items: Iterable[Reported | Recorded]) -> Figures:
+    return reduce(add, (item.figures for item in items), NOTHING)
+
+
+def _make_row(
+    key: tuple[date, str, str | None],
+    reported: Sequence[Reported],
+    recorded: Sequence[Recorded],
+    open_day: date,
+) -> Row:
+    day, kind, model = key
+    row = Row(
+        day=day,
+        kind=kind,
+        model=model,
+        reported=_sum(reported),
+        recorded=_sum(recorded),
+        difference=_sum(reported) - _sum(recorded),
+    )
+    if row.difference.is_negligible:
+        return row
+    counts = reduce(add, (item.counts for item in recorded), CallCounts())
+    return replace(row, causes=_find_causes(row, reported, counts, open_day))
+
+
+def _find_causes(
+    row: Row, reported: Sequence[Reported], counts: CallCounts, open_day: date
+) -> tuple[Cause, ...]:
+    """Return the likely causes of a difference: those that can be read from the report first, then
+    those among the recorded calls, then what the rest suggests."""
+    if row.kind not in (TOKENS, WEB_SEARCH):
+        return (Cause(name="not_in_responses", cost_cents=row.reported.cost_cents),)
+    tiers = _group(reported, lambda item: item.service_tier or _STANDARD)
+    batch = _sum(tiers.pop(_BATCH, []))
+    rest = row.difference - batch
+    found = [_measure("batches", batch)] if batch != NOTHING else []
+    about_prices = [
+        _measure("priority_tier" if tier.startswith(_PRIORITY) else "other_tier", _sum(items))
+        for tier, items in sorted(tiers.items())
+        if tier != _STANDARD
+    ]
+    about_prices += _count_calls(unpriced=counts.unpriced, not_billed=counts.not_billed)
+    found += about_prices
+    if rest.has_counts:
+        found += _count_calls(
+            estimates=counts.estimated, cut_streams=counts.cut, no_response=counts.no_response
+        )
+        found += _explain_counts(rest)
+    elif not about_prices and abs(rest.cost_cents) >= NEGLIGIBLE_CENTS:
+        found.append(Cause(name="prices", cost_cents=abs(rest.cost_cents)))
+    if row.day >= open_day:
+        found.append(Cause(name="in_flight"))
+    return tuple(found)
+
+
+def _measure(name: str, figures: Figures) -> Cause:
+    return Cause(
+        name=name, tokens=figures.all_tokens or None, cost_cents=figures.cost_cents or None
+    )
+
+
+def _count_calls(**calls: int) -> list[Cause]:
+    return [Cause(name=name, calls=count) for name, count in calls.items() if count]
+
+
+def _explain_counts(rest: Figures) -> list[Cause]:
+    """Return on which side counts are missing. It can be both, for different classes of tokens."""
+    counts = [getattr(rest.tokens, name) or 0 for name in NAMES]
+    missing = sum(count for count in counts if count > 0)
+    surplus = -sum(count for count in counts if count < 0)
+    searches = rest.web_search_requests
+    causes = []
+    if missing or searches > 0:
+        causes.append(Cause(name="not_proxied", tokens=missing or None))
+    if surplus or searches < 0:
+        causes.append(Cause(name="not_reported", tokens=surplus or None))
+    return causes
+
+
+def _make_workspaces(
+    reported: Sequence[Reported], recorded: Sequence[Recorded]
+) -> tuple[Workspace, ...]:
+    theirs = _group(reported, lambda item: item.workspace_id)
+    ours = _group(
+        (item for item in recorded if item.workspace_id is not None),
+        lambda item: item.workspace_id,
+    )
+    workspaces = [
+        Workspace(
+            workspace_id=workspace_id,
+            reported=_sum(theirs.get(workspace_id, [])),
+            recorded=_sum(ours[workspace_id]) if workspace_id in ours else None,
+        )
+        for workspace_id in theirs.keys() | ours.keys()
+    ]
+    workspaces.sort(key=lambda each: (-each.reported.cost_cents, each.workspace_id or ""))
+    return tuple(workspaces)
+
+
+def _make_keys(reported: Sequence[Reported]) -> tuple[Key, ...]:
+    used = (item for item in reported if item.figures.has_counts)
+    groups = _group(used, lambda item: (item.api_key_id, item.workspace_id))
+    keys = [
+        Key(api_key_id=key_id, workspace_id=workspace_id, reported=_sum(items))
+        for (key_id, workspace_id), items in groups.items()
+    ]
+    keys.sort(key=lambda each: (-each.reported.all_tokens, each.api_key_id or ""))
+    return tuple(keys)

@@ -1,0 +1,203 @@
+"""The recorded usage of a period, as a reconciliation compares it.
+
+It is read from the line items of entries, which name the model of each pass. Days of which retention has
+removed entries are read from their hourly sums instead, which stay. Columns that the database does not
+have yet count as unknown.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, fields
+from datetime import date, timedelta
+from decimal import Decimal
+from pathlib import Path
+
+from metering import token_counts
+from metering.components import WEB_SEARCH as SEARCH_COMPONENT
+from metering.reconciliation import TOKENS, WEB_SEARCH, CallCounts, Cause, Figures, Recorded
+from metering.token_counts import TokenCounts
+from store.database import open_readonly, snapshot
+from store.traces.costs import from_real
+
+READ_TIMEOUT_S = 5.0
+# The components of line items that each class of tokens is billed as.
+_COMPONENTS = {
+    "input_tokens": ("input",),
+    "output_tokens": ("output",),
+    "cache_creation_input_tokens": ("cache_write_5m", "cache_write_1h"),
+    "cache_read_input_tokens": ("cache_read",),
+}
+_COUNTS = tuple(each.name for each in fields(CallCounts))
+# No usage came, though upstream had the request and may have billed it.
+_MAYBE_BILLED = (
+    "u.outcome in ('client_disconnected', 'proxy_restarted', 'upstream_interrupted',"
+    " 'upstream_timeout')"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedUsage:
+    """The usage to compare, and notes about what is left out or less exact."""
+
+    items: tuple[Recorded, ...] = ()
+    notes: tuple[Cause, ...] = ()
+
+
+def read_recorded_usage(
+    path: Path, from_day: date, to_day: date, upstream_organization_id: str | None = None
+) -> RecordedUsage:
+    """Return the usage of the calls that arrived on these UTC days, both included.
+
+    Calls that a subscription covers are left out, and so are calls to another upstream organisation
+    than this one; there are notes about them. Raises sqlite3.Error when the database cannot be read."""
+    if not path.exists():
+        return RecordedUsage()
+    with closing(open_readonly(path, busy_timeout_s=READ_TIMEOUT_S)) as db:
+        db.row_factory = sqlite3.Row
+        columns = {
+            (table, name)
+            for table in ("usage", "usage_cost", "usage_hourly")
+            for (name,) in db.execute("select name from pragma_table_info(?)", (table,))
+        }
+        if ("usage_hourly", "hour") not in columns:  # the recorder makes the tables a moment later
+            return RecordedUsage()
+        period = (from_day.isoformat(), (to_day + timedelta(days=1)).isoformat())
+        organization = (upstream_organization_id,) * _left_out(columns).count("?")
+        with snapshot(db):
+            pruned = _find_pruned(db, period)
+            rows = [
+                row
+                for query in (_lines_query(columns), _calls_query(columns))
+                for row in db.execute(query, organization + period)
+                if row["day"] not in pruned
+            ]
+            if pruned:
+                hourly = db.execute(_hourly_query(columns), period)
+                rows += [row for row in hourly if row["day"] in pruned]
+    items = tuple(_make_item(row) for row in rows if not row["left_out"])
+    return RecordedUsage(items=items, notes=tuple(_make_notes(rows, pruned)))
+
+
+def _find_pruned(db: sqlite3.Connection, period: tuple[str, str]) -> dict[str, int]:
+    """Return the days of which entries have been removed, and how many."""
+    kept = dict(
+        db.execute(
+            "select substr(created_at, 1, 10), count(*) from usage"
+            " where created_at >= ? and created_at < ? group by 1",
+            period,
+        )
+    )
+    counted = db.execute(
+        "select substr(hour, 1, 10), sum(entries) from usage_hourly"
+        " where hour >= ? and hour < ? group by 1",
+        period,
+    )
+    return {
+        day: entries - kept.get(day, 0) for day, entries in counted if entries > kept.get(day, 0)
+    }
+
+
+def _select(columns: set[tuple[str, str]], table: str, alias: str, name: str) -> str:
+    """Return SQL for a column, or null where it does not exist yet."""
+    return f"{alias}.{name}" if (table, name) in columns else "null"
+
+
+def _left_out(columns: set[tuple[str, str]]) -> str:
+    """Return SQL for the note about a call that is left out, null for one that is compared."""
+    billing = _select(columns, "usage", "u", "billing")
+    organization = _select(columns, "usage", "u", "upstream_organization_id")
+    return (
+        f"case when {billing} = 'subscription' then 'subscription'"
+        f" when ? is not null and {organization} <> ? then 'other_organization' end"
+    )
+
+
+def _lines_query(columns: set[tuple[str, str]]) -> str:
+    """Return SQL for the sums of line items by day, model and workspace, web searches apart."""
+    estimated = _select(columns, "usage_cost", "c", "estimated")
+    unbilled = _select(columns, "usage_cost", "c", "unbilled_reason")
+    tokens = ", ".join(
+        f"sum(case when c.component in ({', '.join(map(_quote, components))})"
+        f" then c.quantity else 0 end) as {name}"
+        for name, components in _COMPONENTS.items()
+    )
+    is_search = f"c.component = {_quote(SEARCH_COMPONENT.name)}"
+    return f"""
+        select {_left_out(columns)} as left_out, substr(u.created_at, 1, 10) as day,
+            {is_search} as is_search, case when not ({is_search}) then c.model end as model,
+            {_select(columns, "usage", "u", "workspace_id")} as workspace_id, {tokens},
+            sum(case when {is_search} then c.quantity else 0 end) as searches,
+            total(c.cents) as cents, 0 as calls,
+            count(distinct case when c.cents is null then u.id end) as unpriced,
+            count(distinct case when {estimated} then u.id end) as estimated,
+            count(distinct case when {unbilled} is not null then u.id end) as not_billed,
+            0 as cut, 0 as no_response
+        from usage as u join usage_cost as c on c.usage_id = u.id
+        where u.created_at >= ? and u.created_at < ?
+        group by 1, 2, 3, 4, 5
+    """  # noqa: S608 - our own names
+
+
+def _calls_query(columns: set[tuple[str, str]]) -> str:
+    """Return SQL for the numbers of calls by day and model. They have no tokens and no cost here."""
+    tokens = ", ".join(f"0 as {name}" for name in _COMPONENTS)
+    return f"""
+        select {_left_out(columns)} as left_out, substr(u.created_at, 1, 10) as day,
+            0 as is_search, coalesce(u.model, u.request_model) as model,
+            {_select(columns, "usage", "u", "workspace_id")} as workspace_id, {tokens},
+            0 as searches, 0.0 as cents, count(*) as calls, 0 as unpriced, 0 as estimated,
+            0 as not_billed, sum(u.usage_source = 'partial') as cut,
+            sum(u.usage_source = 'none' and {_MAYBE_BILLED}) as no_response
+        from usage as u
+        where u.created_at >= ? and u.created_at < ?
+        group by 1, 2, 3, 4, 5
+    """  # noqa: S608 - our own names
+
+
+def _hourly_query(columns: set[tuple[str, str]]) -> str:
+    """Return SQL for the hourly sums by day and model."""
+    tokens = ", ".join(f"sum(h.{name}) as {name}" for name in token_counts.NAMES)
+    billing = _select(columns, "usage_hourly", "h", "billing")
+    return f"""
+        select case when {billing} = 'subscription' then 'subscription' end as left_out,
+            substr(h.hour, 1, 10) as day, 0 as is_search, nullif(h.model, '') as model,
+            null as workspace_id, {tokens}, 0 as searches, sum(h.cost_cents) as cents,
+            sum(h.entries) as calls, sum(h.unpriced) as unpriced, 0 as estimated,
+            0 as not_billed, 0 as cut, 0 as no_response
+        from usage_hourly as h
+        where h.hour >= ? and h.hour < ?
+        group by 1, 2, 3, 4, 5
+    """  # noqa: S608 - our own names
+
+
+def _quote(name: str) -> str:
+    return f"'{name}'"
+
+
+def _make_item(row: sqlite3.Row) -> Recorded:
+    is_search = bool(row["is_search"])
+    return Recorded(
+        day=date.fromisoformat(row["day"]),
+        kind=WEB_SEARCH if is_search else TOKENS,
+        model=None if is_search else row["model"],
+        figures=Figures(
+            tokens=TokenCounts(**{name: row[name] for name in token_counts.NAMES}),
+            web_search_requests=row["searches"],
+            cost_cents=from_real(row["cents"]) or Decimal(0),
+        ),
+        counts=CallCounts(**{name: row[name] for name in _COUNTS}),
+        workspace_id=row["workspace_id"],
+    )
+
+
+def _make_notes(rows: Iterable[sqlite3.Row], pruned: dict[str, int]) -> Iterator[Cause]:
+    left_out: dict[str, list[sqlite3.Row]] = {}
+    for row in rows:
+        if row["left_out"]:
+            left_out.setdefault(row["left_out"], []).append(row)
+    for name, found in sorted(left_out.items()):
+        cents = sum((from_real(row["cents"]) or Decimal(0) for row in found), Decimal(0))
+        yield Cause(name=name, calls=sum(row["calls"] for row in found), cost_cents=cents)
+    if pruned:
+        yield Cause(name="pruned", calls=sum(pruned.values()))
