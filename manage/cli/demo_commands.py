@@ -24,6 +24,7 @@ from runtime.safe_text import terminal_line
 from runtime.settings import SETTINGS, Settings
 from store.control.database import ControlDatabase
 from store.control.management import Management
+from store.control.users import Users
 
 START_S, HEALTH_POLL_S = 60.0, 0.1
 _LISTEN, _DATA_DIR, _UPSTREAM = (
@@ -126,7 +127,7 @@ def _set_up(settings: Settings, environ: Mapping[str, str]) -> Addresses:
     Announcement.make(settings, environ).write(settings.data_dir)
     with ControlDatabase(settings.control_path) as control:
         control.set_up()
-        organization.set_up(Management.make(control, settings))
+        organization.set_up(Management.make(control, settings), Users(control))
         link = make_link(settings, control)
     return Addresses(
         base_url=settings.base_url,

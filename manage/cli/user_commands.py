@@ -18,9 +18,9 @@ from runtime.errors import NotFoundError
 from runtime.safe_text import terminal_line
 from runtime.settings import Settings
 from store.control.database import ControlDatabase
-from store.control.management import Management
 from store.control.people import Member
 from store.control.sign_in import SignIn
+from store.control.users import Users
 
 
 @click.group()
@@ -51,7 +51,7 @@ def list_users(data_dir: str | None, as_json: bool) -> None:
     with explained():
         settings = read_settings(data_dir=data_dir)
         with open_control(settings) as control:
-            members = Management(control, settings.data_dir).list_users()
+            members = Users(control).list()
     if as_json:
         items = [user_json(member) for member in members]
         print_json({"items": items, "nextCursor": None, "hasMore": False})
@@ -90,7 +90,7 @@ def create_user(email: str, org: str | None, data_dir: str | None, as_json: bool
     with explained():
         settings = read_settings(data_dir=data_dir)
         with open_control(settings) as control:
-            member = Management(control, settings.data_dir).create_user(email, join=org)
+            member = Users(control).create(email, join=org)
     if as_json:
         print_json(user_json(member))
         return
@@ -114,7 +114,7 @@ def delete_user(email: str, data_dir: str | None, as_json: bool) -> None:
     with explained():
         settings = read_settings(data_dir=data_dir)
         with open_control(settings) as control:
-            member = Management(control, settings.data_dir).delete_user(email)
+            member = Users(control).delete(email)
     if as_json:
         print_json({"ok": True})
     else:

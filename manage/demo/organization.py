@@ -9,6 +9,7 @@ from manage.demo import coding, desk
 from manage.demo.client import TIMEOUT_S, DemoClient
 from manage.demo.upstream import DemoUpstream
 from store.control.management import Management
+from store.control.users import Users
 
 CLAUDE_CODE, DESK, REPORT, LETTERS = "claude-code", "desk", "nightly-report", "letters"
 ENDPOINTS = (
@@ -28,12 +29,12 @@ _CLI_HEADERS = {
 _SDK_HEADERS = {"user-agent": "Anthropic/Python 2.11.0", "x-stainless-lang": "python"}
 
 
-def set_up(management: Management) -> None:
+def set_up(management: Management, users: Users) -> None:
     """Create endpoints, people and a key beside what a first start has made. Raises ControlError."""
     caller = management.local_caller()
     for name, slug, metadata_only in ENDPOINTS:
         management.create_endpoint(caller, name, slug, None, metadata_only=metadata_only)
-    management.create_user(COLLEAGUE, join=caller.organization_id)
+    users.create(COLLEAGUE, join=caller.organization_id)
     management.invite(caller, INVITED)
     management.create_key(caller, KEY_NAME)
 

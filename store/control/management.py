@@ -1,4 +1,4 @@
-"""Management of endpoints, keys and users, for the API, the pages and the command line.
+"""Management of endpoints, keys and members, for the API, the pages and the command line.
 
 There is no HTTP here. Every method takes the caller and stays within the caller's organisation; a
 change is written to the activity log in the same transaction. Refusals are the errors of
@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Self
 
 from runtime import clock
-from runtime.email_addresses import parse_email
 from runtime.errors import ConflictError, ForbiddenError, InvalidInputError, NotFoundError
 from runtime.runs import is_run_id
 from runtime.settings import Settings, Streaming
@@ -74,7 +73,8 @@ class Management:
 
         ``is_operator`` is true if the operator acts for this user; the activity log then names the
         operator."""
-        member = self._get_member(email)
+        with self._control.reading() as db:
+            member = people.get_member(db, email)
         return Caller(
             user_id=member.id,
             organization_id=member.organization_id,
@@ -325,65 +325,7 @@ class Management:
         pending = count_unrecorded(self._data_dir / "spool", caller.organization_id, run_id)
         return read_run(trace_path(self._data_dir, caller.organization_id), run_id, pending)
 
-    # -- users, for the operator ------------------------------------------------------------------
-
-    def list_users(self) -> Sequence[Member]:
-        """Return all users, newest first; the local user has no address."""
-        with self._control.reading() as db:
-            return people.list_members(db)
-
-    def create_user(
-        self, email: str, organization_name: str | None = None, join: str | None = None
-    ) -> Member:
-        """Create a user with an organisation of their own, or with ``join`` a member of one.
-        ``join`` is the organisation's id or name. A new one is named for the address where no name
-        is given.
-
-        Raises InvalidInputError, ConflictError, NotFoundError."""
-        with self._control.transaction() as db:
-            user_id = people.create_user(db, email)
-            if join is None:
-                own_name = people.name_organization(parse_email(email))
-                name = own_name if organization_name is None else organization_name
-                organization = people.create_organization(db, name)
-            else:
-                organization = people.get_organization(db, join)
-            people.join(db, organization.id, user_id, "owner" if join is None else "member")
-            member = _get_member_in(db, user_id)
-            details = {"email": member.email, "role": member.role}
-            audit.write(db, organization.id, None, "user.create", user_id, details)
-            return member
-
-    def delete_user(self, email: str) -> Member:
-        """Delete a user with keys and sessions.
-
-        The organisation, its endpoints and its traces stay.
-
-        Raises NotFoundError, and ConflictError for the only owner of an organisation with members.
-        """
-        with self._control.transaction() as db:
-            member = self._get_member(email)
-            orphaned = people.find_orphaned(db, member.id)
-            if orphaned is not None:
-                raise ConflictError(
-                    f"{email} is the only owner of {orphaned.name!r}, which has other members;"
-                    " delete those first"
-                )
-            people.delete_user(db, member.id)
-            details = {"email": member.email}
-            audit.write(db, member.organization_id, None, "user.delete", member.id, details)
-            return member
-
     # -- within -----------------------------------------------------------------------------------
-
-    def _get_member(self, email: str | None) -> Member:
-        with self._control.reading() as db:
-            user_id = people.find_user(db, email)
-            if user_id is None:
-                raise NotFoundError(
-                    f"there is no user {email}" if email else "there is no local user"
-                )
-            return _get_member_in(db, user_id)
 
     @contextmanager
     def _audited(
@@ -404,13 +346,6 @@ class Management:
                 audit.write(db, caller.organization_id, acting_user, action, subject_id, details)
 
             yield db, note
-
-
-def _get_member_in(db: sqlite3.Connection, user_id: str) -> Member:
-    member = people.find_member(db, user_id)
-    if member is None:
-        raise NotFoundError("this user is not a member of any organisation")
-    return member
 
 
 def _require_owner(caller: Caller, what: str) -> None:

@@ -70,6 +70,24 @@ def find_user(db: sqlite3.Connection, email: str | None) -> str | None:
     return None if row is None else str(row[0])
 
 
+def get_member(db: sqlite3.Connection, email: str | None) -> Member:
+    """Return the user with this address, or without an address the local user.
+
+    It is the membership in the organisation joined first. Raises NotFoundError."""
+    user_id = find_user(db, email)
+    if user_id is None:
+        raise NotFoundError(f"there is no user {email}" if email else "there is no local user")
+    return get_first_membership(db, user_id)
+
+
+def get_first_membership(db: sqlite3.Connection, user_id: str) -> Member:
+    """Return a user as a member of the organisation joined first. Raises NotFoundError."""
+    member = find_member(db, user_id)
+    if member is None:
+        raise NotFoundError("this user is not a member of any organisation")
+    return member
+
+
 def get_email(db: sqlite3.Connection, user_id: str) -> str | None:
     """Return the address of a user, None for the local user. Raises NotFoundError."""
     row = db.execute("select email from users where id = ?", (user_id,)).fetchone()

@@ -12,7 +12,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,9 +27,10 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 from manage.api.openapi import MAX_BODY_BYTES, make_document
 from manage.api.operations import OPERATIONS
 from runtime.attempts import BAD_KEYS_PER_MINUTE
-from store.control import audit
+from store.control import audit, people
 from store.control.database import ControlDatabase
 from store.control.management import Management
+from store.control.users import Users
 from tests import ROOT
 from tests.live.service import REQUEST_HEADERS, Service
 from tests.manage.organizations import make_people
@@ -99,20 +100,15 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         Upstream() as upstream,
         Service(folder, upstream.url, TRUSTED_PROXIES="127.0.0.1") as service,
     ):
-        with open_management(service) as management:
-            people = make_people(management)
+        with ControlDatabase(service.data_dir / "control.db") as control:
+            management = Management(control, service.data_dir)
+            made = make_people(management, Users(control))
             persons = {
-                name: Person(service, management.create_key(getattr(people, name), "first")[1])
+                name: Person(service, management.create_key(getattr(made, name), "first")[1])
                 for name in ("ann", "bob", "cid", "dee")
             }
         yield World(service=service, upstream=upstream, **persons)
         assert upstream.faults == []
-
-
-@contextmanager
-def open_management(service: Service) -> Iterator[Management]:
-    with ControlDatabase(service.data_dir / "control.db") as control:
-        yield Management(control, service.data_dir)
 
 
 def code_of(answer: httpx.Response) -> tuple[int, str]:
@@ -318,10 +314,9 @@ def test_a_raw_key_is_shown_once_and_kept_nowhere(world: World) -> None:
     processes = [psutil.Process(pid) for pid in (world.service.pid, *world.service.pids().values())]
     for process in processes:
         assert secret.decode() not in f"{process.cmdline()} {process.environ()}"
-    with open_management(world.service) as management:
-        organization_id = management.find_caller("ann@example.org").organization_id
-        with management._control.reading() as db:
-            log = audit.read(db, organization_id, 1000)
+    with ControlDatabase(world.service.data_dir / "control.db") as control, control.reading() as db:
+        organization_id = people.get_member(db, "ann@example.org").organization_id
+        log = audit.read(db, organization_id, 1000)
     (created,) = (entry for entry in log if entry.details.get("name") == "Secret")
     assert (created.email, created.action) == ("ann@example.org", "key.create")
     assert secret.decode() not in repr(log)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from store.control.management import Management
 from store.control.people import Caller
+from store.control.users import Users
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,9 +15,9 @@ class People:
     dee: Caller
 
 
-def make_people(management: Management) -> People:
+def make_people(management: Management, users: Users) -> People:
     for owner, member in (("ann", "bob"), ("cid", "dee")):
-        created = management.create_user(f"{owner}@example.org", f"{owner}'s")
-        management.create_user(f"{member}@example.org", join=created.organization_id)
+        created = users.create(f"{owner}@example.org", f"{owner}'s")
+        users.create(f"{member}@example.org", join=created.organization_id)
     names = ("ann", "bob", "cid", "dee")
     return People(**{name: management.find_caller(f"{name}@example.org") for name in names})

@@ -6,6 +6,7 @@ import pytest
 from runtime import clock
 from store.control.database import ControlDatabase
 from store.control.management import Management
+from store.control.users import Users
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
 
@@ -36,6 +37,11 @@ def control(tmp_path: Path) -> Iterator[ControlDatabase]:
 @pytest.fixture
 def management(control: ControlDatabase, tmp_path: Path, now: Now) -> Management:
     return Management(control, tmp_path, now)
+
+
+@pytest.fixture
+def users(control: ControlDatabase) -> Users:
+    return Users(control)
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from runtime.errors import CODES
 from runtime.settings import CLIENT_MARK_VARIABLE, Settings
 from store.control.database import ControlDatabase
 from store.control.management import Management
+from store.control.users import Users
 from tests import ROOT
 from tests.manage.organizations import make_people
 
@@ -36,7 +37,7 @@ def keys(settings):
     """A raw key for each of the people."""
     with ControlDatabase(settings.control_path) as control:
         management = Management(control, settings.data_dir)
-        people = make_people(management)
+        people = make_people(management, Users(control))
         yield {
             name: management.create_key(getattr(people, name), f"{name}'s")[1]
             for name in ("ann", "bob", "cid", "dee")

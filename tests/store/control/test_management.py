@@ -23,8 +23,8 @@ from tests.manage.organizations import People, make_people
 
 
 @pytest.fixture
-def people(management) -> People:
-    return make_people(management)
+def people(management, users) -> People:
+    return make_people(management, users)
 
 
 def test_the_local_caller_owns_the_first_organisation(management, control):
@@ -178,16 +178,16 @@ def test_usage_is_that_of_the_callers_organisation(management, people, tmp_path)
         management.usage(people.ann, "day", date(2026, 6, 2), date(2026, 6, 1))
 
 
-def test_a_user_gets_an_organisation_or_joins_one(management):
-    ann = management.create_user("Ann@example.org")
+def test_a_user_gets_an_organisation_or_joins_one(users):
+    ann = users.create("Ann@example.org")
     assert (ann.email, ann.organization_name, ann.role) == (
         "ann@example.org",
         "ann@example.org",
         "owner",
     )
-    bob = management.create_user("bob@example.org", join="ann@example.org")
+    bob = users.create("bob@example.org", join="ann@example.org")
     assert (bob.organization_id, bob.role) == (ann.organization_id, "member")
-    assert [user.email for user in management.list_users()] == [
+    assert [user.email for user in users.list()] == [
         "bob@example.org",
         "ann@example.org",
         None,
@@ -199,33 +199,33 @@ def test_a_new_organisation_starts_empty(management, people):
     assert management.list_keys(people.ann).items == []
 
 
-def test_a_user_who_cannot_join_is_not_made(management):
+def test_a_user_who_cannot_join_is_not_made(management, users):
     with pytest.raises(NotFoundError):
-        management.create_user("ann@example.org", join="nowhere")
+        users.create("ann@example.org", join="nowhere")
     with pytest.raises(NotFoundError):
         management.find_caller("ann@example.org")
 
 
-def test_there_is_one_user_for_an_address(management, people):
+def test_there_is_one_user_for_an_address(people, users):
     with pytest.raises(ConflictError):
-        management.create_user("ANN@example.org")
+        users.create("ANN@example.org")
 
 
-def test_a_deleted_user_is_out_and_what_the_organisation_has_stays(management, people):
+def test_a_deleted_user_is_out_and_what_the_organisation_has_stays(management, people, users):
     _, raw = management.create_key(people.bob, "Laptop")
     endpoint = management.create_endpoint(people.bob, "Bob's")
-    management.delete_user("bob@example.org")
+    users.delete("bob@example.org")
     assert management.authenticate(raw) is None
     assert management.list_endpoints(people.ann).items == [endpoint]
     with pytest.raises(NotFoundError):
-        management.delete_user("bob@example.org")
+        users.delete("bob@example.org")
 
 
-def test_the_only_owner_stays_while_others_are_there(management, people):
+def test_the_only_owner_stays_while_others_are_there(people, users):
     with pytest.raises(ConflictError, match="only owner"):
-        management.delete_user("ann@example.org")
-    management.delete_user("bob@example.org")
-    management.delete_user("ann@example.org")
+        users.delete("ann@example.org")
+    users.delete("bob@example.org")
+    users.delete("ann@example.org")
 
 
 def test_slugs_that_stay_reserved_are_bounded_too(control, tmp_path, now, people):

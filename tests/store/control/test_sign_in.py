@@ -90,14 +90,14 @@ def test_the_first_sign_in_makes_user_and_organisation(control, sign_in):
         ]
 
 
-def test_whichever_way_they_come_it_is_one_user(sign_in, management):
-    created = management.create_user("ann@example.org")
+def test_whichever_way_they_come_it_is_one_user(sign_in, users):
+    created = users.create("ann@example.org")
     by_mail = sign_in.use_link(sign_in.make_email_link("ANN@example.org")).token
     by_provider = sign_in.sign_in("Ann@Example.Org")
     for session in (by_mail, by_provider):
         visitor = sign_in.find_visitor(session)
         assert (visitor.user_id, visitor.organization_id) == (created.id, created.organization_id)
-    assert [m.email for m in management.list_users()].count("ann@example.org") == 1
+    assert [m.email for m in users.list()].count("ann@example.org") == 1
 
 
 def test_an_address_longer_than_a_name_signs_up(sign_in):
@@ -263,18 +263,18 @@ def test_who_is_removed_while_a_request_of_theirs_waits_changes_nothing(
     assert management.list_keys(bob).items == []
 
 
-def test_who_is_removed_has_no_invitation_left(control, sign_in, management, ann):
+def test_who_is_removed_has_no_invitation_left(control, sign_in, management, ann, users):
     invitation = management.invite(ann, "bob@example.org")
     organization_id = ann.organization_id
-    bob = management.create_user("bob@example.org", join=organization_id)
+    bob = users.create("bob@example.org", join=organization_id)
     management.remove_member(ann, bob.id)
     assert management.list_invitations(ann) == []
     with pytest.raises(NotFoundError):
         sign_in.accept_invitation(sign_in.sign_in("bob@example.org"), invitation.id)
 
 
-def test_whom_a_removed_member_has_invited_is_invited_no_more(control, management, ann):
-    bob = management.create_user("bob@example.org", join=ann.organization_id)
+def test_whom_a_removed_member_has_invited_is_invited_no_more(control, management, ann, users):
+    bob = users.create("bob@example.org", join=ann.organization_id)
     with control.transaction() as db:
         db.execute("update memberships set role = 'owner' where user_id = ?", (bob.id,))
     management.invite(management.find_caller("bob@example.org"), "friend@example.org")

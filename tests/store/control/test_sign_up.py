@@ -79,15 +79,15 @@ def test_a_link_that_was_made_before_the_rule_makes_no_account(control, now, inv
     assert control.find_user(ANN) is None
 
 
-def test_a_user_whom_the_operator_made_signs_in(invited_only, management):
-    management.create_user(ANN)
+def test_a_user_whom_the_operator_made_signs_in(invited_only, users):
+    users.create(ANN)
     assert invited_only.use_link(invited_only.make_email_link(ANN)) is not None
     assert invited_only.find_visitor(invited_only.sign_in(ANN)).email == ANN
 
 
 @pytest.mark.parametrize("way", ["link", "mail", "provider"])
-def test_an_invitation_lets_in_whichever_way_they_come(invited_only, management, way):
-    management.create_user(ANN)
+def test_an_invitation_lets_in_whichever_way_they_come(invited_only, management, way, users):
+    users.create(ANN)
     invitation = management.invite(management.find_caller(ANN), BOB)
     session = {
         "link": lambda: invited_only.use_link(invited_only.make_invitation_link(invitation)).token,
@@ -98,9 +98,9 @@ def test_an_invitation_lets_in_whichever_way_they_come(invited_only, management,
 
 
 def test_who_was_removed_from_everywhere_makes_no_new_organisation(
-    control, now, invited_only, management
+    control, now, invited_only, management, users
 ):
-    management.create_user(ANN)
+    users.create(ANN)
     ann = management.find_caller(ANN)
     token = invited_only.make_invitation_link(management.invite(ann, BOB))
     bob = invited_only.find_visitor(invited_only.use_link(token).token)
@@ -110,14 +110,14 @@ def test_who_was_removed_from_everywhere_makes_no_new_organisation(
     assert SignIn(control, now).sign_in(BOB)
 
 
-def test_no_link_of_a_deleted_user_makes_a_new_account(control, now, management):
+def test_no_link_of_a_deleted_user_makes_a_new_account(control, now, management, users):
     sign_in = SignIn(control, now)
     before = sign_in.make_email_link(BOB)  # before there was a user of that address
-    management.create_user(ANN)
-    management.create_user(BOB)
+    users.create(ANN)
+    users.create(BOB)
     invited = sign_in.make_invitation_link(management.invite(management.find_caller(ANN), BOB))
     later = sign_in.make_email_link(BOB)
-    management.delete_user(BOB)
+    users.delete(BOB)
     for token in (before, invited, later):
         assert sign_in.find_link(token) is None
         assert sign_in.use_link(token) is None
@@ -128,9 +128,9 @@ def test_no_link_of_a_deleted_user_makes_a_new_account(control, now, management)
 # -- the log -----------------------------------------------------------------------------------------
 
 
-def test_a_sign_in_is_logged_with_the_way_and_the_address_and_no_token(control, now, management):
+def test_a_sign_in_is_logged_with_the_way_and_the_address_and_no_token(control, now, users):
     sign_in = SignIn(control, now)
-    organization_id = management.create_user(ANN).organization_id
+    organization_id = users.create(ANN).organization_id
     token = sign_in.make_email_link(ANN)
     session = sign_in.use_link(token, "192.0.2.7")
     assert session is not None
@@ -143,9 +143,9 @@ def test_a_sign_in_is_logged_with_the_way_and_the_address_and_no_token(control, 
     assert not any(secret in str(mail) for secret in (token, session.token))
 
 
-def test_every_organisation_that_a_session_opens_is_told(control, now, management):
+def test_every_organisation_that_a_session_opens_is_told(control, now, management, users):
     sign_in = SignIn(control, now)
-    ann, bob = management.create_user(ANN), management.create_user(BOB)
+    ann, bob = users.create(ANN), users.create(BOB)
     invitation = management.invite(management.find_caller(ANN), BOB)
     sign_in.use_link(sign_in.make_invitation_link(invitation))
     for organization_id in (ann.organization_id, bob.organization_id):
@@ -157,9 +157,9 @@ def test_every_organisation_that_a_session_opens_is_told(control, now, managemen
         )
 
 
-def test_a_link_that_the_operator_makes_is_logged_as_the_operator_s(control, now, management):
+def test_a_link_that_the_operator_makes_is_logged_as_the_operator_s(control, now, users):
     sign_in = SignIn(control, now)
-    organization_id = management.create_user(ANN).organization_id
+    organization_id = users.create(ANN).organization_id
     sign_in.use_link(sign_in.make_link(control.find_user(ANN)), "127.0.0.1")
     used, made, _created = log_of(control, organization_id)
     account = pwd.getpwuid(os.getuid()).pw_name
@@ -168,8 +168,8 @@ def test_a_link_that_the_operator_makes_is_logged_as_the_operator_s(control, now
     assert (used.action, used.details["by"]) == ("user.sign_in", "link")
 
 
-def test_what_the_operator_does_for_somebody_is_not_logged_as_theirs(control, management):
-    member = management.create_user(ANN)
+def test_what_the_operator_does_for_somebody_is_not_logged_as_theirs(control, management, users):
+    member = users.create(ANN)
     caller = management.find_caller(ANN, is_operator=True)
     key, _ = management.create_key(caller, "laptop")
     entry = log_of(control, member.organization_id)[0]
