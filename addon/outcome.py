@@ -25,7 +25,7 @@ class Failure:
 def explain_failure(
     *, timed_out: Phase | None, client_left: bool, was_sent: bool, for_web: bool, message: str
 ) -> Failure:
-    """Return what an exchange failed by.
+    """Return the outcome of a failed exchange, with the refusal for its client.
 
     ``was_sent`` says whether its request reached an upstream connection, ``message`` is the core's."""
     if for_web:

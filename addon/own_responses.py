@@ -12,7 +12,7 @@ def to_response(refusal: Refusal) -> http.Response:
 
 
 def make_json_response(status: int, body: bytes) -> http.Response:
-    """Return a response that nobody keeps."""
+    """Return a response in JSON that no cache keeps."""
     fields = ((b"content-type", b"application/json"), (b"cache-control", b"no-store"))
     return http.Response.make(status, body, http.Headers(fields))
 

@@ -25,7 +25,7 @@ class RejectionCounts:
         self._counts: Counter[_Key] = Counter()
 
     def count(self, endpoint: ProxyEndpoint, destination: Destination) -> None:
-        """Count one rejection, now."""
+        """Count one rejection, in the current hour."""
         hour = clock.format_ms(clock.now())[:13]
         key = _Key(endpoint.organization_id, endpoint.id, endpoint.slug, destination.value, hour)
         self._counts[key] += 1

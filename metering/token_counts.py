@@ -47,7 +47,7 @@ class TokenCounts:
 
     @property
     def prompt(self) -> int | None:
-        """Everything that the model read; None when nothing is known of it."""
+        """Return the count of all that the model read; None when nothing is known of it."""
         known = [count for count in _prompt_values(self) if count is not None]
         return sum(known) if known else None
 

@@ -138,7 +138,8 @@ def _read_tail(text: bytes, known: _Known) -> Fields | None:
 
 
 def _parse(data: bytes) -> object:
-    """Strictly: what is lenient must see the whole. None for what is no JSON, or too much of it."""
+    """Parse JSON strictly: what is lenient must see the whole. Returns None for what is not JSON,
+    or too much of it."""
     if not is_light(data, MAX_VALUES):
         return None
     try:

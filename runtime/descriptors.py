@@ -19,7 +19,7 @@ _SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 
 def raise_limit() -> None:
-    """Allow this process, and those it starts, as many descriptors as may be.
+    """Raise the limit of descriptors of this process, and of those it starts, as far as allowed.
 
     The usual soft limit of 1,024 (256 on macOS) is for programs that call ``select``. Each live
     stream holds three in the proxy alone, for client, upstream and spool."""
@@ -57,7 +57,7 @@ class AcceptErrors:
         self._last_s = 0.0
 
     def watch(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Take these errors from the exception handler of a loop, and leave it the others."""
+        """Take these errors over from a loop's exception handler, and leave it all others."""
         others = loop.get_exception_handler()
 
         def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -33,7 +33,8 @@ class ReserveFile:
         self._reported: str | None = None
 
     def fill(self) -> None:
-        """Take the room, if there is as much again. What a process that was killed left counts.
+        """Fill the file up to its size, if the disk then still has as much room free. What a
+        process that was killed left in it counts.
 
         Everything works without it until the disk is full, so that it cannot be taken is merely logged,
         once. Raises FileNotFoundError when the folder is gone."""
@@ -95,7 +96,7 @@ class ReserveFile:
         return True
 
     def retry[T](self, needed_bytes: int, write: Callable[[], T]) -> T:
-        """Do what writes so many bytes, with room from here if need be. Raises what it raises."""
+        """Run a write of so many bytes, with room from this file if need be. Raises what it raises."""
         while True:
             try:
                 return write()

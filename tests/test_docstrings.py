@@ -17,9 +17,9 @@ PACKAGES = sorted(
 MAX_CHARS = 100
 # What begins a fragment, or a sentence about something else than the function.
 FRAGMENTS = re.compile(
-    "a|all|an|any|as|at|by|can|does|each|every|exact|for|from|has|how|in|is|it|like|made|more|none"
-    "|nothing|of|oldest|on|one|several|so|text|that|the|these|this|those|to|what|when|where|whether"
-    "|which|who|whose|with|without"
+    "a|all|an|any|as|at|by|can|does|each|every|everything|exact|for|from|has|how|in|is|it|like|made"
+    "|more|none|nothing|of|oldest|on|one|only|several|so|strictly|text|that|the|these|this|those|to"
+    "|what|when|where|whether|which|who|whose|with|without"
 )
 THIRD_PERSON = re.compile(r"[a-z]+[^s]s")  # "Returns", and not "Pass"
 QUESTIONS = re.compile(r"(?:How|Is|What|When|Where|Which|Who|With)\b")

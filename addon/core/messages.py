@@ -25,12 +25,12 @@ _FAULTS = tuple(
 
 
 def name_fault(message: str) -> str:
-    """Return what the core's message is about."""
+    """Return which part of a message the core's words are about."""
     return next((fault for pattern, fault in _FAULTS if pattern.search(message)), "its head")
 
 
 def explain_request(status: int, message: str) -> str:
-    """Return what the client of a refused request is told."""
+    """Return the words for the client of a refused request."""
     if status >= 500:
         return "The request could not be finished."
     if status == 413:

@@ -60,7 +60,7 @@ class QueryPool:
         self._failures = 0
 
     def run(self) -> None:
-        """Keep them ready until the supervisor is gone, or SIGTERM."""
+        """Keep the processes ready until the supervisor is gone, or SIGTERM."""
         prepare_folder(self._sockets)
         if self._parent_fd is not None:
             self._selector.register(self._parent_fd, selectors.EVENT_READ)
@@ -82,7 +82,8 @@ class QueryPool:
         return [key.data for key in self._selector.get_map().values() if key.data is not None]
 
     def _fill(self) -> bool:
-        """Start what is missing. Return False when the system has no room for it now."""
+        """Start the processes that are missing. Return False when the system has no room for one
+        now."""
         queries = self._queries()
         reading = sum(query.is_reading for query in queries)
         missing = self._count - (len(queries) - reading)

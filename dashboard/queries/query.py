@@ -33,8 +33,8 @@ class Query:
 
     @property
     def lock_key(self) -> str:
-        """Return the key of the lock to hold. Downloads have one of their own: pages must not wait
-        for them."""
+        """Return the key of the lock to hold. Downloads have their own: pages must not wait for
+        them."""
         return f"{self.organization_id}/stream" if self.is_stream else self.organization_id
 
     @property

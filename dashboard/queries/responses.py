@@ -49,7 +49,7 @@ class Body:
         return self._sent_bytes / (self._clock_s() - self._begun_s + 0.001)
 
     def cut(self) -> None:
-        """Cut it now; a second call does nothing."""
+        """Cut the response now. A second call does nothing."""
         if not self.is_cut:
             self.is_cut = True
             self._cutting.reschedule(asyncio.get_running_loop().time())

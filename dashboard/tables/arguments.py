@@ -33,7 +33,7 @@ def find_error(path: str, arguments: Iterable[tuple[str, str]]) -> str | None:
 
 
 def is_number(value: str) -> bool:
-    """Return whether it is a whole number that SQLite can hold."""
+    """Return whether a text is a whole number that SQLite can hold."""
     return _NUMBER.fullmatch(value) is not None
 
 
@@ -72,8 +72,8 @@ def _is_optional_number(value: str) -> bool:
 
 
 def _is_comparable(value: str) -> bool:
-    """Return whether it is a text or a number that SQLite can hold. Datasette makes a number of
-    whatever Unicode says are digits."""
+    """Return whether a value is a text, or a number that SQLite can hold. Datasette makes a number
+    of whatever Unicode says are digits."""
     return not value.isdigit() or is_number(value)
 
 
@@ -113,7 +113,7 @@ def _parse(text: str) -> object:
 
 
 def _is_plain(value: object) -> bool:
-    """Return whether SQLite can take it as a parameter."""
+    """Return whether SQLite can take a value as a parameter."""
     if isinstance(value, int):
         return abs(value) < 1 << 63
     return value is None or isinstance(value, str | float)

@@ -140,7 +140,7 @@ def _plain(text: str) -> Markup:
 
 
 def _trusted(markup: str) -> Markup:
-    """Return it as markup: every value in it is escaped, or digits."""
+    """Return a text as markup: every value in it is escaped, or digits."""
     return Markup(markup)  # noqa: S704
 
 

@@ -41,7 +41,7 @@ class ErrorDetails:
     sql: str | None = None
 
     def as_json(self) -> dict[str, object]:
-        """Return it in the shape of Datasette's errors."""
+        """Return these details in the shape of Datasette's errors."""
         return {
             "ok": False,
             "error": self.message,

@@ -54,7 +54,8 @@ class Instances:
 
     @contextmanager
     def use(self, organization_id: str) -> Iterator[ASGIApp | None]:
-        """Keep its Datasette open until the end of the block; None when nothing has been recorded."""
+        """Yield the Datasette of an organisation, open until the end of the block. None when
+        nothing has been recorded."""
         instance = self._find(organization_id)
         if instance is None:
             yield None
@@ -92,8 +93,8 @@ class Instances:
         return instance
 
     def _shrink(self) -> None:
-        """Close the ones not used for longest. Those in use stay, even if they are too many: their
-        number is that of the organisations with a request in progress."""
+        """Close the instances not used for longest. Those in use stay, even if they are too many:
+        their number is that of the organisations with a request in progress."""
         surplus = len(self._open) - self.max_open
         idle = [key for key, instance in self._open.items() if not instance.users]
         for organization_id in idle[: max(surplus, 0)]:
@@ -107,7 +108,7 @@ class Instances:
 
 
 def _identify(path: Path) -> FileId | None:
-    """Return which file it is: one that was replaced is another, even under the same name."""
+    """Return what identifies a file: one that was replaced is another, even under the same name."""
     try:
         status = path.stat()
     except OSError:

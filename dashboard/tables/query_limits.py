@@ -81,7 +81,7 @@ _TOO_LARGE = (
 
 
 def prepare(connection: sqlite3.Connection) -> None:
-    """Call once for each connection, before any SQL of others runs on it."""
+    """Prepare a connection. Call it once, before any SQL of others runs on the connection."""
     connection.execute("pragma query_only = 1")
     connection.execute("pragma temp_store = memory")  # sorting and recursion leave the disk alone
     for limit, value in _LIMITS.items():

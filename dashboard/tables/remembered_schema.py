@@ -38,7 +38,7 @@ class RememberedSchema(Database):  # type: ignore[misc]
         self._is_compared = False
 
     def begin_request(self) -> None:
-        """Have the next question compare the schema with what is remembered."""
+        """Have the schema compared with what is remembered at the next look-up."""
         self._is_compared = False
 
     async def forget_old_schema(self) -> None:

@@ -66,7 +66,7 @@ class TraceFile(RememberedSchema):
         page_size: int | None = None,
         log_sql_errors: bool = True,
     ) -> Results:
-        """Do as Datasette's own does, with a budget of bytes, and without printing anybody's SQL."""
+        """Run a query as Datasette does, with a budget of bytes, and without printing its SQL."""
         limit_ms = min(custom_time_limit or self.ds.sql_time_limit_ms, self.ds.sql_time_limit_ms)
         max_rows = self.ds.max_returned_rows if truncate else None
         if max_rows is not None and max_rows == (page_size or self.ds.page_size):
@@ -94,14 +94,16 @@ class TraceFile(RememberedSchema):
         return await self.execute_fn(run)
 
     async def primary_keys(self, table: str) -> list[str]:
-        """Return those of the view too: Datasette links every BLOB by its row's key, and fails without."""
+        """Return the primary keys of a table, and those of the view too. Datasette links every BLOB
+        by its row's key, and fails without."""
         if table == "usage_log":
             return ["id"]
         keys: list[str] = await super().primary_keys(table)
         return keys
 
     async def get_all_foreign_keys(self) -> dict[str, Any]:
-        """Return an entry for the view too, which has none: Datasette looks it up for the page of a row."""
+        """Return the foreign keys, with an entry for the view, which has none. Datasette looks it
+        up for the page of a row."""
         keys: dict[str, Any] = await super().get_all_foreign_keys()
         return {"usage_log": {"incoming": [], "outgoing": []}, **keys}
 

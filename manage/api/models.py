@@ -20,7 +20,8 @@ _WHOLE_NUMBER = re.compile(r"\d{1,9}", re.ASCII)
 
 
 def _parse_whole_number(text: object) -> object:
-    """Only digits: what else Python takes for a number (``+1``, ``1_0``, ``1.0``) is a typing error."""
+    """Parse a number of digits alone. What else Python takes for a number (``+1``, ``1_0``,
+    ``1.0``) is a typing error."""
     if isinstance(text, str):
         if not _WHOLE_NUMBER.fullmatch(text):
             raise ValueError("write a whole number")

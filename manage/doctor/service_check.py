@@ -77,7 +77,7 @@ def _check_running(settings: Settings, service: Announcement) -> Iterator[Findin
 
 
 def _check_health(settings: Settings, who: str) -> Finding:
-    """Ask ``/healthz`` at the listen address, not at what may be in front of it."""
+    """Request ``/healthz`` at the listen address, not at what may be in front of it."""
     url = f"http://{settings.listen.connectable}/healthz"
     try:
         response = httpx.get(url, timeout=HEALTH_TIMEOUT_S, trust_env=False)

@@ -53,7 +53,7 @@ class Announcement:
 
     @classmethod
     def read(cls, data_dir: Path) -> Self | None:
-        """Return the last one; None when there is none, or none that can be read."""
+        """Return the last announcement; None when there is none that can be read."""
         with suppress(OSError, ValueError, TypeError):
             return cls(**orjson.loads(_path(data_dir).read_bytes()))
         return None

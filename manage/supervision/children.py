@@ -118,7 +118,7 @@ class Child:
         return self._process is not None and self._process.get_returncode() is None
 
     async def run_once(self, environ: Mapping[str, str]) -> int:
-        """Start it and wait for its end. Returns the exit status (negative: the signal).
+        """Start the child and wait for its end. Returns the exit status (negative: the signal).
 
         A machine that has no memory or descriptors left for it is like an end of the child."""
         try:

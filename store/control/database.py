@@ -38,8 +38,8 @@ class ControlDatabase:
     used."""
 
     def __init__(self, path: Path, *, any_thread: bool = False) -> None:
-        """Make and migrate it if need be. With ``any_thread`` it may be handed from one thread to
-        another, though not used by two at once."""
+        """Open the database, made and migrated if need be. With ``any_thread`` it may be handed
+        from one thread to another, though not used by two at once."""
         self._db = database.open_database(
             path,
             schema.migrations,

@@ -161,7 +161,8 @@ def update(
 
 
 def delete(db: sqlite3.Connection, organization_id: str, id_or_slug: str) -> ProxyEndpoint:
-    """Delete an endpoint; its traces stay and its slug stays reserved. Raises NotFoundError."""
+    """Delete an endpoint; its recorded calls stay and its slug stays reserved. Raises
+    NotFoundError."""
     endpoint = get(db, organization_id, id_or_slug)
     db.execute(
         "update proxy_endpoints set deleted_at = ? where id = ?",

@@ -156,7 +156,7 @@ class Management:
             return endpoint
 
     def delete_endpoint(self, caller: Caller, id_or_slug: str) -> ProxyEndpoint:
-        """Delete an endpoint; its traces stay and its slug stays reserved.
+        """Delete an endpoint; its recorded calls stay and its slug stays reserved.
 
         The proxy refuses it when this returns.
 

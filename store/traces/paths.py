@@ -18,7 +18,7 @@ def traces_folder(data_dir: Path) -> Path:
 
 
 def trace_path_in(folder: Path, organization_id: str) -> Path:
-    """Return the same, given the folder of the traces. Raises ValueError."""
+    """Return where an organisation's traces are below a folder of traces. Raises ValueError."""
     if not _ORGANIZATION_ID.fullmatch(organization_id):
         raise ValueError(f"not an organisation id: {organization_id!r}")
     return folder / organization_id / "traces.db"
