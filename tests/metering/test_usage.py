@@ -1,14 +1,18 @@
 import json
 import time
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from metering import output
+from metering.billed_passes import make_call
 from metering.token_counts import TokenCounts
 from metering.usage import MAX_COUNT, MAX_PASSES, Usage, clean_text, read_usage
 
 SSE = "text/event-stream; charset=utf-8"
 JSON = "application/json"
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
 def event(kind: str, **fields: object) -> bytes:
@@ -27,8 +31,14 @@ STOP = event("message_stop")
 TEXT = event("content_block_delta", index=0, delta={"type": "text_delta", "text": "hi"})
 
 
-def read(body: bytes, content_type: str | None = SSE, status: int = 200, complete=True) -> Usage:
-    return read_usage(status, content_type, body, is_complete=complete)
+def read(
+    body: bytes,
+    content_type: str | None = SSE,
+    status: int = 200,
+    complete=True,
+    cache_ttl: str | None = None,
+) -> Usage:
+    return read_usage(status, content_type, body, is_complete=complete, cache_ttl=cache_ttl)
 
 
 def counts_of(usage: Usage) -> tuple[int | None, ...]:
@@ -124,6 +134,125 @@ def test_a_split_that_is_stale_by_the_end_gives_way_to_the_new_total():
     ) + delta(cache_creation_input_tokens=3337, output_tokens=1)
     usage = read(body)
     assert (usage.tokens.cache_creation_input_tokens, usage.cache_write_1h_tokens) == (3337, 0)
+
+
+SPLIT = {"ephemeral_5m_input_tokens": 60, "ephemeral_1h_input_tokens": 40}
+
+
+@pytest.mark.parametrize(
+    ("split", "total", "ttl", "one_hour"),
+    [
+        (SPLIT, 130, None, 40),  # what is known stays; five minutes are the default
+        (SPLIT, 130, "5m", 40),
+        (SPLIT, 130, "1h", 70),  # the growth follows the request
+        (SPLIT, 100, "1h", 40),
+        (SPLIT, 30, "1h", 30),
+        ({"ephemeral_5m_input_tokens": 100}, 130, "1h", 30),
+        (None, 130, "1h", 130),
+        (None, 130, "5m", 0),
+    ],
+)
+def test_writes_that_were_counted_late_are_kept_as_long_as_the_request_asks(
+    split, total, ttl, one_hour
+):
+    body = start(cache_creation_input_tokens=100, cache_creation=split) + delta(
+        cache_creation_input_tokens=total, output_tokens=1
+    )
+    usage = read(body, cache_ttl=ttl)
+    assert usage.tokens.cache_creation_input_tokens == total
+    assert usage.cache_write_1h_tokens == one_hour
+
+
+@pytest.mark.parametrize(
+    ("split", "top", "ttl", "one_hour"),
+    [
+        (SPLIT, SPLIT, None, 40),  # its own
+        (SPLIT, None, None, 40),
+        (SPLIT, {"ephemeral_1h_input_tokens": 200}, None, 40),
+        (None, {"ephemeral_1h_input_tokens": 200}, None, 100),  # that of the call
+        (None, {"ephemeral_5m_input_tokens": 200}, "1h", 0),
+        (None, {"ephemeral_5m_input_tokens": 120, "ephemeral_1h_input_tokens": 80}, None, 40),
+        (None, None, "1h", 100),  # that of the request
+        (None, None, None, 0),
+    ],
+)
+def test_a_pass_without_a_split_has_that_of_the_call(split, top, ttl, one_hour):
+    item = {"type": "message", "cache_creation_input_tokens": 100, "cache_creation": split}
+    usage = {
+        "cache_creation_input_tokens": 200,
+        "cache_creation": top,
+        "iterations": [item, {"type": "message", "cache_creation_input_tokens": 100}],
+    }
+    body = json.dumps({"type": "message", "usage": usage}).encode()
+    assert read(body, JSON, cache_ttl=ttl).passes[0].cache_write_1h_tokens == one_hour
+
+
+def passes_of(usage: Usage) -> list[tuple[str | None, int | None]]:
+    return [(each.type, each.tokens.output_tokens) for each in usage.passes]
+
+
+PASSES = [
+    {"type": "compaction", "input_tokens": 9, "output_tokens": 5},
+    {"type": "message", "input_tokens": 10, "output_tokens": 1},
+]
+NEWER = [PASSES[0], {"type": "message", "input_tokens": 10, "output_tokens": 20}]
+
+
+@pytest.mark.parametrize(
+    ("body", "output_tokens", "is_stale"),
+    [
+        (start(input_tokens=10, output_tokens=1, iterations=PASSES), 1, False),
+        (start(input_tokens=10, iterations=PASSES) + delta(output_tokens=20), 20, True),
+        (start(output_tokens=1, iterations=PASSES) + delta(output_tokens=1), 1, False),
+        (
+            start(output_tokens=1, iterations=PASSES) + delta(output_tokens=20, iterations=NEWER),
+            20,
+            False,
+        ),
+        (delta(output_tokens=1, iterations=PASSES) + delta(None, output_tokens=20), 20, True),
+        (delta(output_tokens=1) + delta(None, output_tokens=20, iterations=NEWER), 20, False),
+        (delta(output_tokens=20, iterations=NEWER) + delta(None), 20, False),
+        (start(output_tokens=1) + delta(output_tokens=20), 20, False),
+    ],
+)
+def test_a_list_of_passes_is_stale_when_later_counts_differ(body, output_tokens, is_stale):
+    usage = read(body)
+    assert (usage.tokens.output_tokens, usage.passes_are_stale) == (output_tokens, is_stale)
+
+
+def test_a_stale_list_of_passes_does_not_beat_newer_counts():
+    body = start(input_tokens=10, output_tokens=1, iterations=PASSES) + delta(output_tokens=20)
+    call = make_call(read(body), created_at=NOW, outcome="complete", status_code=200)
+    lines = [(line.pass_index, line.component, line.quantity) for line in call.items]
+    assert lines == [(0, "input", 9), (0, "output", 5), (1, "input", 10), (1, "output", 20)]
+
+
+@pytest.mark.parametrize("content_type", [JSON, SSE])
+def test_the_category_of_a_refusal_is_read(content_type):
+    details = {"type": "refusal", "category": "cyber", "explanation": None}
+    stop = {"stop_reason": "refusal", "stop_details": details}
+    if content_type == JSON:
+        body = json.dumps({"type": "message", "content": [], "usage": {}, **stop}).encode()
+    else:
+        body = start() + event("message_delta", delta=stop, usage={})
+    usage = read(body, content_type)
+    assert (usage.stop_reason, usage.refusal_category, usage.is_empty) == ("refusal", "cyber", True)
+
+
+def test_the_content_of_ordinary_responses_is_not_looked_at(monkeypatch):
+    looked_at: list[object] = []
+
+    def look(*args: object) -> list[bool]:
+        looked_at.append(args)
+        return [False]
+
+    monkeypatch.setattr(output, "find_outputs_in_stream", look)
+    monkeypatch.setattr(output, "find_outputs_in_document", look)
+    read(WHOLE)
+    read(b'{"type":"message","content":[],"usage":{"input_tokens":1}}', JSON)
+    assert looked_at == []
+    read(start() + delta("refusal"))
+    assert len(looked_at) == 1
 
 
 def test_the_side_fields_come_from_wherever_they_are_named():

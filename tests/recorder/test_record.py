@@ -461,14 +461,37 @@ def check_recording(name, case, expected):
 @pytest.mark.parametrize(
     ("name", "cents"),
     [
+        # Refused before any output for `cyber`: nothing of 20 x 5.
+        ("sdkpy_refusal", Decimal(0)),
+        # Refused after output began, fable-5: 28 x 10 + 106 x 50 = 5,580.
+        ("sdkpy_a_refusal", Decimal("0.558")),
+        ("sdkpy_a_toolrefusal", Decimal("0.558")),
+        # Fallbacks. sonnet-4-5: 25 x 3 + 8 x 15 = 195. opus-4-8: 31 x 5 + 547 x 25 = 13,830, and
+        # 412 x 5 + 264 x 25 = 8,660 without what fable-5 declined, 408 x 10.
+        ("sdkpy_fallback", Decimal("0.0195")),
+        ("sdkpy_fallback_credit", Decimal("0.0195")),
+        ("sdkpy_b_fallback", Decimal("1.383")),
+        ("vercel_fallback", Decimal("0.866")),
         ("vercel_fallback_stream", Decimal("0.866")),
+        # Advice. sonnet-5: (1128 + 1283) x 2 + (135 + 10) x 10 = 6,272, opus-4-8: 2543 x 5 + 18 x 25
+        # = 13,165. sonnet-4-6: (1051 + 1363) x 3 + (35 + 3165) x 15 = 55,242, opus-4-7: 2728 x 5 +
+        # 874 x 25 = 35,490.
         ("pyd_advisor_stream", Decimal("1.9437")),
+        ("vercel_advisor", Decimal("9.0732")),
+        # Compaction. sonnet-4-6: (100 + 181) x 3 + 55096 x 0.3 + (83 + 8) x 15 = 18,736.8. opus-4-6:
+        # (60385 + 682) x 5 + (592 + 1320) x 25 = 353,135, (60385 + 612) x 5 + (522 + 2819) x 25
+        # = 388,510.
         ("pyd_compaction_cache_stream", Decimal("1.87368")),
+        ("vercel_compaction", Decimal("35.3135")),
+        ("vercel_compaction_stream", Decimal("38.851")),
+        # sonnet-5: 6 x 2 + 3337 x 2.5 + 6289 x 0.2 + 198 x 10 = 11,592.3.
         ("vercel_codeexec_cache", Decimal("1.15923")),
+        # opus-4-1: 10423 x 15 + 341 x 75 = 181,920, and a search for a cent.
         ("llm_web_search", Decimal("19.192")),
     ],
 )
 def test_recorded_exchanges_cost_what_their_parts_cost(name, cents):
+    """Worked out by hand: tokens x US dollars per million / 10,000."""
     case = CASES[name]
     response = ResponseHead(status_code=200, content_type=case["content_type"])
     entry = make((RECORDED / case["response_file"]).read_bytes(), response)
