@@ -19,7 +19,7 @@ CASES: dict[str, dict[str, Any]] = (
 )
 
 needs_recorded = pytest.mark.skipif(
-    not CASES, reason="the recorded exchanges are not here; TAXIMETER_RECORDED names their folder"
+    not CASES, reason="there are no recorded exchanges here; set TAXIMETER_RECORDED to their folder"
 )
 
 

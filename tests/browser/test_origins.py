@@ -194,7 +194,10 @@ def test_what_a_listed_page_gets_does_nothing_to_our_origin(page: Visitor, place
     assert seen.header_values("origin") == []
 
 
-@pytest.mark.skipif(not has_sdk(), reason="tests/live/node/install.sh installs the TypeScript SDK")
+@pytest.mark.skipif(
+    not has_sdk(),
+    reason="there is no TypeScript SDK; tests/live/node/install.sh installs it with npm",
+)
 def test_the_typescript_sdk_works_in_a_page_of_a_listed_origin(page: Visitor, place: Place) -> None:
     upstream = place.endpoint.upstream
     overloaded = [("content-type", "application/json"), ("retry-after", "7"), ("request-id", "r9")]

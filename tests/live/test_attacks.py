@@ -423,7 +423,9 @@ def test_little_is_read_of_an_upload_whose_upstream_is_not_connected_yet(
 # --- connections --------------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="asks the kernel for another process's limit")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="only Linux tells the limits of another process; run it there"
+)
 def test_every_process_may_have_as_many_descriptors_as_the_system_allows(
     upstream: Upstream, service_factory: ServiceFactory
 ) -> None:
@@ -462,7 +464,9 @@ def test_one_client_address_has_only_so_many_requests_at_the_web_process(
         assert refused.exchange(page).status == 200  # its connection goes on, and slots are free
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="sets the limit of another process")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="only Linux sets the limits of another process; run it there"
+)
 def test_idle_connections_give_way_to_new_clients_when_descriptors_run_short(
     upstream: Upstream, service_factory: ServiceFactory
 ) -> None:

@@ -589,11 +589,11 @@ JS_PRODUCT = "Anthropic/JS"
 
 needs_typescript_sdk = pytest.mark.skipif(
     shutil.which("node") is None or not (MODULES / "@anthropic-ai" / "sdk").exists(),
-    reason="no node, or no node_modules; tests/live/node/install.sh installs the TypeScript SDK",
+    reason="there is no node, or no TypeScript SDK; tests/live/node/install.sh installs it with npm",
 )
 needs_claude_code = pytest.mark.skipif(
     not CLAUDE.exists(),
-    reason="no node_modules; tests/live/node/install.sh installs Claude Code",
+    reason="there is no Claude Code; tests/live/node/install.sh installs it with npm",
 )
 
 NODE_S = 60.0

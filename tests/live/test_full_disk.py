@@ -32,7 +32,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     except FileNotFoundError:
         mounted = False
     if not mounted:
-        pytest.skip("only root may mount the small file system that this takes")
+        pytest.skip("only root may mount the small file system that this takes; run it as root")
     try:
         yield folder
     finally:

@@ -462,7 +462,10 @@ def _call_and_validate(case: Case[Any], world: World) -> None:
 # --- the documentation --------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(shutil.which("curl") is None, reason="the examples need curl")
+@pytest.mark.skipif(
+    shutil.which("curl") is None,
+    reason="there is no curl, which the examples use; `apt-get install curl` brings it",
+)
 def test_the_examples_of_the_documentation_run(world: World) -> None:
     page = (ROOT / "docs" / "api.md").read_text()
     examples = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)

@@ -31,7 +31,10 @@ def is_listening(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-@pytest.mark.skipif(not MITMDUMP.exists(), reason="mitmdump is not installed beside this Python")
+@pytest.mark.skipif(
+    not MITMDUMP.exists(),
+    reason="there is no mitmdump beside this Python; `./run.sh test` uses a Python that has it",
+)
 def test_stock_mitmdump_runs_the_addon(upstream: Upstream, tmp_path: Path) -> None:
     with ControlDatabase(tmp_path / "data" / "control.db") as control:
         control.set_up()

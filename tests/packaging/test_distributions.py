@@ -14,7 +14,8 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 NOT_INSTALLED = {".ci", ".github", "bench", "docs", "tests"}
 
 pytestmark = pytest.mark.skipif(
-    not (ROOT / ".git").exists(), reason="only a git checkout says which files there are"
+    not (ROOT / ".git").exists(),
+    reason="only a git checkout says which files there are; run it in a clone",
 )
 
 

@@ -27,7 +27,10 @@ LINK = re.compile(r"http://\S+/sign-in/link\?token=(\S+)")
 
 pytestmark = [
     pytest.mark.live,
-    pytest.mark.skipif(PROGRAM is None, reason=".ci/wheel installs the wheel and runs this"),
+    pytest.mark.skipif(
+        PROGRAM is None,
+        reason="there is no installed program to test; `.ci/wheel` installs the wheel and runs this",
+    ),
 ]
 
 

@@ -101,7 +101,9 @@ async def test_without_descriptors_no_healthy_process_is_killed(stale, bystander
     assert is_running(bystander)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a niceness for each thread")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="only Linux has a niceness for each thread; run it there"
+)
 def test_every_thread_of_a_slow_process_has_less_of_the_processor():
     code = "import threading; threading.Thread(target=input).start(); print(flush=True)"
     with subprocess.Popen(  # noqa: S603
