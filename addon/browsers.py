@@ -133,7 +133,7 @@ def _comes_from_page(signs: Mapping[bytes, bytes]) -> bool:
 
 
 def _authority(url: bytes) -> bytes:
-    """Return the host and port of an address, in lower case."""
+    """Return the host and port in a URL, in lower case."""
     return re.sub(rb"^[^/]*//|[/?#].*", b"", url, flags=re.DOTALL).lower()
 
 

@@ -149,6 +149,6 @@ class Spooler:
             self.troubles.report(f"cannot write to the spool: {error.strerror or error}")
 
     def close(self) -> None:
-        """Write what is left to write and unlock this run's folder."""
+        """Write the last counts of rejections and unlock this run's folder."""
         self.flush_rejections()
         self._give_up_run()

@@ -1,4 +1,4 @@
-"""Work that goes on beside a measurement."""
+"""Work in threads of its own while something is measured."""
 
 import threading
 from collections.abc import Callable, Iterator

@@ -36,7 +36,7 @@ LIMITS = (20, 100)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """The data of one service: the caller and the slugs."""
+    """One service that is measured, with the caller and the slugs in its data."""
 
     folder: Path
     raw_key: str

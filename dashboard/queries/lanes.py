@@ -73,8 +73,9 @@ class Lanes:
         self._accounts: dict[str, _Account] = {}
 
     async def acquire(self, organization_id: str, *, is_slow: bool = False) -> Place:
-        """Wait for a place: in the slow lane for a request that was slow, and for an organisation that
-        spent more than ``SLOW_ABOVE_S`` on slow requests lately."""
+        """Wait for a place in one of the lanes. It is the slow one for a request that was slow, and
+        for an organisation that spent more than ``SLOW_ABOVE_S`` on slow requests lately; otherwise
+        the quick one."""
         is_slow = is_slow or self.is_slow(organization_id)
         lane = self._lanes[is_slow]
         if lane.free and not lane.waiters:

@@ -102,8 +102,8 @@ class Body:
 
 
 class Readers(set[Body]):
-    """The responses that are long, or are read slowly. Of too many one is cut: the slowest of the
-    organisation that has most of them."""
+    """The set of responses that are long, or are read slowly. When there are too many, one is cut:
+    the slowest of the organisation that has most of them."""
 
     def add(self, body: Body) -> None:
         super().add(body)

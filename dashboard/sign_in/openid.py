@@ -67,5 +67,5 @@ class OpenIdProvider(Provider):
         ]
 
     def _issuers(self) -> list[str]:
-        """Return the names by which tokens may call the issuer."""
+        """Return the names of the issuer that tokens may carry as ``iss``."""
         return [self._issuer, f"{self._issuer}/"]

@@ -51,7 +51,7 @@ class ErrorDetails:
 
 
 def describe(exception: Exception, request: Request) -> ErrorDetails:
-    """Return what is reported of an exception, as an error of the caller or of the server. The
+    """Return the details to report of an exception, an error of the caller or of the server. The
     latter is logged."""
     if isinstance(exception, QueryInterrupted):
         return ErrorDetails(

@@ -125,9 +125,10 @@ datasette.views.base.sys = _Unfinished()
 
 
 class _Router(DatasetteRouter):  # type: ignore[misc]
-    """A router that lets our instances check arguments and render errors. A plugin hook could do so too,
-    but Datasette still renders its own page then, and prints every exception. A plain Datasette
-    beside ours, as in the tests of the metadata file, has neither method and works as usual."""
+    """A router that lets our instances check arguments and render errors. A plugin hook could do so
+    too, but Datasette still renders its own page then, and prints every exception. A plain
+    Datasette beside ours, as in the tests of the metadata file, has neither ``check`` nor
+    ``explain`` and works as usual."""
 
     async def route_path(self, scope: Any, receive: Any, send: Any, path: str) -> Any:
         check = getattr(self.ds, "check", None)

@@ -39,7 +39,8 @@ class EndpointChange(RequestModel):
     """The changes to a proxy endpoint. A field that is left out is not changed: see
     ``model_fields_set``.
 
-    The factories keep defaults that mean nothing out of the document."""
+    ``name`` and ``metadata_only`` have no default that means anything; a ``default_factory`` is left
+    out of the OpenAPI document, where a ``default`` would be."""
 
     name: Name = Field(default_factory=str)
     streaming: Annotated[

@@ -18,7 +18,7 @@ type Method = Literal["GET", "POST", "PATCH", "DELETE"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context[Request: RequestModel]:
-    """A validated request. ``id`` is the part of the path, empty where the path has none."""
+    """A validated request. ``id`` is the one in the path, empty where the path has none."""
 
     management: Management
     caller: Caller

@@ -12,7 +12,8 @@ from runtime.errors import InvalidInputError
 def validate[Model: RequestModel](
     model: type[Model], given: object, *, by_name: bool = False
 ) -> Model:
-    """Return the request. ``by_name``: the fields have their names in Python, not those in JSON.
+    """Return the request that the given fields make. ``by_name``: they have their names in Python,
+    not those in JSON.
 
     Raises InvalidInputError."""
     try:

@@ -192,7 +192,8 @@ class AdminApi:
 
 @cache
 def _load_trust_store() -> ssl.SSLContext:
-    """Return the trust store: that of SSL_CERT_FILE, else that of httpx. Reading it takes longest."""
+    """Return the trust store: that of SSL_CERT_FILE, else that of httpx. It is read once, because
+    that takes longer than all else in making a client."""
     return httpx.create_ssl_context()
 
 

@@ -160,7 +160,7 @@ class SpoolFile:
 
 
 def _write_all(fd: int, parts: Sequence[Buffer], wanted: int) -> None:
-    """Write so many bytes with one writev.
+    """Write all of these bytes with one writev.
 
     A short write means that the disk is full: the torn frame is cut off again, so that a later
     write starts at a frame border. Raises OSError."""

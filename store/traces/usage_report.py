@@ -139,8 +139,8 @@ def read_run(path: Path, run_id: str, pending: int = 0) -> RunReport:
 
 
 def _list_columns(db: sqlite3.Connection, table: str) -> set[str]:
-    """Return the columns of a table. One that the recorder has not made yet has none, and one that it
-    has not migrated yet lacks the newest."""
+    """Return the columns of a table. There are none before the recorder has made it, and the newest
+    are missing before the recorder has migrated it."""
     return {name for (name,) in db.execute("select name from pragma_table_info(?)", (table,))}
 
 
