@@ -3,8 +3,9 @@
 from dataclasses import replace
 
 from addon import headers
+from addon.response_metadata import ResponseMetadata
 from addon.spool_troubles import SpoolTroubles
-from store.spool.format import Ending, ResponseHead
+from store.spool.format import Ending
 from store.spool.writer import SpoolFile
 
 
@@ -12,8 +13,11 @@ class Capture:
     """Appends to the file of one exchange. No method raises, whatever happens: an exception within a
     stream would reach the client."""
 
-    def __init__(self, spool_file: SpoolFile, troubles: SpoolTroubles) -> None:
+    def __init__(
+        self, spool_file: SpoolFile, metadata: ResponseMetadata, troubles: SpoolTroubles
+    ) -> None:
         self._file = spool_file
+        self._metadata = metadata
         self._troubles = troubles
         self._response_lost = False
 
@@ -21,14 +25,8 @@ class Capture:
         self, status_code: int, fields: headers.Fields, elapsed_ms: float
     ) -> None:
         """Write what is kept of a response's head: named fields, never the headers as they are."""
-        named = headers.by_name(fields)
-        head = ResponseHead(
-            status_code=status_code,
-            content_type=named.get(b"content-type"),
-            content_encoding=named.get(b"content-encoding"),
-            upstream_request_id=named.get(b"request-id"),
-        )
         try:
+            head = self._metadata.make_head(status_code, fields)
             self._file.write_response_head(head, elapsed_ms)
         except Exception as error:
             self._lose_response(error)

@@ -6,7 +6,7 @@ order and its duplicates.
 
 import hmac
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from runtime.authority import parse_host
 
@@ -30,7 +30,7 @@ OURS = b"x-taximeter-"
 _TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 FIELD = _TOKEN.pattern + rb"+:[^\x00-\x08\x0a-\x1f\x7f]*+"
 _FIELDS = re.compile(rb"(?:" + FIELD + rb"(?:\n" + FIELD + rb")*+)?")
-_BEARER = re.compile(rb"bearer\s+", re.IGNORECASE)
+_BEARER = re.compile(r"bearer\s+", re.IGNORECASE | re.ASCII)
 
 
 class RequestFilter:
@@ -100,17 +100,20 @@ def for_web(fields: Fields, client: bytes) -> Fields:
     return (*kept, (b"x-taximeter-client", client))
 
 
-def fingerprint(fields: Fields, key: bytes, organization_id: str) -> str | None:
-    """Return a keyed fingerprint of the upstream credential to group calls by, or None without one.
+def find_credential(named: Mapping[bytes, str]) -> bytes | None:
+    """Return the upstream credential in headers that ``by_name`` returned, or None without one."""
+    credential = named.get(b"x-api-key")
+    if not credential:
+        credential = _BEARER.sub("", named.get(b"authorization") or "", count=1)
+    return credential.encode("latin-1") or None
+
+
+def fingerprint(credential: bytes, key: bytes, organization_id: str) -> str:
+    """Return a keyed fingerprint of the upstream credential to group calls by.
 
     It holds no character of the credential, and without the key nobody can test a guess against it.
     The organisation is part of what is hashed: two organisations that share a credential cannot
     find that out by comparing."""
-    credential = get(fields, b"x-api-key")
-    if not credential:
-        credential = _BEARER.sub(b"", get(fields, b"authorization") or b"", count=1)
-    if not credential:
-        return None
     # No organization id holds a NUL, so no two pairs make the same text.
     return hmac.digest(key, organization_id.encode() + b"\0" + credential, "sha256").hex()[:32]
 

@@ -31,6 +31,7 @@ from addon.rate_limits import RateLimits
 from addon.request_heads import RequestHeads
 from addon.request_metadata import RequestMetadata
 from addon.responder import Responder
+from addon.response_metadata import ResponseMetadata
 from addon.spooler import Spooler
 from addon.timeouts import Timeouts, compute_longest_silence_s
 from addon.upstream_forwarding import LOGGED_REQUEST_LIMIT_BYTES, UpstreamForwarder
@@ -56,6 +57,7 @@ class UsageProxy:
             settings.spool_path,
             settings.disk_reserve,
             RequestMetadata(config.fingerprint_key, settings.vendor),
+            ResponseMetadata(settings.vendor),
         )
         memory = BodyMemory(settings.request_memory)
         self._heads = RequestHeads(memory)

@@ -1,9 +1,12 @@
 """The stored metadata of a request: named fields of its headers, never the headers as they are."""
 
+from collections.abc import Mapping
 from datetime import datetime
 
 from addon import headers
 from addon.redaction import drop_credential, redact_query
+from metering.billing import classify_credential
+from metering.client_hints import collect_hints
 from metering.request_facts import NO_FACTS, keep_plain_names, parse_facts
 from runtime import clock
 from store.control.database import ProxyEndpoint
@@ -19,6 +22,7 @@ class RequestMetadata:
         self._fingerprint_key = fingerprint_key
         self._version_header = f"{vendor}-version".encode()
         self._beta_header = f"{vendor}-beta".encode()
+        self._workspace_header = f"{vendor}-workspace-id".encode()
 
     def make_head(
         self,
@@ -41,6 +45,7 @@ class RequestMetadata:
         facts = parse_facts(body) if is_read and body is not None else NO_FACTS
         if endpoint.metadata_only:
             facts = keep_plain_names(facts)
+        credential = headers.find_credential(named)
         return RequestHead(
             entry_id=clock.new_id(),
             created_at=clock.format_ms(arrived_at),
@@ -50,9 +55,9 @@ class RequestMetadata:
             metadata_only=endpoint.metadata_only,
             request_bytes=None if body is None else len(body),
             request_body="whole" if is_kept else "omitted",
-            credential_hmac=headers.fingerprint(
-                fields, self._fingerprint_key, endpoint.organization_id
-            ),
+            credential_hmac=None
+            if credential is None
+            else headers.fingerprint(credential, self._fingerprint_key, endpoint.organization_id),
             content_encoding=drop_credential(named.get(b"content-encoding")),
             user_agent=drop_credential(named.get(b"user-agent")),
             session_id=drop_credential(named.get(b"x-claude-code-session-id"))
@@ -67,8 +72,19 @@ class RequestMetadata:
             message_count=facts.message_count,
             tool_count=facts.tool_count,
             run_id=drop_credential(run_id),
+            credential_kind=None if credential is None else classify_credential(credential),
+            workspace_id=drop_credential(named.get(self._workspace_header)),
+            client_hints=_collect_hints(named),
+            effort=drop_credential(facts.effort),
+            thinking_budget=facts.thinking_budget,
+            cache_ttl=facts.cache_ttl,
         )
 
     def _join_betas(self, fields: headers.Fields) -> str | None:
         betas = b",".join(headers.get_all(fields, self._beta_header)).decode("latin-1")
         return drop_credential(betas) or None
+
+
+def _collect_hints(named: Mapping[bytes, str]) -> dict[str, str] | None:
+    hints = collect_hints(named)
+    return {name: value for name, value in hints.items() if drop_credential(value)} or None

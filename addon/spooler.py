@@ -14,6 +14,7 @@ from addon.capture import Capture
 from addon.exchange import Exchange
 from addon.rejection_counts import RejectionCounts
 from addon.request_metadata import RequestMetadata
+from addon.response_metadata import ResponseMetadata
 from addon.spool_troubles import SpoolTroubles
 from runtime.reserve_file import NO_ROOM, ReserveFile
 from store.spool.format import RequestHead
@@ -25,13 +26,21 @@ logger = logging.getLogger(__name__)
 class Spooler:
     """Opens captures in this run's spool folder and watches the disk under it."""
 
-    def __init__(self, root: Path, disk_reserve: int, metadata: RequestMetadata) -> None:
-        """Spool below this folder. ``disk_reserve`` is in bytes."""
+    def __init__(
+        self,
+        root: Path,
+        disk_reserve: int,
+        requests: RequestMetadata,
+        responses: ResponseMetadata,
+    ) -> None:
+        """Spool below this folder. ``disk_reserve`` is in bytes; ``requests`` and ``responses``
+        make the heads."""
         self.troubles = SpoolTroubles()
         self.rejections = RejectionCounts()
         self._root = root
         self._disk_reserve = disk_reserve
-        self._metadata = metadata
+        self._requests = requests
+        self._responses = responses
         self._disk_is_low = False
         self._run: SpoolRun | None = None
 
@@ -56,7 +65,7 @@ class Spooler:
         if endpoint is None:
             raise ValueError("an exchange without an endpoint cannot be logged")
         make_head = partial(
-            self._metadata.make_head,
+            self._requests.make_head,
             endpoint,
             exchange.arrived_at,
             fields,
@@ -70,7 +79,7 @@ class Spooler:
         spool_file = self._write_request(make_head, body if is_kept else None)
         if not self._disk_is_low:
             self.troubles.clear()
-        return Capture(spool_file, self.troubles)
+        return Capture(spool_file, self._responses, self.troubles)
 
     def _write_request(
         self, make_head: Callable[..., RequestHead], body: bytes | None

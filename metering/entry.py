@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
 
+from metering.billing import Billing
+from metering.rate_limits import RateLimits
+from metering.request_facts import CacheTtl
 from metering.token_counts import UNKNOWN, TokenCounts
 
 type Outcome = Literal[
@@ -59,7 +62,8 @@ class CostItem:
 class UsageLogEntry:
     """One forwarded message request. Tokens are counts, cost is in US cents, times in ms, sizes in
     bytes on the wire. Bodies are the exact bytes after content-decoding, None when not kept.
-    ``body_notes`` says what is missing of them and why, None when nothing is."""
+    ``body_notes`` says what is missing of them and why, None when nothing is. ``client_hints`` is a
+    JSON object of the hints without a field of their own."""
 
     entry_id: str
     created_at: str
@@ -99,3 +103,22 @@ class UsageLogEntry:
     message_count: int | None = None
     tool_count: int | None = None
     run_id: str | None = None
+    stop_reason: str | None = None
+    refusal_category: str | None = None
+    thinking_tokens: int | None = None
+    cache_write_1h_tokens: int | None = None
+    web_search_requests: int | None = None
+    output_tokens_per_s: float | None = None
+    effort: str | None = None
+    thinking_budget: int | None = None
+    cache_ttl: CacheTtl | None = None
+    title_text: str | None = None
+    parent_agent_id: str | None = None
+    request_class: str | None = None
+    prompt_id: str | None = None
+    client_hints: str | None = None
+    billing: Billing | None = None
+    overage: bool | None = None
+    upstream_organization_id: str | None = None
+    workspace_id: str | None = None
+    rate_limits: RateLimits | None = None

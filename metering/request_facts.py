@@ -8,10 +8,13 @@ hence the strict bound: the entry of a request that is too large to be read lack
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import orjson
 
+from metering.json_reading import as_list, as_object
 from metering.json_weight import is_light
+from metering.title import find_title
 
 MAX_VALUES = 100_000  # parsing so many takes some 30 ms
 MAX_NAME_CHARS = 200
@@ -20,6 +23,10 @@ MAX_NUMBER = 10**12
 
 VALUES = ("model", "metadata", "max_tokens")
 LISTS = ("messages", "tools")
+# Of these objects one value each.
+PARTS = {"output_config": "effort", "thinking": "budget_tokens"}
+# No fields of a request: found in its messages, and in its bytes.
+TITLE, CACHE_TTL = "title_text", "cache_ttl"
 
 # What a name may look like where no text is kept: models, sessions, request ids.
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9._:@/-]{1,100}")
@@ -27,7 +34,12 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9._:@/-]{1,100}")
 # Claude Code before it sent a header: user_<hash>_account_<uuid>_session_<uuid>
 _SESSION = re.compile(r"_session_([0-9A-Za-z-]+)$")
 
+# A cache breakpoint. The quotes of text within strings are escaped, so this is never text.
+_BREAKPOINT = re.compile(rb'"cache_control"\s*+:\s*+\{([^{}]*+)\}')
+_ONE_HOUR = re.compile(rb'"ttl"\s*+:\s*+"1h"')
+
 type Fields = dict[str, object]
+type CacheTtl = Literal["5m", "1h"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +52,10 @@ class RequestFacts:
     max_tokens: int | None = None
     message_count: int | None = None
     tool_count: int | None = None
+    effort: str | None = None
+    thinking_budget: int | None = None
+    cache_ttl: CacheTtl | None = None
+    title_text: str | None = None
 
 
 NO_FACTS = RequestFacts()
@@ -53,7 +69,25 @@ def parse_facts(body: bytes) -> RequestFacts:
         document = orjson.loads(body)
     except orjson.JSONDecodeError:
         return RequestFacts()
-    return make_facts(find_fields(document) or {})
+    return make_facts(read_fields(document, body))
+
+
+def read_fields(document: object, text: bytes) -> Fields:
+    """Return the wanted fields of a request parsed from this text, none for what is no object."""
+    fields = find_fields(document)
+    return {} if fields is None else fields | {CACHE_TTL: find_cache_ttl(text)}
+
+
+def find_cache_ttl(text: bytes) -> CacheTtl | None:
+    """Return the longest lifetime of the cache breakpoints in a text, None where there are none.
+
+    A breakpoint that states no lifetime has five minutes."""
+    longest: CacheTtl | None = None
+    for found in _BREAKPOINT.finditer(text):
+        if _ONE_HOUR.search(found[1]):
+            return "1h"
+        longest = "5m"
+    return longest
 
 
 def keep_plain_name(value: str | None) -> str | None:
@@ -64,14 +98,18 @@ def keep_plain_name(value: str | None) -> str | None:
 def keep_plain_names(facts: RequestFacts) -> RequestFacts:
     """Return the facts without those that may be text."""
     return replace(
-        facts, model=keep_plain_name(facts.model), session_id=keep_plain_name(facts.session_id)
+        facts,
+        model=keep_plain_name(facts.model),
+        session_id=keep_plain_name(facts.session_id),
+        effort=keep_plain_name(facts.effort),
+        title_text=None,
     )
 
 
 def find_fields(document: object) -> Fields | None:
-    """Return the wanted fields of a request, for lists their length (None for what is not a list).
+    """Return the wanted fields of a request with its title, or None for what is not an object.
 
-    Returns None for what is not an object."""
+    Of a list that is its length (None for what is not a list), of some objects the one wanted value."""
     if not isinstance(document, dict):
         return None
     fields: Fields = {name: document[name] for name in VALUES if name in document}
@@ -79,6 +117,11 @@ def find_fields(document: object) -> Fields | None:
         if name in document:
             value = document[name]
             fields[name] = len(value) if isinstance(value, list) else None
+    if "messages" in document:
+        fields[TITLE] = find_title(as_list(document["messages"]))
+    for name, part in PARTS.items():
+        if name in document:
+            fields[name] = as_object(document[name]).get(part)
     return fields
 
 
@@ -93,6 +136,10 @@ def make_facts(fields: Mapping[str, object]) -> RequestFacts:
         max_tokens=_as_number(fields.get("max_tokens")),
         message_count=message_count,
         tool_count=0 if has_no_tools else tool_count,
+        effort=_as_name(fields.get("output_config")),
+        thinking_budget=_as_number(fields.get("thinking")),
+        cache_ttl=_as_cache_ttl(fields.get(CACHE_TTL)),
+        title_text=_as_name(fields.get(TITLE)),
     )
 
 
@@ -109,6 +156,10 @@ def _find_session(metadata: object) -> str | None:
     except orjson.JSONDecodeError:
         return None
     return _as_name(fields.get("session_id"))
+
+
+def _as_cache_ttl(value: object) -> CacheTtl | None:
+    return "1h" if value == "1h" else "5m" if value == "5m" else None
 
 
 def _as_name(value: object) -> str | None:

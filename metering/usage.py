@@ -30,6 +30,7 @@ LARGE_PROMPT_TOKENS = 100_000  # no price changes with the size of a smaller pro
 NESTED_COUNTS = {
     "cache_creation": ("ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens"),
     "server_tool_use": ("web_search_requests", "web_fetch_requests"),
+    "output_tokens_details": ("thinking_tokens",),
 }
 OTHER_KEYS = ("iterations", "service_tier", "speed", "inference_geo")
 # Blocks without one of these hold nothing that is read here. Every kind of event that matters has
@@ -87,6 +88,7 @@ class Usage:
     tokens: TokenCounts = UNKNOWN
     cache_write_1h_tokens: int = 0
     web_search_requests: int | None = None
+    thinking_tokens: int | None = None
     passes: tuple[Pass, ...] = ()
     passes_are_stale: bool = False
     is_sum: bool = False
@@ -169,6 +171,9 @@ class _Reading:
             tokens=tokens,
             cache_write_1h_tokens=cache_write_1h_tokens,
             web_search_requests=_as_count(server_tool_use.get("web_search_requests")),
+            thinking_tokens=_as_count(
+                as_object(raw.get("output_tokens_details")).get("thinking_tokens")
+            ),
             passes=passes,
             passes_are_stale=bool(passes) and raw.get(_PASSES_ARE_STALE) is True,
             is_sum=not passes and _is_sum(tokens, server_tool_use, body),

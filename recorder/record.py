@@ -17,20 +17,26 @@ import re
 from dataclasses import replace
 from typing import Any
 
+import orjson
+
 from metering.billed_passes import make_call
+from metering.billing import find_billing
+from metering.client_hints import COLUMNS, PARENT_AGENT_ID, PROMPT_ID, REQUEST_CLASS
 from metering.entry import Outcome, UsageLogEntry
 from metering.prices import PriceTable
 from metering.pricing import price_call
+from metering.rate_limits import parse_limits
 from metering.request_facts import RequestFacts, keep_plain_name, make_facts
 from metering.usage import Usage, clean_text, read_usage
+from recorder.body_fields import make_request_fields, make_response_fields
 from recorder.body_notes import Reason, Side, format_note, join_notes
 from recorder.decode import DecodedBody, decode_body
 from recorder.requests import RequestReader
 from runtime import clock
-from store.spool.format import SpooledExchange
+from store.spool.format import RequestHead, SpooledExchange
 
 MAX_RETRIES = 1_000_000
-MAX_PATH_CHARS, MAX_BETAS_CHARS = 2_000, 1_000
+MAX_PATH_CHARS, MAX_BETAS_CHARS, MAX_HINT_CHARS = 2_000, 1_000, 4_096
 _UNDECODED: dict[str, Reason] = {
     "corrupt": "damaged encoding",
     "unknown_encoding": "unknown encoding",
@@ -49,6 +55,11 @@ _NAMES = (
     "error_type",
     "api_version",
     "run_id",
+    "stop_reason",
+    "refusal_category",
+    "effort",
+    "upstream_organization_id",
+    "workspace_id",
 )
 NO_BODY = DecodedBody(body=b"", text=b"")
 _LANGUAGE = re.compile(r"/[^0-9/]+$")
@@ -74,11 +85,18 @@ def make_entry(
         response.content_type if response else None,
         response_body.text,
         is_complete=ending.outcome == "complete" and has_whole_response,
+        cache_ttl=facts.cache_ttl,
     )
     outcome = _refine_outcome(exchange, usage, has_whole_response=has_whole_response)
     status_code = response.status_code if response else None
     call = make_call(usage, created_at=created_at, outcome=outcome, status_code=status_code)
     items, cost_cents = price_call(call, prices)
+    duration_ms = _round(
+        exchange.last_byte_ms if ending.duration_ms is None else ending.duration_ms
+    )
+    ttfb_ms = _round(exchange.ttfb_ms)
+    limits = parse_limits(response.rate_limits) if response else None
+    hints = _read_hints(head)
     keeps_bodies = not head.metadata_only
     has_request = exchange.request_body is not None
     is_whole = keeps_bodies and has_request and has_whole_response and request.problem is None
@@ -99,15 +117,12 @@ def make_entry(
         tokens=usage.tokens,
         cost_cents=cost_cents,
         cost_items=items,
-        duration_ms=_round(
-            exchange.last_byte_ms if ending.duration_ms is None else ending.duration_ms
-        ),
-        ttfb_ms=_round(exchange.ttfb_ms),
+        duration_ms=duration_ms,
+        ttfb_ms=ttfb_ms,
         proxy_overhead_ms=_round(ending.proxy_overhead_ms),
         status_code=status_code,
         request_body=request.body if keeps_bodies and has_request else None,
         response_body=response_body.body if keeps_bodies and response else None,
-        request_model=clean_text(facts.model),
         upstream_request_id=clean_text(response.upstream_request_id) if response else None,
         session_id=clean_text(head.session_id) or clean_text(facts.session_id),
         agent_id=clean_text(head.agent_id),
@@ -124,10 +139,21 @@ def make_entry(
         path_query=clean_text(head.path_query, MAX_PATH_CHARS),
         api_version=clean_text(head.api_version),
         betas=clean_text(head.betas, MAX_BETAS_CHARS),
-        max_tokens=facts.max_tokens,
-        message_count=facts.message_count,
-        tool_count=facts.tool_count,
         run_id=clean_text(head.run_id),
+        parent_agent_id=clean_text(hints.get(PARENT_AGENT_ID)),
+        request_class=clean_text(hints.get(REQUEST_CLASS)),
+        prompt_id=clean_text(hints.get(PROMPT_ID)),
+        client_hints=_format_hints(hints),
+        billing=find_billing(head.credential_kind, limits),
+        overage=limits.is_overage if limits else None,
+        upstream_organization_id=clean_text(response.upstream_organization_id)
+        if response
+        else None,
+        workspace_id=clean_text(response.workspace_id if response else None)
+        or clean_text(head.workspace_id),
+        rate_limits=limits,
+        **make_request_fields(facts),
+        **make_response_fields(usage, duration_ms=duration_ms, ttfb_ms=ttfb_ms),
     )
     return _without_text(entry) if head.metadata_only else entry
 
@@ -140,6 +166,7 @@ def _without_text(entry: UsageLogEntry) -> UsageLogEntry:
     return replace(
         entry,
         **names,
+        title_text=None,
         betas=",".join(beta for beta in betas if beta) or None,
         client=" ".join(word for word in words if word) or None,
         cost_items=tuple(
@@ -154,6 +181,24 @@ def _read_facts(exchange: SpooledExchange, text: bytes, requests: RequestReader)
     if exchange.request_body is not None:
         return make_facts(requests.read(text, head.session_id, head.agent_id))
     return head.facts
+
+
+def _read_hints(head: RequestHead) -> dict[str, str]:
+    """Return the hints of the client, without those that may be text where no text is kept."""
+    hints = head.client_hints or {}
+    if not head.metadata_only:
+        return hints
+    return {name: value for name, value in hints.items() if keep_plain_name(value)}
+
+
+def _format_hints(hints: dict[str, str]) -> str | None:
+    """Return the JSON of the hints that have no column of their own."""
+    others = {
+        name: clean_text(value, MAX_HINT_CHARS)
+        for name, value in hints.items()
+        if name not in COLUMNS
+    }
+    return orjson.dumps(others, option=orjson.OPT_SORT_KEYS).decode() if others else None
 
 
 def _note_request(exchange: SpooledExchange, decoded: DecodedBody) -> str | None:

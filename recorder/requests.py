@@ -10,6 +10,7 @@ If each of them is JSON, so is the whole, and its fields are those of the head a
 ends within an array of the outermost object and in nothing deeper, the messages never leave that
 array, and the tail closes it and the object. The gain comes with the next request of a conversation,
 which begins with the same bytes: head and old messages are known, and only what is new is parsed.
+The same holds for what is found in the bytes of a request rather than in its fields.
 
 What cannot be taken apart like this is parsed as a whole.
 """
@@ -30,7 +31,16 @@ from metering.conversation_memory import (
 )
 from metering.json_reading import MAX_VALUES, parse_object
 from metering.json_weight import is_light
-from metering.request_facts import Fields, find_fields
+from metering.request_facts import (
+    CACHE_TTL,
+    TITLE,
+    CacheTtl,
+    Fields,
+    find_cache_ttl,
+    find_fields,
+    read_fields,
+)
+from metering.title import find_title
 
 LARGE_JSON_BYTES = 4 * 1024 * 1024  # a larger one is not remembered
 LAST_STARTS, MAX_STARTS = 4, 64  # found in each request; remembered of a conversation
@@ -41,15 +51,31 @@ _MESSAGES_END = re.compile(rb'"messages"[ \t\r\n]*:[ \t\r\n]*\[$')
 _LAST = secrets.token_hex()
 
 
+class _Messages(NamedTuple):
+    """The number of some messages, their title, and the longest lifetime of a breakpoint in them."""
+
+    number: int = 0
+    title: str | None = None
+    cache_ttl: CacheTtl | None = None
+
+    def add(self, messages: list[object], text: bytes) -> "_Messages":
+        """Return the same with more messages, which stand in this text."""
+        return _Messages(
+            number=self.number + len(messages),
+            title=find_title(messages) or self.title,
+            cache_ttl=_longest(self.cache_ttl, find_cache_ttl(text)),
+        )
+
+
 class _Known(NamedTuple):
     """The result of reading a request, for the next one of its conversation. ``head`` has the
     wanted fields before the messages. At each of ``starts`` a message begins, with ``mark``, and
-    before it there are the head and whole messages, of which ``counts`` says how many."""
+    before it there are the head and whole messages, which come to ``before``."""
 
     head: Fields
     mark: bytes
     starts: tuple[int, ...]
-    counts: tuple[int, ...]
+    before: tuple[_Messages, ...]
 
 
 class RequestReader:
@@ -82,7 +108,7 @@ class RequestReader:
 
 
 def _read_whole(text: bytes) -> Fields:
-    return find_fields(parse_object(text)) or {}
+    return read_fields(parse_object(text), text)
 
 
 def _recall(text: bytes, kept: Kept[_Known | None] | None) -> _Known | None:
@@ -92,30 +118,31 @@ def _recall(text: bytes, kept: Kept[_Known | None] | None) -> _Known | None:
     known = kept.found
     last_start = shared_length(kept.body, text) - len(known.mark)
     starts = tuple(start for start in known.starts if start <= last_start)
-    return known._replace(starts=starts, counts=known.counts[: len(starts)]) if starts else None
+    return known._replace(starts=starts, before=known.before[: len(starts)]) if starts else None
 
 
 def _read_head(text: bytes) -> _Known | None:
     message = _MESSAGE.search(text)
     if message is None or not _MESSAGES_END.search(text[: message.start()].rstrip(_SPACE)):
         return None
-    head = find_fields(_parse(text[: message.start()] + b"]}"))
-    return None if head is None else _Known(head, message[0], (message.start(),), (0,))
+    start = message.start()
+    head = read_fields(_parse(text[:start] + b"]}"), text[:start])
+    return _Known(head, message[0], (start,), (_Messages(),)) if head else None
 
 
 def _read_messages(text: bytes, known: _Known) -> _Known | None:
     """Return the same with all messages but the last."""
-    starts, counts = [known.starts[-1]], [known.counts[-1]]
+    starts, before = [known.starts[-1]], [known.before[-1]]
     for start in _find_last_starts(text, known.mark, starts[0]):
         messages = text[starts[-1] : start].rstrip(_SPACE)
         parsed = _parse(b"[" + messages[:-1] + b"]") if messages.endswith(b",") else None
         if not isinstance(parsed, list):
             return None
         starts.append(start)
-        counts.append(counts[-1] + len(parsed))
+        before.append(before[-1].add(parsed, messages))
     return known._replace(
         starts=(*known.starts[:-1], *starts)[-MAX_STARTS:],
-        counts=(*known.counts[:-1], *counts)[-MAX_STARTS:],
+        before=(*known.before[:-1], *before)[-MAX_STARTS:],
     )
 
 
@@ -130,11 +157,19 @@ def _find_last_starts(text: bytes, mark: bytes, after: int) -> list[int]:
 
 def _read_tail(text: bytes, known: _Known) -> Fields | None:
     """Return the wanted fields of the whole, None where the rest is not what it should be."""
-    document = _parse(f'{{"{_LAST}":['.encode() + text[known.starts[-1] :])
-    tail = find_fields(document)
-    if tail is None or not isinstance(document, dict):
+    tail = text[known.starts[-1] :]
+    document = _parse(f'{{"{_LAST}":['.encode() + tail)
+    fields = find_fields(document)
+    if fields is None or not isinstance(document, dict):
         return None
-    return known.head | {"messages": known.counts[-1] + len(document[_LAST])} | tail
+    messages = known.before[-1].add(document[_LAST], tail)
+    of_messages: Fields = {"messages": messages.number, TITLE: messages.title}
+    longest = _longest(known.head[CACHE_TTL], messages.cache_ttl)
+    return known.head | of_messages | fields | {CACHE_TTL: longest}
+
+
+def _longest(*ttls: object) -> CacheTtl | None:
+    return "1h" if "1h" in ttls else "5m" if "5m" in ttls else None
 
 
 def _parse(data: bytes) -> object:

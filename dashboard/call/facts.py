@@ -71,11 +71,11 @@ class Headline:
     output: str
 
 
-def make_headline(entry: UsageLogEntry, title: str = "") -> Headline:
+def make_headline(entry: UsageLogEntry) -> Headline:
     """Return what stands at the top of the page: title, model, time, and the main figures, rounded."""
     tokens = entry.tokens
     return Headline(
-        title=title,
+        title=reveal(entry.title_text or ""),
         model=reveal(entry.model or entry.request_model or "Unknown model"),
         instant=reveal(entry.created_at),
         time=clock.format_stored(reveal(entry.created_at)),

@@ -24,7 +24,6 @@ from dashboard.call.bill import make_bill
 from dashboard.call.bodies import View, open_body, outline_body
 from dashboard.call.curl import MAX_PASTED_BYTES, make_curl
 from dashboard.call.downloads import NO_BODY, NO_CALL, BodyFile, Download
-from dashboard.call.title import MAX_BODY_BYTES, make_title
 from dashboard.organization_locks import BusyError, OrganizationLocks
 from dashboard.rendering import PRIVATE
 from runtime.settings import Settings
@@ -127,7 +126,7 @@ class CallPages:
             "trace.html",
             target,
             call=call,
-            headline=facts.make_headline(entry, self._make_title(call, reader)),
+            headline=facts.make_headline(entry),
             groups=facts.list_facts(call),
             bill=make_bill(entry),
             request=request_body,
@@ -136,11 +135,6 @@ class CallPages:
             is_pasted=curl is not None and "--data-raw" in curl,
             session=entry.session_id and facts.calls_address("session_id", entry.session_id),
         )
-
-    def _make_title(self, call: Call, reader: CallReader) -> str:
-        if call.request is None or call.request.length > MAX_BODY_BYTES:
-            return ""
-        return make_title(reader.read_body(call.id, "request", MAX_BODY_BYTES))
 
     def _render_body(self, target: _CallRequest, call: Call, reader: CallReader) -> Response:
         side, view = cast(Side, target.address.side), cast(View, target.address.view)

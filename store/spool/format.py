@@ -36,7 +36,8 @@ from typing import Literal, NamedTuple
 
 import orjson
 
-from metering.request_facts import RequestFacts
+from metering.billing import CredentialKind
+from metering.request_facts import CacheTtl, RequestFacts
 
 FRAME = struct.Struct(">cdI")
 OPEN, DONE, UNREADABLE = ".open", ".done", "unreadable"
@@ -63,7 +64,8 @@ class SpoolError(Exception):
 class RequestHead:
     """The facts of a request that the proxy knows before it is forwarded. Header values are as
     received, None when absent. ``request_bytes`` is the size of the body on the wire,
-    ``path_query`` the path below the slug with its query, without credentials.
+    ``path_query`` the path below the slug with its query, without credentials. Of the credential
+    only its kind is kept. ``client_hints`` are those of ``metering.client_hints``.
 
     New fields go to the end and have a default: the files of an older proxy lack them."""
 
@@ -89,6 +91,12 @@ class RequestHead:
     message_count: int | None = None
     tool_count: int | None = None
     run_id: str | None = None
+    credential_kind: CredentialKind | None = None
+    workspace_id: str | None = None
+    client_hints: dict[str, str] | None = None
+    effort: str | None = None
+    thinking_budget: int | None = None
+    cache_ttl: CacheTtl | None = None
 
     @property
     def facts(self) -> RequestFacts:
@@ -98,15 +106,24 @@ class RequestHead:
             max_tokens=self.max_tokens,
             message_count=self.message_count,
             tool_count=self.tool_count,
+            effort=self.effort,
+            thinking_budget=self.thinking_budget,
+            cache_ttl=self.cache_ttl,
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponseHead:
+    """The facts of the head of a response. ``rate_limits`` are the headers that
+    ``metering.rate_limits`` collects."""
+
     status_code: int
     content_type: str | None = None
     content_encoding: str | None = None
     upstream_request_id: str | None = None
+    upstream_organization_id: str | None = None
+    workspace_id: str | None = None
+    rate_limits: dict[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

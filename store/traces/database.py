@@ -19,7 +19,7 @@ from metering.entry import UsageLogEntry
 from metering.token_counts import list_flat_fields
 from store import database
 from store.spool.format import Rejection
-from store.traces import bodies, costs, retention, rollup, schema, verify
+from store.traces import bodies, costs, rate_limits, retention, rollup, schema, verify
 from store.traces.bodies import (
     PieceStore,
     PreparedRequest,
@@ -28,7 +28,7 @@ from store.traces.bodies import (
     StoredBodies,
 )
 
-_NOT_SCALAR = ("request_body", "response_body", "cost_items")
+_NOT_SCALAR = ("request_body", "response_body", "cost_items", "rate_limits")
 
 _PATHS = {
     name: path for name, path in list_flat_fields(UsageLogEntry).items() if name not in _NOT_SCALAR
@@ -80,12 +80,13 @@ class TraceDatabase:
     def insert(self, entries: Sequence[UsageLogEntry]) -> int:
         """Store all entries, or none. Returns how many were new."""
         prepared = [self._prepare(entry) for entry in entries]
-        tally = rollup.Tally()
+        tally, hours = rollup.Tally(), rate_limits.Hours()
         try:
             with database.immediate(self.connection):
                 self._pieces.start_transaction()
-                inserted = sum(self._insert_one(each, tally) for each in prepared)
+                inserted = sum(self._insert_one(each, tally, hours) for each in prepared)
                 tally.write(self.connection)
+                hours.write(self.connection)
         except BaseException:
             self._pieces.forget()
             raise
@@ -100,7 +101,9 @@ class TraceDatabase:
             response=None if response is None else bodies.prepare_response(response),
         )
 
-    def _insert_one(self, prepared: _Prepared, tally: rollup.Tally) -> bool:
+    def _insert_one(
+        self, prepared: _Prepared, tally: rollup.Tally, hours: rate_limits.Hours
+    ) -> bool:
         cursor = self.connection.execute(_INSERT, _row(prepared))
         usage_id = cursor.lastrowid
         if cursor.rowcount == 0 or usage_id is None:
@@ -109,8 +112,12 @@ class TraceDatabase:
             self._pieces.store(prepared.request, usage_id)
         if prepared.response is not None:
             bodies.store_response(self.connection, prepared.response, usage_id)
-        costs.write_items(self.connection, usage_id, prepared.entry.cost_items)
-        tally.add(prepared.entry)
+        entry = prepared.entry
+        costs.write_items(self.connection, usage_id, entry.cost_items)
+        if entry.rate_limits is not None:
+            rate_limits.write_limits(self.connection, usage_id, entry.rate_limits)
+        tally.add(entry)
+        hours.add(entry)
         return True
 
     def insert_rejections(self, flush_id: str, rejections: Sequence[Rejection]) -> None:

@@ -130,7 +130,7 @@ def _remove_entry(connection: sqlite3.Connection, usage_id: int) -> None:
         " json_each(q.segment_ids) as s where q.usage_id = ?",
         (usage_id,),
     )
-    for table in ("request_bodies", "response_bodies", "usage_cost"):
+    for table in ("request_bodies", "response_bodies", "usage_cost", "rate_limits"):
         connection.execute(f"delete from {table} where usage_id = ?", (usage_id,))  # noqa: S608
     connection.execute("delete from usage where id = ?", (usage_id,))
 

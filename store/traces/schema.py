@@ -19,9 +19,22 @@ are not enforced, because that would cost a lookup per insert, and only one modu
 A change is a new function at the bottom, never an edit of one that was released.
 """
 
+from collections.abc import Mapping
+
 from sqlite_utils import Database, Migrations
 
 migrations = Migrations("traces")
+
+
+def _add_to_usage(db: Database, columns: Mapping[str, str]) -> None:
+    """Add columns, given by name with their types, to ``usage`` and at the end of the view."""
+    for name, kind in columns.items():
+        db.execute(f"alter table usage add column {name} {kind}")
+    (view,) = db.execute("select sql from sqlite_schema where name = 'usage_log'").fetchone()
+    select, end, rest = view.rpartition("from usage as u")
+    added = ", ".join(f"u.{name}" for name in columns)
+    db.execute("drop view usage_log")
+    db.execute(f"{select.rstrip()},\n            {added}\n        {end}{rest}")
 
 
 @migrations()
@@ -317,3 +330,88 @@ def m007_say_why_a_line_of_a_cost_is_not_billed(db: Database) -> None:
     is of another model, and what was not billed has no line."""
     for column in ("speed text", "unbilled_reason text", "note text"):
         db.execute(f"alter table usage_cost add column {column}")
+
+
+@migrations()
+def m006_who_pays_and_what_the_request_was_for(db: Database) -> None:
+    """Add what a call says of itself beside tokens and cost, and the rate limits of the upstream.
+
+    Null in earlier rows. What their bodies say is filled in later, newest first, as ``backfills`` has it:
+    ``next_id`` is the newest row that is still to be read."""
+    _add_to_usage(
+        db,
+        {
+            "stop_reason": "text",
+            "refusal_category": "text",
+            "thinking_tokens": "integer",
+            "cache_write_1h_tokens": "integer",
+            "web_search_requests": "integer",
+            "output_tokens_per_s": "real",
+            "effort": "text",
+            "thinking_budget": "integer",
+            "cache_ttl": "text",
+            "title_text": "text",
+            "parent_agent_id": "text",
+            "request_class": "text",
+            "prompt_id": "text",
+            "client_hints": "text",
+            "billing": "text",
+            "overage": "integer",
+            "upstream_organization_id": "text",
+            "workspace_id": "text",
+        },
+    )
+    for statement in (
+        """
+        create table rate_limits (
+            usage_id integer primary key references usage(id),
+            requests_limit integer,
+            requests_remaining integer,
+            requests_reset_at text,
+            tokens_limit integer,
+            tokens_remaining integer,
+            tokens_reset_at text,
+            input_tokens_limit integer,
+            input_tokens_remaining integer,
+            input_tokens_reset_at text,
+            output_tokens_limit integer,
+            output_tokens_remaining integer,
+            output_tokens_reset_at text,
+            unified_status text,
+            unified_claim text,
+            unified_reset_at text,
+            unified_5h_status text,
+            unified_5h_utilization real,
+            unified_5h_reset_at text,
+            unified_7d_status text,
+            unified_7d_utilization real,
+            unified_7d_reset_at text,
+            overage_status text,
+            overage_utilization real,
+            overage_in_use integer,
+            retry_after_s real,
+            other text                      -- JSON object: the rest of the family
+        )
+        """,
+        """
+        create table rate_limits_hourly (
+            hour text not null,             -- YYYY-MM-DDTHH, UTC
+            credential_hmac text not null,  -- '': none
+            calls integer not null,
+            rate_limited integer not null,  -- status 429
+            overloaded integer not null,    -- status 529
+            retries integer not null,
+            retry_after_s real not null,
+            requests_share real,            -- shares: the lowest that remained; null: never stated
+            tokens_share real,
+            input_tokens_share real,
+            output_tokens_share real,
+            unified_5h_share real,
+            unified_7d_share real,
+            primary key (hour, credential_hmac)
+        ) without rowid
+        """,
+        "create table backfills (name text primary key, next_id integer not null) without rowid",
+        "insert into backfills select 'body fields', max(id) from usage having max(id) is not null",
+    ):
+        db.execute(statement)

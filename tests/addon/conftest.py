@@ -13,6 +13,7 @@ from addon.process_config import ProcessConfig
 from addon.request_heads import RequestHeads
 from addon.request_metadata import RequestMetadata
 from addon.responder import Responder
+from addon.response_metadata import ResponseMetadata
 from addon.spooler import Spooler
 from runtime.settings import Settings
 from tests.addon.endpoints import ENDPOINT
@@ -28,7 +29,8 @@ def make_spooler(tmp_path):
     spoolers = []
 
     def make(disk_reserve=0):
-        spoolers.append(Spooler(tmp_path / "spool", disk_reserve, RequestMetadata(b"key", "acme")))
+        requests, responses = RequestMetadata(b"key", "acme"), ResponseMetadata("acme")
+        spoolers.append(Spooler(tmp_path / "spool", disk_reserve, requests, responses))
         return spoolers[-1]
 
     yield make

@@ -79,26 +79,35 @@ def test_the_web_process_gets_no_upstream_credential_and_no_forged_client():
     )
 
 
+def credential(*fields):
+    return headers.find_credential(headers.by_name(fields))
+
+
 def test_a_fingerprint_is_the_same_for_the_same_credential_however_it_is_sent():
     key = b"k" * 32
-    by_header = headers.fingerprint(((b"X-Api-Key", b"sk-ant-1"),), key, "org")
-    assert by_header == headers.fingerprint(((b"authorization", b"Bearer sk-ant-1"),), key, "org")
-    assert by_header != headers.fingerprint(((b"x-api-key", b"sk-ant-2"),), key, "org")
-    assert by_header != headers.fingerprint(((b"x-api-key", b"sk-ant-1"),), b"other" * 8, "org")
-    assert by_header is not None
+    by_header = headers.fingerprint(credential((b"X-Api-Key", b"sk-ant-1")), key, "org")
+    bearer = credential((b"authorization", b"Bearer sk-ant-1"))
+    assert by_header == headers.fingerprint(bearer, key, "org")
+    assert by_header != headers.fingerprint(b"sk-ant-2", key, "org")
+    assert by_header != headers.fingerprint(b"sk-ant-1", b"other" * 8, "org")
     assert "sk-ant" not in by_header
 
 
 def test_a_fingerprint_does_not_tell_that_organisations_share_a_credential():
-    fields = ((b"x-api-key", b"sk-ant-1"),)
-    assert headers.fingerprint(fields, b"k", "org-1") != headers.fingerprint(fields, b"k", "org-2")
-    longer = headers.fingerprint(((b"x-api-key", b"1sk-ant-1"),), b"k", "org-")
-    assert headers.fingerprint(fields, b"k", "org-1") != longer
+    found = headers.fingerprint(b"sk-ant-1", b"k", "org-1")
+    assert found != headers.fingerprint(b"sk-ant-1", b"k", "org-2")
+    assert found != headers.fingerprint(b"1sk-ant-1", b"k", "org-")
 
 
 @pytest.mark.parametrize("fields", [(), ((b"x-api-key", b""),), ((b"authorization", b""),)])
-def test_without_a_credential_there_is_no_fingerprint(fields):
-    assert headers.fingerprint(fields, b"key", "org") is None
+def test_an_empty_credential_is_none(fields):
+    assert credential(*fields) is None
+
+
+def test_of_two_credentials_the_key_counts():
+    fields = ((b"authorization", b"bearer \t sk-ant-2"), (b"x-api-key", b"sk-ant-1"))
+    assert credential(*fields) == b"sk-ant-1"
+    assert credential(fields[0]) == b"sk-ant-2"
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,9 @@ CREDENTIALS = [
         ("acme-version", "api_version"),
         ("acme-beta", "betas"),
         ("content-encoding", "content_encoding"),
+        ("acme-workspace-id", "workspace_id"),
+        ("x-claude-code-prompt-id", "client_hints"),
+        ("session-id", "client_hints"),
     ],
 )
 def test_a_header_that_holds_a_credential_is_not_stored(
@@ -106,9 +109,40 @@ def test_names_in_a_body_that_is_not_kept_hold_no_credential(spooler, open_captu
     assert b"secret" not in waiting.path.read_bytes()
 
 
+def test_whom_a_call_belongs_to_is_kept_and_of_its_credential_only_the_kind(
+    spooler, open_capture, tmp_path
+):
+    fields = (
+        (b"Authorization", b"Bearer sk-ant-oat01-secret"),
+        (b"Acme-Workspace-Id", b"wrkspc_1"),
+        (b"X-Claude-Code-Request-Class", b"main"),
+        (b"x-claude-code-unheard-of", b"1"),
+        (b"traceparent", b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
+    )
+    open_capture(spooler, fields=fields).finish(Ending(outcome="complete"), 1.0)
+    (waiting,) = reader.find_waiting(tmp_path / "spool")
+    assert b"secret" not in waiting.path.read_bytes()
+    (exchange,) = read_all(tmp_path / "spool")
+    assert (exchange.head.credential_kind, exchange.head.workspace_id) == ("token", "wrkspc_1")
+    assert exchange.head.client_hints == {
+        "x-claude-code-request-class": "main",
+        "trace-id": "0af7651916cd43dd8448eb211c80319c",
+    }
+
+
+def test_a_request_without_such_headers_has_none_of_it(spooler, open_capture, tmp_path):
+    open_capture(spooler).finish(Ending(outcome="complete"), 1.0)
+    (exchange,) = read_all(tmp_path / "spool")
+    head = exchange.head
+    assert (head.credential_kind, head.workspace_id, head.client_hints) == (None, None, None)
+
+
 TEXT_AND_NUMBERS = {
     "model": "claude-x",
     "max_tokens": 100,
+    "thinking": {"type": "enabled", "budget_tokens": 8000},
+    "output_config": {"effort": "low"},
+    "cache_control": {"type": "ephemeral"},
     "stream": True,
     "system": "private text",
     "metadata": {"user_id": "user_ab_account__session_5f3c"},
@@ -128,7 +162,13 @@ def test_where_bodies_are_not_kept_names_and_numbers_are(spooler, open_capture, 
     assert exchange is not None
     assert (exchange.head.request_model, exchange.head.session_id) == ("claude-x", "5f3c")
     assert exchange.head.facts == RequestFacts(
-        model="claude-x", max_tokens=100, message_count=3, tool_count=1
+        model="claude-x",
+        max_tokens=100,
+        message_count=3,
+        tool_count=1,
+        effort="low",
+        thinking_budget=8000,
+        cache_ttl="5m",
     )
 
 
@@ -136,7 +176,8 @@ def test_where_bodies_are_not_kept_names_and_numbers_are(spooler, open_capture, 
 def test_where_bodies_are_not_kept_text_is_no_name(spooler, open_capture, tmp_path, text):
     endpoint = replace(ENDPOINT, metadata_only=True)
     user_id = json.dumps({"session_id": text})
-    body = json.dumps({"model": text, "max_tokens": 5, "metadata": {"user_id": user_id}}).encode()
+    request = {"model": text, "max_tokens": 5, "metadata": {"user_id": user_id}}
+    body = json.dumps(request | {"output_config": {"effort": text}}).encode()
     open_capture(spooler, body, endpoint=endpoint).finish(Ending(outcome="complete"), 1.0)
     (waiting,) = reader.find_waiting(tmp_path / "spool")
     assert b"private" not in waiting.path.read_bytes()

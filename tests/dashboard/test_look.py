@@ -408,6 +408,14 @@ def test_every_text_stands_out_from_every_surface(scheme):
 # -- the metadata file -------------------------------------------------------------------------------
 
 
+def test_times_are_shown_as_they_are_stored():
+    """The script changes titles only: what is read on a page is UTC for everybody."""
+    script = (STATIC / "time.js").read_text()
+    assert "textContent" not in script
+    assert "innerText" not in script
+    assert "element.title = " in script
+
+
 def test_the_metadata_has_no_markup():
     assert "_html" not in METADATA_PATH.read_text()
     assert not re.search(r"<\s*/?\w+[^>]*>", json.dumps(METADATA["tables"]))

@@ -13,6 +13,7 @@ from metering.prices import PriceTable
 from recorder.record import make_entry
 from recorder.requests import RequestReader
 from store.spool.format import Ending, RequestHead, ResponseHead, SpooledExchange
+from store.traces.database import TraceDatabase
 from tests.recorded import CASES, RECORDED, load_expected, needs_recorded
 
 PRICES = PriceTable()
@@ -196,6 +197,181 @@ def test_bodies_are_stored_decoded_and_sizes_are_those_of_the_wire():
     assert (entry.response_bytes, entry.request_model) == (len(wire), "claude-opus-5")
 
 
+LONG_REQUEST = json.dumps(
+    {
+        "model": "claude-opus-5",
+        "max_tokens": 64_000,
+        "thinking": {"type": "enabled", "budget_tokens": 8_000},
+        "output_config": {"effort": "high"},
+        "system": [
+            {"type": "text", "text": "s", "cache_control": {"type": "ephemeral", "ttl": "1h"}}
+        ],
+        "tools": [{"name": "private_tool"}],
+        "messages": [
+            {"role": "user", "content": "Mend the test"},
+            {"role": "assistant", "content": "private answer"},
+            {
+                "role": "user",
+                "content": [{"type": "tool_result", "tool_use_id": "t", "content": "x"}],
+            },
+        ],
+    }
+).encode()
+USAGE = {
+    "input_tokens": 10,
+    "output_tokens": 200,
+    "cache_creation_input_tokens": 30,
+    "cache_creation": {"ephemeral_5m_input_tokens": 10, "ephemeral_1h_input_tokens": 20},
+    "output_tokens_details": {"thinking_tokens": 50},
+    "server_tool_use": {"web_search_requests": 2},
+}
+REFUSED = {"stop_reason": "refusal", "stop_details": {"type": "refusal", "category": "cyber"}}
+REFUSED_STREAM = (
+    event("message_start", message={"model": "claude-opus-5", "usage": USAGE})
+    + event("message_delta", delta=REFUSED, usage={"output_tokens": 200})
+    + STOP
+)
+REFUSED_DOCUMENT = json.dumps(
+    {"type": "message", "model": "claude-opus-5", "usage": USAGE, **REFUSED}
+).encode()
+
+
+@pytest.mark.parametrize(
+    ("body", "response"), [(REFUSED_STREAM, STREAM), (REFUSED_DOCUMENT, DOCUMENT)]
+)
+def test_an_entry_says_what_request_and_response_say_of_themselves(body, response):
+    entry = make(
+        body,
+        replace(response, upstream_organization_id="org-1", workspace_id="wrkspc_1"),
+        request=LONG_REQUEST,
+        head={
+            "credential_kind": "api_key",
+            "workspace_id": "wrkspc_of_the_request",
+            "client_hints": {
+                "x-claude-code-parent-agent-id": "parent",
+                "x-claude-code-request-class": "subagent",
+                "x-claude-code-prompt-id": "prompt",
+                "x-claude-code-prev-tool-durations": "Bash=742;Read=9",
+                "trace-id": "abc",
+            },
+        },
+        ending={"duration_ms": 1_098.8},
+    )
+    assert (entry.stop_reason, entry.refusal_category) == ("refusal", "cyber")
+    assert (entry.thinking_tokens, entry.cache_write_1h_tokens) == (50, 20)
+    assert entry.web_search_requests == 2
+    assert entry.output_tokens_per_s == (200.0 if entry.streamed else None)
+    assert (entry.effort, entry.thinking_budget, entry.cache_ttl) == ("high", 8_000, "1h")
+    assert (entry.max_tokens, entry.message_count, entry.tool_count) == (64_000, 3, 1)
+    assert entry.title_text == "Mend the test"
+    assert (entry.parent_agent_id, entry.request_class) == ("parent", "subagent")
+    assert entry.prompt_id == "prompt"
+    assert json.loads(entry.client_hints or "") == {
+        "trace-id": "abc",
+        "x-claude-code-prev-tool-durations": "Bash=742;Read=9",
+    }
+    assert (entry.billing, entry.overage, entry.rate_limits) == ("api_key", None, None)
+    assert (entry.upstream_organization_id, entry.workspace_id) == ("org-1", "wrkspc_1")
+
+
+def test_an_entry_of_which_nothing_more_is_known_has_no_more_fields():
+    entry = make(b'{"type":"message","usage":{"input_tokens":1}}', DOCUMENT)
+    for name in (
+        "stop_reason",
+        "refusal_category",
+        "thinking_tokens",
+        "web_search_requests",
+        "output_tokens_per_s",
+        "effort",
+        "thinking_budget",
+        "cache_ttl",
+        "title_text",
+        "parent_agent_id",
+        "request_class",
+        "prompt_id",
+        "client_hints",
+        "billing",
+        "overage",
+        "upstream_organization_id",
+        "workspace_id",
+        "rate_limits",
+    ):
+        assert getattr(entry, name) is None, name
+    assert entry.cache_write_1h_tokens == 0
+    assert make(b"", None, outcome="upstream_unreachable").cache_write_1h_tokens is None
+
+
+def test_a_subscription_is_known_by_its_limits():
+    limits = {"unified-status": "allowed", "unified-representative-claim": "overage"}
+    entry = make(response=replace(STREAM, rate_limits=limits), head={"credential_kind": "other"})
+    assert (entry.billing, entry.overage) == ("subscription", True)
+    assert entry.rate_limits is not None
+    assert entry.rate_limits.unified_claim == "overage"
+
+
+HOSTILE_TEXTS = ["x" * 10_000, "a\x00b\x1b[31m\n", "ü\ud800", ""]
+
+
+@pytest.mark.parametrize("text", HOSTILE_TEXTS)
+def test_fields_of_hostile_headers_can_be_stored(text, tmp_path):
+    hints = dict.fromkeys(("x-claude-code-parent-agent-id", "x-session-id", "trace-id"), text)
+    entry = make(
+        response=replace(
+            STREAM,
+            upstream_organization_id=text,
+            workspace_id=text,
+            rate_limits={"unified-status": text, "requests-limit": text, "new": text},
+        ),
+        head={"client_hints": hints, "workspace_id": text, "effort": text},
+    )
+    assert len(entry.parent_agent_id or "") <= 200
+    assert len(entry.client_hints or "") <= 13_000
+    with TraceDatabase(tmp_path / "traces.db") as traces:
+        traces.insert([entry])
+        (row,) = traces.connection.execute("select * from usage_log").fetchall()
+    assert entry.entry_id in row
+
+
+@pytest.mark.parametrize("count", [-1, 1e400, "7", True, 10**13, 0.5, None, []])
+def test_counts_that_are_none_are_missing(count):
+    request = json.dumps(
+        {
+            "max_tokens": count,
+            "thinking": {"budget_tokens": count},
+            "output_config": {"effort": count},
+            "messages": [],
+        }
+    ).replace("Infinity", "1e400")
+    usage = {
+        "input_tokens": 1,
+        "output_tokens": 5,
+        "output_tokens_details": {"thinking_tokens": count},
+        "server_tool_use": {"web_search_requests": count},
+        "cache_creation": {"ephemeral_1h_input_tokens": count},
+    }
+    body = json.dumps({"type": "message", "stop_reason": count, "usage": usage})
+    entry = make(body.replace("Infinity", "1e400").encode(), DOCUMENT, request=request.encode())
+    assert (entry.max_tokens, entry.thinking_budget) == (None, None)
+    assert (entry.thinking_tokens, entry.web_search_requests) == (None, None)
+    assert entry.cache_write_1h_tokens == 0
+    text = count if isinstance(count, str) else None
+    assert (entry.effort, entry.stop_reason) == (text, text)
+    assert entry.tokens.input_tokens == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "ending", "speed"),
+    [
+        (START + DELTA + STOP, {"duration_ms": 1_098.8}, 20.0),
+        (START + DELTA + STOP, {"duration_ms": 98.8}, None),
+        (START + DELTA + STOP, {"duration_ms": 50.0}, None),
+        (START, {"duration_ms": 1_098.8}, None),
+    ],
+)
+def test_the_speed_is_that_of_a_whole_stream_that_took_its_time(body, ending, speed):
+    assert make(body, ending=ending).output_tokens_per_s == speed
+
+
 def test_an_entry_of_metadata_only_has_no_bodies_but_its_counts():
     entry = make(head={"metadata_only": True, "request_body": "omitted"}, request=None)
     assert (entry.request_body, entry.response_body) == (None, None)
@@ -209,6 +385,8 @@ def test_an_entry_of_metadata_only_has_names_and_no_text_in_their_place():
             "type": "error",
             "error": {"type": text},
             "model": text,
+            "stop_reason": text,
+            "stop_details": {"category": text},
             "usage": {
                 "input_tokens": 10,
                 "service_tier": text,
@@ -224,12 +402,24 @@ def test_an_entry_of_metadata_only_has_names_and_no_text_in_their_place():
         "api_version": text,
         "betas": f"beta-1, {text},beta-2",
         "user_agent": "private\u00e9/1.0 text",
+        "workspace_id": text,
+        "effort": text,
+        "client_hints": {
+            "x-claude-code-parent-agent-id": text,
+            "x-claude-code-request-class": "main",
+            "x-claude-code-prev-tool-durations": "private_tool=5",
+            "x-session-id": text,
+            "trace-id": "abc",
+        },
     }
-    response = replace(DOCUMENT, upstream_request_id=text)
-    kept = make(body, response, head=head)
+    response = replace(
+        DOCUMENT, upstream_request_id=text, upstream_organization_id=text, workspace_id=text
+    )
+    kept = make(body, response, head=head, request=LONG_REQUEST)
     entry = make(body, response, head={**head, "metadata_only": True}, request=None)
-    assert str(asdict(kept)).count("private") > 10
+    assert str(asdict(kept)).count("private") > 20
     assert "private" not in str(asdict(entry))
+    assert (entry.request_class, entry.client_hints) == ("main", '{"trace-id":"abc"}')
     assert (entry.betas, entry.tokens.input_tokens, len(entry.cost_items)) == (
         "beta-1,beta-2",
         10,

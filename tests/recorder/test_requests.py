@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from metering.json_reading import parse_object
-from metering.request_facts import find_fields
+from metering.request_facts import read_fields
 from recorder import requests
 from recorder.requests import RequestReader
 from tests.store.traffic import agent_requests
@@ -14,8 +14,10 @@ from tests.store.traffic import agent_requests
 # Every request is compared with the one before, however small it is.
 all_compared = mock.patch.multiple(requests, MIN_BODY_BYTES=0, guess_key=lambda *_: ())
 
-KEYS = ["model", "metadata", "messages", "role", "content", "tools", "max_tokens", ""]
-TEXTS = ["m", "user", 'a {"role":"user"} b', '[{"role":', "]}", ",", "", "ü"]
+KEYS = ["model", "metadata", "messages", "role", "content", "tools", "max_tokens", "", "thinking"]
+KEYS += ["output_config", "effort", "budget_tokens", "text", "cache_control", "ttl"]
+TEXTS = ["m", "user", 'a {"role":"user"} b', '[{"role":', "]}", ",", "", "ü", "1h", "text"]
+TEXTS += ["<system-reminder>", "</system-reminder>", '"cache_control":{"ttl":"1h"}']
 scalars: st.SearchStrategy[object] = st.sampled_from([*TEXTS, 0, 1.5, None, True, [], {}])
 
 
@@ -54,7 +56,7 @@ def write(value, space=""):
 
 
 def wanted(text):
-    return find_fields(parse_object(text)) or {}
+    return read_fields(parse_object(text), text)
 
 
 @all_compared
@@ -136,7 +138,8 @@ def test_a_message_that_holds_messages_ends_no_conversation():
     plain = f'{{"model":"m","messages":[{ROLE},{ROLE}'
     nested = f'{plain},{{"role":"user","content":[{ROLE},{ROLE}]}}]}}'
     for text, count in ((f"{plain}]}}", 2), (nested, 3)):
-        assert reader.read(text.encode()) == {"model": "m", "messages": count}
+        fields = reader.read(text.encode())
+        assert (fields["model"], fields["messages"]) == ("m", count)
 
 
 def test_of_a_turn_only_what_is_new_is_parsed(monkeypatch):
@@ -154,11 +157,9 @@ def test_of_a_turn_only_what_is_new_is_parsed(monkeypatch):
     monkeypatch.setattr(requests, "orjson", Counting)
     for turn, body in enumerate(agent_requests(40)):
         parsed.clear()
-        assert reader.read(body, "session") == {
-            "model": "claude-sonnet-4-5",
-            "messages": 2 * turn + 1,
-            "tools": 16,
-        }
+        fields = reader.read(body, "session")
+        assert fields == read_fields(json.loads(body), body)
+        assert (fields["messages"], fields["tools"]) == (2 * turn + 1, 16)
     assert len(body) > 100_000
     assert 0 < sum(parsed) < 15_000
 

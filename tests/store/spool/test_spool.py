@@ -79,6 +79,7 @@ def test_the_file_of_an_older_proxy_is_read_and_what_it_did_not_note_is_none(roo
     assert (exchange.head.user_agent, exchange.response_body) == ("claude-cli/2.1", b"hello")
     names = (field.name for field in fields(RequestHead) if field.name not in head)
     assert {getattr(exchange.head, name) for name in names} == {None}
+    assert exchange.response == ResponseHead(status_code=200)
 
 
 def test_a_finished_file_waits_and_an_open_one_of_a_living_run_does_not(root, run):

@@ -5,26 +5,26 @@ results. So the title comes from the last user message that has text outside of 
 """
 
 import re
+from collections.abc import Sequence
 
-from metering.json_reading import as_list, as_text, parse_object
-from runtime.safe_text import reveal
+from metering.json_reading import as_list, as_text
 
-MAX_BODY_BYTES = 4 << 20  # a longer request is not parsed for its title
 MAX_CHARS = 80
 _REMINDER, _END = "<system-reminder>", "</system-reminder>"
 _SPACE = re.compile(r"[ \t\r\n]+")
 _READ_CHARS = 1_000  # as many of a text as may become its title
 
 
-def make_title(request_body: bytes) -> str:
-    """Return the title, fit to be shown, or an empty text when there are no such words. Never raises."""
-    document = parse_object(request_body) or {}
-    for message in reversed(as_list(document.get("messages"))):
+def find_title(messages: Sequence[object]) -> str | None:
+    """Return the title of a call with these messages, or None when there are no such words.
+
+    It is text from outside, with whatever characters that has. Never raises."""
+    for message in reversed(messages):
         if isinstance(message, dict) and message.get("role") == "user":
             for text in _list_texts(message.get("content")):
                 if title := _shorten(_skip_reminders(text)):
                     return title
-    return ""
+    return None
 
 
 def _list_texts(content: object) -> list[str]:
@@ -55,4 +55,4 @@ def _shorten(text: str) -> str:
     if len(line) > MAX_CHARS:
         words = line[: MAX_CHARS + 1].rpartition(" ")[0]
         line = f"{words or line[:MAX_CHARS]}…"
-    return reveal(line)
+    return line

@@ -1,0 +1,37 @@
+"""Deciding who pays for a call, by the kind of its credential and the limits that upstream states.
+
+A token (``sk-ant-oat…``) is that of a subscription or a short-lived one of an organisation that pays by
+token (workload identity federation). The response tells them apart, because a subscription has limits
+of its own kind.
+"""
+
+from typing import Literal
+
+from metering.rate_limits import RateLimits
+
+type CredentialKind = Literal["api_key", "token", "other"]
+type Billing = Literal["api_key", "subscription"]
+
+_KINDS: tuple[tuple[bytes, CredentialKind], ...] = (
+    (b"sk-ant-oat", "token"),
+    (b"sk-ant-", "api_key"),
+)
+
+
+def classify_credential(credential: bytes) -> CredentialKind:
+    """Return the kind of an upstream credential, by how it begins."""
+    for prefix, kind in _KINDS:
+        if credential.startswith(prefix):
+            return kind
+    return "other"
+
+
+def find_billing(kind: str | None, limits: RateLimits | None) -> Billing | None:
+    """Return who pays for a call, None where nothing tells."""
+    if kind == "api_key":
+        return "api_key"
+    if limits is not None and limits.is_unified:
+        return "subscription"
+    if limits is not None and limits.is_per_minute:
+        return "api_key"
+    return "subscription" if kind == "token" else None

@@ -1,0 +1,51 @@
+"""Hints in request headers on what a call belongs to and what it is for.
+
+Claude Code sends most of them only where it is told to (``CLAUDE_CODE_GATEWAY_HINT_HEADERS=1``). Other
+programs name a session or a trace. A value is kept as it came, whether its name is known or not; what is
+never captured is lost for old calls.
+"""
+
+import re
+from collections.abc import Mapping
+
+MAX_CHARS = 200
+# A fixed list, so that no header with a credential is ever among them. Values are how many characters
+# are kept.
+HEADERS: Mapping[bytes, int] = {
+    b"x-claude-code-parent-agent-id": MAX_CHARS,
+    b"x-claude-code-request-class": MAX_CHARS,
+    b"x-claude-code-prompt-id": MAX_CHARS,
+    b"x-claude-code-agent-type": MAX_CHARS,
+    b"x-claude-code-compaction": MAX_CHARS,
+    b"x-claude-code-context-compacted": MAX_CHARS,
+    b"x-claude-code-prev-tool-durations": 4096,  # the client's own bound
+    b"x-litellm-session-id": MAX_CHARS,
+    b"x-litellm-trace-id": MAX_CHARS,
+    b"x-litellm-tags": MAX_CHARS,
+    b"x-session-id": MAX_CHARS,
+    b"session-id": MAX_CHARS,
+    b"traceparent": MAX_CHARS,
+}
+# The hints that have a column of their own.
+PARENT_AGENT_ID = "x-claude-code-parent-agent-id"
+REQUEST_CLASS = "x-claude-code-request-class"
+PROMPT_ID = "x-claude-code-prompt-id"
+COLUMNS = (PARENT_AGENT_ID, REQUEST_CLASS, PROMPT_ID)
+TRACE_ID = "trace-id"
+
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}.*", re.DOTALL)
+
+
+def collect_hints(named: Mapping[bytes, str]) -> dict[str, str]:
+    """Return the hints in headers, which are given by lowercase name. Of a ``traceparent`` only the trace
+    id is kept."""
+    hints = {
+        name.decode(): value[: HEADERS[name]]
+        for name in HEADERS.keys() & named.keys()
+        if (value := named[name])
+    }
+    parent = hints.pop("traceparent", None)
+    trace = None if parent is None else _TRACEPARENT.fullmatch(parent)
+    if trace is not None:
+        hints[TRACE_ID] = trace[1]
+    return hints

@@ -1,0 +1,200 @@
+"""The rate limits of the upstream, as the headers of a response state them.
+
+There are two kinds. Limits on requests and tokens per minute come with a limit, what remains of it and
+when it is full again. Those of a subscription ("unified") come with the share of a window of five hours
+or seven days that is used, and with what covers the call.
+
+A value that is not what it should be (negative, not finite, text) is treated as missing.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+
+MAX_HEADERS, MAX_VALUE_CHARS = 40, 80
+RETRY_AFTER, RETRY_AFTER_MS = "retry-after", "retry-after-ms"
+
+_NAME = re.compile(r"[a-z0-9_-]{1,60}")
+_COUNT = re.compile(r"[0-9]{1,12}")
+_NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,20})?")
+_EPOCH_S = re.compile(r"[0-9]{1,12}")
+_WORD = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateLimits:
+    """The limits that one response states; None for what it does not.
+
+    ``*_reset_at`` is an instant in UTC. ``unified_*_utilization`` is the share that is used, 1 for all of
+    it. ``unified_claim`` names the limit that counts most, such as ``five_hour`` or ``overage``.
+    ``other`` is a JSON object with the rest of the family by name, without the common prefix."""
+
+    requests_limit: int | None = None
+    requests_remaining: int | None = None
+    requests_reset_at: str | None = None
+    tokens_limit: int | None = None
+    tokens_remaining: int | None = None
+    tokens_reset_at: str | None = None
+    input_tokens_limit: int | None = None
+    input_tokens_remaining: int | None = None
+    input_tokens_reset_at: str | None = None
+    output_tokens_limit: int | None = None
+    output_tokens_remaining: int | None = None
+    output_tokens_reset_at: str | None = None
+    unified_status: str | None = None
+    unified_claim: str | None = None
+    unified_reset_at: str | None = None
+    unified_5h_status: str | None = None
+    unified_5h_utilization: float | None = None
+    unified_5h_reset_at: str | None = None
+    unified_7d_status: str | None = None
+    unified_7d_utilization: float | None = None
+    unified_7d_reset_at: str | None = None
+    overage_status: str | None = None
+    overage_utilization: float | None = None
+    overage_in_use: bool | None = None
+    retry_after_s: float | None = None
+    other: str | None = None
+
+    @property
+    def is_unified(self) -> bool:
+        """Return whether these are the limits of a subscription."""
+        return any(
+            value is not None
+            for value in (
+                self.unified_status,
+                self.unified_claim,
+                self.unified_5h_utilization,
+                self.unified_7d_utilization,
+            )
+        )
+
+    @property
+    def is_per_minute(self) -> bool:
+        """Return whether a limit on requests or tokens per minute is stated."""
+        return any(
+            value is not None
+            for value in (
+                self.requests_limit,
+                self.tokens_limit,
+                self.input_tokens_limit,
+                self.output_tokens_limit,
+            )
+        )
+
+    @property
+    def is_overage(self) -> bool | None:
+        """Return whether paid extra usage covers a call of a subscription; None for other calls."""
+        if not self.is_unified:
+            return None
+        return bool(self.overage_in_use) or self.unified_claim == "overage"
+
+
+def collect_limits(named: Mapping[bytes, str], prefix: bytes) -> dict[str, str]:
+    """Return the headers of the family that begins with ``prefix``, without it, and ``retry-after``.
+
+    Headers are given by lowercase name. Number and length of what is kept are bounded; where there are
+    too many, those that have a column are kept first."""
+    start = len(prefix)
+    limits = {
+        name[start:].decode("latin-1"): value
+        for name, value in named.items()
+        if name.startswith(prefix)
+    }
+    for name in (RETRY_AFTER, RETRY_AFTER_MS):
+        if (value := named.get(name.encode())) is not None:
+            limits[name] = value
+    if len(limits) > MAX_HEADERS:
+        first = sorted(limits, key=lambda name: name not in _COLUMNS)[:MAX_HEADERS]
+        limits = {name: limits[name] for name in first}
+    return {
+        name: value
+        for name, value in limits.items()
+        if len(value) <= MAX_VALUE_CHARS and _NAME.fullmatch(name)
+    }
+
+
+def parse_limits(headers: Mapping[str, str] | None) -> RateLimits | None:
+    """Return the limits in what ``collect_limits`` found, None where it found none. Never raises."""
+    if not headers:
+        return None
+    values: dict[str, Any] = {}
+    other: dict[str, str] = {}
+    for name, text in headers.items():
+        column = _COLUMNS.get(name)
+        if column is not None:
+            values[column[0]] = column[1](text)
+        elif name != RETRY_AFTER_MS and text.isascii() and text.isprintable():
+            other[name] = text
+    milliseconds = _parse_number(headers.get(RETRY_AFTER_MS, ""))
+    if values.get("retry_after_s") is None and milliseconds is not None:
+        values["retry_after_s"] = milliseconds / 1000
+    if other:
+        values["other"] = orjson.dumps(other, option=orjson.OPT_SORT_KEYS).decode()
+    limits = RateLimits(**values)
+    return None if limits == _NOTHING else limits
+
+
+def _parse_count(text: str) -> int | None:
+    return int(text) if _COUNT.fullmatch(text) else None
+
+
+def _parse_number(text: str) -> float | None:
+    return float(text) if _NUMBER.fullmatch(text) else None
+
+
+def _parse_word(text: str) -> str | None:
+    return text if _WORD.fullmatch(text) else None
+
+
+def _parse_flag(text: str) -> bool | None:
+    return {"true": True, "false": False}.get(text.strip().lower())
+
+
+def _parse_instant(text: str) -> str | None:
+    """Return ``YYYY-MM-DDTHH:MM:SSZ`` for an ISO 8601 text or for seconds since 1970."""
+    try:
+        if _EPOCH_S.fullmatch(text):
+            instant = datetime.fromtimestamp(int(text), UTC)
+        else:
+            instant = datetime.fromisoformat(text)
+            if instant.tzinfo is None:
+                return None
+            instant = instant.astimezone(UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+    return f"{instant:%Y-%m-%dT%H:%M:%SZ}" if instant.year >= 1000 else None
+
+
+type _Column = tuple[str, Callable[[str], object]]
+
+
+def _list_columns() -> dict[str, _Column]:
+    """Return the column and the reading of each header."""
+    columns: dict[str, _Column] = {
+        "unified-status": ("unified_status", _parse_word),
+        "unified-representative-claim": ("unified_claim", _parse_word),
+        "unified-reset": ("unified_reset_at", _parse_instant),
+        "unified-overage-status": ("overage_status", _parse_word),
+        "unified-overage-utilization": ("overage_utilization", _parse_number),
+        "unified-overage-in-use": ("overage_in_use", _parse_flag),
+        RETRY_AFTER: ("retry_after_s", _parse_number),
+    }
+    for kind in ("requests", "tokens", "input-tokens", "output-tokens"):
+        name = kind.replace("-", "_")
+        columns[f"{kind}-limit"] = (f"{name}_limit", _parse_count)
+        columns[f"{kind}-remaining"] = (f"{name}_remaining", _parse_count)
+        columns[f"{kind}-reset"] = (f"{name}_reset_at", _parse_instant)
+    for window in ("5h", "7d"):
+        columns[f"unified-{window}-status"] = (f"unified_{window}_status", _parse_word)
+        columns[f"unified-{window}-utilization"] = (f"unified_{window}_utilization", _parse_number)
+        columns[f"unified-{window}-reset"] = (f"unified_{window}_reset_at", _parse_instant)
+    return columns
+
+
+_COLUMNS = _list_columns()
+_NOTHING = RateLimits()

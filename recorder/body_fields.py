@@ -1,0 +1,55 @@
+"""The fields of an entry that are read from the bodies, beside tokens, model and cost.
+
+They are the same for a call that is recorded now and for one that was stored before there were columns
+for them.
+"""
+
+from typing import Any
+
+from metering.request_facts import RequestFacts
+from metering.usage import Usage, clean_text
+
+# In less time than this, what was generated before came at once: the speed of it would be that of a cache.
+MIN_GENERATION_MS = 10.0
+
+
+def make_request_fields(facts: RequestFacts) -> dict[str, Any]:
+    """Return the fields of an entry that the request states, by name."""
+    return {
+        "request_model": clean_text(facts.model),
+        "max_tokens": facts.max_tokens,
+        "message_count": facts.message_count,
+        "tool_count": facts.tool_count,
+        "effort": clean_text(facts.effort),
+        "thinking_budget": facts.thinking_budget,
+        "cache_ttl": facts.cache_ttl,
+        "title_text": clean_text(facts.title_text),
+    }
+
+
+def make_response_fields(
+    usage: Usage, *, duration_ms: float | None, ttfb_ms: float | None
+) -> dict[str, Any]:
+    """Return the fields of an entry that the response states, by name."""
+    return {
+        "stop_reason": usage.stop_reason,
+        "refusal_category": usage.refusal_category,
+        "thinking_tokens": usage.thinking_tokens,
+        "cache_write_1h_tokens": usage.cache_write_1h_tokens if usage.tokens.are_known else None,
+        "web_search_requests": usage.web_search_requests,
+        "output_tokens_per_s": _calculate_speed(usage, duration_ms, ttfb_ms),
+    }
+
+
+def _calculate_speed(
+    usage: Usage, duration_ms: float | None, ttfb_ms: float | None
+) -> float | None:
+    """Return the output tokens per second between first and last byte.
+
+    None where that is not the time in which they were generated."""
+    output_tokens = usage.tokens.output_tokens
+    if not usage.streamed or usage.source != "final" or not output_tokens:
+        return None
+    if duration_ms is None or ttfb_ms is None or duration_ms - ttfb_ms < MIN_GENERATION_MS:
+        return None
+    return round(output_tokens * 1000 / (duration_ms - ttfb_ms), 1)
