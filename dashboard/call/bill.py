@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Literal
 
 from metering import components
-from metering.entry import CostItem, UsageLogEntry
+from metering.entry import CostItem, CostNote, UnbilledReason, UsageLogEntry
 from metering.formats import (
     UNKNOWN,
     format_count,
@@ -21,16 +21,27 @@ from runtime.safe_text import reveal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One line item. ``multiplier`` is empty where it is 1."""
+    """One line item. ``multiplier`` is empty where it is 1 and where the item is not billed,
+    ``remark`` where there is nothing to say about it."""
 
     component: str
     quantity: str
     rate: str
     multiplier: str
     cost: str
+    remark: str
 
 
 type Explanation = Literal["unpriced", "unknown", "free", "itemized"]
+
+_REASONS: dict[UnbilledReason, str] = {
+    "refused_before_output": "Not billed: the model declined before any output.",
+    "declined_hop": "Not billed: the model declined before any output, and another one took over.",
+    "failed": "Not billed: the response is an error.",
+}
+_NOTES: dict[CostNote, str] = {
+    "sum_of_passes": "A sum of several passes: if there is a price for long prompts, it may not apply."
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +81,7 @@ def make_bill(entry: UsageLogEntry) -> Bill:
         total=format_dollars(None if entry.cost_cents is None else entry.cost_cents / 100),
         explanation=_explain(entry),
         pass_count=len({item.pass_index for item in items}),
-        has_multipliers=any(item.multiplier not in (None, 1) for item in items),
+        has_multipliers=any(map(_format_multiplier, items)),
         unpriced_models=_list_texts(item.model for item in items if item.cents is None),
         price_versions=_list_texts(item.price_version for item in items),
     )
@@ -92,11 +103,23 @@ def _make_line(item: CostItem) -> Line:
         component=components.TITLES.get(item.component, item.component),
         quantity=format_count(item.quantity),
         rate=UNKNOWN if item.rate_usd is None else f"{format_dollars(item.rate_usd)} / {unit}",
-        multiplier=""
-        if item.multiplier in (None, 1)
-        else f"\N{MULTIPLICATION SIGN} {_plain(item.multiplier)}",
+        multiplier=_format_multiplier(item),
         cost=format_dollars(None if item.cents is None else item.cents / 100),
+        remark=_explain_line(item),
     )
+
+
+def _format_multiplier(item: CostItem) -> str:
+    if item.unbilled_reason is not None or item.multiplier in (None, 1):
+        return ""
+    return f"\N{MULTIPLICATION SIGN} {_plain(item.multiplier)}"
+
+
+def _explain_line(item: CostItem) -> str:
+    """Return why an item is not billed, or what makes its price uncertain."""
+    if item.unbilled_reason is not None:
+        return _REASONS.get(item.unbilled_reason, "Not billed.")
+    return _NOTES.get(item.note, "") if item.note is not None else ""
 
 
 def _list_texts(texts: Iterable[str | None]) -> tuple[str, ...]:

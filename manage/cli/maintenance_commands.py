@@ -154,7 +154,8 @@ def verify(data_dir: str | None, as_json: bool) -> None:
 def reprice(everything: bool, prices: str | None, data_dir: str | None, as_json: bool) -> None:
     """Price calls that have no cost yet.
 
-    These are calls whose model had no known price when they were recorded, and has one now.
+    These are calls whose model had no known price when they were recorded, and has one now, and calls
+    of earlier versions that upstream did not bill.
 
     \b
     Examples:

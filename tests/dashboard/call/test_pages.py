@@ -240,7 +240,7 @@ async def test_the_line_items_add_up(ask, ann):
         "Web searches 2 $10.00 / 1k \N{MULTIPLICATION SIGN} 1.1 $0.02",
         "Pass 2: claude-b Cache writes, 1 hour",
         "Total $0.024702",
-        "2 billed passes",
+        "2 passes",
         "2026-01-01",
     ):
         assert text in seen
@@ -257,7 +257,30 @@ async def test_an_unpriced_call_says_what_to_do(ask, ann):
 
 async def test_a_call_that_was_free_says_why(ask, ann):
     ann.record(cost_items=(), cost_cents=Decimal(0))
-    assert "declined before it produces output is free" in words(await ask("/traces/usage/1"))
+    assert "upstream does not bill this call" in words(await ask("/traces/usage/1"))
+
+
+@pytest.mark.parametrize(
+    ("reason", "words_of_it"),
+    [
+        ("refused_before_output", "Not billed: the model declined before any output."),
+        ("declined_hop", "and another one took over."),
+        ("failed", "Not billed: the response is an error."),
+        ("a word of a newer version", "Not billed."),
+    ],
+)
+async def test_a_line_that_is_not_billed_says_why(ask, ann, reason, words_of_it):
+    free = make_item(unbilled_reason=reason, multiplier=Decimal(0), cents=Decimal(0))
+    ann.record(cost_items=(free, make_item(pass_index=1)), cost_cents=Decimal("1.25"))
+    seen = words(await ask("/traces/usage/1"))
+    assert words_of_it in seen
+    assert "\N{MULTIPLICATION SIGN} 0" not in seen
+    assert seen.count("Not billed") == 1
+
+
+async def test_a_line_that_is_a_sum_of_passes_says_what_that_means(ask, ann):
+    ann.record(cost_items=(make_item(note="sum_of_passes"),), cost_cents=Decimal("1.25"))
+    assert "A sum of several passes" in words(await ask("/traces/usage/1"))
 
 
 # -- bodies ------------------------------------------------------------------------------------------
