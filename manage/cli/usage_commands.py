@@ -15,7 +15,7 @@ from metering.formats import format_calls
 from store.traces.usage_report import Grouping
 
 _NAMES: dict[Grouping, str] = {"day": "day", "model": "model", "endpoint": "slug"}
-_TITLES: dict[Grouping, str] = {"day": "DAY (UTC)", "model": "MODEL", "endpoint": "SLUG"}
+_TITLES: dict[Grouping, str] = {"day": "DAY (UTC)", "model": "MODEL", "endpoint": "ENDPOINT"}
 
 
 @click.command()

@@ -38,12 +38,12 @@ def test_calls_without_a_price_are_pointed_out(run, entries):
     assert "no known price" not in run("usage", "--to", "2026-01-02").stdout
 
 
-def test_models_and_endpoints_come_dearest_first(run, entries):
+def test_models_and_endpoints_are_listed_most_expensive_first(run, entries):
     assert [row[0] for row in cells(run("usage", "--by", "model"))] == [
         "MODEL", "b", "a", "?[2Jx", "TOTAL",
     ]  # fmt: skip
     assert [row[0] for row in cells(run("usage", "--by", "endpoint"))] == [
-        "SLUG", "default", "TOTAL",
+        "ENDPOINT", "default", "TOTAL",
     ]  # fmt: skip
 
 
