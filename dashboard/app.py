@@ -18,6 +18,7 @@ from dashboard.help.pages import HelpPages
 from dashboard.home.pages import HomePages
 from dashboard.mail.mailer import Mailer
 from dashboard.pool import ControlPool
+from dashboard.reconciliation.pages import ReconciliationPages
 from dashboard.settings.pages import SettingsPages
 from dashboard.sign_in.pages import SignInPages
 from dashboard.traces import Traces
@@ -42,6 +43,7 @@ class Dashboard:
         self._visitors = visitors = Visitors(pool, settings.base_url, bad_keys)
         self._home = HomePages(settings, pool, visitors)
         self._help = HelpPages(visitors)
+        self._reconciliation = ReconciliationPages(settings, visitors)
         self._settings = SettingsPages(settings, pool, visitors, mailer)
         self._sign_in = SignInPages(settings, pool, visitors, mailer)
         self._traces = Traces(settings, visitors)
@@ -50,6 +52,7 @@ class Dashboard:
         return [
             *self._home.routes(),
             *self._help.routes(),
+            *self._reconciliation.routes(),
             *self._settings.routes(),
             *self._sign_in.routes(),
             *self._traces.routes(),

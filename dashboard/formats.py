@@ -9,7 +9,10 @@ from markupsafe import Markup, escape
 from metering.formats import (
     format_cache_share,
     format_cents,
+    format_cents_change,
+    format_cents_for_column,
     format_count,
+    format_count_change,
     format_duration,
     format_prompt,
     format_tokens,
@@ -71,6 +74,9 @@ def as_typed(value: object) -> Markup:
 FILTERS = {
     "as_typed": as_typed,
     "cents": format_cents,
+    "cents_change": format_cents_change,
+    "cents_for_column": format_cents_for_column,
+    "count_change": format_count_change,
     "duration": format_duration,
     "tokens": format_tokens,
     "count_of": format_count,

@@ -145,6 +145,12 @@ class Row:
     difference: Figures
     causes: tuple[Cause, ...] = ()
 
+    @property
+    def is_empty(self) -> bool:
+        return all(
+            not side.has_counts and side.cost_cents == 0 for side in (self.reported, self.recorded)
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workspace:
@@ -168,8 +174,8 @@ class Key:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Rows are newest day first, then the largest difference first. ``notes`` are about the whole
-    period."""
+    """Rows are newest day first, then the largest difference first. Those of calls without tokens and
+    cost on either side are left out. ``notes`` are about the whole period."""
 
     reported: Figures
     recorded: Figures
@@ -192,8 +198,9 @@ def compare(
     theirs = _group(reported, lambda item: (item.day, item.kind, item.model))
     ours = _group(recorded, lambda item: (item.day, item.kind, item.model))
     rows = [
-        _make_row(key, theirs.get(key, []), ours.get(key, []), open_day)
+        row
         for key in theirs.keys() | ours.keys()
+        if not (row := _make_row(key, theirs.get(key, []), ours.get(key, []), open_day)).is_empty
     ]
     rows.sort(
         key=lambda row: (

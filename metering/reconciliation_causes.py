@@ -27,7 +27,7 @@ CAUSES: dict[str, tuple[str, str]] = {
     "unpriced": (
         "no known price",
         "The price of these recorded calls is not known, so their cost is missing. Add a price and run"
-        " `taximeter reprice`.",
+        " taximeter reprice.",
     ),
     "estimates": (
         "estimates",
@@ -61,8 +61,8 @@ CAUSES: dict[str, tuple[str, str]] = {
     ),
     "prices": (
         "prices",
-        "All counts agree and the cost does not: contract prices or discounts, a changed price, or"
-        " cache writes with another time to live than recorded.",
+        "All counts agree and the cost does not: contract prices or discounts, a changed price, fallback"
+        " credit, or cache writes with another time to live than recorded.",
     ),
     "not_in_responses": (
         "not in responses",

@@ -81,7 +81,7 @@ def reconcile(
     Fetches both reports of the upstream organisation with the Admin API key in ANTHROPIC_ADMIN_KEY,
     and prints for each day and model what upstream reports, what was recorded in your organisation,
     the difference, and its likely causes. The key is sent to the upstream and kept nowhere. Days are
-    UTC.
+    UTC. The page /reconciliation shows the last result.
 
     \b
     Examples:

@@ -4,11 +4,18 @@ import json
 import sqlite3
 from contextlib import closing
 from dataclasses import dataclass, replace
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
-from runtime.clock import now
+from metering.reconciliation import Figures, Reported, compare
+from runtime.clock import format_seconds, now
 from store.control import api_keys, invitations, people
 from store.control.database import ControlDatabase
+from store.traces.paths import trace_path
+from store.traces.reconciliation_file import Reconciliation, write_reconciliation
+from store.traces.recorded_usage import read_recorded_usage
 from tests.browser.site import Site
 from tests.live import messages
 from tests.live.messages import Answer, Block, Counts, text, thinking, tool_use
@@ -212,6 +219,7 @@ class Example:
             "columns": "/traces/usage_log",
             "cost-lines": "/traces/usage_cost",
             "help-costs": "/help/costs",
+            "reconciliation": "/reconciliation",
             "settings": settings,
             "endpoint": f"{settings}/endpoints/{self.endpoint_id}",
             "endpoint-delete": f"{settings}/endpoints/{self.endpoint_id}/delete",
@@ -241,6 +249,7 @@ def make_example(site: Site) -> Example:
     for number, call in enumerate(CALLS, 1):
         _send(site, call)
         assert sum(site.count_calls(slug) for _, slug in ENDPOINTS) == number
+    _reconcile(site.service.data_dir, organization.id)
     _spread_out(site, organization.id)
     numbers = range(1, len(CALLS) + 1)
     return Example(
@@ -290,6 +299,41 @@ def _spread_out(site: Site, organization_id: str) -> None:
                 f"insert into usage_hourly select {values} from usage_hourly"  # noqa: S608
                 " where hour >= strftime('%Y-%m-%dT00', 'now')"
             )
+
+
+def _reconcile(data_dir: Path, organization_id: str) -> None:
+    """As ``taximeter reconcile`` leaves it, when some calls went upstream directly or as batches."""
+    today = now().date()
+    yesterday = today - timedelta(days=1)  # midnight may be in the middle of the calls
+    recorded = read_recorded_usage(trace_path(data_dir, organization_id), yesterday, today)
+    reported = []
+    for each in recorded.items:
+        seen = Reported(
+            day=each.day,
+            kind=each.kind,
+            model=each.model,
+            figures=each.figures,
+            workspace_id="wrkspc_01NightCabDispatch",
+            api_key_id="apikey_01DispatchDesk",
+        )
+        reported.append(seen)
+        if each.model == "cab-research-preview":
+            reported.append(replace(seen, figures=Figures(cost_cents=Decimal("6.25"))))
+        if each.model == "claude-haiku-4-5" and each.figures.has_counts:
+            reported.append(replace(seen, api_key_id=None, workspace_id=None))
+        if each.model == "claude-sonnet-5" and each.figures.has_counts:
+            reported.append(replace(seen, service_tier="batch", api_key_id="apikey_01Reports"))
+    fare = Figures(cost_cents=Decimal("41.5"))
+    reported.append(Reported(day=today, kind="code_execution", model=None, figures=fare))
+    result = Reconciliation(
+        fetched_at=format_seconds(now()),
+        upstream_url="https://api.anthropic.com",
+        upstream_organization_id="9c1d3b1e-0000-4000-8000-00000000abcd",
+        from_day=yesterday,
+        to_day=today,
+        comparison=compare(reported, recorded.items, open_day=today, notes=recorded.notes),
+    )
+    write_reconciliation(data_dir, organization_id, result)
 
 
 def _as_before(column: str, days: int, more: int) -> str:
