@@ -17,7 +17,7 @@ from markupsafe import Markup, escape
 from dashboard.formats import finalize
 from dashboard.tables.patched_datasette import to_css_class
 from dashboard.tables.rows import Cell
-from metering.formats import format_cents, format_dollars
+from metering.formats import format_cents, format_count, format_dollars
 from runtime.safe_text import reveal
 
 CALLS = "/traces/usage"
@@ -98,7 +98,7 @@ def _render_number(name: str, value: float) -> Markup:
     if name in _PLAIN_NUMBERS or name.endswith("_id"):
         return escape(str(value))
     if isinstance(value, int):
-        return escape(f"{value:,}")
+        return escape(format_count(value))
     if abs(value) < 1:
         return escape(f"{value:.6g}")
     return escape(f"{value:,.3f}".rstrip("0").rstrip("."))

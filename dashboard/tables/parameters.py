@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dashboard.tables import arguments
+from metering.formats import format_count
 
 
 class InvalidParameterError(ValueError):
@@ -38,7 +39,7 @@ def check(name: str, about: Mapping[str, Any], value: str) -> None:
     """Compare a value with its declaration. Raises InvalidParameterError."""
     if about["type"] == "integer" and not _is_integer(value, about):
         least, most = about["minimum"], about["maximum"]
-        wanted = f"a whole number from {least:,} to {most:,}"
+        wanted = f"a whole number from {format_count(least)} to {format_count(most)}"
     elif about["type"] == "choice" and value not in about["choices"]:
         wanted = " or ".join(about["choices"])
     else:

@@ -20,6 +20,7 @@ from dashboard.tables.patched_datasette import (
     tilde_encode,
     truncate_url,
 )
+from metering.formats import format_count
 
 _NOTHING = Markup("&nbsp;")
 
@@ -103,8 +104,8 @@ class Row:
         title = Markup(' title="{}"').format(short) if "bytes" not in short else ""
         unit = "byte" if size == 1 else "bytes"
         return Markup(
-            '<a class="blob-download" href="{}"{}>&lt;Binary:&nbsp;{:,}&nbsp;{}&gt;</a>'
-        ).format(address, title, size, unit)
+            '<a class="blob-download" href="{}"{}>&lt;Binary:&nbsp;{}&nbsp;{}&gt;</a>'
+        ).format(address, title, format_count(size), unit)
 
     def _link_to_other(self, column: str, key: object, label: object) -> Markup:
         """Return the link to the row that a foreign key names."""

@@ -11,7 +11,7 @@ from manage.cli.console import explained, json_option, open_backend, print_json,
 from manage.cli.periods import Day, find_days, period_options
 from manage.cli.terminal import make_bar, print_table
 from manage.cli.usage_cells import COUNT_HEADINGS, count_cells
-from metering.formats import format_calls
+from metering.formats import format_calls, format_count
 from store.traces.usage_report import Grouping
 
 _NAMES: dict[Grouping, str] = {"day": "day", "model": "model", "endpoint": "slug"}
@@ -86,4 +86,4 @@ def _print_report(report: Usage) -> None:
             " Add a price to the price file (TAXIMETER_PRICES) and run `taximeter reprice`."
         )
     if totals.rejected:
-        click.echo(f"\n{totals.rejected:,} requests over the rate limit were refused.")
+        click.echo(f"\n{format_count(totals.rejected)} requests over the rate limit were refused.")

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from metering.formats import format_count
 from runtime import clock
 from runtime.errors import InvalidSlugError, LimitReachedError, NotFoundError, SlugTakenError
 from runtime.settings import Streaming
@@ -126,12 +127,12 @@ def check_count(db: sqlite3.Connection, organization_id: str, most: int) -> None
     ).fetchone()
     if live >= most:
         raise LimitReachedError(
-            f"this organisation has {live:,} proxy endpoints and may not have more; delete some, or ask"
+            f"this organisation has {format_count(live)} proxy endpoints and may not have more; delete some, or ask"
             " the operator (TAXIMETER_MAX_ENDPOINTS)"
         )
     if slugs >= SLUGS_PER_ENDPOINT * most:
         raise LimitReachedError(
-            f"this organisation has used {slugs:,} slugs, which stay reserved for it, and may not use"
+            f"this organisation has used {format_count(slugs)} slugs, which stay reserved for it, and may not use"
             " more; ask the operator (TAXIMETER_MAX_ENDPOINTS)"
         )
 

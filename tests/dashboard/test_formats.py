@@ -1,7 +1,10 @@
+import re
+
 import pytest
 from jinja2 import Environment
 
 from dashboard import formats
+from tests import ROOT
 
 
 @pytest.mark.parametrize(
@@ -32,3 +35,10 @@ def test_templates_have_them():
     )
     row = {"input_tokens": 3, "cache_read_input_tokens": 1}
     assert template.render(row=row) == "$0.0150 20 ms 3 4,000 complete 25% 4"
+
+
+def test_counts_are_written_by_one_function():
+    rooms = [ROOT / name for name in ("addon", "dashboard", "manage", "runtime", "store/control")]
+    files = [file for room in rooms for file in room.rglob("*") if file.suffix in (".py", ".html")]
+    assert len(files) > 200
+    assert [str(file) for file in files if re.search(r":,\}", file.read_text())] == []
