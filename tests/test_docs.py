@@ -43,6 +43,11 @@ def test_every_command_has_a_help_with_examples_and_every_option_a_help():
                 assert parameter.help, (path, parameter.name)
 
 
+def test_commands_use_the_nouns_of_pages_and_documents():
+    others = re.compile(r"\b(?:entry|entries|exchanges?|answer\w*|asked)\b")
+    assert [line for line in render_reference().splitlines() if others.search(line)] == []
+
+
 def test_the_table_reference_describes_every_column_of_usage_log():
     assert render_columns() in (ROOT / "docs" / "tables.md").read_text()
 

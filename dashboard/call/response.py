@@ -41,7 +41,7 @@ class MessageResponse:
 def parse_response(
     body: bytes, max_chars: int = MAX_CHARS, max_events: int = MAX_EVENTS
 ) -> MessageResponse | None:
-    """Return the response in a body, or None if it is no message, no error and no stream of them.
+    """Return the response in a body, or None if it is not a message, an error or a stream of these.
     Never raises."""
     allowance = Allowance(max_chars)
     start = body[:64].removeprefix(BYTE_ORDER_MARK).lstrip()
