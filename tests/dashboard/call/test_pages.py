@@ -220,6 +220,7 @@ async def test_the_page_of_an_empty_row_is_complete(ask, ann):
     assert "unreachable" in words(page)
     assert "None" not in words(page)
     assert "has no token counts" in words(page)
+    assert '<a href="/help/costs">' in page.text
 
 
 # -- cost --------------------------------------------------------------------------------------------
