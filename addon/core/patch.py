@@ -1,5 +1,7 @@
 """Patches of mitmproxy, each for one function and only for the source that it was written for.
 
+This is how they are declared and applied; the list of them is ``addon/mitmproxy_patches.py``.
+
 Patches depend on what the functions around them do, so one that was changed is not replaced: the proxy
 does not start, and says why.
 """
