@@ -61,6 +61,13 @@ def read_own_entries() -> tuple[PriceEntry, ...]:
     return tuple(parse_price_file(text, "metering/prices.toml", label=OWN_LABEL))
 
 
+def list_built_in_versions() -> list[str]:
+    """Return the versions of the built-in lists, as they stand in ``price_version``."""
+    tiers = [tiers for entry in read_own_entries() for tiers in (entry.standard, entry.fast)]
+    own = {each.base.price_version for each in tiers if each is not None}
+    return [*sorted(own), BASE_VERSION]
+
+
 def _by_precedence(entries: Iterable[PriceEntry]) -> list[PriceEntry]:
     """Return those that start last first; of two that start on one day, the later in the file."""
     return sorted(entries, key=lambda entry: entry.starts)[::-1]

@@ -166,7 +166,7 @@ SETTING_GROUPS: Mapping[str, tuple[Setting, ...]] = {
             "prices",
             "",
             setting_values.parse_optional_path,
-            "A file of prices that override the built-in list.",
+            "A file of prices that override the built-in lists.",
         ),
     ),
     "Limits": (

@@ -24,6 +24,7 @@ from manage.doctor.service_check import check_service
 from manage.supervision.announcement import TRUST_VARIABLE, Announcement
 from metering.formats import format_bytes, format_calls
 from metering.price_format import PriceFileError
+from metering.prices import list_built_in_versions
 from runtime import clock
 from runtime.heartbeat import Heartbeat
 from runtime.safe_text import terminal_line
@@ -238,15 +239,16 @@ def check_upstream(settings: Settings, trust_file: str | None) -> Finding:
 
 def check_prices(settings: Settings) -> Finding:
     name = "prices"
+    built_in = f"the built-in lists ({', '.join(list_built_in_versions())})"
     if settings.prices is None:
-        return Finding(name, "ok", "the built-in list")
+        return Finding(name, "ok", built_in)
     try:
         load_prices(settings.prices)
     except PriceFileError as error:
         return Finding(
             name, "wrong", terminal_line(str(error)), "correct this file, or unset TAXIMETER_PRICES"
         )
-    return Finding(name, "ok", f"{settings.prices}, then the built-in list")
+    return Finding(name, "ok", f"{settings.prices}, then {built_in}")
 
 
 def check_clock(settings: Settings) -> Finding:

@@ -16,7 +16,7 @@ WITHOUT_PRICE = {
     " 125 USD of output were announced, rates of cache reads and writes were not",
 }
 PRICES = PriceTable()
-DAY = datetime(2026, 11, 21, tzinfo=UTC)
+NOW = datetime.now(UTC)  # of today, because a model has no price before its launch
 
 
 def list_models() -> list[str]:
@@ -31,12 +31,12 @@ def list_models() -> list[str]:
 def test_each_model_of_the_sdk_has_a_price_or_a_reason_for_having_none():
     models = list_models()
     assert "claude-opus-5-5" in models
-    unpriced = [model for model in models if PRICES.find_rates(model, DAY) is None]
+    unpriced = [model for model in models if PRICES.find_rates(model, NOW) is None]
     assert unpriced == list(WITHOUT_PRICE)
 
 
 @pytest.mark.parametrize("model", [name for name in list_models() if name not in WITHOUT_PRICE])
 def test_a_model_with_a_price_has_a_rate_for_every_component(model):
-    rates = PRICES.find_rates(model, DAY)
+    rates = PRICES.find_rates(model, NOW)
     assert rates is not None
     assert [name for name, rate in rates.by_component.items() if rate is None] == []

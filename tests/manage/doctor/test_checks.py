@@ -16,6 +16,7 @@ from click.testing import CliRunner
 from manage.cli.main import cli
 from manage.doctor.checks import examine
 from manage.supervision.announcement import Announcement
+from metering.prices import BASE_VERSION, OWN_LABEL
 from runtime import clock
 from runtime.child_troubles import ChildTrouble, write_troubles
 from runtime.heartbeat import Heartbeat
@@ -352,7 +353,8 @@ def test_calls_that_wait_and_files_that_could_not_be_read(look, data_dir):
 
 
 def test_a_price_file_is_read_as_the_recorder_reads_it(look, tmp_path):
-    assert look("prices").keys() == {"ok"}
+    built_in = f"({OWN_LABEL} 2026-11-21, {BASE_VERSION})"
+    assert built_in in look("prices")["ok"]
     prices = tmp_path / "prices.toml"
     prices.write_text("[[models]]\nmatch = 3")
     assert "prices.toml" in look("prices", PRICES=str(prices))["wrong"]
@@ -368,7 +370,10 @@ def test_a_price_file_is_read_as_the_recorder_reads_it(look, tmp_path):
         cache_write_1h = 4
         """
     )
-    assert "prices.toml" in look("prices", PRICES=str(prices))["ok"]
+    assert (
+        f"prices.toml, then the built-in lists {built_in}"
+        in look("prices", PRICES=str(prices))["ok"]
+    )
 
 
 def test_a_clock_that_cannot_be_right(look, traces, monkeypatch):
