@@ -59,7 +59,7 @@ class _Messages(NamedTuple):
     cache_ttl: CacheTtl | None = None
 
     def add(self, messages: list[object], text: bytes) -> "_Messages":
-        """Return the same with more messages, which stand in this text."""
+        """Return what is known of these messages and of more, which stand in this text."""
         return _Messages(
             number=self.number + len(messages),
             title=find_title(messages) or self.title,

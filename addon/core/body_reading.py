@@ -23,7 +23,7 @@ type BodyReader = Callable[[_http1.Http1Connection, events.Event], layer.Command
 
 
 def read_in_turn(original: BodyReader, _policy: ReadPolicy) -> BodyReader:
-    """Return a replacement for ``Http1Connection.read_body``."""
+    """Return an ``Http1Connection.read_body`` that puts off costly reads and drops refused bodies."""
 
     def read_body(
         self: _http1.Http1Connection, event: events.Event

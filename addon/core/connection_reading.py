@@ -25,7 +25,7 @@ type Drain = Callable[[ConnectionHandler], Awaitable[None]]
 
 
 def give_way(original: Drain, policy: ReadPolicy) -> Drain:
-    """Return a replacement for ``ConnectionHandler.drain_writers``, called after each read."""
+    """Return a ``drain_writers`` that lets other connections have their turn after each read."""
 
     async def drain_writers(self: ConnectionHandler) -> None:
         rest_s = chunked.rest.take_s()  # right after what was read has been dealt with
@@ -72,7 +72,7 @@ type BodySizeCheck = Callable[[HttpStream, bool], layer.CommandGenerator[bool]]
 
 
 def bound_held_bodies(original: BodySizeCheck, policy: ReadPolicy) -> BodySizeCheck:
-    """Return a replacement for ``HttpStream.check_body_size``."""
+    """Return an ``HttpStream.check_body_size`` that bounds all request bodies together."""
 
     def check_body_size(self: HttpStream, request: bool) -> layer.CommandGenerator[bool]:
         if not request:
@@ -99,7 +99,7 @@ type ErrorHandler = Callable[
 
 
 def give_bodies_back(original: ErrorHandler, _policy: ReadPolicy) -> ErrorHandler:
-    """Return a replacement for ``HttpStream.handle_protocol_error``."""
+    """Return a ``handle_protocol_error`` that frees the body of a client that left."""
 
     def handle_protocol_error(
         self: HttpStream, event: _events.RequestProtocolError | _events.ResponseProtocolError

@@ -45,7 +45,7 @@ type HeadersReader = Callable[[_http1.Http1Server, events.Event], layer.CommandG
 
 
 def take_turns(original: HeadersReader, policy: ReadPolicy) -> HeadersReader:
-    """Return a replacement for ``Http1Server.read_headers``."""
+    """Return an ``Http1Server.read_headers`` that bounds heads and pauses between requests."""
     heads = policy.heads
 
     def read_headers(self: _http1.Http1Server, event: events.Event) -> layer.CommandGenerator[None]:
@@ -117,7 +117,7 @@ type EarlyReader = Callable[[_http1.Http1Connection, events.Event], layer.Comman
 
 
 def bound_early_data(original: EarlyReader, policy: ReadPolicy) -> EarlyReader:
-    """Return a replacement for ``Http1Connection.wait``."""
+    """Return an ``Http1Connection.wait`` that bounds what clients send before their response."""
     may_hold = policy.heads.hold
 
     def wait(self: _http1.Http1Connection, event: events.Event) -> layer.CommandGenerator[None]:
@@ -144,7 +144,7 @@ type HeadReader = Callable[[list[bytes]], http.Request]
 
 
 def refuse_control_characters(original: HeadReader, _policy: ReadPolicy) -> HeadReader:
-    """Return a replacement for ``http1.read_request_head``."""
+    """Return an ``http1.read_request_head`` that refuses control characters."""
 
     def read_request_head(lines: list[bytes]) -> http.Request:
         """Return the request, or raise ValueError, which the core makes a 400 of."""
@@ -159,7 +159,7 @@ type ErrorResponseMaker = Callable[[int, str], bytes]
 
 
 def respond_in_json(_original: ErrorResponseMaker, _policy: ReadPolicy) -> ErrorResponseMaker:
-    """Return a replacement for ``make_error_response``."""
+    """Return a ``make_error_response`` that responds in JSON and quotes nothing."""
     return make_error_response
 
 

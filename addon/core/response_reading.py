@@ -31,7 +31,7 @@ type HeadersReader = Callable[
 
 
 def skip_interim_responses(original: HeadersReader, _given: object) -> HeadersReader:
-    """Return a replacement for ``Http1Client.read_headers``."""
+    """Return an ``Http1Client.read_headers`` that drops interim responses and bounds heads."""
 
     def read_headers(
         self: _http1.Http1Client, event: events.ConnectionEvent
@@ -82,7 +82,7 @@ type HeadReader = Callable[[list[bytes]], http.Response]
 
 
 def refuse_invalid_heads(original: HeadReader, _given: object) -> HeadReader:
-    """Return a replacement for ``http1.read_response_head``."""
+    """Return an ``http1.read_response_head`` that refuses heads that are not valid HTTP."""
 
     def read_response_head(lines: list[bytes]) -> http.Response:
         """Return the response, or raise ValueError, which the core makes a protocol error of."""
@@ -98,7 +98,8 @@ type BodyReaderMaker = Callable[[int | None], Any]
 
 
 def read_chunks_together(original: BodyReaderMaker, _given: object) -> BodyReaderMaker:
-    """Return a replacement for ``make_body_reader``, which is also that of request bodies."""
+    """Return a ``make_body_reader`` that makes one piece of the chunks of a read. It is also used
+    for request bodies."""
 
     def make_body_reader(expected_size: int | None) -> Any:
         return ChunkedReader() if expected_size is None else original(expected_size)

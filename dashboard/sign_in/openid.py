@@ -55,8 +55,8 @@ class OpenIdProvider(Provider):
         return str(claims["email"])
 
     async def _discover(self) -> None:
-        """Load the discovery document. It is accepted only from the issuer itself, and only
-        signatures that take the issuer's private key."""
+        """Load the discovery document, which must be the issuer's own. Only signatures that take
+        its private key are accepted."""
         metadata = await self._app.load_server_metadata()
         if metadata.get("issuer", "").rstrip("/") != self._issuer:
             self._app.server_metadata.clear()

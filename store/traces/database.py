@@ -62,8 +62,9 @@ class TraceDatabase:
         max_cached_ids: int = bodies.MAX_CACHED_IDS,
         preparer: RequestPreparer | None = None,
     ) -> None:
-        """Make and migrate it if need be. ``preparer`` may be shared by many databases: what it
-        remembers is of requests and of no database. Raises sqlite3.Error and OSError."""
+        """Open the database, made and migrated if need be. ``preparer`` may be shared by many
+        databases: what it remembers is of requests and of no database. Raises sqlite3.Error and
+        OSError."""
         self.connection = database.open_database(path, schema.migrations)
         self._preparer = RequestPreparer() if preparer is None else preparer
         self._pieces = PieceStore(self.connection, max_cached_ids)
