@@ -173,3 +173,12 @@ def test_no_function_imports_inside_its_body():
             if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
                 late = [n for n in ast.walk(function) if isinstance(n, ast.Import | ast.ImportFrom)]
                 assert not late, f"{name}.{function.name} imports inside its body"
+
+
+def test_database_files_are_opened_in_one_place():
+    opening = [
+        name
+        for name, path in MODULES.items()
+        if re.search(r"sqlite3\.connect\((?!\":memory:\")", path.read_text())
+    ]
+    assert opening == ["store.database"]

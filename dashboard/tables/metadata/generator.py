@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from dashboard.tables.metadata.canned_queries import read_queries
 from dashboard.tables.metadata.declarations import MetadataError
 from dashboard.tables.metadata.descriptions import Schema, describe_tables, read_descriptions
+from store.database import open_readonly
 from store.traces.database import TraceDatabase
 
 FOLDER = Path(__file__).parent
@@ -45,7 +46,7 @@ def _open_empty_database() -> Iterator[sqlite3.Connection]:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "traces.db"
         TraceDatabase(path).close()
-        with closing(sqlite3.connect(path, autocommit=True)) as connection:
+        with closing(open_readonly(path, busy_timeout_s=0)) as connection:
             yield connection
 
 
