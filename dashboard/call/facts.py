@@ -5,19 +5,18 @@ All text here is fit to be shown (see ``runtime.safe_text``) and still to be esc
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from urllib.parse import quote
 
+from dashboard.call import fact
+from dashboard.call.fact import Group
+from dashboard.call.limits import list_hints, list_limits
 from dashboard.formats import Mark, outcome_mark
 from metering.entry import UsageLogEntry
 from metering.formats import (
     UNKNOWN,
-    format_bytes,
-    format_bytes_exactly,
     format_cache_share,
     format_cents,
     format_count,
     format_duration,
-    format_milliseconds,
     format_tokens,
 )
 from metering.token_counts import OTHER_CLASSES, PROMPT_CLASSES, TokenClass, TokenCounts
@@ -25,32 +24,16 @@ from runtime import clock
 from runtime.safe_text import reveal
 from store.traces.call_reader import Call
 
-_TABLE = "/traces/usage"
 _SOURCES = {
     "final": "final, as reported at the end of the response",
     "partial": "partial: the response was cut, the upstream may bill more",
     "none": "none: the response had no usage",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fact:
-    """One field. ``href`` leads to all calls with the same value. ``is_name``: the value is an
-    identifier."""
-
-    label: str
-    text: str
-    href: str = ""
-    note: str = ""
-    is_name: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
-    """Fields that belong together."""
-
-    title: str
-    facts: tuple[Fact, ...]
+_BILLING = {
+    "api_key": "by token (API key)",
+    "subscription": "subscription, which covers the call",
+}
+_OVERAGE = "subscription, as paid extra usage"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,29 +79,34 @@ def list_facts(call: Call) -> tuple[Group, ...]:
         Group(
             title="Call",
             facts=(
-                _linked("Outcome", entry.outcome, "outcome"),
-                _linked("Status", entry.status_code, "status_code"),
-                _linked("Error type", entry.error_type, "error_type"),
-                _linked("Model", entry.model, "model"),
-                _linked("Requested model", entry.request_model, "request_model"),
-                Fact(
+                fact.linked("Outcome", entry.outcome, "outcome"),
+                fact.linked("Status", entry.status_code, "status_code"),
+                fact.linked("Error type", entry.error_type, "error_type"),
+                fact.linked("Stop reason", entry.stop_reason, "stop_reason"),
+                fact.linked("Refusal category", entry.refusal_category, "refusal_category"),
+                fact.linked("Model", entry.model, "model"),
+                fact.linked("Requested model", entry.request_model, "request_model"),
+                fact.Fact(
                     label="Response type", text="event stream" if entry.streamed else "single body"
                 ),
-                _linked("Body notes", entry.body_notes, "body_notes"),
-                _name("Entry", entry.entry_id),
+                fact.linked("Body notes", entry.body_notes, "body_notes"),
+                fact.name("Entry", entry.entry_id),
             ),
         ),
         Group(
             title="Tokens",
             facts=(
                 *_counts(entry.tokens, PROMPT_CLASSES),
-                Fact(
+                fact.Fact(
                     label="Prompt total",
                     text=format_count(entry.tokens.prompt),
                     note=_share(entry.tokens),
                 ),
                 *_counts(entry.tokens, OTHER_CLASSES),
-                Fact(
+                fact.count("Reasoning, in output", entry.thinking_tokens),
+                fact.count("One-hour, in cache writes", entry.cache_write_1h_tokens),
+                fact.count("Web searches", entry.web_search_requests),
+                fact.Fact(
                     label="Usage source", text=_SOURCES.get(entry.usage_source, entry.usage_source)
                 ),
             ),
@@ -126,58 +114,72 @@ def list_facts(call: Call) -> tuple[Group, ...]:
         Group(
             title="Time",
             facts=(
-                _duration("Duration", entry.duration_ms),
-                _duration("Time to first byte", entry.ttfb_ms),
-                _duration("Proxy overhead", entry.proxy_overhead_ms),
+                fact.duration("Duration", entry.duration_ms),
+                fact.duration("Time to first byte", entry.ttfb_ms),
+                fact.duration("Proxy overhead", entry.proxy_overhead_ms),
+                fact.Fact(label="Output speed", text=_speed(entry.output_tokens_per_s)),
             ),
         ),
         Group(
             title="Upstream",
             facts=(
-                _name("Request id", entry.upstream_request_id),
-                _linked("Service tier", entry.service_tier, "service_tier"),
-                _linked("Speed", entry.speed, "speed"),
-                _linked("Inference region", entry.inference_geo, "inference_geo"),
-                _linked("Credential fingerprint", entry.credential_hmac, "credential_hmac"),
-                _linked("API version", entry.api_version, "api_version"),
-                _linked("Betas", entry.betas, "betas"),
+                fact.name("Request id", entry.upstream_request_id),
+                fact.linked("Service tier", entry.service_tier, "service_tier"),
+                fact.linked("Speed", entry.speed, "speed"),
+                fact.linked("Inference region", entry.inference_geo, "inference_geo"),
+                fact.Fact(label="Billing", text=_billing(entry)),
+                fact.linked("Credential fingerprint", entry.credential_hmac, "credential_hmac"),
+                fact.linked(
+                    "Organization", entry.upstream_organization_id, "upstream_organization_id"
+                ),
+                fact.linked("Workspace", entry.workspace_id, "workspace_id"),
+                fact.linked("API version", entry.api_version, "api_version"),
+                fact.linked("Betas", entry.betas, "betas"),
             ),
         ),
         Group(
             title="Client",
             facts=(
-                _linked("Slug", entry.slug, "slug"),
-                _linked("Proxy endpoint", entry.proxy_endpoint_id, "proxy_endpoint_id"),
-                _linked("Session", entry.session_id, "session_id"),
-                _linked("Agent", entry.agent_id, "agent_id"),
-                _linked("Run", entry.run_id, "run_id"),
-                _linked("Client", entry.client, "client"),
-                _count("Retry", entry.retry_count),
-                _linked("Path and query", entry.path_query, "path_query"),
+                fact.linked("Slug", entry.slug, "slug"),
+                fact.linked("Proxy endpoint", entry.proxy_endpoint_id, "proxy_endpoint_id"),
+                fact.linked("Session", entry.session_id, "session_id"),
+                fact.linked("Agent", entry.agent_id, "agent_id"),
+                fact.linked("Parent agent", entry.parent_agent_id, "parent_agent_id"),
+                fact.linked("Request class", entry.request_class, "request_class"),
+                fact.linked("Prompt", entry.prompt_id, "prompt_id"),
+                *list_hints(entry.client_hints),
+                fact.linked("Run", entry.run_id, "run_id"),
+                fact.linked("Client", entry.client, "client"),
+                fact.count("Retry", entry.retry_count),
+                fact.linked("Path and query", entry.path_query, "path_query"),
+            ),
+        ),
+        Group(
+            title="Request",
+            facts=(
+                fact.linked("Effort", entry.effort, "effort"),
+                fact.count("Thinking budget", entry.thinking_budget),
+                fact.linked("Cache lifetime", entry.cache_ttl, "cache_ttl"),
+                fact.count("Messages", entry.message_count),
+                fact.count("Tools", entry.tool_count),
+                fact.count("Output limit", entry.max_tokens),
             ),
         ),
         Group(
             title="Size",
             facts=(
-                _count("Messages", entry.message_count),
-                _count("Tools", entry.tool_count),
-                _count("Output limit", entry.max_tokens),
-                _size("Request, on the wire", entry.request_bytes),
-                _size("Request, decoded", call.request.length if call.request else None),
-                _size("Response, on the wire", entry.response_bytes),
-                _size("Response, decoded", call.response.length if call.response else None),
+                fact.size("Request, on the wire", entry.request_bytes),
+                fact.size("Request, decoded", call.request.length if call.request else None),
+                fact.size("Response, on the wire", entry.response_bytes),
+                fact.size("Response, decoded", call.response.length if call.response else None),
             ),
         ),
+        *list_limits(entry.rate_limits),
     )
 
 
-def calls_address(column: str, value: object) -> str:
-    """Return the address of all calls with this value."""
-    return f"{_TABLE}?{column}={quote(str(value).encode('utf-8', 'replace'), safe='')}"
-
-
-def _counts(tokens: TokenCounts, classes: Iterable[TokenClass]) -> Iterator[Fact]:
-    return (_count(each.title, getattr(tokens, each.name)) for each in classes)
+def _counts(tokens: TokenCounts, classes: Iterable[TokenClass]) -> Iterator[fact.Fact]:
+    return (fact.count(each.title, getattr(tokens, each.name)) for each in classes)
 
 
 def _share(tokens: TokenCounts) -> str:
@@ -185,28 +187,11 @@ def _share(tokens: TokenCounts) -> str:
     return "" if share == UNKNOWN else f"{share} from cache"
 
 
-def _linked(label: str, value: str | int | None, column: str) -> Fact:
-    if value is None:
-        return Fact(label=label, text=UNKNOWN)
-    is_name = isinstance(value, str)
-    return Fact(
-        label=label, text=reveal(str(value)), href=calls_address(column, value), is_name=is_name
-    )
+def _billing(entry: UsageLogEntry) -> str:
+    if entry.overage:
+        return _OVERAGE
+    return _BILLING.get(entry.billing or "", UNKNOWN)
 
 
-def _name(label: str, value: str | None) -> Fact:
-    return Fact(label=label, text=UNKNOWN if value is None else reveal(value), is_name=True)
-
-
-def _count(label: str, value: int | None) -> Fact:
-    return Fact(label=label, text=format_count(value))
-
-
-def _size(label: str, value: int | None) -> Fact:
-    note = "" if value is None or value < 1000 else format_bytes_exactly(value)
-    return Fact(label=label, text=format_bytes(value), note=note)
-
-
-def _duration(label: str, value: float | None) -> Fact:
-    note = "" if value is None or value < 1000 else format_milliseconds(value)
-    return Fact(label=label, text=format_duration(value), note=note)
+def _speed(tokens_per_s: float | None) -> str:
+    return UNKNOWN if tokens_per_s is None else f"{tokens_per_s:,.1f} tokens per second"

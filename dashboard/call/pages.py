@@ -24,6 +24,7 @@ from dashboard.call.bill import make_bill
 from dashboard.call.bodies import View, open_body, outline_body
 from dashboard.call.curl import MAX_PASTED_BYTES, make_curl
 from dashboard.call.downloads import NO_BODY, NO_CALL, BodyFile, Download
+from dashboard.call.fact import calls_address
 from dashboard.organization_locks import BusyError, OrganizationLocks
 from dashboard.rendering import PRIVATE
 from runtime.settings import Settings
@@ -133,7 +134,7 @@ class CallPages:
             response=outline_body(call, "response", reader),
             curl=curl,
             is_pasted=curl is not None and "--data-raw" in curl,
-            session=entry.session_id and facts.calls_address("session_id", entry.session_id),
+            session=entry.session_id and calls_address("session_id", entry.session_id),
         )
 
     def _render_body(self, target: _CallRequest, call: Call, reader: CallReader) -> Response:

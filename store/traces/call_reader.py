@@ -14,7 +14,7 @@ from typing import Literal, Self
 
 from metering.entry import UsageLogEntry
 from store import database
-from store.traces import bodies, costs
+from store.traces import bodies, costs, rate_limits
 from store.traces.bodies import MissingPieceError
 from store.traces.database import SCALARS
 from store.traces.reader import make_entry
@@ -96,7 +96,11 @@ class CallReader:
             place = row["session_id"], row["agent_id"], row["created_at"], usage_id
             return Call(
                 id=usage_id,
-                entry=replace(make_entry(row), cost_items=items),
+                entry=replace(
+                    make_entry(row),
+                    cost_items=items,
+                    rate_limits=rate_limits.read_limits(self._db, usage_id),
+                ),
                 request=self._measure("request", usage_id, row["request_body_length"]),
                 response=self._measure("response", usage_id, row["response_body_length"]),
                 previous_id=self._find_neighbour(_PREVIOUS, *place),

@@ -204,6 +204,12 @@ async def test_a_call_is_readable_at_a_glance(ann, ask):
     assert [each.attributes["href"] for each in links] == ["/traces/usage/1"]
 
 
+async def test_a_call_is_listed_with_what_was_asked_last(ann, ask):
+    ann.record({"title_text": "Mend the\u202e test"}, {})
+    titles = [page.find("span", "title") for page in (await ask("/traces/usage"), await ask("/"))]
+    assert [[each.text for each in found] for found in titles] == [["Mend the⟨U+202E⟩ test"]] * 2
+
+
 @pytest.mark.parametrize(
     ("changes", "title"),
     [

@@ -20,6 +20,7 @@ from dashboard.call.bodies import MAX_INLINE_BYTES, MAX_RAW_BYTES
 from dashboard.call.curl import make_curl
 from dashboard.call.pages import MAX_DOWNLOADS, CallPages
 from dashboard.organization_locks import MAX_WAITING
+from metering.rate_limits import RateLimits
 from runtime import clock
 from store.control.people import Caller
 from store.traces.call_reader import CHUNK_BYTES
@@ -166,6 +167,81 @@ async def test_a_call_is_named_by_what_was_asked_last(ask, ann):
         assert page.find("h1")[0].text == heading
         assert page.find("title")[0].text == title
         assert "claude-sonnet-4-5" in page.find("main")[0].text
+
+
+async def test_what_else_is_known_of_a_call_is_said_in_words(ask, ann):
+    ann.record(
+        stop_reason="refusal",
+        refusal_category="cyber",
+        thinking_tokens=1_234,
+        cache_write_1h_tokens=20,
+        web_search_requests=3,
+        output_tokens_per_s=45.64,
+        effort="high",
+        thinking_budget=8_000,
+        cache_ttl="1h",
+        parent_agent_id="p1",
+        request_class="main",
+        prompt_id="q1",
+        client_hints='{"trace-id":"abc","x-claude-code-agent-type":"Ex\u202eplore","new":"no"}',
+        billing="subscription",
+        overage=False,
+        upstream_organization_id="o1",
+        workspace_id="w1",
+        rate_limits=RateLimits(
+            requests_limit=50,
+            requests_remaining=40,
+            requests_reset_at="2026-01-02T03:05:00Z",
+            unified_5h_utilization=0.26,
+            unified_5h_status="allowed",
+            overage_status="rejected",
+            unified_status="allowed",
+            unified_claim="five_hour",
+            retry_after_s=2.5,
+        ),
+    )
+    seen = words(await ask("/traces/usage/1"))
+    for text in (
+        "Stop reason refusal",
+        "Refusal category cyber",
+        "Reasoning, in output 1,234",
+        "One-hour, in cache writes 20",
+        "Web searches 3",
+        "Output speed 45.6 tokens per second",
+        "Effort high",
+        "Thinking budget 8,000",
+        "Cache lifetime 1h",
+        "Parent agent p1",
+        "Request class main",
+        "Prompt q1",
+        "Trace id abc",
+        "Agent type Ex⟨U+202E⟩plore",
+        "Billing subscription, which covers the call",
+        "Organization o1",
+        "Workspace w1",
+        "Requests per minute 40 of 50 remain (resets 2026-01-02 03:05:00 UTC)",
+        "Subscription, 5 hours 26% used, allowed",
+        "Extra usage rejected",
+        "Subscription status allowed",
+        "Limit that counts most five_hour",
+        "Retry after 2.5 s",
+    ):
+        assert text in seen
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"billing": "api_key"}, "Billing by token (API key)"),
+        ({"billing": "subscription", "overage": True}, "Billing subscription, as paid extra usage"),
+        ({}, "Billing —"),
+    ],
+)
+async def test_the_page_says_who_pays(ask, ann, fields, text):
+    ann.record(fields)
+    seen = words(await ask("/traces/usage/1"))
+    assert text in seen
+    assert "Rate limits" not in seen
 
 
 async def test_every_link_of_a_value_leads_to_its_calls(ask, ann):

@@ -1,0 +1,94 @@
+"""The rate limits and the hints of the client, as the page of a call displays them."""
+
+from collections.abc import Iterator
+
+from dashboard.call import fact
+from dashboard.call.fact import Fact, Group
+from metering.client_hints import TRACE_ID
+from metering.formats import UNKNOWN, format_count
+from metering.json_reading import as_text, parse_object
+from metering.rate_limits import RateLimits
+from runtime import clock
+from runtime.safe_text import reveal
+
+_HINTS = {
+    "x-claude-code-agent-type": "Agent type",
+    "x-claude-code-compaction": "Compaction",
+    "x-claude-code-context-compacted": "Context compacted",
+    "x-claude-code-prev-tool-durations": "Tool durations before, ms",
+    "x-litellm-session-id": "LiteLLM session",
+    "x-litellm-trace-id": "LiteLLM trace",
+    "x-litellm-tags": "LiteLLM tags",
+    "x-session-id": "x-session-id",
+    "session-id": "session-id",
+    TRACE_ID: "Trace id",
+}
+
+
+def list_hints(hints: str | None) -> Iterator[Fact]:
+    """Yield the hints that the request had, of those without a column of their own."""
+    found = parse_object((hints or "").encode()) or {}
+    return (
+        fact.name(label, as_text(found[name])) for name, label in _HINTS.items() if name in found
+    )
+
+
+def list_limits(limits: RateLimits | None) -> Iterator[Group]:
+    """Yield the group of rate limits, where the response stated any."""
+    facts = () if limits is None else tuple(_list_stated(limits))
+    if facts:
+        yield Group(title="Rate limits", facts=facts)
+
+
+def _list_stated(limits: RateLimits) -> Iterator[Fact]:
+    for label, limit, remaining, reset_at in (
+        ("Requests", limits.requests_limit, limits.requests_remaining, limits.requests_reset_at),
+        ("Tokens", limits.tokens_limit, limits.tokens_remaining, limits.tokens_reset_at),
+        (
+            "Input tokens",
+            limits.input_tokens_limit,
+            limits.input_tokens_remaining,
+            limits.input_tokens_reset_at,
+        ),
+        (
+            "Output tokens",
+            limits.output_tokens_limit,
+            limits.output_tokens_remaining,
+            limits.output_tokens_reset_at,
+        ),
+    ):
+        if limit is not None or remaining is not None:
+            text = f"{format_count(remaining)} of {format_count(limit)} remain"
+            yield Fact(label=f"{label} per minute", text=text, note=_reset(reset_at))
+    for label, used, status, reset_at in (
+        (
+            "Subscription, 5 hours",
+            limits.unified_5h_utilization,
+            limits.unified_5h_status,
+            limits.unified_5h_reset_at,
+        ),
+        (
+            "Subscription, 7 days",
+            limits.unified_7d_utilization,
+            limits.unified_7d_status,
+            limits.unified_7d_reset_at,
+        ),
+        ("Extra usage", limits.overage_utilization, limits.overage_status, None),
+    ):
+        if used is not None or status is not None:
+            yield Fact(label=label, text=_used(used, status), note=_reset(reset_at))
+    if limits.unified_status is not None:
+        yield Fact(label="Subscription status", text=reveal(limits.unified_status))
+    if limits.unified_claim is not None:
+        yield Fact(label="Limit that counts most", text=reveal(limits.unified_claim))
+    if limits.retry_after_s is not None:
+        yield Fact(label="Retry after", text=f"{limits.retry_after_s:g} s")
+
+
+def _used(share: float | None, status: str | None) -> str:
+    parts = (None if share is None else f"{share:.0%} used", status and reveal(status))
+    return ", ".join(part for part in parts if part) or UNKNOWN
+
+
+def _reset(instant: str | None) -> str:
+    return "" if instant is None else f"resets {clock.format_stored(reveal(instant))}"
