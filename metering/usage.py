@@ -156,7 +156,7 @@ class _Reading:
     def finish(
         self, body: bytes, *, streamed: bool, is_complete: bool, cache_ttl: str | None
     ) -> Usage:
-        raw = _merge(self.start, self.delta)
+        raw = _merge(self.start, self.delta) if self.delta else self.start
         tokens, cache_write_1h_tokens = _read_tokens(raw, cache_ttl)
         source: UsageSource = "none"
         if tokens.are_known:
@@ -298,18 +298,24 @@ def _merge(base: dict[str, object], update: Mapping[str, object]) -> dict[str, o
     count. Fields that are not read here are dropped: this runs for each event, and its time must not
     grow with the number of events."""
     counts = _only_counts(update, token_counts.NAMES)
-    merged = dict(base) | counts
+    merged = base | counts
     for key, names in NESTED_COUNTS.items():
-        merged[key] = as_object(merged.get(key)) | _only_counts(as_object(update.get(key)), names)
+        nested = update.get(key)
+        if isinstance(nested, dict):
+            merged[key] = as_object(base.get(key)) | _only_counts(nested, names)
+    for key in OTHER_KEYS:
+        value = update.get(key)
+        if value is not None:
+            merged[key] = value
     if update.get("iterations") is not None:
         merged[_PASSES_ARE_STALE] = update.get(_PASSES_ARE_STALE)
     elif not counts.items() <= base.items():
         merged[_PASSES_ARE_STALE] = True
-    return merged | {key: update[key] for key in OTHER_KEYS if update.get(key) is not None}
+    return merged
 
 
 def _only_counts(raw: Mapping[str, object], names: Iterable[str]) -> dict[str, object]:
-    return {name: raw[name] for name in names if _as_count(raw.get(name)) is not None}
+    return {name: count for name in names if (count := _as_count(raw.get(name))) is not None}
 
 
 def _as_count(value: object) -> int | None:

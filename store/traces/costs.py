@@ -20,6 +20,7 @@ _PAGE = 500
 # The columns of usage_cost after `usage_id` and `line`: the fields of a line item.
 _COLUMNS = tuple(field.name for field in fields(CostItem))
 _MONEY = ("rate_usd", "multiplier", "cents")
+_MONEY_PLACES = tuple(map(_COLUMNS.index, _MONEY))
 _values = attrgetter(*_COLUMNS)
 _INSERT = (
     f"insert into usage_cost (usage_id, line, {', '.join(_COLUMNS)})"  # noqa: S608 - our own names
@@ -47,7 +48,7 @@ class NewCost:
 def write_items(connection: sqlite3.Connection, usage_id: int, items: Sequence[CostItem]) -> None:
     connection.executemany(
         _INSERT,
-        ((usage_id, line, *map(_to_column, _values(item))) for line, item in enumerate(items)),
+        ((usage_id, line, *_row(item)) for line, item in enumerate(items)),
     )
 
 
@@ -129,8 +130,11 @@ def from_real(value: float | None) -> Decimal | None:
     return None if value is None else Decimal(repr(value))
 
 
-def _to_column(value: object) -> object:
-    return float(value) if isinstance(value, Decimal) else value
+def _row(item: CostItem) -> list[Any]:
+    values = list(_values(item))
+    for place in _MONEY_PLACES:
+        values[place] = to_real(values[place])
+    return values
 
 
 def _read_items(connection: sqlite3.Connection, ids: list[int]) -> dict[int, list[CostItem]]:

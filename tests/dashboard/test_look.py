@@ -213,7 +213,7 @@ async def test_a_call_is_listed_with_what_was_asked_last(ann, ask):
 @pytest.mark.parametrize(
     ("changes", "title"),
     [
-        ({"usage_source": "none"}, "No cost"),
+        ({"usage_source": "none"}, "The cost is not known: the response has no token counts."),
         ({"usage_source": "final"}, "The price of this model is not known yet."),
     ],
 )

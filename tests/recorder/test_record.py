@@ -615,6 +615,31 @@ def test_no_exchange_makes_it_raise(request_body, body, encoding, content_type, 
     make(body, response, request=request_body, head={"content_encoding": encoding})
 
 
+@pytest.mark.parametrize(
+    ("ttl", "components"),
+    [
+        ("1h", {"cache_write_5m": 60, "cache_write_1h": 40 + 30}),
+        ("5m", {"cache_write_5m": 60 + 30, "cache_write_1h": 40}),
+    ],
+)
+def test_cache_writes_that_are_counted_late_are_billed_as_the_request_asks(ttl, components):
+    control = {"type": "ephemeral", "ttl": ttl}
+    system = [{"type": "text", "text": "You are kind.", "cache_control": control}]
+    split = {"ephemeral_5m_input_tokens": 60, "ephemeral_1h_input_tokens": 40}
+    counts = {"cache_creation_input_tokens": 100, "cache_creation": split}
+    body = (
+        event("message_start", message={"model": "claude-opus-5", "usage": counts})
+        + event(
+            "message_delta",
+            delta={"stop_reason": "end_turn"},
+            usage={"cache_creation_input_tokens": 130},
+        )
+        + STOP
+    )
+    entry = make(body, request=json.dumps({"system": system, "messages": []}).encode())
+    assert {item.component: item.quantity for item in entry.cost_items} == components
+
+
 @needs_recorded
 def test_recorded_exchanges_are_logged_as_they_must_be(subtests):
     for name, case in CASES.items():
