@@ -93,6 +93,19 @@ async def assert_served(proxy, organization_id="theirs", marker=THEIRS):
     assert client.is_whole
 
 
+async def serve_during(proxy, *tasks):
+    """Serve a page to another organisation again and again until one of the tasks ends; how often.
+
+    With pauses, which leave the processor to what is tried here.
+    """
+    served = 0
+    while not any(task.done() for task in tasks):
+        await assert_served(proxy)
+        served += 1
+        await asyncio.wait(tasks, timeout=0.1, return_when=asyncio.FIRST_COMPLETED)
+    return served
+
+
 # -- time --------------------------------------------------------------------------------------------
 
 
@@ -100,13 +113,9 @@ async def assert_served(proxy, organization_id="theirs", marker=THEIRS):
 async def test_what_nothing_interrupts_ends_with_its_process_and_nobody_waits(proxy, pool, name):
     before = pool.pids()
     attack = asyncio.create_task(ask(proxy, "ours", sql(ENDLESS_STEPS[name]), deadline_s=0.7))
-    served = 0
-    while not attack.done():
-        await assert_served(proxy)
-        served += 1
+    assert await serve_during(proxy, attack)
     with pytest.raises(StoppedError):
         await attack
-    assert served
     wait_until(lambda: len(pool.pids()) == COUNT, "another in its place")
     assert set(pool.pids()) != set(before)
     await assert_served(proxy, "ours", OURS)
@@ -134,11 +143,7 @@ async def test_six_slow_organisations_leave_the_others_alone(proxy, pool):
         asyncio.create_task(ask(proxy, f"slow_{number}", sql(ENDLESS + " -- " + "x" * number)))
         for number in range(6)
     ]
-    served = 0
-    while not any(task.done() for task in attacks):
-        await assert_served(proxy)
-        served += 1
-    assert served
+    assert await serve_during(proxy, *attacks)
     for task in attacks:
         task.cancel()
     await asyncio.gather(*attacks, return_exceptions=True)
@@ -435,8 +440,7 @@ def test_a_pool_refuses_a_folder_that_others_can_enter(tmp_path):
 @pytest.mark.parametrize("name", HUNGRY)
 async def test_a_hungry_query_fails_alone(proxy, pool, name):
     attack = asyncio.create_task(ask(proxy, "ours", sql(HUNGRY[name])))
-    while not attack.done():
-        await assert_served(proxy)
+    await serve_during(proxy, attack)
     try:
         client = await attack
     except StoppedError:
@@ -650,6 +654,7 @@ async def test_who_does_not_read_is_cut_and_meanwhile_holds_nobody_up(
     while not asking.done():
         await assert_served(proxy)
         await assert_served(proxy, long_traces, "query_ms")
+        await asyncio.wait([asking], timeout=0.1)
     assert not client.is_whole
     assert "did not read" in caplog.text
     wait_until(lambda: len(pool.pids()) == COUNT, "all of them")
