@@ -36,6 +36,11 @@ _FLAGS = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-default-apps",
+    # The sites of these tests are all on loopback and trust each other's processes: to start one for
+    # each page would take most of the time.
+    "--disable-site-isolation-trials",
+    "--renderer-process-limit=1",
+    "--disable-features=SpareRendererForSitePerProcess",
     "--disable-extensions",
     "--disable-sync",
     "--force-color-profile=srgb",

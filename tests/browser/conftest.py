@@ -32,20 +32,20 @@ def driver() -> Iterator[WebDriver]:
         yield driver
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A service for all tests that do not mind what others have done with it."""
     with run_site(tmp_path_factory.mktemp("site")) as site:
         yield site
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def example(site: Site) -> Example:
     """An organisation with some of everything."""
     return make_example(site)
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def lonely(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """Another service, which knows no mail server and no provider."""
     with Service(tmp_path_factory.mktemp("lonely"), "http://127.0.0.1:9") as service:
