@@ -94,8 +94,8 @@ case "${1:-up}" in
     fi
     # Without bytecode each worker would rewrite the asserts of 500 files, and each process compile the rooms.
     unset PYTHONDONTWRITEBYTECODE
-    # On up to four processors, each file on one. What starts real services waits more than it works.
-    exec .venv/bin/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile "$@"
+    # On up to four processors, each file on one, in the order of tests/conftest.py: the long ones first.
+    exec .venv/bin/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder "$@"
     ;;
   check)
     .venv/bin/ruff check .

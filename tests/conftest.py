@@ -22,6 +22,19 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 
+@pytest.hookimpl(trylast=True)  # after those that mark
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Let several workers begin with the long files, so that none of them is left for the end."""
+    if hasattr(config, "workerinput"):
+        long_files = {item.path for item in items if _is_long(item)}
+        items.sort(key=lambda item: item.path not in long_files)
+
+
+def _is_long(item: pytest.Item) -> bool:
+    """Return whether a test waits for real processes."""
+    return any(item.get_closest_marker(name) for name in ("live", "browser"))
+
+
 def pytest_collection_finish() -> None:
     """Keep the collector of garbage away from what lasts until the end: thousands of tests."""
     gc.collect()
