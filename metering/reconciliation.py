@@ -72,7 +72,7 @@ class Reported:
 
     An item of the usage report has counts and no cost, one of the cost report a cost and no counts.
     ``workspace_id`` is None for the default workspace. ``api_key_id`` is None for usage without a key
-    (the Console) and in the cost report, which names no keys."""
+    (the Console, or a sign-in) and in the cost report, which names no keys."""
 
     day: date
     kind: str
@@ -165,7 +165,7 @@ class Workspace:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
     """The usage of an upstream key; upstream reports no cost by key. ``api_key_id`` None is usage
-    without a key, as in the Console."""
+    without a key, as in the Console or after a sign-in."""
 
     api_key_id: str | None
     workspace_id: str | None

@@ -214,13 +214,14 @@ def _print_parts(comparison: Comparison) -> None:
             ),
             right=("REPORTED", "RECORDED", "TOKENS REPORTED"),
         )
+        click.echo("Upstream names no id for the default workspace; recorded calls may have one.")
     if comparison.keys:
         click.echo()
         print_table(
             ("UPSTREAM KEY", "WORKSPACE", "TOKENS REPORTED"),
             (
                 (
-                    each.api_key_id or "none (Console)",
+                    each.api_key_id or "no key (Console, sign-in)",
                     each.workspace_id or "default",
                     format_count(each.reported.all_tokens),
                 )

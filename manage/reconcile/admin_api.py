@@ -53,8 +53,10 @@ class AdminApi:
         tell: Callable[[str], None] = logger.info,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Prepare the connection. ``is_local``: no HTTP proxy is on the way to it. ``tell`` is called
-        with a line before each wait."""
+        """Prepare the connection. Raises ReportError.
+
+        ``is_local``: no HTTP proxy is on the way to it. ``tell`` is called with a line before each
+        wait."""
         self.base_url = base_url.rstrip("/")
         self.organization_id: str | None = None
         self._vendor = vendor
@@ -68,7 +70,7 @@ class AdminApi:
                 "user-agent": f"taximeter/{version('taximeter')}",
             },
             timeout=httpx.Timeout(READ_TIMEOUT_S, connect=CONNECT_TIMEOUT_S),
-            verify=_load_trust_store(),
+            verify=base_url.startswith("https:") and _load_trust_store(),
             trust_env=not is_local,
         )
 
@@ -192,9 +194,16 @@ class AdminApi:
 
 @cache
 def _load_trust_store() -> ssl.SSLContext:
-    """Return the trust store: that of SSL_CERT_FILE, else that of httpx. It is read once, because
-    that takes longer than all else in making a client."""
-    return httpx.create_ssl_context()
+    """Return the trust store: that of SSL_CERT_FILE, else that of httpx. Raises ReportError.
+
+    It is read once, because that takes longer than all else in making a client."""
+    try:
+        return httpx.create_ssl_context()
+    except OSError as error:
+        raise ReportError(
+            f"the certificate authorities cannot be read ({error.strerror}); check SSL_CERT_FILE and"
+            " SSL_CERT_DIR"
+        ) from error
 
 
 def _is_passing(response: httpx.Response) -> bool:

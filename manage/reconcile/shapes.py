@@ -22,11 +22,11 @@ Fields that are not read may change or be missing; what is read is checked.
 """
 
 from collections.abc import Iterator
-from datetime import UTC, date
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Annotated, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 
 from metering.reconciliation import TOKENS, WEB_SEARCH, Figures, Reported
 from metering.token_counts import TokenCounts
@@ -36,8 +36,17 @@ USAGE_GROUPS = ("model", "workspace_id", "api_key_id", "service_tier")
 COST_PATH = "/v1/organizations/cost_report"
 COST_GROUPS = ("workspace_id", "description")
 
-type Count = Annotated[int, Field(ge=0, strict=True)]
+# Far more than anybody uses in a day, and little enough that sums fit a file.
+type Count = Annotated[int, Field(ge=0, le=10**15, strict=True)]
 type Name = Annotated[str, Field(max_length=300)] | None
+
+
+def _to_utc(instant: datetime) -> datetime:
+    """Return the instant in UTC. Raises ValueError for one that UTC has no date for."""
+    try:
+        return instant.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError("there is no such date in UTC") from error
 
 
 class _Shape(BaseModel):
@@ -114,12 +123,12 @@ class CostItem(_Shape):
 
 
 class Bucket[Item: (UsageItem, CostItem)](_Shape):
-    starting_at: AwareDatetime
+    starting_at: Annotated[AwareDatetime, AfterValidator(_to_utc)]
     results: tuple[Item, ...]
 
     @property
     def day(self) -> date:
-        return self.starting_at.astimezone(UTC).date()
+        return self.starting_at.date()
 
 
 class Page[Item: (UsageItem, CostItem)](_Shape):

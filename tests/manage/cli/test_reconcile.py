@@ -81,7 +81,7 @@ def test_workspaces_and_keys_are_listed_below(run, upstream):
     assert ["wrkspc_01", "$0.2000", "-", "10"] in lines
     assert ["default", "$0.1000", "-", "5"] in lines
     assert ["apikey_01", "wrkspc_01", "10"] in lines
-    assert ["none", "(Console)", "default", "5"] in lines
+    assert ["no", "key", "(Console,", "sign-in)", "default", "5"] in lines
 
 
 def test_as_json_it_is_one_document_which_is_also_kept(

@@ -8,6 +8,7 @@ from decimal import Decimal
 
 import pytest
 
+from manage.reconcile import admin_api as admin_api_module
 from manage.reconcile.admin_api import MAX_ATTEMPTS, AdminApi
 from manage.reconcile.admin_key import read_admin_key
 from manage.reconcile.errors import AdminKeyError, ReportError
@@ -243,6 +244,11 @@ def test_nobody_listens(fetch, waits):
         (EMPTY | {"data": [bucket() | {"starting_at": "2026-01-01"}]}, "data.0.starting_at"),
         (EMPTY | {"data": [bucket(usage_item(output_tokens=-1))]}, "results.0.output_tokens"),
         (EMPTY | {"data": [bucket(usage_item(output_tokens="5"))]}, "results.0.output_tokens"),
+        (EMPTY | {"data": [bucket(usage_item(output_tokens=10**30))]}, "results.0.output_tokens"),
+        (
+            EMPTY | {"data": [bucket() | {"starting_at": "0001-01-01T00:00:00+05:00"}]},
+            "data.0.starting_at: Value error, there is no such date in UTC",
+        ),
         (EMPTY | {"data": [bucket(usage_item(output_tokens=True))]}, "results.0.output_tokens"),
         (EMPTY | {"data": [bucket({"amount": "1", "currency": "USD"})]}, "uncached_input_tokens"),
         (EMPTY | {"has_more": True}, "has_more without next_page"),
@@ -318,6 +324,19 @@ def test_a_response_that_drips_is_given_up(upstream, fetch, waits, monkeypatch):
     with pytest.raises(ReportError, match="does not respond in time"):
         fetch()
     assert len(waits) == MAX_ATTEMPTS - 1
+
+
+@pytest.fixture
+def no_trust_store(monkeypatch):
+    monkeypatch.setenv("SSL_CERT_FILE", "/nowhere/authorities.pem")
+    admin_api_module._load_trust_store.cache_clear()
+    yield
+    admin_api_module._load_trust_store.cache_clear()
+
+
+def test_certificate_authorities_that_cannot_be_read_are_an_error(fetch, no_trust_store):
+    with pytest.raises(ReportError, match=r"No such file or directory.*SSL_CERT_FILE"):
+        fetch(url="https://api.example.org")
 
 
 # -- the key --------------------------------------------------------------------------------------
