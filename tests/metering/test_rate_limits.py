@@ -116,15 +116,15 @@ HOSTILE = ["-1", "1e400", "-nan", "-inf", "+1", "", " ", "x" * 10_000, "9" * 40,
 
 
 @pytest.mark.parametrize("value", HOSTILE)
-@pytest.mark.parametrize("name", [*VALUES, *WORDS, "retry-after", "retry-after-ms"])
-def test_a_value_that_is_none_is_missing(name, value):
-    assert read({name: value}) is None
+def test_a_value_that_is_none_is_missing(value):
+    for name in (*VALUES, *WORDS, "retry-after", "retry-after-ms"):
+        assert read({name: value}) is None, name
 
 
 @pytest.mark.parametrize("value", ["nan", "inf", "Infinity", "today"])
-@pytest.mark.parametrize("name", [*VALUES, "retry-after", "retry-after-ms"])
-def test_a_word_is_no_number(name, value):
-    assert read({name: value}) is None
+def test_a_word_is_no_number(value):
+    for name in (*VALUES, "retry-after", "retry-after-ms"):
+        assert read({name: value}) is None, name
 
 
 @pytest.mark.parametrize("value", ["\x00", "\x1b[31m", "ü", "x" * (MAX_VALUE_CHARS + 1)])

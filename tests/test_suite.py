@@ -1,13 +1,15 @@
-"""Tests that are skipped say why, and how to run them: ``there is no X; Y brings it``."""
+"""The suite itself: tests that are skipped say why and how to run them, and none has very many cases."""
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 from tests import ROOT
 
 # Their reason is made by ``chromium.why_missing``, which ``tests/browser`` tests.
 COMPUTED = {"tests/browser/conftest.py", "tests/browser/test_chromium.py"}
+MAX_CASES = 100
 _HOW = re.compile(r"\b(?:run|runs|brings|installs|set|uses)\b")
 
 
@@ -30,6 +32,14 @@ def read_reason(skip: ast.Call) -> str | None:
         if isinstance(value, ast.Constant) and isinstance(value.value, str):
             return value.value
     return None
+
+
+def test_no_function_has_very_many_cases(request):
+    """Each costs a set-up: loop over them and name the one that fails, or draw examples.
+
+    These are the tests of this run, so only a run of the whole suite looks at all."""
+    functions = Counter(item.nodeid.partition("[")[0] for item in request.session.items)
+    assert {name: cases for name, cases in functions.items() if cases > MAX_CASES} == {}
 
 
 def test_every_skip_says_why_and_how_to_run_the_test():
