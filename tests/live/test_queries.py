@@ -166,7 +166,7 @@ def test_without_a_pool_tables_say_so_and_the_rest_goes_on(service, people):
         answer = victim.get("/traces/usage.json")
         assert answer.status == 503
         assert int(answer.head.header("retry-after") or 0) > 0
-        assert "Queries cannot be answered" in json.loads(answer.body)["error"]["message"]
+        assert "Queries cannot be run" in json.loads(answer.body)["error"]["message"]
         assert victim.get("/").status == 200
     finally:
         os.kill(pool, signal.SIGCONT)
