@@ -187,7 +187,7 @@ class AdminApi:
 
     def _unexpected(self, path: str, what: str) -> ReportError:
         return ReportError(
-            f"{self.base_url}{path} does not answer with a report as documented ({what}); check the"
+            f"{self.base_url}{path} does not respond with a report as documented ({what}); check the"
             " address, or update Taximeter"
         )
 

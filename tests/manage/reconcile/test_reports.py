@@ -256,7 +256,7 @@ def test_nobody_listens(fetch, waits):
 )
 def test_another_shape_than_the_documented_one_is_named(upstream, fetch, document, words):
     upstream.instead = [as_json(document)]
-    with pytest.raises(ReportError, match="not answer with a report as documented") as caught:
+    with pytest.raises(ReportError, match="not respond with a report as documented") as caught:
         fetch()
     assert words in str(caught.value)
 
@@ -280,7 +280,7 @@ def test_an_amount_that_is_none_is_refused(upstream, fetch, item):
 @pytest.mark.parametrize("body", [b"", b"<html>", b'{"data": [', b"[" * 100_000, b"\xff\xfe"])
 def test_what_is_no_json_is_no_report(upstream, fetch, body):
     upstream.instead = [answer(200, body)]
-    with pytest.raises(ReportError, match="not answer with a report as documented"):
+    with pytest.raises(ReportError, match="not respond with a report as documented"):
         fetch()
 
 
