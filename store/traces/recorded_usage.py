@@ -22,7 +22,7 @@ from store.traces.costs import from_real
 
 READ_TIMEOUT_S = 5.0
 # The components of line items that each class of tokens is billed as.
-_COMPONENTS = {
+COMPONENTS = {
     "input_tokens": ("input",),
     "output_tokens": ("output",),
     "cache_creation_input_tokens": ("cache_write_5m", "cache_write_1h"),
@@ -80,7 +80,9 @@ def read_recorded_usage(
 
 
 def _find_pruned(db: sqlite3.Connection, period: tuple[str, str]) -> dict[str, int]:
-    """Return the days of which entries have been removed, and how many."""
+    """Return the days of which entries have been removed, and how many.
+
+    It relies on ``usage_hourly.entries`` counting each call once, however many passes it has."""
     kept = dict(
         db.execute(
             "select substr(created_at, 1, 10), count(*) from usage"
@@ -120,7 +122,7 @@ def _lines_query(columns: set[tuple[str, str]]) -> str:
     tokens = ", ".join(
         f"sum(case when c.component in ({', '.join(map(_quote, components))})"
         f" then c.quantity else 0 end) as {name}"
-        for name, components in _COMPONENTS.items()
+        for name, components in COMPONENTS.items()
     )
     is_search = f"c.component = {_quote(SEARCH_COMPONENT.name)}"
     return f"""
@@ -141,7 +143,7 @@ def _lines_query(columns: set[tuple[str, str]]) -> str:
 
 def _calls_query(columns: set[tuple[str, str]]) -> str:
     """Return SQL for the numbers of calls by day and model. They have no tokens and no cost here."""
-    tokens = ", ".join(f"0 as {name}" for name in _COMPONENTS)
+    tokens = ", ".join(f"0 as {name}" for name in COMPONENTS)
     return f"""
         select {_left_out(columns)} as left_out, substr(u.created_at, 1, 10) as day,
             0 as is_search, coalesce(u.model, u.request_model) as model,
