@@ -110,13 +110,14 @@ def _find_multiplier(item: Line | CostItem, call: Call) -> Decimal:
     if item.component == WEB_SEARCH.name:
         return multiplier
     if call.service_tier == "batch":
-        multiplier *= _find_factor(BATCH, item.model, call.created_at)
+        multiplier *= find_factor(BATCH, item.model, call.created_at)
     if call.inference_geo == "us":
-        multiplier *= _find_factor(US, item.model, call.created_at)
+        multiplier *= find_factor(US, item.model, call.created_at)
     return multiplier
 
 
-def _find_factor(table: tuple[Multiplier, ...], model: str | None, at: datetime) -> Decimal:
+def find_factor(table: tuple[Multiplier, ...], model: str | None, at: datetime) -> Decimal:
+    """Return the factor for a model at that instant, 1 where none applies."""
     day = at.astimezone(UTC).date()
     found = (each.factor for each in reversed(table) if each.applies(model, day))
     return next(found, Decimal(1))

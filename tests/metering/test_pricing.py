@@ -7,7 +7,7 @@ import pytest
 from metering.billed_passes import Call, make_call
 from metering.entry import CostItem
 from metering.prices import BASE_VERSION, PriceTable
-from metering.pricing import Bill, price_call
+from metering.pricing import BATCH, US, Bill, find_factor, price_call
 from metering.rates import RateTiers
 from metering.token_counts import TokenCounts
 from metering.usage import Pass, Usage
@@ -128,6 +128,20 @@ def test_the_modifiers_of_the_call_apply(fields, cents):
 )
 def test_the_us_costs_more_from_4_6_on(model, cents):
     assert cost(tokens(input=MILLION), model, inference_geo="us") == Decimal(cents)
+
+
+@pytest.mark.parametrize(
+    ("fields", "at", "multiplier"),
+    [
+        ({"service_tier": "batch"}, datetime(2024, 10, 7, tzinfo=UTC), "1"),
+        ({"service_tier": "batch"}, datetime(2024, 10, 8, tzinfo=UTC), "0.5"),
+        ({"inference_geo": "us"}, datetime(2026, 2, 4, tzinfo=UTC), "1"),
+        ({"inference_geo": "us"}, datetime(2026, 2, 5, tzinfo=UTC), "1.1"),
+    ],
+)
+def test_a_multiplier_applies_from_its_day_on(fields, at, multiplier):
+    table = BATCH if "service_tier" in fields else US
+    assert find_factor(table, "claude-opus-4-6", at) == Decimal(multiplier)
 
 
 def test_the_us_multiplies_every_kind_of_token_and_no_search():

@@ -10,6 +10,7 @@ from hypothesis import given, settings, strategies as st
 from metering import token_counts
 from metering.entry import UsageLogEntry
 from metering.prices import PriceTable
+from metering.pricing import price_call
 from recorder.record import make_entry
 from recorder.requests import RequestReader
 from store.spool.format import Ending, RequestHead, ResponseHead, SpooledExchange
@@ -670,6 +671,19 @@ def check_recording(name, case, expected):
     assert (entry.error_type is not None) == is_error
     assert entry.cost_cents is not None
     assert not is_error or entry.cost_cents == 0
+
+
+@needs_recorded
+def test_recorded_exchanges_cost_the_same_when_they_are_priced_again(tmp_path):
+    entries = []
+    for number, case in enumerate(CASES.values()):
+        response = ResponseHead(status_code=case["status"], content_type=case["content_type"])
+        body = (RECORDED / case["response_file"]).read_bytes()
+        entries.append(make(body, response, head={"entry_id": str(number)}))
+    with TraceDatabase(tmp_path / "traces.db") as traces:
+        traces.insert(entries)
+        costs = [price_call(stored.call, PRICES) for stored in traces.iter_costs()]
+    assert costs == [(entry.cost_items, entry.cost_cents) for entry in entries]
 
 
 @needs_recorded
