@@ -206,8 +206,6 @@ def _find_hops(passes: Sequence[Pass], hops: Sequence[Hop]) -> list[int]:
 def _advance(chain: Sequence[str | None], hop: int, this: Pass, before: Pass | None) -> int:
     """Return the place in the chain of the model of this attempt, at or after that of the one before."""
     last = len(chain) - 1
-    if this.type == FALLBACK_ATTEMPT:
-        return last
     named = (n for n in range(hop, last + 1) if is_same_model(chain[n], this.model))
     is_next = before is not None and (this.model is None or this.model != before.model)
     return next(named, min(hop + is_next, last))

@@ -196,6 +196,20 @@ def test_a_document_leaves_out_what_a_model_wrote_before_it_declined():
     assert cents_of("document", content, usage, model=OPUS) == Decimal("1.366")
 
 
+def test_in_a_stream_the_content_alone_tells_whether_output_began():
+    passes = [a_pass("message", FABLE, 400, 20), a_pass("fallback_message", OPUS, 412, 264)]
+    usage = counts(412, 264, iterations=passes)
+    content = [fallback_block(FABLE, OPUS, "cyber"), text_block()]
+    assert cents_of("stream", content, usage, model=OPUS) == Decimal("0.866")
+
+
+@both
+def test_a_single_pass_is_that_of_the_model_that_served(kind):
+    usage = counts(412, 264, iterations=[a_pass("message", None, 412, 264)])
+    content = [fallback_block(FABLE, OPUS, "cyber"), text_block()]
+    assert cents_of(kind, content, usage, model=OPUS) == Decimal("0.866")
+
+
 @both
 def test_the_earlier_turns_of_the_serving_model_are_billed(kind):
     """They are of the type of a model that declined."""
