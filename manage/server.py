@@ -14,6 +14,7 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncGenerator, Callable, Generator
+from typing import cast
 from urllib.parse import urlsplit
 
 import uvicorn
@@ -23,6 +24,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse
 from starlette.routing import Match, Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from dashboard.app import Dashboard
 from dashboard.mail.mailer import Mailer
@@ -33,6 +35,7 @@ from runtime import logs, parent_watch, readiness
 from runtime.attempts import make_bad_key_limit
 from runtime.authority import parse_host
 from runtime.descriptors import AcceptErrors
+from runtime.joined_writes import JoinedWrites
 from runtime.settings import CLIENT_MARK_VARIABLE, LOOPBACK_HOSTS, Settings, SettingsError
 from runtime.terminal_output import LineWriter
 
@@ -147,6 +150,13 @@ def make_app(settings: Settings, print_line: Callable[[str], None] = print) -> S
     return app
 
 
+class _Protocol(H11Protocol):
+    """The HTTP protocol, which sends a response at once."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(cast(asyncio.Transport, JoinedWrites(transport)))
+
+
 class Server(uvicorn.Server):
     """Uvicorn that leaves Ctrl-C to the supervisor."""
 
@@ -179,6 +189,7 @@ def main() -> None:
     atexit.register(terminal.close)
     config = uvicorn.Config(
         make_app(settings, terminal.write_line),
+        http=_Protocol,
         log_config=None,
         access_log=False,
         server_header=False,

@@ -15,6 +15,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import uvicorn
 from starlette.responses import JSONResponse
@@ -27,6 +28,7 @@ from dashboard.queries.protocol import READING_SIGNAL, RUNNING, SOCKET_SUFFIX, C
 from dashboard.tables import response_guard
 from dashboard.tables.errors import RequestState
 from dashboard.tables.instances import Instances
+from runtime.joined_writes import JoinedWrites
 
 # The query proxy kills after 4 s; these hold when the web process has ended or stands still.
 ALARM_S, ALARM_BETWEEN_MESSAGES_S = 12, 90
@@ -128,12 +130,17 @@ class _Protocol(H11Protocol):
     abandoned: threading.Event
     on_broken: Callable[[], None]
 
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._joined = JoinedWrites(transport)
+        super().connection_made(cast(asyncio.Transport, self._joined))
+
     def data_received(self, data: bytes) -> None:
         cycle = getattr(self, "cycle", None)  # None before the request
         if cycle is None:
             super().data_received(data)
             if self.cycle is not None:
                 self.transport.write(RUNNING)
+                self._joined.flush()  # before anything is computed
         elif self.tasks:
             self.abandoned.set()
             cycle.disconnected = True  # what is sent from now on is dropped

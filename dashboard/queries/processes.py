@@ -177,9 +177,12 @@ class Processes:
         if self._folder is None:
             raise NoProcessError(_NO_POOL)
         try:
-            present = {int(path.stem) for path in self._folder.glob(f"*{SOCKET_SUFFIX}")}
+            # Of all ways this one takes the least time, for each request.
+            names = os.listdir(self._folder)  # noqa: PTH208
         except OSError:
             return set()
+        sockets = (name for name in names if name.endswith(SOCKET_SUFFIX))
+        present = {int(name.removesuffix(SOCKET_SUFFIX)) for name in sockets}
         for gone in self._served.keys() - present - self._lent:
             del self._served[gone]
         self._slow &= present | self._lent

@@ -9,13 +9,14 @@ from starlette.types import Scope, Send
 from dashboard.queries.protocol import Caller
 
 DEADLINE_S = 4.0  # to the response's head; a query itself is stopped after 3
+RECHECK_S = 0.25  # whoever was removed since then is sent nothing more
 MAX_RESPONSE_BYTES, MAX_STREAM_BYTES = 256 << 20, 1100 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """A request for Datasette. ``check`` raises when its caller may no longer read; the response's head
-    has to arrive within ``deadline_s`` once the request is computed."""
+    """A request for Datasette, of a caller who was just authenticated. ``check`` raises when they may no
+    longer read; the response's head has to arrive within ``deadline_s`` once the request is computed."""
 
     scope: Scope
     caller: Caller
@@ -57,6 +58,16 @@ class Request:
     release_lock: Callable[[], None] = _do_nothing
     is_disconnected: bool = False
     _disconnect_action: Callable[[], object] = _do_nothing
+    _checked_s: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._checked_s = self.begun_s
+
+    async def recheck(self, now_s: float) -> None:
+        """Check again that the caller may read, unless that is recent. Raises what ``check`` raises."""
+        if now_s - self._checked_s > RECHECK_S:
+            await self.query.check()
+            self._checked_s = now_s
 
     def disconnect(self) -> None:
         """Note that the client has disconnected."""

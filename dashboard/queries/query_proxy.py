@@ -176,7 +176,7 @@ class QueryProxy:
             try:
                 head = await self._fetch_head(request.query, place, pid, connection)
                 request.on_disconnect(request.cancel)
-                await request.query.check()
+                await request.recheck(self._clock_s())
                 await self._send(request, place, pid, connection, head)
             except _SlowError:
                 if not await connection.stop(STOP_S) and request.is_disconnected:
@@ -222,7 +222,7 @@ class QueryProxy:
         self, request: Request, place: Place, pid: int, connection: Connection, head: Head
     ) -> None:
         """Send the response. After a while it gives its place in the lane back."""
-        body = Body(request.query, connection, request.send, self._clock_s)
+        body = Body(request, connection, self._clock_s)
 
         def become_reader() -> None:
             request.release_lock()

@@ -4,16 +4,15 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 
-from starlette.types import Message, Send
+from starlette.types import Message
 
 from dashboard.queries.client import Connection, Head, ProcessGoneError
 from dashboard.queries.protocol import MAX_READING
-from dashboard.queries.query import Query
+from dashboard.queries.query import Request
 
 PAGE_S = 6.0  # from one part of a body to the next, by the process
 NO_PROGRESS_S = 15.0  # the same by the client
 MIN_BYTES_PER_S = 32 << 10  # by the client, of the time that is spent waiting for it
-RECHECK_S = 0.25
 
 
 class CutError(Exception):
@@ -28,14 +27,14 @@ class Body:
     """The body of a response, forwarded part by part: the next is read when the client has taken the last."""
 
     def __init__(
-        self, query: Query, connection: Connection, send: Send, clock_s: Callable[[], float]
+        self, request: Request, connection: Connection, clock_s: Callable[[], float]
     ) -> None:
-        self._query = query
+        self._request = request
+        self._query = request.query
         self._connection = connection
-        self._send = send
         self._clock_s = clock_s
         self._sent_bytes = 0
-        self._begun_s = self._checked_s = clock_s()
+        self._begun_s = clock_s()
         self._waited_s = 0.0  # for the client
         self._cutting = asyncio.timeout(None)
         self.is_cut = False
@@ -80,13 +79,11 @@ class Body:
         self._sent_bytes += len(part)
         if self._sent_bytes > self._query.max_bytes:
             raise CutError(f"more than {self._query.max_bytes >> 20} MB", is_by_process=True)
-        if self._clock_s() - self._checked_s > RECHECK_S:
-            try:
-                await self._query.check()
-            except Exception as error:
-                # Whatever the reason, also one that passes: what may not be read is not sent.
-                raise CutError(f"its caller may no longer read ({error!r})") from error
-            self._checked_s = self._clock_s()
+        try:
+            await self._request.recheck(self._clock_s())
+        except Exception as error:
+            # Whatever the reason, also one that passes: what may not be read is not sent.
+            raise CutError(f"its caller may no longer read ({error!r})") from error
         await self._send_message({"type": "http.response.body", "body": part, "more_body": True})
 
     async def _send_message(self, message: Message) -> None:
@@ -95,7 +92,7 @@ class Body:
         begun_s = self._clock_s()
         try:
             async with asyncio.timeout(NO_PROGRESS_S + min(owed_s, 0)):
-                await self._send(message)
+                await self._request.send(message)
         except TimeoutError as error:
             raise CutError("its client did not read on, or too slowly") from error
         self._waited_s += self._clock_s() - begun_s

@@ -21,7 +21,7 @@ _HEADERS = [
     (b"content-security-policy", CONTENT_SECURITY_POLICY.encode()),
     *((name.encode(), value.encode()) for name, value in rendering.PRIVATE.items()),
 ]
-_DROPPED_HEADERS = {name for name, _ in _HEADERS} | {b"set-cookie"}
+_DROPPED_HEADERS = {name for name, _ in _HEADERS} | {b"content-length", b"set-cookie"}
 
 logger = logging.getLogger(__name__)
 
@@ -32,29 +32,13 @@ class BrokenOffError(Exception):
 
 async def send_response(app: ASGIApp, scope: Scope, send: Send) -> None:
     """Send the response of the application, with our headers. Raises BrokenOffError."""
-    has_begun = has_failed = is_over = False
-
-    async def send_guarded(message: Message) -> None:
-        nonlocal has_begun, has_failed, is_over
-        if message["type"] == "http.response.start":
-            if has_begun:
-                raise BrokenOffError("an error in the middle of a response")
-            has_failed = message["status"] >= 500 and not scope["taximeter"].is_explained
-            message = {**message, "headers": [*_kept(message), *_HEADERS]}
-        if not has_failed:
-            has_begun = True
-            await send(message)
-            if scope["method"] == "HEAD":  # Datasette would go on to read all of a table for it
-                is_over = True
-                await send({"type": "http.response.body", "body": b""})
-                raise asyncio.CancelledError
-
+    guard = _Guard(scope, send)
     try:
-        await app(scope, _receive_nothing, send_guarded)
+        await app(scope, _receive_nothing, guard.send)
     except asyncio.CancelledError:
-        if not is_over:
+        if not guard.is_over:
             raise
-    if has_failed:
+    if guard.has_failed:
         logger.error("Datasette failed on a request")
         sorry = rendering.refuse(
             Request(scope), 500, "internal_error", "This page could not be shown."
@@ -62,8 +46,51 @@ async def send_response(app: ASGIApp, scope: Scope, send: Send) -> None:
         await sorry(scope, _receive_nothing, send)
 
 
+class _Guard:
+    """The guard of one response. Its head is held until there is something of its body."""
+
+    def __init__(self, scope: Scope, send: Send) -> None:
+        self._scope = scope
+        self._send = send
+        self._head: Message | None = None
+        self._has_begun = False
+        self.has_failed = False
+        self.is_over = False
+
+    async def send(self, message: Message) -> None:
+        """Send a message of the application, unless it has failed."""
+        if message["type"] == "http.response.start":
+            await self._begin(message)
+        elif not self.has_failed:
+            if self._head is not None:
+                head, self._head = self._head, None
+                await self._send(head if message.get("more_body") else _with_length(head, message))
+            await self._send(message)
+
+    async def _begin(self, message: Message) -> None:
+        if self._has_begun:
+            raise BrokenOffError("an error in the middle of a response")
+        self.has_failed = message["status"] >= 500 and not self._scope["taximeter"].is_explained
+        if self.has_failed:
+            return
+        self._has_begun = True
+        self._head = {**message, "headers": [*_kept(message), *_HEADERS]}
+        if self._scope["method"] == "HEAD":  # Datasette would go on to read all of a table for it
+            self.is_over = True
+            await self._send(self._head)
+            await self._send({"type": "http.response.body", "body": b""})
+            raise asyncio.CancelledError
+
+
 async def _receive_nothing() -> Message:
     return {"type": "http.request", "body": b"", "more_body": False}
+
+
+def _with_length(head: Message, body: Message) -> Message:
+    """Return the head of a response whose body is a single message. Its parts need no framing then, which
+    every process that forwards it would have to read and write again."""
+    length = (b"content-length", str(len(body.get("body", b""))).encode())
+    return {**head, "headers": [*head["headers"], length]}
 
 
 def _kept(message: Message) -> list[tuple[bytes, bytes]]:

@@ -166,7 +166,7 @@ async def test_a_download_ends_when_its_reader_is_removed(
                 people.remove_member(db, member.organization_id, member.user_id)
         await pass_on(body, part)
 
-    monkeypatch.setattr(responses, "RECHECK_S", 0.0)
+    monkeypatch.setattr(query_module, "RECHECK_S", 0.0)
     monkeypatch.setattr(responses.Body, "_send_part", remove_meanwhile)
     with suppress(AssertionError):  # of the client, which wants an end
         await client.get("/traces/usage.csv?_stream=1", headers=headers)

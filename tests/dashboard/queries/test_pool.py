@@ -580,7 +580,7 @@ async def test_an_export_is_whole(proxy, long_traces):
 async def test_an_export_ends_when_its_caller_may_no_longer_read(
     proxy, long_traces, monkeypatch, caplog
 ):
-    monkeypatch.setattr(responses, "RECHECK_S", 0.0)
+    monkeypatch.setattr(query_module, "RECHECK_S", 0.0)
     is_removed = False
     client = Client()
     client.reads.set()
@@ -603,7 +603,9 @@ async def test_an_export_ends_when_its_caller_may_no_longer_read(
     assert proxy._refusals.find_wait(long_traces) == 0
 
 
-async def test_nothing_is_sent_to_a_caller_who_was_removed_while_waiting(proxy):
+async def test_nothing_is_sent_to_a_caller_who_was_removed_while_waiting(proxy, monkeypatch):
+    monkeypatch.setattr(query_module, "RECHECK_S", 0.0)
+
     async def check():
         raise PermissionError("removed")
 

@@ -7,6 +7,7 @@ import pytest
 from dashboard.queries import query_proxy as proxy_module
 from dashboard.queries.client import Connection, Head
 from dashboard.queries.lanes import Place
+from dashboard.queries.query import Request
 from dashboard.queries.query_proxy import QueryProxy, StoppedError
 from dashboard.queries.responses import Body, CutError
 from tests.dashboard.queries.pool import Client, make_query
@@ -24,9 +25,9 @@ class Endless(Connection):
 
 async def test_a_response_that_is_cut_while_its_client_takes_a_part_ends():
     client = Client()
-    body = Body(
-        make_query("ours", "/traces"), Endless(), client.send, asyncio.get_running_loop().time
-    )
+    clock_s = asyncio.get_running_loop().time
+    request = Request(query=make_query("ours", "/traces"), send=client.send, begun_s=clock_s())
+    body = Body(request, Endless(), clock_s)
     forwarding = asyncio.create_task(body.forward(Head(status=200, headers=[])))
     while not client.status:
         await asyncio.sleep(0)
@@ -37,6 +38,20 @@ async def test_a_response_that_is_cut_while_its_client_takes_a_part_ends():
     with pytest.raises(CutError):
         await asyncio.wait_for(forwarding, 10)
     body.cut()
+
+
+async def test_a_caller_is_checked_again_once_some_time_has_passed():
+    checked = 0
+
+    async def check():
+        nonlocal checked
+        checked += 1
+
+    client = Client()
+    request = Request(query=make_query("ours", "/", check), send=client.send, begun_s=100.0)
+    for now_s, expected in ((100.1, 0), (100.25, 0), (100.3, 1), (100.5, 1), (100.6, 2)):
+        await request.recheck(now_s)
+        assert checked == expected, f"at {now_s}"
 
 
 class Silent(Connection):

@@ -625,3 +625,12 @@ async def test_a_row_of_the_view_has_an_address_too(client, ann):
     answer = await client.get("/traces/usage_log/1.json", headers=ann.bearer)
     assert answer.json()["rows"][0][0] == 1
     assert (await client.get("/traces/usage_log/99", headers=ann.cookie)).status_code == 404
+
+
+async def test_a_page_tells_its_size_and_a_download_ends_by_itself(client, ann):
+    for path in ("/traces/usage", "/traces/usage.json", "/traces/nothing", "/traces/"):
+        answer = await client.get(path, headers=ann.cookie)
+        assert int(answer.headers["content-length"]) == len(answer.content)
+    answer = await client.get("/traces/usage.csv?_stream=1", headers=ann.cookie)
+    assert "content-length" not in answer.headers
+    assert answer.text.count("\r\n") == 4
