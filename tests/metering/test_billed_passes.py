@@ -263,6 +263,24 @@ def test_each_hop_of_a_chain_is_billed_by_its_own_trigger(kind):
 
 
 @both
+@pytest.mark.parametrize("names", [(None, None, None), ("gateway/a", "gateway/b", "gateway/c")])
+def test_passes_by_other_names_are_those_of_the_chain_in_order(kind, names):
+    types = ("message", "message", "fallback_message")
+    listed = [
+        a_pass(type, name, 100, output)
+        for type, name, output in zip(types, names, (1, 1, 50), strict=True)
+    ]
+    content = [
+        fallback_block(FABLE, OPUS, "cyber"),
+        fallback_block(OPUS, OPUS_5, "bio"),
+        text_block(),
+    ]
+    lines = lines_of(kind, content, counts(100, 50, iterations=listed), model=OPUS_5)
+    reasons = [line[-1] for line in lines]
+    assert reasons == ["declined_hop", "declined_hop", None, "declined_hop", None, None]
+
+
+@both
 @pytest.mark.parametrize(("category", "cents"), [("cyber", "0"), ("bio", "0.206")])
 def test_the_last_hop_of_a_chain_that_declines_entirely_is_a_refusal(kind, category, cents):
     usage = counts(
