@@ -86,8 +86,9 @@ CAUSES: dict[str, tuple[str, str]] = {
     ),
     "pruned": (
         "removed by retention",
-        "These recorded calls have been removed by retention. They are compared by their hourly sums,"
-        " which name no workspace and no pass, and have web searches in the cost of the model.",
+        "These recorded calls have been removed by retention. Their days are compared by hourly sums,"
+        " which name no workspace, have web searches in the cost of the model, and may include calls"
+        " that a subscription covers.",
     ),
     "missing_days": (
         "days without a report",

@@ -114,7 +114,7 @@ class AdminApi:
                 response, content = self._request(path, parameters)
             except httpx.TransportError as error:
                 trouble = f"{self.base_url} {_explain(error)}"
-                if is_last:
+                if is_last or _find_tls_error(error) is not None:
                     raise ReportError(trouble) from error
             except (httpx.HTTPError, httpx.InvalidURL) as error:
                 raise ReportError(f"{self.base_url} {_explain(error)}") from error
@@ -229,11 +229,27 @@ def _describe_fault(error: ValidationError) -> str:
 
 def _explain(error: Exception) -> str:
     """Return the cause of a connection error, as the end of a sentence that begins with the address."""
+    tls_error = _find_tls_error(error)
+    if isinstance(tls_error, ssl.SSLCertVerificationError):
+        return (
+            f"has a certificate that is not trusted: {tls_error.verify_message}; point SSL_CERT_FILE"
+            " at the certificate authority's file if it is yours"
+        )
+    if tls_error is not None:
+        return "failed the TLS handshake; check http:// or https:// in the address"
     if isinstance(error, httpx.TimeoutException):
         return "does not respond in time; check the network, and try again"
     if isinstance(error, httpx.ConnectError):
         return f"cannot be reached: {_shorten(str(error))}; check the network and the address"
     return f"closed the connection: {_shorten(str(error)) or type(error).__name__}"
+
+
+def _find_tls_error(error: BaseException) -> ssl.SSLError | None:
+    """Return the TLS error that is behind an error, or None. Such an error does not pass."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, ssl.SSLError):
+        cause = cause.__cause__ or cause.__context__
+    return cause
 
 
 def _shorten(text: str) -> str:

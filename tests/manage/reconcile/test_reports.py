@@ -2,11 +2,13 @@
 
 import json
 import logging
+import ssl
 from collections import Counter
 from datetime import date
 from decimal import Decimal
 
 import pytest
+import trustme
 
 from manage.reconcile import admin_api as admin_api_module
 from manage.reconcile.admin_api import MAX_ATTEMPTS, AdminApi
@@ -17,7 +19,17 @@ from metering.reconciliation import TOKENS, WEB_SEARCH
 from metering.token_counts import TokenCounts
 from tests import admin_api
 from tests.admin_api import ADMIN_KEY, ORGANIZATION
-from tests.upstream import CLOSE, RESET, Script, answer, chunked, error_json, head, refusing_address
+from tests.upstream import (
+    CLOSE,
+    RESET,
+    Script,
+    Upstream,
+    answer,
+    chunked,
+    error_json,
+    head,
+    refusing_address,
+)
 
 FIRST, LAST = date(2026, 1, 1), date(2026, 1, 3)
 EMPTY = {"data": [], "has_more": False, "next_page": None}
@@ -337,6 +349,17 @@ def no_trust_store(monkeypatch):
 def test_certificate_authorities_that_cannot_be_read_are_an_error(fetch, no_trust_store):
     with pytest.raises(ReportError, match=r"No such file or directory.*SSL_CERT_FILE"):
         fetch(url="https://api.example.org")
+
+
+def test_a_certificate_that_is_not_trusted_is_named_and_not_tried_again(fetch, waits):
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trustme.CA().issue_cert("localhost").configure_cert(tls)
+    with (
+        Upstream(tls=tls) as secured,
+        pytest.raises(ReportError, match=r"certificate that is not trusted.*SSL_CERT_FILE"),
+    ):
+        fetch(url=secured.url)
+    assert (waits, secured.requests) == ([], [])
 
 
 # -- the key --------------------------------------------------------------------------------------

@@ -183,6 +183,17 @@ def test_calls_that_a_subscription_covers_are_left_out_and_said(path, record):
     assert found.notes == (Cause(name="subscription", calls=1, cost_cents=Decimal(5)),)
 
 
+def test_hourly_sums_tell_a_subscription_apart_where_they_can(path, record):
+    record({"cost_items": make_items()})
+    with TraceDatabase(path) as traces:
+        traces.prune(before="2026-01-03T00:00:00.000Z", max_bytes=None)
+    add_columns(path, "usage_hourly", "billing text")
+    set_columns(path, "usage_hourly", billing="subscription")
+    found = read(path)
+    assert found.items == ()
+    assert [note.name for note in found.notes] == ["subscription", "pruned"]
+
+
 def test_calls_to_another_upstream_organisation_are_left_out_and_said(path, record):
     record({"cost_items": make_items()})
     add_columns(path, "usage", "upstream_organization_id text")
