@@ -56,7 +56,7 @@ NOT_USED = {
         usage.output_tokens_details.thinking_tokens""",
     "Fetching is free. The text that is fetched is in input_tokens.": """
         usage.server_tool_use.web_fetch_requests""",
-    "By how much a credit lowers the bill is not said (docs/costs.md).": """
+    "A credit is in the counts: cache reads in place of cache writes (docs/costs.md).": """
         usage.fallback_credit.status.type=redeemed usage.fallback_credit.status.type=not_applied
         usage.fallback_credit.status.reason=body_mismatch
         usage.fallback_credit.status.reason=continuation_excluded
