@@ -27,6 +27,8 @@ from metering.model_names import is_same_model
 from metering.usage import Hop, Pass, Usage
 
 ATTEMPT, FALLBACK_ATTEMPT = "message", "fallback_message"
+UNBILLED_OUTCOMES: tuple[Outcome, ...] = ("upstream_error", "upstream_unreachable")
+FIRST_FAILURE_STATUS = 300
 PLACEHOLDER_OUTPUT_TOKENS = 1  # what upstream may count where there is no output
 
 
@@ -41,6 +43,7 @@ class Line(NamedTuple):
     speed: str | None = None
     unbilled_reason: UnbilledReason | None = None
     note: CostNote | None = None
+    estimated: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,10 +70,9 @@ class Call:
 
         An error is not billed, nor is a request that was never sent. Of any other call without usage
         the response was lost or never came, and upstream may have done the work."""
-        if self.usage_source != "none":
-            return False
-        has_failed = self.outcome in ("upstream_error", "upstream_unreachable")
-        return has_failed or is_failure(self.status_code)
+        return self.usage_source == "none" and not may_be_billed(
+            self.outcome, self.status_code, self.usage_source
+        )
 
 
 class _Reasons(NamedTuple):
@@ -97,7 +99,17 @@ _BILLED = _Reasons()
 
 def is_failure(status_code: int | None) -> bool:
     """Return whether a status says that no model has answered."""
-    return status_code is not None and status_code >= 300
+    return status_code is not None and status_code >= FIRST_FAILURE_STATUS
+
+
+def may_be_billed(outcome: Outcome, status_code: int | None, usage_source: UsageSource) -> bool:
+    """Return whether upstream may have billed a call of which no usage is known.
+
+    It may have done the work when the request was sent and the response was lost, or cut before its
+    first counts, or never came."""
+    if usage_source != "none" or outcome in UNBILLED_OUTCOMES:
+        return False
+    return not is_failure(status_code)
 
 
 def make_call(

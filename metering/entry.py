@@ -20,7 +20,9 @@ type Outcome = Literal[
     "client_disconnected",
     "proxy_restarted",
 ]
-type UsageSource = Literal["final", "partial", "none"]
+# `estimated`: the response was cut, and its output was counted by what was delivered. `partial`: the
+# same, where that cannot be told: the output is what the upstream had counted by then.
+type UsageSource = Literal["final", "estimated", "partial", "none"]
 # Why upstream does not bill a line: a refusal before any output, the same of a model that handed over
 # to a fallback, or a response that is an error.
 type UnbilledReason = Literal["refused_before_output", "declined_hop", "failed"]
@@ -41,7 +43,8 @@ class CostItem:
     Rate, multiplier, price version and cents are None while the model has no known price.
 
     A line with an ``unbilled_reason`` has the multiplier 0 and costs 0 cents, whether its price is
-    known or not. ``speed`` is that of the pass, None where nothing tells it.
+    known or not. ``speed`` is that of the pass, None where nothing tells it. ``estimated``: the
+    quantity is an estimate, made from what was delivered of a stream that was cut.
     """
 
     pass_index: int
@@ -52,6 +55,7 @@ class CostItem:
     speed: str | None = None
     unbilled_reason: UnbilledReason | None = None
     note: CostNote | None = None
+    estimated: bool = False
     rate_usd: Decimal | None = None
     multiplier: Decimal | None = None
     price_version: str | None = None
@@ -63,7 +67,8 @@ class UsageLogEntry:
     """One forwarded message request. Tokens are counts, cost is in US cents, times in ms, sizes in
     bytes on the wire. Bodies are the exact bytes after content-decoding, None when not kept.
     ``body_notes`` says what is missing of them and why, None when nothing is. ``client_hints`` is a
-    JSON object of the hints without a field of their own."""
+    JSON object of the hints without a field of their own. ``estimated_cents`` is the part of the cost
+    that is estimated, None when nothing is."""
 
     entry_id: str
     created_at: str
@@ -121,4 +126,5 @@ class UsageLogEntry:
     overage: bool | None = None
     upstream_organization_id: str | None = None
     workspace_id: str | None = None
+    estimated_cents: Decimal | None = None
     rate_limits: RateLimits | None = None

@@ -9,6 +9,7 @@ Recorder and ``reprice`` both price a ``Call``, which holds everything that matt
 cost is unknown, the cost is None. All arithmetic is exact.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -61,6 +62,14 @@ def price_call(call: Call, prices: PriceTable) -> Bill:
     return items, sum(known, Decimal(0)) if len(known) == len(items) else None
 
 
+def sum_estimates(items: Iterable[CostItem]) -> Decimal | None:
+    """Return the cost of the items with an estimated quantity, in US cents.
+
+    Returns None when nothing is estimated, or the price is unknown."""
+    estimates = [item.cents for item in items if item.estimated and item.cents is not None]
+    return sum(estimates, Decimal(0)) if estimates else None
+
+
 def _is_free(call: Call, prices: PriceTable) -> bool:
     """Return whether no tokens at all are a known cost: no tokens of a model without a price are not."""
     if call.usage_source == "none" or call.model is None:
@@ -98,6 +107,7 @@ def _price_item(item: Line | CostItem, call: Call, prices: PriceTable) -> CostIt
         speed=speed,
         unbilled_reason=item.unbilled_reason,
         note=item.note,
+        estimated=item.estimated,
         rate_usd=rate,
         multiplier=multiplier,
         price_version=None if rates is None or rate is None else rates.price_version,

@@ -24,7 +24,7 @@ from metering.billing import find_billing
 from metering.client_hints import COLUMNS, PARENT_AGENT_ID, PROMPT_ID, REQUEST_CLASS
 from metering.entry import Outcome, UsageLogEntry
 from metering.prices import PriceTable
-from metering.pricing import price_call
+from metering.pricing import price_call, sum_estimates
 from metering.rate_limits import parse_limits
 from metering.request_facts import RequestFacts, keep_plain_name, make_facts
 from metering.usage import Usage, clean_text, read_usage
@@ -117,6 +117,7 @@ def make_entry(
         tokens=usage.tokens,
         cost_cents=cost_cents,
         cost_items=items,
+        estimated_cents=sum_estimates(items),
         duration_ms=duration_ms,
         ttfb_ms=ttfb_ms,
         proxy_overhead_ms=_round(ending.proxy_overhead_ms),

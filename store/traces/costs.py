@@ -11,6 +11,7 @@ import orjson
 
 from metering.billed_passes import Call
 from metering.entry import CostItem
+from metering.pricing import sum_estimates
 from runtime import clock
 from store.traces.rollup import Tally, is_unpriced
 
@@ -40,6 +41,8 @@ class StoredCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewCost:
+    """A new cost for a stored entry."""
+
     usage_id: int
     cost_cents: Decimal | None
     cost_items: tuple[CostItem, ...]
@@ -99,20 +102,23 @@ def write_costs(connection: sqlite3.Connection, costs: Sequence[NewCost]) -> int
     written = 0
     for cost in costs:
         row = connection.execute(
-            "select created_at, proxy_endpoint_id, slug, model, cost_cents, usage_source"
+            "select created_at, proxy_endpoint_id, slug, model, cost_cents, usage_source,"
+            " estimated_cents"
             " from usage where id = ?",
             (cost.usage_id,),
         ).fetchone()
         if row is None:
             continue
-        created_at, proxy_endpoint_id, slug, model, old_cents, usage_source = row
+        created_at, proxy_endpoint_id, slug, model, old_cents, usage_source, old_estimate = row
+        new_estimate = sum_estimates(cost.cost_items)
         sums = tally.sums(created_at, proxy_endpoint_id, slug, model)
         sums.cost_cents += float(cost.cost_cents or 0) - (old_cents or 0)
+        sums.estimated_cents += float(new_estimate or 0) - (old_estimate or 0)
         sums.unpriced += is_unpriced(cost.cost_cents, usage_source)
         sums.unpriced -= is_unpriced(old_cents, usage_source)
         connection.execute(
-            "update usage set cost_cents = ? where id = ?",
-            (to_real(cost.cost_cents), cost.usage_id),
+            "update usage set cost_cents = ?, estimated_cents = ? where id = ?",
+            (to_real(cost.cost_cents), to_real(new_estimate), cost.usage_id),
         )
         connection.execute("delete from usage_cost where usage_id = ?", (cost.usage_id,))
         write_items(connection, cost.usage_id, cost.cost_items)
@@ -150,5 +156,6 @@ def _read_items(connection: sqlite3.Connection, ids: list[int]) -> dict[int, lis
         row = dict(zip(names, values, strict=True))
         known: dict[str, Any] = {name: row[name] for name in _COLUMNS if name in row}
         known |= {name: from_real(known[name]) for name in _MONEY}
+        known["estimated"] = bool(known.get("estimated"))
         items.setdefault(row["usage_id"], []).append(CostItem(**known))
     return items

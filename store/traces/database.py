@@ -42,7 +42,7 @@ _INSERT = (
 _scalars = attrgetter(*_PATHS.values())
 _TEXTS = tuple(field.name for field in fields(UsageLogEntry) if field.type in (str, str | None))
 _texts = attrgetter(*_TEXTS)
-_COST_INDEX = SCALARS.index("cost_cents")
+_COSTS = [(SCALARS.index(name), attrgetter(name)) for name in ("cost_cents", "estimated_cents")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,7 +181,8 @@ class TraceDatabase:
 
 def _row(prepared: _Prepared) -> tuple[object, ...]:
     values = list(_scalars(prepared.entry))
-    values[_COST_INDEX] = costs.to_real(prepared.entry.cost_cents)
+    for index, read in _COSTS:
+        values[index] = costs.to_real(read(prepared.entry))
     values.append(None if prepared.request is None else len(prepared.request.body))
     values.append(None if prepared.response is None else prepared.response.length)
     return tuple(values)

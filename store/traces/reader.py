@@ -151,7 +151,8 @@ def make_entry(row: Row) -> UsageLogEntry:
 
     A database that no newer recorder has opened yet lacks the newest columns: they are None."""
     values = {name: row[name] for name in _PLAIN if name in row}
-    values["cost_cents"] = costs.from_real(row["cost_cents"])
+    for name in ("cost_cents", "estimated_cents"):
+        values[name] = costs.from_real(row.get(name))
     values["streamed"] = bool(row["streamed"])
     return UsageLogEntry(**values, tokens=TokenCounts.from_row(row))
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import NamedTuple
 
+from metering.billed_passes import may_be_billed
 from metering.entry import Outcome, UsageLogEntry, UsageSource
 from metering.token_counts import ZERO, TokenCounts, list_flat_fields
 
@@ -30,9 +31,11 @@ class HourSums:
     entries: int = 0
     errors: int = 0
     unpriced: int = 0
+    maybe_billed: int = 0
     timed: int = 0
     tokens: TokenCounts = ZERO
     cost_cents: float = 0.0
+    estimated_cents: float = 0.0
     duration_ms: float = 0.0
 
 
@@ -57,9 +60,11 @@ class Tally:
         sums.entries += 1
         sums.errors += entry.outcome not in NO_ERROR
         sums.unpriced += is_unpriced(entry.cost_cents, entry.usage_source)
+        sums.maybe_billed += may_be_billed(entry.outcome, entry.status_code, entry.usage_source)
         sums.timed += entry.duration_ms is not None
         sums.tokens += entry.tokens
         sums.cost_cents += float(entry.cost_cents or 0)
+        sums.estimated_cents += float(entry.estimated_cents or 0)
         sums.duration_ms += entry.duration_ms or 0
 
     def sums(

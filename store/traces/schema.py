@@ -415,3 +415,29 @@ def m006_who_pays_and_what_the_request_was_for(db: Database) -> None:
         "insert into backfills select 'body fields', max(id) from usage having max(id) is not null",
     ):
         db.execute(statement)
+
+
+@migrations()
+def m008_mark_what_is_estimated(db: Database) -> None:
+    """Mark estimated line items, keep the estimated part of each cost, and sum both by hour.
+
+    Earlier rows have no estimates. Their hours count no calls that may have been billed.
+    ``output_sizes`` has what the estimates are made by: for each model, how many characters came in
+    complete responses and how many tokens they were, where older calls weigh less and less."""
+    _add_to_usage(db, {"estimated_cents": "real"})
+    for statement in (
+        "alter table usage_cost add column estimated integer not null default 0",
+        "alter table usage_hourly add column estimated_cents real not null default 0",
+        "alter table usage_hourly add column maybe_billed integer not null default 0",
+        """
+        create table output_sizes (
+            model text primary key,
+            calls integer not null,
+            characters real not null,
+            tokens real not null,
+            thinking_characters real not null,
+            thinking_tokens real not null
+        ) without rowid
+        """,
+    ):
+        db.execute(statement)

@@ -10,7 +10,7 @@ from decimal import Decimal
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from metering.billed_passes import make_call
+from metering.billed_passes import make_call, may_be_billed
 from metering.prices import PriceTable
 from metering.pricing import price_call
 from metering.usage import MAX_HOPS, MAX_PASSES
@@ -527,3 +527,23 @@ def test_a_thousand_passes_and_fallbacks_take_no_second(kind):
     call = make_call(found, created_at=NOW, outcome="complete", status_code=200)
     assert time.process_time() - begun_s < 3
     assert (len(found.hops), len(call.items)) == (MAX_HOPS, 2 * MAX_PASSES)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "status", "source", "expected"),
+    [
+        ("client_disconnected", None, "none", True),
+        ("client_disconnected", 200, "none", True),
+        ("upstream_timeout", None, "none", True),
+        ("upstream_interrupted", 200, "none", True),
+        ("proxy_restarted", None, "none", True),
+        ("complete", 200, "none", True),  # the response was lost
+        ("client_disconnected", 429, "none", False),
+        ("upstream_error", 200, "none", False),
+        ("upstream_unreachable", None, "none", False),
+        ("client_disconnected", 200, "estimated", False),
+        ("complete", 200, "final", False),
+    ],
+)
+def test_a_call_without_usage_may_be_billed_unless_it_failed(outcome, status, source, expected):
+    assert may_be_billed(outcome, status, source) is expected

@@ -302,18 +302,21 @@ def test_hourly_sums_are_those_of_the_rows(traces):
                 cost_cents=None,
             ),
             make_entry(cost_cents=None),
+            make_entry(usage_source="estimated", estimated_cents=Decimal("0.25")),
             make_entry(model=None, created_at="2026-01-02T04:00:00.000Z"),
         ]
     )
     first, second = hourly(traces)
     sums = HourSums(
-        entries=4,
+        entries=5,
         errors=1,
         unpriced=1,
-        timed=3,
-        tokens=ZERO + TokenCounts(30, 60, 90, 120),
-        cost_cents=2.5,
-        duration_ms=301.5,
+        maybe_billed=1,
+        timed=4,
+        tokens=ZERO + TokenCounts(40, 80, 120, 160),
+        cost_cents=3.75,
+        estimated_cents=0.25,
+        duration_ms=402.0,
     )
     assert first == flatten(sums)
     assert second["entries"] == 1

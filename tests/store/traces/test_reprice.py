@@ -50,6 +50,21 @@ def test_a_line_of_a_model_without_a_price_leaves_the_cost_unknown(traces):
     assert cost_after_reprice(traces, cost_items=items) is None
 
 
+def test_an_estimate_stays_marked_and_its_share_follows_the_price(traces):
+    items = (line(), line(component="output", estimated=True))
+    cost = cost_after_reprice(traces, cost_items=items, usage_source="estimated")
+    assert cost == 500 + 2500
+    read = traces.connection.execute
+    assert read("select component, estimated from usage_cost").fetchall() == [
+        ("input", 0),
+        ("output", 1),
+    ]
+    assert read("select estimated_cents from usage").fetchone() == (2500,)
+    assert read("select cost_cents, estimated_cents, unpriced from usage_hourly").fetchall() == [
+        (3000, 2500, 0)
+    ]
+
+
 @pytest.mark.parametrize(
     ("fields", "cents"),
     [
