@@ -89,7 +89,8 @@ class Recorder:
         self._ingester.update_databases()
         while not self._stop.is_set():
             result = self._round()
-            self._stop.wait(0 if result.has_more else ROUND_S)
+            if not result.has_more:
+                self._rest()
         patience_s = LAST_ROUNDS_S + (self._settings.drain_seconds if self._is_supervised else 0)
         deadline_s = time.monotonic() + patience_s
         while self._may_come_more(self._round()) and time.monotonic() < deadline_s:
@@ -97,6 +98,12 @@ class Recorder:
         self._ingester.close()
         self._disk.close()
         self._lines.close()
+
+    def _rest(self) -> None:
+        """Wait for the next round, and use some of that time for what nobody waits for."""
+        ends_at_s = time.monotonic() + ROUND_S
+        self._ingester.fill_columns()
+        self._stop.wait(max(0.0, ends_at_s - time.monotonic()))
 
     def _round(self) -> Round:
         try:

@@ -6,6 +6,7 @@ for them.
 
 from typing import Any
 
+from metering.entry import UsageSource
 from metering.request_facts import RequestFacts
 from metering.usage import Usage, clean_text
 
@@ -27,9 +28,7 @@ def make_request_fields(facts: RequestFacts) -> dict[str, Any]:
     }
 
 
-def make_response_fields(
-    usage: Usage, *, duration_ms: float | None, ttfb_ms: float | None
-) -> dict[str, Any]:
+def make_response_fields(usage: Usage) -> dict[str, Any]:
     """Return the fields of an entry that the response states, by name."""
     return {
         "stop_reason": usage.stop_reason,
@@ -37,18 +36,21 @@ def make_response_fields(
         "thinking_tokens": usage.thinking_tokens,
         "cache_write_1h_tokens": usage.cache_write_1h_tokens if usage.tokens.are_known else None,
         "web_search_requests": usage.web_search_requests,
-        "output_tokens_per_s": _calculate_speed(usage, duration_ms, ttfb_ms),
     }
 
 
-def _calculate_speed(
-    usage: Usage, duration_ms: float | None, ttfb_ms: float | None
+def calculate_speed(
+    *,
+    streamed: bool,
+    source: UsageSource,
+    output_tokens: int | None,
+    duration_ms: float | None,
+    ttfb_ms: float | None,
 ) -> float | None:
     """Return the output tokens per second between first and last byte.
 
     None where that is not the time in which they were generated."""
-    output_tokens = usage.tokens.output_tokens
-    if not usage.streamed or usage.source != "final" or not output_tokens:
+    if not streamed or source != "final" or not output_tokens:
         return None
     if duration_ms is None or ttfb_ms is None or duration_ms - ttfb_ms < MIN_GENERATION_MS:
         return None

@@ -15,6 +15,7 @@ from pathlib import Path
 from metering.conversation_memory import ConversationMemory
 from metering.entry import UsageLogEntry
 from metering.prices import PriceTable
+from recorder.backfill import Backfill
 from recorder.disk import DiskRoom
 from recorder.entry_store import EntryStore
 from recorder.open_databases import OpenDatabases
@@ -23,6 +24,7 @@ from recorder.rejection_store import RejectionStore
 from store.spool import reader
 from store.spool.format import REJECTIONS
 from store.spool.reader import Waiting
+from store.traces import backfill
 from store.traces.bodies import RequestPreparer
 from store.traces.paths import find_trace_files
 
@@ -75,6 +77,7 @@ class Ingester:
             on_entries,
             between,
         )
+        self._backfill = Backfill(self._databases, clock_s)
         self._rejections = RejectionStore(data_dir, spool_root, self._databases)
         self._tidy_at_s = clock_s()
 
@@ -88,11 +91,20 @@ class Ingester:
         pages and queries ask for its columns. One that cannot be updated is tried again when a call
         is to be stored in it."""
         for path in find_trace_files(self._data_dir):
+            organization_id = path.parent.name
             try:
-                self._databases.open(path.parent.name)
+                database = self._databases.open(organization_id)
+                has_gaps = backfill.find_next(database.connection) is not None
             except (sqlite3.Error, OSError, ValueError) as error:
                 logger.warning("%s cannot be updated now: %s", path, error)
+                has_gaps = True
+            if has_gaps:
+                self._backfill.begin(organization_id)
             self._between()
+
+    def fill_columns(self) -> bool:
+        """Fill new columns of a few calls that were stored earlier; return whether more are left."""
+        return self._backfill.run_step()
 
     def run_round(self) -> Round:
         """Store one batch of each organisation that need not wait."""

@@ -28,7 +28,7 @@ from metering.pricing import price_call, sum_estimates
 from metering.rate_limits import parse_limits
 from metering.request_facts import RequestFacts, keep_plain_name, make_facts
 from metering.usage import Usage, clean_text, read_usage
-from recorder.body_fields import make_request_fields, make_response_fields
+from recorder.body_fields import calculate_speed, make_request_fields, make_response_fields
 from recorder.body_notes import Reason, Side, format_note, join_notes
 from recorder.decode import DecodedBody, decode_body
 from recorder.requests import RequestReader
@@ -154,7 +154,14 @@ def make_entry(
         or clean_text(head.workspace_id),
         rate_limits=limits,
         **make_request_fields(facts),
-        **make_response_fields(usage, duration_ms=duration_ms, ttfb_ms=ttfb_ms),
+        **make_response_fields(usage),
+        output_tokens_per_s=calculate_speed(
+            streamed=usage.streamed,
+            source=usage.source,
+            output_tokens=usage.tokens.output_tokens,
+            duration_ms=duration_ms,
+            ttfb_ms=ttfb_ms,
+        ),
     )
     return _without_text(entry) if head.metadata_only else entry
 

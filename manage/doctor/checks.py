@@ -13,6 +13,7 @@ import sqlite3
 import ssl
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -35,6 +36,7 @@ from store.price_file import load_prices
 from store.spool import reader
 from store.spool.format import UNREADABLE
 from store.traces import schema as traces_schema
+from store.traces.backfill import count_left
 from store.traces.paths import find_trace_files
 from store.traces.reader import read_newest_arrival
 
@@ -56,6 +58,7 @@ def examine(settings: Settings, service: Announcement | None = None) -> Iterator
     yield from check_data_dir(settings.data_dir.absolute())
     yield check_free_space(settings)
     yield from check_databases(settings)
+    yield from check_earlier_calls(settings)
     yield from check_spool(settings)
     trust = os.environ if service is None else service.variables
     yield check_upstream(settings, trust.get(TRUST_VARIABLE))
@@ -164,6 +167,18 @@ def _check_database(path: Path, migrations: Migrations) -> Finding | None:
         message = f"{path} has the schema of an older version"
         return Finding(name, "note", message, "it is migrated when it is next written to")
     return None
+
+
+def check_earlier_calls(settings: Settings) -> Iterator[Finding]:
+    """Yield how many calls still lack what a newer version reads of their bodies, if any do."""
+    left = 0
+    for path in find_trace_files(settings.data_dir):
+        with suppress(sqlite3.Error):  # check_databases reports it
+            left += count_left(path)
+    if left:
+        message = f"{format_calls(left)} still to be read for columns that are newer than they are"
+        advice = "the service does that while it runs, newest first"
+        yield Finding("earlier calls", "note", message, advice)
 
 
 def check_spool(settings: Settings) -> Iterator[Finding]:

@@ -118,7 +118,7 @@ class TraceDatabase:
         if entry.rate_limits is not None:
             rate_limits.write_limits(self.connection, usage_id, entry.rate_limits)
         tally.add(entry)
-        hours.add(entry)
+        hours.add(entry, entry.rate_limits)
         return True
 
     def insert_rejections(self, flush_id: str, rejections: Sequence[Rejection]) -> None:

@@ -7,8 +7,8 @@ import sqlite3
 from collections import defaultdict
 from dataclasses import dataclass, fields
 from operator import attrgetter
+from typing import Protocol
 
-from metering.entry import UsageLogEntry
 from metering.rate_limits import RateLimits
 
 _NAMES = tuple(field.name for field in fields(RateLimits))
@@ -55,23 +55,35 @@ _UPSERT = (
 )
 
 
+class Call(Protocol):
+    """The fields of a call that its hour depends on: an entry has them, and the row of one."""
+
+    @property
+    def created_at(self) -> str: ...
+    @property
+    def credential_hmac(self) -> str | None: ...
+    @property
+    def status_code(self) -> int | None: ...
+    @property
+    def retry_count(self) -> int | None: ...
+
+
 class Hours:
     """The amounts that one transaction adds to the hours."""
 
     def __init__(self) -> None:
         self._hours = defaultdict[tuple[str, str], _Hour](_Hour)
 
-    def add(self, entry: UsageLogEntry) -> None:
-        """Add an entry."""
-        limits = entry.rate_limits
-        hour = self._hours[entry.created_at[:13], entry.credential_hmac or ""]
+    def add(self, call: Call, limits: RateLimits | None = None) -> None:
+        """Add a call with the limits that its response stated."""
+        hour = self._hours[call.created_at[:13], call.credential_hmac or ""]
         hour.calls += 1
-        hour.retries += bool(entry.retry_count)
-        hour.rate_limited += entry.status_code == RATE_LIMITED
-        hour.overloaded += entry.status_code == OVERLOADED
+        hour.retries += bool(call.retry_count)
+        hour.rate_limited += call.status_code == RATE_LIMITED
+        hour.overloaded += call.status_code == OVERLOADED
         if limits is None:
             return
-        if entry.status_code is not None and entry.status_code >= 400:
+        if call.status_code is not None and call.status_code >= 400:
             hour.retry_after_s += limits.retry_after_s or 0
         for name, share in list_shares(limits).items():
             if share is not None:

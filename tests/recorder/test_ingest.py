@@ -107,6 +107,38 @@ def spooled(tmp_path):
     return sorted(p.name for p in (tmp_path / "spool").rglob("*~*") if "unreadable" not in p.parts)
 
 
+def test_calls_of_an_older_version_get_the_columns_that_are_new(ingester, tmp_path):
+    path = trace_path(tmp_path, "a")
+    old = Migrations("traces")
+    for migration in (
+        schema.m001_usage_bodies_and_rollups,
+        schema.m002_find_the_calls_of_a_session,
+        schema.m003_how_the_request_was_sent_and_what_is_kept,
+        schema.m004_order_the_calls_of_an_agent_by_arrival,
+        schema.m005_group_the_calls_of_a_run,
+    ):
+        old()(migration)
+    with closing(database.open_database(path, old)) as connection:
+        for number in range(3):
+            connection.execute(
+                "insert into usage (entry_id, created_at, proxy_endpoint_id, slug, streamed, outcome,"
+                " usage_source) values (?, '2026', 'p', 's', 0, 'complete', 'final')",
+                (str(number),),
+            )
+            connection.execute(
+                "insert into response_bodies values (?, x'00', ?)", (number + 1, ANSWER.decode())
+            )
+    ingester.update_databases()
+    while ingester.fill_columns():
+        pass
+    with closing(sqlite3.connect(path)) as connection:
+        assert (
+            connection.execute("select stop_reason from usage_log").fetchall()
+            == [("end_turn",)] * 3
+        )
+        assert connection.execute("select * from backfills").fetchall() == []
+
+
 def test_a_spooled_call_becomes_a_row_and_its_file_goes(ingester, run, tmp_path, entries):
     spool_call(run, "1")
     assert ingester.run_round().handled == 1

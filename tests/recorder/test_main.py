@@ -1,9 +1,16 @@
 import errno
 import os
+import sqlite3
+from contextlib import closing
 
 from recorder.__main__ import Recorder
+from recorder.ingest import Ingester
 from runtime.heartbeat import Heartbeat
 from runtime.settings import Settings
+from store.traces import backfill
+from store.traces.database import TraceDatabase
+from store.traces.paths import trace_path
+from tests.store.traffic import make_entry
 
 
 def test_where_no_reserve_can_be_made_the_recorder_shows_that_it_lives(tmp_path, monkeypatch):
@@ -32,3 +39,22 @@ def test_a_heartbeat_that_cannot_be_written_is_reported_once_though_rounds_succe
     recorder.run()
     assert caplog.text.count("RECORDING IS IMPAIRED") == 1
     assert "Read-only file system" in caplog.text
+
+
+def test_a_resting_recorder_fills_new_columns_of_stored_calls(tmp_path, monkeypatch):
+    path = trace_path(tmp_path, "org")
+    with TraceDatabase(path) as traces:
+        traces.insert([make_entry(request_body=b'{"output_config":{"effort":"low"}}')])
+        traces.connection.execute("insert into backfills values (?, 1)", (backfill.BODY_FIELDS,))
+    recorder = Recorder(Settings.from_env({"TAXIMETER_DATA_DIR": str(tmp_path)}))
+    fill_columns = Ingester.fill_columns
+
+    def fill_and_stop(ingester):
+        if not fill_columns(ingester):
+            recorder.stop()
+        return False
+
+    monkeypatch.setattr(Ingester, "fill_columns", fill_and_stop)
+    recorder.run()
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("select effort from usage_log").fetchall() == [("low",)]

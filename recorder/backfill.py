@@ -1,0 +1,114 @@
+"""Reading calls again that were stored before there were columns for what their bodies say.
+
+The recorder does this between its rounds, while it would wait anyway, and a little at a time: calls that
+end meanwhile are recorded as soon as before, and nobody waits long for the write lock.
+"""
+
+import logging
+import sqlite3
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from metering.conversation_memory import ConversationMemory
+from metering.request_facts import make_facts
+from metering.usage import read_usage
+from recorder.body_fields import calculate_speed, make_request_fields, make_response_fields
+from recorder.open_databases import OpenDatabases
+from recorder.requests import RequestReader
+from store.traces import backfill
+from store.traces.backfill import Filled, StoredCall
+from store.traces.bodies import StoredBodies
+
+logger = logging.getLogger(__name__)
+
+STEP_S = 0.02
+MEMORY_BYTES = 8 * 1024 * 1024
+RETRY_S = 60.0
+
+
+class Backfill:
+    """Fills new columns of stored calls, one organisation after the other, the newest calls first."""
+
+    def __init__(self, databases: OpenDatabases, clock_s: Callable[[], float]) -> None:
+        """Fill columns in these databases. ``clock_s`` is a monotonic clock."""
+        self._databases = databases
+        self._clock_s = clock_s
+        self._requests = RequestReader(ConversationMemory(MEMORY_BYTES))
+        self._organizations = deque[str]()
+        self._not_before_s = 0.0
+
+    def begin(self, organization_id: str) -> None:
+        """Take up the work on an organisation. If there is none, that is noticed by the first step."""
+        self._organizations.append(organization_id)
+
+    def run_step(self) -> bool:
+        """Fill the columns of a few calls. Return whether there is more to do.
+
+        Never raises: what cannot be done now is tried again later."""
+        if not self._organizations or self._clock_s() < self._not_before_s:
+            return bool(self._organizations)
+        organization_id = self._organizations[0]
+        try:
+            is_done = self._fill_some(self._databases.open(organization_id).connection)
+        except (sqlite3.Error, OSError, ValueError) as error:
+            # Recording goes on; the database may be locked or the disk full for now.
+            logger.warning("New columns of %s cannot be filled now: %s", organization_id, error)
+            self._databases.close(organization_id)
+            self._organizations.rotate(-1)
+            self._not_before_s = self._clock_s() + RETRY_S
+            return True
+        if is_done:
+            self._organizations.popleft()
+        return bool(self._organizations)
+
+    def _fill_some(self, connection: sqlite3.Connection) -> bool:
+        """Return whether that were the last calls."""
+        next_id = backfill.find_next(connection)
+        if next_id is None:
+            return True
+        filled: list[Filled] = []
+        ends_at_s = self._clock_s() + STEP_S
+        while True:
+            found = backfill.read_call(connection, next_id)
+            if found is None:
+                break
+            call, stored = found
+            filled.append(Filled(call=call, columns=self._read_columns(call, stored)))
+            next_id = call.id - 1
+            if self._clock_s() >= ends_at_s:
+                break
+        backfill.write_filled(connection, filled, None if found is None else next_id)
+        return found is None
+
+    def _read_columns(self, call: StoredCall, stored: StoredBodies) -> dict[str, Any]:
+        """Return the columns of a call, none where its bodies cannot be read."""
+        try:
+            return self._read_bodies(call, stored)
+        except Exception:
+            # Its columns stay null: one call must not keep the others from being read.
+            logger.exception("New columns of call %s cannot be filled", call.id)
+            return {}
+
+    def _read_bodies(self, call: StoredCall, stored: StoredBodies) -> dict[str, Any]:
+        columns: dict[str, Any] = {}
+        if stored.request is not None:
+            fields = self._requests.read(stored.request, call.session_id, call.agent_id)
+            columns |= make_request_fields(make_facts(fields))
+        if stored.response is not None:
+            usage = read_usage(
+                call.status_code,
+                "text/event-stream" if call.streamed else "application/json",
+                stored.response,
+                is_complete=call.usage_source == "final",
+                cache_ttl=columns.get("cache_ttl"),
+            )
+            columns |= make_response_fields(usage)
+        speed = calculate_speed(
+            streamed=bool(call.streamed),
+            source=call.usage_source,
+            output_tokens=call.output_tokens,
+            duration_ms=call.duration_ms,
+            ttfb_ms=call.ttfb_ms,
+        )
+        return columns | {"output_tokens_per_s": speed}
