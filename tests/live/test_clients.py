@@ -434,7 +434,7 @@ def test_errors_are_raised_as_what_they_are(
     for row, (status, kind, _, _) in zip(rows_in_order(endpoint), cases, strict=True):
         assert (row["status_code"], row["outcome"]) == (status, "upstream_error")
         assert (row["error_type"], row["upstream_request_id"]) == (kind, REQUEST_ID)
-        assert (row["request_model"], row["cost_cents"]) == (MODEL, None)
+        assert (row["request_model"], row["cost_cents"]) == (MODEL, 0)
 
 
 def test_a_large_request_that_is_refused_is_raised_as_what_it_is(
