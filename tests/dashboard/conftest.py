@@ -15,6 +15,11 @@ from tests.dashboard.people import BASE_URL, Someone
 from tests.dashboard.query_server import QueryServer
 
 
+@pytest.fixture(autouse=True)
+def _databases_are_copies(quick_databases):
+    """Save the migrations: most of these tests make a database or two."""
+
+
 @pytest.fixture(scope="session")
 def new_control_file(tmp_path_factory):
     """``control.db`` as after a first start. A copy takes less time than the migrations."""

@@ -17,6 +17,11 @@ type Run = Callable[..., Result]
 
 
 @pytest.fixture(autouse=True)
+def _databases_are_copies(quick_databases: None) -> None:
+    """Save the migrations: most of these tests make a database or two."""
+
+
+@pytest.fixture(autouse=True)
 def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in os.environ:
         if name.startswith("TAXIMETER_"):

@@ -1,0 +1,8 @@
+"""What the tests of the recorder start from."""
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _databases_are_copies(quick_databases: None) -> None:
+    """Save the migrations: most of these tests make a database or two."""
