@@ -18,6 +18,7 @@ PRIVATE = {"cross-origin-resource-policy": "same-origin", "cache-control": "priv
 _templates = Environment(
     loader=FileSystemLoader(HERE / "templates"),
     autoescape=True,
+    auto_reload=False,  # it would look at each file for each page
     undefined=StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,

@@ -4,10 +4,18 @@ Datasette's own awaits every call and every filter in a template, which takes mo
 long page. Nothing in our templates has to be awaited, so theirs is synchronous.
 """
 
+from collections.abc import MutableMapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jinja2 import ChoiceLoader, Environment, FileSystemLoader, Template
+from jinja2 import (
+    BaseLoader,
+    ChoiceLoader,
+    Environment,
+    FileSystemLoader,
+    Template,
+    TemplateNotFound,
+)
 
 from dashboard import formats
 from dashboard.tables import cells, filter_words
@@ -23,16 +31,32 @@ class _Synchronous(Template):
         return self.render(*args, **kwargs)
 
 
+class _KnownTemplates(ChoiceLoader):
+    """A loader that knows which templates there are. For each page Datasette first tries names for that
+    table or query alone, which otherwise are looked for in every folder."""
+
+    def __init__(self, loaders: Sequence[BaseLoader]) -> None:
+        super().__init__(loaders)
+        self._names = frozenset(self.list_templates())
+
+    def load(
+        self, environment: Environment, name: str, globals: MutableMapping[str, Any] | None = None
+    ) -> Template:
+        if name not in self._names:
+            raise TemplateNotFound(name)
+        return super().load(environment, name, globals)
+
+
 def share_environment(own: Environment) -> Environment:
     """Return one environment for all instances, made of the first one's own.
 
     Compiling the templates takes most of the time of a first page, and a megabyte each time. Nothing
     of an instance is in it; what a page shows comes with the page."""
     if not _shared:
-        environment = own.overlay(enable_async=False)
+        environment = own.overlay(enable_async=False, auto_reload=False)
         environment.template_class = _Synchronous
         formats.add_filters(environment)
-        environment.loader = ChoiceLoader([*filter(None, [own.loader]), FileSystemLoader(_OURS)])
+        environment.loader = _KnownTemplates([*filter(None, [own.loader]), FileSystemLoader(_OURS)])
         environment.globals.update(cells.GLOBALS | filter_words.GLOBALS)
         _shared.append(environment)
     return _shared[0]

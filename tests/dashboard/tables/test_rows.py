@@ -7,6 +7,7 @@ import pytest
 from datasette import hookimpl
 from datasette.plugins import pm
 from datasette.utils import CustomRow
+from jinja2 import FileSystemLoader
 
 from dashboard.tables import rows
 from dashboard.tables.patched_datasette import display_columns_and_rows
@@ -114,3 +115,18 @@ async def test_no_template_displays_what_would_have_to_be_awaited(client, ann):
         answer = await client.get(f"/traces{path}", headers=ann.cookie)
         assert "<!doctype html>" in answer.text
         assert "coroutine" not in answer.text
+
+
+async def test_no_file_of_a_template_is_looked_for_a_second_time(client, ann, monkeypatch):
+    record(ann.path, OURS)
+    paths = ("", "/usage", "/usage_log", "/usage_log/1", "/cost_by_endpoint")
+
+    async def ask_for_all():
+        return [await client.get(f"/traces{path}", headers=ann.cookie) for path in paths]
+
+    def refuse(_loader, _environment, name):
+        raise AssertionError(f"{name} is looked for again")
+
+    await ask_for_all()
+    monkeypatch.setattr(FileSystemLoader, "get_source", refuse)
+    assert [answer.status_code for answer in await ask_for_all()] == [200] * len(paths)
