@@ -145,10 +145,12 @@ def _known_names(connection: sqlite3.Connection) -> Iterator[None]:
 def _time_limit(
     connection: sqlite3.Connection, limit_ms: float, abandoned: threading.Event
 ) -> Iterator[None]:
-    end = time.monotonic() + limit_ms / 1000
+    # Looked up once: what is below is called thousands of times in a query.
+    clock_s, is_abandoned = time.monotonic, abandoned.is_set
+    end_s = clock_s() + limit_ms / 1000
 
     def is_over() -> bool:
-        return abandoned.is_set() or time.monotonic() >= end
+        return is_abandoned() or clock_s() >= end_s
 
     connection.set_progress_handler(is_over, _CHECK_EVERY_STEPS)
     try:
