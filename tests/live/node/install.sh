@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs the Node clients that tests/live/test_clients.py runs, in the versions of the lock file.
+# Installs the Node clients that tests/live/clients runs, in the versions of the lock file.
 # Nothing happens when they are there already.
 set -eu
 cd "$(dirname "$0")"

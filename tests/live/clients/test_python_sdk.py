@@ -1,121 +1,47 @@
-"""The clients that people really use, between the program and scripted answers of the API.
-
-The Python SDK runs here, synchronous and asynchronous. The TypeScript SDK and Claude Code run when
-`tests/live/node/install.sh` has installed them. What a client gave to its caller must be what the
-upstream said, and the entries must say the same.
-"""
+"""The Python SDK, synchronous and asynchronous: what callers get, and what entries say."""
 
 import asyncio
 import json
-import os
-import shutil
-import signal
-import subprocess
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 import anthropic
 import pytest
 from anthropic.types import Message
 
+from tests.live.clients.checks import (
+    CALL,
+    CUT,
+    QUESTION,
+    REPLY,
+    SOON,
+    TARGET,
+    TOOLS,
+    assert_bodies,
+    assert_entry,
+    assert_is,
+    assert_left_early,
+    base_url,
+    either_way,
+    result_of,
+    rows_in_order,
+)
 from tests.live.messages import (
     API_HEADERS,
     MODEL,
     REQUEST_ID,
     Answer,
-    Block,
     Counts,
     error,
     stream_of,
     text,
-    thinking,
     token_count,
-    tool_use,
 )
 from tests.live.service import API_KEY, Endpoint, Row, body_bytes
 from tests.rawclient import TIMEOUT_S
-from tests.upstream import CLOSE, Gate, Script, SeenRequest, event
-
-TARGET = "/v1/messages"
-QUESTION: dict[str, Any] = {
-    "model": MODEL,
-    "max_tokens": 1024,
-    "messages": [{"role": "user", "content": "What is the fare to “Châtelet”? 🚕"}],
-}
-TOOLS: list[Block] = [
-    {
-        "name": "get_fare",
-        "description": "The fare to a place.",
-        "input_schema": {
-            "type": "object",
-            "properties": {"to": {"type": "string"}},
-            "required": ["to"],
-        },
-    }
-]
-THOUGHT = thinking("A station in Paris; a fare is asked for.", "EqoBCkgIARABGAIiQL8=")
-REPLY = Answer(content=[THOUGHT, text("It is 12 €, “all inclusive” — 祝你好运 \u2028 🚕.")])
-CUT = Script((*stream_of(REPLY.events()[:9]).steps[:-1], CLOSE))
-"""REPLY as a stream that ends in its middle."""
-CALL = Answer(
-    content=[
-        THOUGHT,
-        text("Let me look."),
-        tool_use("get_fare", {"to": "Châtelet", "via": [{"stop": "“Nord”\n"}], "luggage": 2}),
-    ],
-    counts=Counts(input=640, output=88, read=0, write_5m=4096, write_1h=0),
-    message_id="msg_02Taximeter",
-)
-
-
-@pytest.fixture(autouse=True)
-def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing that a developer has set up reaches the clients."""
-    for name in list(os.environ):
-        if name.startswith("ANTHROPIC_") or name.lower().endswith("_proxy"):
-            monkeypatch.delenv(name)
-
-
-def base_url(endpoint: Endpoint) -> str:
-    return f"http://{endpoint.service.host}{endpoint.target('')}"
-
-
-def assert_is(message: dict[str, Any], reply: Answer) -> None:
-    """The caller was given exactly what the upstream said."""
-    assert message["content"] == list(reply.content)
-    assert (message["id"], message["model"]) == (reply.message_id, MODEL)
-    assert message["stop_reason"] == reply.stop_reason
-    assert {name: message["usage"][name] for name in reply.counts.columns} == reply.counts.columns
-
-
-def assert_entry(row: Row, reply: Answer, *, streamed: bool, client: str) -> None:
-    """The entry says what the answer said, what it cost and whose it was."""
-    assert {name: row[name] for name in reply.counts.columns} == reply.counts.columns
-    assert row["cost_cents"] == pytest.approx(reply.counts.cost_cents)
-    assert (row["model"], row["request_model"]) == (MODEL, MODEL)
-    assert (row["status_code"], row["outcome"]) == (200, "complete")
-    assert (row["usage_source"], bool(row["streamed"])) == ("final", streamed)
-    assert row["client"].startswith(client)
-    assert row["upstream_request_id"] == REQUEST_ID
-    assert row["service_tier"] == "standard"
-    assert row["credential_hmac"]
-    assert row["duration_ms"] >= row["ttfb_ms"] > 0
-
-
-def assert_bodies(rows: list[Row], seen: list[SeenRequest]) -> None:
-    """Each entry holds the request that the upstream got."""
-    assert [body_bytes(row["request_body"]) for row in rows] == [bytes(r.body) for r in seen]
-
-
-def rows_in_order(endpoint: Endpoint) -> list[Row]:
-    """The entries by the arrival of their requests."""
-    return sorted(endpoint.rows(), key=lambda row: row["created_at"])
-
-
-# --- the Python SDK -----------------------------------------------------------------------------
+from tests.upstream import Gate, Script, SeenRequest, event
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,10 +197,6 @@ def sdk(make_sdk: MakeSdk, endpoint: Endpoint) -> Sdk:
     return make_sdk(endpoint)
 
 
-either_way = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "stream"])
-"""With `create`, and with `stream`."""
-
-
 def ask(sdk: Sdk, *, streamed: bool, **params: Any) -> dict[str, Any]:
     """Ask, and give the message that came back as a plain document."""
     message = (sdk.stream if streamed else sdk.create)(**params)
@@ -336,7 +258,7 @@ def test_a_tool_is_called_and_its_result_answered(
     history = [
         *QUESTION["messages"],
         {"role": "assistant", "content": asked["content"]},
-        {"role": "user", "content": [_result_of(asked["content"][-1])]},
+        {"role": "user", "content": [result_of(asked["content"][-1])]},
     ]
     answered = ask(sdk, streamed=streamed, **QUESTION | {"messages": history}, tools=TOOLS)
     assert_is(answered, REPLY)
@@ -346,14 +268,6 @@ def test_a_tool_is_called_and_its_result_answered(
     for row, turn in zip(rows, turns, strict=True):
         assert_entry(row, turn, streamed=streamed, client=sdk.product)
     assert_bodies(rows, seen)
-
-
-def _result_of(call: Block) -> Block:
-    return {
-        "type": "tool_result",
-        "tool_use_id": call["id"],
-        "content": f"12 € to {call['input']['to']}",
-    }
 
 
 def test_counting_tokens_is_forwarded_and_no_entry(endpoint: Endpoint, sdk: Sdk) -> None:
@@ -415,6 +329,7 @@ ERRORS = [
     (500, "api_error", anthropic.InternalServerError),
     (529, "overloaded_error", anthropic.OverloadedError),
 ]
+
 """What the API may say: the status, the type in the body, and what the SDK makes of it."""
 
 
@@ -457,9 +372,6 @@ def test_an_unknown_slug_is_raised_as_not_found(live: Endpoint, make_sdk: MakeSd
     assert raised.value.type == "not_found_error"
     assert raised.value.response.headers["x-taximeter-error"]
     assert live.upstream.requests == []
-
-
-SOON = ("retry-after-ms", "1")
 
 
 @either_way
@@ -518,14 +430,6 @@ def test_a_stream_that_is_left_early_is_an_entry(live: Endpoint, make_sdk: MakeS
     assert_left_early(live.row())
 
 
-def assert_left_early(row: Row) -> None:
-    """The entry of a stream whose client went away after the first text."""
-    assert (row["status_code"], row["outcome"]) == (200, "client_disconnected")
-    assert (row["usage_source"], row["model"]) == ("partial", MODEL)
-    assert row["input_tokens"] == REPLY.counts.input
-    assert row["cost_cents"] > 0
-
-
 async def test_a_cancelled_call_is_an_entry(endpoint: Endpoint) -> None:
     gate = Gate()
     endpoint.upstream.enqueue(REPLY.held_after_text(gate))
@@ -578,331 +482,3 @@ async def test_calls_at_once_do_not_mix(endpoint: Endpoint) -> None:
 def _question_of(row: Row) -> str:
     question: str = json.loads(row["request_body"])["messages"][0]["content"]
     return question
-
-
-# --- the TypeScript SDK -------------------------------------------------------------------------
-
-NODE_DIR = Path(__file__).parent / "node"
-MODULES = NODE_DIR / "node_modules"
-CLAUDE = MODULES / ".bin" / "claude"
-JS_PRODUCT = "Anthropic/JS"
-
-needs_typescript_sdk = pytest.mark.skipif(
-    shutil.which("node") is None or not (MODULES / "@anthropic-ai" / "sdk").exists(),
-    reason="there is no node, or no TypeScript SDK; tests/live/node/install.sh installs it with npm",
-)
-needs_claude_code = pytest.mark.skipif(
-    not CLAUDE.exists(),
-    reason="there is no Claude Code; tests/live/node/install.sh installs it with npm",
-)
-
-NODE_S = 60.0
-"""How long a program may take before its test fails."""
-
-
-class Program:
-    """A client that is a program of its own; it is ended with the block, whatever happened."""
-
-    def __init__(
-        self,
-        command: list[str],
-        folder: Path,
-        environment: Mapping[str, str],
-        *,
-        has_input: bool = False,
-    ) -> None:
-        self._process = subprocess.Popen(  # noqa: S603 - the commands are ours
-            command,
-            cwd=folder,
-            env={"PATH": os.environ.get("PATH", os.defpath), "HOME": str(folder), **environment},
-            stdin=subprocess.PIPE if has_input else subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_exception: object) -> None:
-        if self._process.poll() is None:
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.communicate()
-
-    def interrupt(self) -> None:
-        self._process.send_signal(signal.SIGINT)
-
-    def finish(self) -> tuple[int, str, str]:
-        """Close its standard input and wait: exit code, standard output, standard error."""
-        output, errors = self._process.communicate(timeout=NODE_S)
-        return self._process.returncode, output, errors
-
-
-def typescript(endpoint: Endpoint, folder: Path, scenario: str) -> Program:
-    script = str(NODE_DIR / "sdk.mjs")
-    command = ["node", script, base_url(endpoint), API_KEY, scenario]
-    return Program(command, folder, {}, has_input=True)
-
-
-def report_of(program: Program) -> dict[str, Any]:
-    code, output, errors = program.finish()
-    assert (code, errors) == (0, "")
-    report: dict[str, Any] = json.loads(output)
-    return report
-
-
-def run_typescript(endpoint: Endpoint, folder: Path, scenario: str) -> Any:
-    """What the SDK gave to its caller in this scenario of sdk.mjs."""
-    with typescript(endpoint, folder, scenario) as program:
-        report = report_of(program)
-    assert "error" not in report, report
-    return report["result"]
-
-
-@needs_typescript_sdk
-@either_way
-def test_typescript_an_answer_is_what_the_upstream_said(
-    endpoint: Endpoint, tmp_path: Path, streamed: bool
-) -> None:
-    endpoint.upstream.enqueue(REPLY.script(streamed=streamed, compressed=True))
-    message = run_typescript(endpoint, tmp_path, "stream" if streamed else "create")
-    assert_is(message, REPLY)
-    row = endpoint.row()
-    assert_entry(row, REPLY, streamed=streamed, client=JS_PRODUCT)
-    assert_bodies([row], endpoint.upstream.requests)
-
-
-@needs_typescript_sdk
-def test_typescript_a_large_request_that_is_refused_is_thrown_as_what_it_is(
-    live: Endpoint, tmp_path: Path
-) -> None:
-    with typescript(replace(live, slug="nobody"), tmp_path, "createLarge") as program:
-        error = report_of(program)["error"]
-    assert (error["class"], error["status"]) == ("NotFoundError", 404)
-
-
-@needs_typescript_sdk
-def test_typescript_a_stream_gives_its_texts_one_by_one(endpoint: Endpoint, tmp_path: Path) -> None:
-    endpoint.upstream.enqueue(REPLY.script(streamed=True))
-    result = run_typescript(endpoint, tmp_path, "streamTexts")
-    assert len(result["texts"]) > 1
-    assert "".join(result["texts"]) == REPLY.text
-    assert_is(result["message"], REPLY)
-    assert_entry(endpoint.row(), REPLY, streamed=True, client=JS_PRODUCT)
-
-
-@needs_typescript_sdk
-@either_way
-def test_typescript_a_tool_is_called_and_its_result_answered(
-    endpoint: Endpoint, tmp_path: Path, streamed: bool
-) -> None:
-    turns = [CALL, REPLY]
-    endpoint.upstream.enqueue(*(turn.script(streamed=streamed) for turn in turns))
-    messages = run_typescript(endpoint, tmp_path, "toolsStreamed" if streamed else "toolsCreated")
-    rows = rows_in_order(endpoint)
-    for message, row, turn in zip(messages, rows, turns, strict=True):
-        assert_is(message, turn)
-        assert_entry(row, turn, streamed=streamed, client=JS_PRODUCT)
-    _first, second = seen = endpoint.upstream.requests
-    assert json.loads(second.body)["messages"][-1]["content"] == [_result_of(CALL.content[-1])]
-    assert_bodies(rows, seen)
-
-
-@needs_typescript_sdk
-def test_typescript_counting_tokens_is_no_entry(live: Endpoint, tmp_path: Path) -> None:
-    live.upstream.enqueue(token_count(2095))
-    assert run_typescript(live, tmp_path, "countTokens") == {"input_tokens": 2095}
-    assert [seen.target for seen in live.upstream.requests] == [f"{TARGET}/count_tokens"]
-    assert live.rows() == []
-
-
-@needs_typescript_sdk
-def test_typescript_a_beta_call_keeps_its_query(live: Endpoint, tmp_path: Path) -> None:
-    live.upstream.enqueue(REPLY.script(streamed=False))
-    assert_is(run_typescript(live, tmp_path, "beta"), REPLY)
-    [seen] = live.upstream.requests
-    assert seen.target == f"{TARGET}?beta=true"
-    assert seen.header("anthropic-beta") == "context-management-2025-06-27"
-    assert_entry(live.row(), REPLY, streamed=False, client=JS_PRODUCT)
-
-
-@needs_typescript_sdk
-@pytest.mark.parametrize(
-    ("status", "kind", "name"),
-    [
-        (401, "authentication_error", "AuthenticationError"),
-        (429, "rate_limit_error", "RateLimitError"),
-        (529, "overloaded_error", None),
-    ],
-)
-def test_typescript_an_error_is_thrown_as_what_it_is(
-    live: Endpoint, tmp_path: Path, status: int, kind: str, name: str | None
-) -> None:
-    live.upstream.enqueue(error(status, kind, [("retry-after", "7")]))
-    with typescript(live, tmp_path, "stream") as program:
-        thrown = report_of(program)["error"]
-    assert (thrown["status"], thrown["type"]) == (status, kind)
-    assert (thrown["requestID"], thrown["retryAfter"]) == (REQUEST_ID, "7")
-    assert name in (None, thrown["class"])
-    row = live.row()
-    assert (row["outcome"], row["error_type"]) == ("upstream_error", kind)
-
-
-@needs_typescript_sdk
-@either_way
-def test_typescript_each_retry_is_an_entry(live: Endpoint, tmp_path: Path, streamed: bool) -> None:
-    live.upstream.enqueue(
-        error(529, "overloaded_error", [SOON]),
-        error(429, "rate_limit_error", [SOON]),
-        REPLY.script(streamed=streamed),
-    )
-    assert_is(run_typescript(live, tmp_path, "retryStream" if streamed else "retry"), REPLY)
-    rows = rows_in_order(live)
-    assert [(row["retry_count"], row["status_code"]) for row in rows] == [
-        (0, 529),
-        (1, 429),
-        (2, 200),
-    ]
-
-
-@needs_typescript_sdk
-def test_typescript_a_stream_that_is_left_early_is_an_entry(live: Endpoint, tmp_path: Path) -> None:
-    live.upstream.enqueue(REPLY.held_after_text(Gate()))
-    [first] = run_typescript(live, tmp_path, "leaveAtFirstText")
-    assert REPLY.text.startswith(first)
-    assert live.upstream.requests[0].abandoned.wait(TIMEOUT_S)
-    assert_left_early(live.row())
-
-
-@needs_typescript_sdk
-def test_typescript_an_aborted_stream_is_an_entry(endpoint: Endpoint, tmp_path: Path) -> None:
-    gate = Gate()
-    endpoint.upstream.enqueue(REPLY.held_after_text(gate))
-    with typescript(endpoint, tmp_path, "abortWhenTold") as program:
-        gate.wait_reached()
-        thrown = report_of(program)["error"]
-    assert thrown["class"] == "APIUserAbortError"
-    assert endpoint.upstream.requests[0].abandoned.wait(TIMEOUT_S)
-    assert endpoint.row()["outcome"] == "client_disconnected"
-
-
-# --- Claude Code --------------------------------------------------------------------------------
-
-
-def claude_code(endpoint: Endpoint, folder: Path, *arguments: str) -> Program:
-    """Claude Code in a home of its own, asked once and without a terminal."""
-    options = {
-        "ANTHROPIC_BASE_URL": base_url(endpoint),
-        "ANTHROPIC_API_KEY": API_KEY,
-        "TMPDIR": str(folder),
-        **dict.fromkeys(
-            (
-                "DISABLE_TELEMETRY",
-                "DISABLE_ERROR_REPORTING",
-                "DISABLE_AUTOUPDATER",
-                "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
-            ),
-            "1",
-        ),
-    }
-    command = [str(CLAUDE), "-p", "--model", MODEL, "--output-format", "json", *arguments]
-    return Program(command, folder, options)
-
-
-def run_claude_code(endpoint: Endpoint, folder: Path, *arguments: str) -> dict[str, Any]:
-    """The result that Claude Code printed."""
-    with claude_code(endpoint, folder, *arguments) as program:
-        code, output, errors = program.finish()
-    assert code == 0, (output, errors)
-    result: dict[str, Any] = json.loads(output)
-    return result
-
-
-def assert_claude_code_entries(endpoint: Endpoint, turns: list[Answer], session: str) -> list[Row]:
-    """One entry for each message request that the upstream saw, each with its session."""
-    seen = [r for r in endpoint.upstream.requests if r.target.partition("?")[0] == TARGET]
-    rows = rows_in_order(endpoint)
-    assert_bodies(rows, seen)
-    for row, request, turn in zip(rows, seen, turns, strict=True):
-        product = (request.header("user-agent") or "").split()[0]
-        assert product.startswith("claude-cli/")
-        assert_entry(row, turn, streamed=True, client=product)
-        assert row["client"] == product
-        assert row["session_id"] == request.header("x-claude-code-session-id") == session
-    return rows
-
-
-@needs_claude_code
-def test_claude_code_prints_the_answer(endpoint: Endpoint, tmp_path: Path) -> None:
-    endpoint.upstream.enqueue(REPLY.script(streamed=True))
-    result = run_claude_code(endpoint, tmp_path, "say hi")
-    assert result["result"] == REPLY.text
-    [row] = assert_claude_code_entries(endpoint, [REPLY], result["session_id"])
-    assert row["cost_cents"] == pytest.approx(result["total_cost_usd"] * 100)
-
-
-@needs_claude_code
-def test_claude_code_runs_a_command_and_a_tool(endpoint: Endpoint, tmp_path: Path) -> None:
-    (tmp_path / "fare.txt").write_text("the fare is 4711\n")
-    turns = [
-        Answer(content=[text("Running."), tool_use("Bash", {"command": "echo meter-$((40+2))"})]),
-        Answer(
-            content=[
-                tool_use("Read", {"file_path": str(tmp_path / "fare.txt")}, block_id="toolu_02")
-            ]
-        ),
-        REPLY,
-    ]
-    endpoint.upstream.enqueue(*(turn.script(streamed=True) for turn in turns))
-    result = run_claude_code(endpoint, tmp_path, "--allowedTools", "Bash(echo:*)", "--", "go")
-    assert result["result"] == REPLY.text
-    _asked, ran, read = endpoint.upstream.requests
-    assert "meter-42" in _tool_results(ran)
-    assert "the fare is 4711" in _tool_results(read)
-    rows = assert_claude_code_entries(endpoint, turns, result["session_id"])
-    cents = sum(row["cost_cents"] for row in rows)
-    assert cents == pytest.approx(result["total_cost_usd"] * 100)
-
-
-def _tool_results(seen: SeenRequest) -> str:
-    """The text of the results of tools in the last message."""
-    content = json.loads(seen.body)["messages"][-1]["content"]
-    return json.dumps([block for block in content if block["type"] == "tool_result"])
-
-
-@needs_claude_code
-@pytest.mark.parametrize(
-    ("script", "status", "outcome"),
-    [
-        pytest.param(error(529, "overloaded_error", [SOON]), 529, "upstream_error", id="529"),
-        pytest.param(error(400, "invalid_request_error"), 400, "upstream_error", id="400"),
-        pytest.param(CUT, 200, "upstream_interrupted", id="cut"),
-    ],
-)
-def test_claude_code_that_asks_again_makes_an_entry_each_time(
-    live: Endpoint, tmp_path: Path, script: Script, status: int, outcome: str
-) -> None:
-    live.upstream.enqueue(script, REPLY.script(streamed=True))
-    result = run_claude_code(live, tmp_path, "say hi")
-    assert result["result"] == REPLY.text
-    rows = rows_in_order(live)
-    assert [(row["status_code"], row["outcome"]) for row in rows] == [
-        (status, outcome),
-        (200, "complete"),
-    ]
-    assert {row["session_id"] for row in rows} == {result["session_id"]}
-    assert_bodies(rows, live.upstream.requests)
-
-
-@needs_claude_code
-def test_claude_code_that_is_interrupted_is_an_entry(live: Endpoint, tmp_path: Path) -> None:
-    gate = Gate()
-    live.upstream.enqueue(REPLY.held_after_text(gate))
-    with claude_code(live, tmp_path, "say hi") as program:
-        gate.wait_reached()
-        program.interrupt()
-        assert live.upstream.requests[0].abandoned.wait(TIMEOUT_S)
-    row = live.row()
-    assert row["outcome"] == "client_disconnected"
-    assert row["session_id"]

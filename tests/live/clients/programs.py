@@ -1,0 +1,66 @@
+"""Clients that are programs of their own. `tests/live/node/install.sh` installs them."""
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Self
+
+import pytest
+
+NODE_DIR = Path(__file__).parents[1] / "node"
+MODULES = NODE_DIR / "node_modules"
+CLAUDE = MODULES / ".bin" / "claude"
+
+needs_typescript_sdk = pytest.mark.skipif(
+    shutil.which("node") is None or not (MODULES / "@anthropic-ai" / "sdk").exists(),
+    reason="there is no node, or no TypeScript SDK; tests/live/node/install.sh installs it with npm",
+)
+needs_claude_code = pytest.mark.skipif(
+    not CLAUDE.exists(),
+    reason="there is no Claude Code; tests/live/node/install.sh installs it with npm",
+)
+
+NODE_S = 60.0
+"""How long a program may take before its test fails."""
+
+
+class Program:
+    """A client that is a program of its own; it is ended with the block, whatever happened."""
+
+    def __init__(
+        self,
+        command: list[str],
+        folder: Path,
+        environment: Mapping[str, str],
+        *,
+        has_input: bool = False,
+    ) -> None:
+        self._process = subprocess.Popen(  # noqa: S603 - the commands are ours
+            command,
+            cwd=folder,
+            env={"PATH": os.environ.get("PATH", os.defpath), "HOME": str(folder), **environment},
+            stdin=subprocess.PIPE if has_input else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.communicate()
+
+    def interrupt(self) -> None:
+        self._process.send_signal(signal.SIGINT)
+
+    def finish(self) -> tuple[int, str, str]:
+        """Close its standard input and wait: exit code, standard output, standard error."""
+        output, errors = self._process.communicate(timeout=NODE_S)
+        return self._process.returncode, output, errors
