@@ -100,6 +100,7 @@ class Answer:
     content: Sequence[Block]
     counts: Counts = Counts()
     message_id: str = "msg_01Taximeter"
+    model: str = MODEL
 
     @property
     def stop_reason(self) -> str:
@@ -156,7 +157,7 @@ class Answer:
 
     def _frame(self) -> dict[str, Any]:
         return {
-            "model": MODEL,
+            "model": self.model,
             "id": self.message_id,
             "type": "message",
             "role": "assistant",

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,43 +12,14 @@ from tests.live.clients.checks import (
     TARGET,
     assert_bodies,
     assert_entry,
-    base_url,
     rows_in_order,
 )
-from tests.live.clients.programs import CLAUDE, Program, needs_claude_code
-from tests.live.messages import MODEL, Answer, error, text, tool_use
-from tests.live.service import API_KEY, Endpoint, Row
+from tests.live.clients.claude_code import claude_code, run_claude_code
+from tests.live.clients.programs import needs_claude_code
+from tests.live.messages import Answer, error, text, tool_use
+from tests.live.service import Endpoint, Row
 from tests.rawclient import TIMEOUT_S
 from tests.upstream import Gate, Script, SeenRequest
-
-
-def claude_code(endpoint: Endpoint, folder: Path, *arguments: str) -> Program:
-    """Claude Code in a home of its own, asked once and without a terminal."""
-    options = {
-        "ANTHROPIC_BASE_URL": base_url(endpoint),
-        "ANTHROPIC_API_KEY": API_KEY,
-        "TMPDIR": str(folder),
-        **dict.fromkeys(
-            (
-                "DISABLE_TELEMETRY",
-                "DISABLE_ERROR_REPORTING",
-                "DISABLE_AUTOUPDATER",
-                "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
-            ),
-            "1",
-        ),
-    }
-    command = [str(CLAUDE), "-p", "--model", MODEL, "--output-format", "json", *arguments]
-    return Program(command, folder, options)
-
-
-def run_claude_code(endpoint: Endpoint, folder: Path, *arguments: str) -> dict[str, Any]:
-    """The result that Claude Code printed."""
-    with claude_code(endpoint, folder, *arguments) as program:
-        code, output, errors = program.finish()
-    assert code == 0, (output, errors)
-    result: dict[str, Any] = json.loads(output)
-    return result
 
 
 def assert_claude_code_entries(endpoint: Endpoint, turns: list[Answer], session: str) -> list[Row]:

@@ -1,0 +1,40 @@
+"""Running Claude Code against an endpoint."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.live.clients.checks import base_url
+from tests.live.clients.programs import CLAUDE, Program
+from tests.live.messages import MODEL
+from tests.live.service import API_KEY, Endpoint
+
+
+def claude_code(endpoint: Endpoint, folder: Path, *arguments: str) -> Program:
+    """Claude Code in a home of its own, asked once and without a terminal."""
+    options = {
+        "ANTHROPIC_BASE_URL": base_url(endpoint),
+        "ANTHROPIC_API_KEY": API_KEY,
+        "CLAUDE_CODE_GATEWAY_HINT_HEADERS": "1",
+        "TMPDIR": str(folder),
+        **dict.fromkeys(
+            (
+                "DISABLE_TELEMETRY",
+                "DISABLE_ERROR_REPORTING",
+                "DISABLE_AUTOUPDATER",
+                "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
+            ),
+            "1",
+        ),
+    }
+    command = [str(CLAUDE), "-p", "--model", MODEL, "--output-format", "json", *arguments]
+    return Program(command, folder, options)
+
+
+def run_claude_code(endpoint: Endpoint, folder: Path, *arguments: str) -> dict[str, Any]:
+    """The result that Claude Code printed."""
+    with claude_code(endpoint, folder, *arguments) as program:
+        code, output, errors = program.finish()
+    assert code == 0, (output, errors)
+    result: dict[str, Any] = json.loads(output)
+    return result
