@@ -19,9 +19,10 @@ MAX_HEADERS, MAX_VALUE_CHARS = 40, 80
 RETRY_AFTER, RETRY_AFTER_MS = "retry-after", "retry-after-ms"
 
 _NAME = re.compile(r"[a-z0-9_-]{1,60}")
-_COUNT = re.compile(r"[0-9]{1,12}")
+_MAX_DIGITS = 12
 _NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,20})?")
 _EPOCH_S = re.compile(r"[0-9]{1,12}")
+_INSTANT_CHARS = len("2026-01-31T14:03:27Z")
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
 
 
@@ -100,22 +101,25 @@ def collect_limits(named: Mapping[bytes, str], prefix: bytes) -> dict[str, str]:
     Headers are given by lowercase name. Number and length of what is kept are bounded; where there are
     too many, those that have a column are kept first."""
     start = len(prefix)
-    limits = {
+    found = {
         name[start:].decode("latin-1"): value
         for name, value in named.items()
         if name.startswith(prefix)
     }
     for name in (RETRY_AFTER, RETRY_AFTER_MS):
         if (value := named.get(name.encode())) is not None:
-            limits[name] = value
-    if len(limits) > MAX_HEADERS:
-        first = sorted(limits, key=lambda name: name not in _COLUMNS)[:MAX_HEADERS]
-        limits = {name: limits[name] for name in first}
+            found[name] = value
+    if len(found) > MAX_HEADERS:
+        found = {name: found[name] for name in sorted(found, key=_is_unknown)[:MAX_HEADERS]}
     return {
         name: value
-        for name, value in limits.items()
-        if len(value) <= MAX_VALUE_CHARS and _NAME.fullmatch(name)
+        for name, value in found.items()
+        if len(value) <= MAX_VALUE_CHARS and (name in _COLUMNS or _NAME.fullmatch(name))
     }
+
+
+def _is_unknown(name: str) -> bool:
+    return name not in _COLUMNS
 
 
 def parse_limits(headers: Mapping[str, str] | None) -> RateLimits | None:
@@ -135,12 +139,13 @@ def parse_limits(headers: Mapping[str, str] | None) -> RateLimits | None:
         values["retry_after_s"] = milliseconds / 1000
     if other:
         values["other"] = orjson.dumps(other, option=orjson.OPT_SORT_KEYS).decode()
-    limits = RateLimits(**values)
-    return None if limits == _NOTHING else limits
+    known = {name: value for name, value in values.items() if value is not None}
+    return RateLimits(**known) if known else None
 
 
 def _parse_count(text: str) -> int | None:
-    return int(text) if _COUNT.fullmatch(text) else None
+    is_count = len(text) <= _MAX_DIGITS and text.isascii() and text.isdigit()
+    return int(text) if is_count else None
 
 
 def _parse_number(text: str) -> float | None:
@@ -159,15 +164,17 @@ def _parse_instant(text: str) -> str | None:
     """Return ``YYYY-MM-DDTHH:MM:SSZ`` for an ISO 8601 text or for seconds since 1970."""
     try:
         if _EPOCH_S.fullmatch(text):
-            instant = datetime.fromtimestamp(int(text), UTC)
-        else:
-            instant = datetime.fromisoformat(text)
-            if instant.tzinfo is None:
-                return None
-            instant = instant.astimezone(UTC)
+            return _format_instant(datetime.fromtimestamp(int(text), UTC))
+        instant = datetime.fromisoformat(text)
+        if len(text) == _INSTANT_CHARS and text[7] + text[10] + text[19] == "-TZ":
+            return text  # as nearly all are
+        return None if instant.tzinfo is None else _format_instant(instant.astimezone(UTC))
     except (ValueError, OverflowError, OSError):
         return None
-    return f"{instant:%Y-%m-%dT%H:%M:%SZ}" if instant.year >= 1000 else None
+
+
+def _format_instant(instant: datetime) -> str:
+    return f"{instant:%Y-%m-%dT%H:%M:%SZ}"
 
 
 type _Column = tuple[str, Callable[[str], object]]
@@ -197,4 +204,3 @@ def _list_columns() -> dict[str, _Column]:
 
 
 _COLUMNS = _list_columns()
-_NOTHING = RateLimits()

@@ -12,7 +12,7 @@ from metering.json_reading import as_list, as_text
 MAX_CHARS = 80
 _REMINDER, _END = "<system-reminder>", "</system-reminder>"
 _SPACE = re.compile(r"[ \t\r\n]+")
-_READ_CHARS = 1_000  # as many of a text as may become its title
+_READ_CHARS = 400  # as many of a text as may become its title
 
 
 def find_title(messages: Sequence[object]) -> str | None:
@@ -51,7 +51,7 @@ def _skip_space(text: str, place: int) -> int:
 
 
 def _shorten(text: str) -> str:
-    line = _SPACE.sub(" ", text).strip()
+    line = " ".join(text.split())
     if len(line) > MAX_CHARS:
         words = line[: MAX_CHARS + 1].rpartition(" ")[0]
         line = f"{words or line[:MAX_CHARS]}…"

@@ -109,6 +109,26 @@ def test_the_pause_that_is_asked_for_is_read(headers, seconds):
     assert read(headers) == RateLimits(retry_after_s=seconds)
 
 
+@pytest.mark.parametrize(
+    ("text", "instant"),
+    [
+        ("2026-01-31T14:03:27Z", "2026-01-31T14:03:27Z"),
+        ("2026-01-31T14:03:27.5Z", "2026-01-31T14:03:27Z"),
+        ("2026-01-31T14:03:27+02:00", "2026-01-31T12:03:27Z"),
+        ("2026-W05-6T14:03:27Z", "2026-01-31T14:03:27Z"),
+        ("1769868207", "2026-01-31T14:03:27Z"),
+        ("2026-02-31T14:03:27Z", None),
+        ("2026-01-31T14:03:27", None),
+        ("2026-01-31", None),
+        ("0001-01-01T00:00:00+10:00", None),
+        ("999999999999", None),
+    ],
+)
+def test_instants_are_stored_in_one_form(text, instant):
+    limits = read({"anthropic-ratelimit-tokens-reset": text})
+    assert (limits and limits.tokens_reset_at) == instant
+
+
 WORDS = [name for name in UNIFIED if name.endswith(("-status", "-claim"))]
 OTHER = "anthropic-ratelimit-unified-fallback-percentage"
 VALUES = [name for name in (*PER_MINUTE, *UNIFIED) if name not in (*WORDS, OTHER)]
