@@ -6,15 +6,19 @@ They run once for each worker, as in a service. Tests of the migrations themselv
 import os
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
+from sqlite_utils import Migrations
 
 from store import database
+from store.control import schema as control_schema
 from store.control.database import ControlDatabase
+from store.traces import schema as traces_schema
 from store.traces.database import TraceDatabase
 
-type Contents = dict[str, bytes]
-"""What a database of this name holds when it is new."""
+type Contents = list[tuple[Migrations, bytes]]
+"""What a new database holds that these migrations make. Older versions of them are others."""
 
 
 @pytest.fixture(scope="session")
@@ -23,25 +27,32 @@ def migrated_files(tmp_path_factory: pytest.TempPathFactory) -> Contents:
     control, traces = folder / "control.db", folder / "traces.db"
     with ControlDatabase(control), TraceDatabase(traces):  # the last to close empties the log
         pass
-    return {path.name: path.read_bytes() for path in (control, traces)}
+    return [
+        (control_schema.migrations, control.read_bytes()),
+        (traces_schema.migrations, traces.read_bytes()),
+    ]
 
 
 @pytest.fixture
 def quick_databases(migrated_files: Contents, monkeypatch: pytest.MonkeyPatch) -> None:
     """For the time of a test, a new database begins as a copy."""
-    make_empty = database._make_file
+    open_database = database.open_database
 
-    def make_file(path: Path) -> None:
-        content = migrated_files.get(path.name)
-        if content is None or path.exists():
-            make_empty(path)
-            return
-        # Whole or not at all, since another process may look at it.
-        draft = path.with_name(f"{path.name}.{os.getpid()}.draft")
-        make_empty(draft)
-        draft.write_bytes(content)
-        with suppress(FileExistsError):
-            path.hardlink_to(draft)
-        draft.unlink()
+    def open_copy(path: Path, migrations: Migrations, **options: Any) -> Any:
+        for known, content in migrated_files:
+            if migrations is known and not path.exists():
+                _make_copy(path, content)
+        return open_database(path, migrations, **options)
 
-    monkeypatch.setattr(database, "_make_file", make_file)
+    monkeypatch.setattr(database, "open_database", open_copy)
+
+
+def _make_copy(path: Path, content: bytes) -> None:
+    """Make the file whole or not at all, since another process may look at it."""
+    database._make_private(path.parent)
+    draft = path.with_name(f"{path.name}.{os.getpid()}.draft")
+    database._make_file(draft)
+    draft.write_bytes(content)
+    with suppress(FileExistsError):
+        path.hardlink_to(draft)
+    draft.unlink()
