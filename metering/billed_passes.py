@@ -142,11 +142,23 @@ def _list_lines(usage: Usage, created_at: datetime, status_code: int | None) -> 
             index, each.counts, reasons[each.hop] if each.is_attempt else _BILLED, note
         )
     ]
+    if usage.source == "estimated":
+        lines = [
+            _mark(line, usage) if line.pass_index == len(passes) - 1 else line for line in lines
+        ]
     if usage.web_search_requests:
         index, reason = max(len(passes) - 1, 0), reasons[-1].input
         searches = usage.web_search_requests
         lines.append(Line(index, usage.model, WEB_SEARCH.name, searches, 0, None, reason))
     return lines
+
+
+def _mark(line: Line, usage: Usage) -> Line:
+    """Return a line of the pass that was cut, marked if its quantity is an estimate."""
+    if line.component != OUTPUT.name:
+        return line
+    note: CostNote | None = "hidden_thinking" if usage.hides_thinking else line.note
+    return line._replace(estimated=True, note=note)
 
 
 def _list_tokens(index: int, counts: Pass, reasons: _Reasons, note: CostNote | None) -> list[Line]:

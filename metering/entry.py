@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Literal
 
 from metering.billing import Billing
+from metering.delivered import OutputSize
 from metering.rate_limits import RateLimits
 from metering.request_facts import CacheTtl
 from metering.token_counts import UNKNOWN, TokenCounts
@@ -21,14 +22,15 @@ type Outcome = Literal[
     "proxy_restarted",
 ]
 # `estimated`: the response was cut, and its output was counted by what was delivered. `partial`: the
-# same, where that cannot be told: the output is what the upstream had counted by then.
+# same, where a part of that is lost, or a stop reason has come: the output is what upstream had counted.
 type UsageSource = Literal["final", "estimated", "partial", "none"]
 # Why upstream does not bill a line: a refusal before any output, the same of a model that handed over
 # to a fallback, or a response that is an error.
 type UnbilledReason = Literal["refused_before_output", "declined_hop", "failed"]
 # What makes a price less certain: the counts are a sum of several passes that upstream does not list,
-# so a price that depends on the size of one prompt may be the wrong one.
-type CostNote = Literal["sum_of_passes"]
+# so a price that depends on the size of one prompt may be the wrong one; or an estimate leaves out
+# thinking that is not shown.
+type CostNote = Literal["sum_of_passes", "hidden_thinking"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +70,8 @@ class UsageLogEntry:
     bytes on the wire. Bodies are the exact bytes after content-decoding, None when not kept.
     ``body_notes`` says what is missing of them and why, None when nothing is. ``client_hints`` is a
     JSON object of the hints without a field of their own. ``estimated_cents`` is the part of the cost
-    that is estimated, None when nothing is."""
+    that is estimated, None when nothing is. ``output_size`` is that of a complete response that was
+    measured."""
 
     entry_id: str
     created_at: str
@@ -128,3 +131,4 @@ class UsageLogEntry:
     workspace_id: str | None = None
     estimated_cents: Decimal | None = None
     rate_limits: RateLimits | None = None
+    output_size: OutputSize | None = None

@@ -78,7 +78,8 @@ class Usage:
 
     ``passes_are_stale``: the counts changed after the passes were listed. ``is_sum``: the counts are
     known to be of several passes, which are not listed. ``hops`` are the models that declined, in
-    order. ``is_empty``: nothing came from the model that spoke last; it is looked for after a refusal,
+    order. ``hides_thinking``: the output is an estimate that leaves out thinking which is not shown.
+    ``is_empty``: nothing came from the model that spoke last; it is looked for after a refusal,
     a fallback or an error status, and False otherwise."""
 
     streamed: bool
@@ -94,6 +95,7 @@ class Usage:
     is_sum: bool = False
     hops: tuple[Hop, ...] = ()
     is_empty: bool = False
+    hides_thinking: bool = False
     refusal_category: str | None = None
     service_tier: str | None = None
     speed: str | None = None

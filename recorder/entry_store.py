@@ -22,6 +22,7 @@ from metering.prices import PriceTable
 from recorder.body_notes import Side, drop_body
 from recorder.disk import DiskRoom
 from recorder.open_databases import OpenDatabases
+from recorder.output_sizes import RecordedSizes
 from recorder.record import make_entry
 from recorder.requests import RequestReader
 from recorder.setting_aside import set_aside
@@ -63,6 +64,7 @@ class EntryStore:
         self._databases = databases
         self._memory = memory
         self._requests = RequestReader(memory)
+        self._sizes = RecordedSizes(databases)
         self._prices = prices
         self._disk = disk
         self._clock_s = clock_s
@@ -184,7 +186,7 @@ class EntryStore:
             trace_path(self._data_dir, waiting.owner)
             if exchange.head.organization_id != waiting.owner:
                 raise SpoolError("its name and its head disagree about the organisation")  # noqa: TRY301
-            return make_entry(exchange, self._prices(), self._requests)
+            return make_entry(exchange, self._prices(), self._requests, self._sizes)
         except FileNotFoundError:  # somebody took it away since it was listed
             return None
         except MemoryError:

@@ -23,6 +23,7 @@ from metering.billed_passes import make_call
 from metering.billing import find_billing
 from metering.client_hints import COLUMNS, PARENT_AGENT_ID, PROMPT_ID, REQUEST_CLASS
 from metering.entry import Outcome, UsageLogEntry
+from metering.output_estimate import estimate_output, is_estimable, measure_output
 from metering.prices import PriceTable
 from metering.pricing import price_call, sum_estimates
 from metering.rate_limits import parse_limits
@@ -31,6 +32,7 @@ from metering.usage import Usage, clean_text, read_usage
 from recorder.body_fields import calculate_speed, make_request_fields, make_response_fields
 from recorder.body_notes import Reason, Side, format_note, join_notes
 from recorder.decode import DecodedBody, decode_body
+from recorder.output_sizes import ConstantSizes, SizeSource
 from recorder.requests import RequestReader
 from runtime import clock
 from store.spool.format import RequestHead, SpooledExchange
@@ -61,15 +63,20 @@ _NAMES = (
     "upstream_organization_id",
     "workspace_id",
 )
+CONSTANT_SIZES = ConstantSizes()
 NO_BODY = DecodedBody(body=b"", text=b"")
 _LANGUAGE = re.compile(r"/[^0-9/]+$")
 _VERSION = re.compile(r"v?[0-9][\w.+-]*", re.ASCII)
 
 
 def make_entry(
-    exchange: SpooledExchange, prices: PriceTable, requests: RequestReader
+    exchange: SpooledExchange,
+    prices: PriceTable,
+    requests: RequestReader,
+    sizes: SizeSource = CONSTANT_SIZES,
 ) -> UsageLogEntry:
-    """Return the entry of an exchange. What ``requests`` remembers makes this faster and never different.
+    """Return the entry of an exchange. What ``requests`` remembers makes this faster and never different;
+    ``sizes`` has the characters per token that the output of a cut stream is estimated by.
 
     Raises ValueError only if the proxy's own ``created_at`` is not an instant."""
     head, response, ending = exchange.head, exchange.response, exchange.ending
@@ -87,6 +94,12 @@ def make_entry(
         is_complete=ending.outcome == "complete" and has_whole_response,
         cache_ttl=facts.cache_ttl,
     )
+    output_size = None
+    if is_estimable(usage) and has_whole_response:
+        size = sizes.find_size(head.organization_id, usage.model)
+        usage = estimate_output(usage, response_body.text, size)
+    elif usage.source == "final" and sizes.is_wanted(head.organization_id, usage.model):
+        output_size = measure_output(usage, response_body.text)
     outcome = _refine_outcome(exchange, usage, has_whole_response=has_whole_response)
     status_code = response.status_code if response else None
     call = make_call(usage, created_at=created_at, outcome=outcome, status_code=status_code)
@@ -153,6 +166,7 @@ def make_entry(
         workspace_id=clean_text(response.workspace_id if response else None)
         or clean_text(head.workspace_id),
         rate_limits=limits,
+        output_size=output_size,
         **make_request_fields(facts),
         **make_response_fields(usage),
         output_tokens_per_s=calculate_speed(

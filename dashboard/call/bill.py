@@ -40,8 +40,10 @@ _REASONS: dict[UnbilledReason, str] = {
     "failed": "Not billed: the response is an error.",
 }
 _NOTES: dict[CostNote, str] = {
-    "sum_of_passes": "A sum of several passes: if there is a price for long prompts, it may not apply."
+    "sum_of_passes": "A sum of several passes: if there is a price for long prompts, it may not apply.",
+    "hidden_thinking": "Estimated by what was delivered, without thinking that is not shown.",
 }
+_ESTIMATED = "Estimated by what was delivered: the response was cut."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,10 +57,12 @@ class Pass:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bill:
-    """All line items of a call. ``unpriced_models`` are the models that have no known price."""
+    """All line items of a call. ``unpriced_models`` are the models that have no known price.
+    ``estimated`` is the part of the total that is estimated, empty where nothing is."""
 
     passes: tuple[Pass, ...]
     total: str
+    estimated: str
     explanation: Explanation
     pass_count: int
     has_multipliers: bool
@@ -79,6 +83,9 @@ def make_bill(entry: UsageLogEntry) -> Bill:
             for (number, model), lines in groupby(sorted(items, key=_pass_of), _pass_of)
         ),
         total=format_dollars(None if entry.cost_cents is None else entry.cost_cents / 100),
+        estimated=""
+        if entry.estimated_cents is None
+        else format_dollars(entry.estimated_cents / 100),
         explanation=_explain(entry),
         pass_count=len({item.pass_index for item in items}),
         has_multipliers=any(map(_format_multiplier, items)),
@@ -116,10 +123,12 @@ def _format_multiplier(item: CostItem) -> str:
 
 
 def _explain_line(item: CostItem) -> str:
-    """Return why an item is not billed, or what makes its price uncertain."""
+    """Return why an item is not billed, or what makes its cost uncertain."""
     if item.unbilled_reason is not None:
         return _REASONS.get(item.unbilled_reason, "Not billed.")
-    return _NOTES.get(item.note, "") if item.note is not None else ""
+    if item.note is not None:
+        return _NOTES.get(item.note, "")
+    return _ESTIMATED if item.estimated else ""
 
 
 def _list_texts(texts: Iterable[str | None]) -> tuple[str, ...]:

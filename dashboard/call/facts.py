@@ -26,6 +26,7 @@ from store.traces.call_reader import Call
 
 _SOURCES = {
     "final": "final, as reported at the end of the response",
+    "estimated": "estimated: the response was cut, its output is estimated by what was delivered",
     "partial": "partial: the response was cut, the upstream may bill more",
     "none": "none: the response had no usage",
 }

@@ -19,7 +19,7 @@ from metering.entry import UsageLogEntry
 from metering.token_counts import list_flat_fields
 from store import database
 from store.spool.format import Rejection
-from store.traces import bodies, costs, rate_limits, retention, rollup, schema, verify
+from store.traces import bodies, costs, output_sizes, rate_limits, retention, rollup, schema, verify
 from store.traces.bodies import (
     PieceStore,
     PreparedRequest,
@@ -28,7 +28,7 @@ from store.traces.bodies import (
     StoredBodies,
 )
 
-_NOT_SCALAR = ("request_body", "response_body", "cost_items", "rate_limits")
+_NOT_SCALAR = ("request_body", "response_body", "cost_items", "rate_limits", "output_size")
 
 _PATHS = {
     name: path for name, path in list_flat_fields(UsageLogEntry).items() if name not in _NOT_SCALAR
@@ -117,6 +117,8 @@ class TraceDatabase:
         costs.write_items(self.connection, usage_id, entry.cost_items)
         if entry.rate_limits is not None:
             rate_limits.write_limits(self.connection, usage_id, entry.rate_limits)
+        if entry.output_size is not None and entry.model is not None:
+            output_sizes.write_size(self.connection, entry.model, entry.output_size)
         tally.add(entry)
         hours.add(entry, entry.rate_limits)
         return True

@@ -143,7 +143,7 @@ def assert_interrupted_by_restart(row: Row, stream: Stream) -> None:
     """All that had come is there, and it says why there is no more."""
     assert (row["outcome"], row["status_code"]) == ("proxy_restarted", 200)
     assert body_bytes(row["response_body"]) == stream.first
-    assert (row["usage_source"], row["input_tokens"]) == ("partial", 11)
+    assert (row["usage_source"], row["input_tokens"]) == ("estimated", 11)
 
 
 # --- kill -9 ------------------------------------------------------------------------------------

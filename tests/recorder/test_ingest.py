@@ -1,5 +1,6 @@
 import errno
 import gzip
+import json
 import os
 import signal
 import socket
@@ -9,9 +10,11 @@ from contextlib import closing
 import pytest
 from sqlite_utils import Migrations
 
+from metering.output_estimate import CHARACTERS_PER_TOKEN
 from recorder.disk import DiskRoom
 from recorder.entry_store import BATCH_BYTES, BATCH_FILES, BATCH_S, LARGE_FILE_BYTES
 from recorder.ingest import TIDY_S, Ingester
+from recorder.output_sizes import EVERY, FIRST_CALLS
 from recorder.record import make_entry
 from store import database
 from store.price_file import load_prices
@@ -93,6 +96,38 @@ def spool_call(run, entry_id, organization_id="a", *, finish=True, body=REQUEST,
     else:
         file.close()
     return file
+
+
+def spool_stream(run, entry_id, words, *, is_cut, organization_id="a"):
+    """Spool a stream of so many words, each four characters and a token."""
+    events = [
+        {"type": "message_start", "message": {"model": "haiku", "usage": {"input_tokens": 10}}},
+        {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "word" * words}},
+        {"type": "message_delta", "delta": {}, "usage": {"output_tokens": words * 2}},
+        {"type": "message_stop"},
+    ]
+    head = RequestHead(
+        entry_id=entry_id,
+        created_at="2026-06-01T10:11:12.131Z",
+        organization_id=organization_id,
+        proxy_endpoint_id="endpoint",
+        slug="default",
+        metadata_only=False,
+        request_bytes=len(REQUEST),
+        request_body="whole",
+    )
+    file = run.create(head, REQUEST)
+    file.write_response_head(ResponseHead(status_code=200, content_type="text/event-stream"), 12.0)
+    for each in events[:2] if is_cut else events:
+        file.write_chunk(b"data: %s\n\n" % json.dumps(each).encode(), 13.0)
+    file.finish(Ending(outcome="client_disconnected" if is_cut else "complete"), 13.0)
+
+
+def read_output(tmp_path, entry_id, organization_id="a"):
+    with closing(sqlite3.connect(trace_path(tmp_path, organization_id))) as db:
+        return db.execute(
+            "select usage_source, output_tokens from usage where entry_id = ?", (entry_id,)
+        ).fetchone()
 
 
 def read_ids(tmp_path, organization_id="a"):
@@ -615,3 +650,39 @@ def test_reading_and_cutting_share_one_memory_of_a_conversation(run, ingester, e
     [both] = ingester._memory._conversations.values()
     assert len(both) == 2
     assert len(bodies[-1]) < ingester._memory.total_bytes < 1.5 * len(bodies[-1])
+
+
+def test_a_cut_stream_is_estimated_by_the_complete_ones_of_its_organisation(
+    ingester, run, tmp_path
+):
+    for number in range(5):
+        spool_stream(run, f"whole-{number}", 1000, is_cut=False)
+    ingester.run_round()
+    spool_stream(run, "cut", 500, is_cut=True)
+    spool_stream(run, "elsewhere", 500, is_cut=True, organization_id="b")
+    ingester.run_round()
+    source, tokens = read_output(tmp_path, "cut")
+    assert (source, tokens) == ("estimated", pytest.approx(1000, rel=0.05))  # 2 characters a token
+    source, tokens = read_output(tmp_path, "elsewhere", "b")
+    assert (source, tokens) == ("estimated", round(2000 / CHARACTERS_PER_TOKEN))
+
+
+def test_the_first_calls_of_a_model_are_measured_and_then_few(ingester, run, tmp_path):
+    more = 2 * EVERY
+    for number in range(FIRST_CALLS + more):
+        spool_stream(run, f"{number:03d}", 10, is_cut=False)
+    while ingester.run_round().handled:
+        pass
+    with closing(sqlite3.connect(trace_path(tmp_path, "a"))) as db:
+        (calls,) = db.execute("select calls from output_sizes").fetchone()
+    assert FIRST_CALLS < calls <= FIRST_CALLS + more // EVERY + 1
+
+
+def test_a_cut_stream_of_an_organisation_that_cannot_be_opened_waits(ingester, run, tmp_path):
+    path = trace_path(tmp_path, "a")
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"no database" * 1000)
+    spool_stream(run, "cut", 500, is_cut=True)
+    ingester.run_round()
+    assert len(spooled(tmp_path)) == 1
+    path.unlink()

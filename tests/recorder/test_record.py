@@ -181,7 +181,7 @@ def test_a_stream_that_cannot_be_decoded_is_not_called_interrupted():
 def test_a_compressed_stream_that_stops_in_the_middle_is_interrupted():
     wire = gzip.compress(START)[:-8]
     entry = make(wire, replace(STREAM, content_encoding="gzip"))
-    assert (entry.outcome, entry.usage_source) == ("upstream_interrupted", "partial")
+    assert (entry.outcome, entry.usage_source) == ("upstream_interrupted", "estimated")
     assert entry.response_body == START
 
 
@@ -725,3 +725,58 @@ def test_recorded_exchanges_cost_what_their_parts_cost(name, cents):
     response = ResponseHead(status_code=200, content_type=case["content_type"])
     entry = make((RECORDED / case["response_file"]).read_bytes(), response)
     assert entry.cost_cents == cents
+
+
+TEXT = event("content_block_delta", index=0, delta={"type": "text_delta", "text": "x" * 740})
+
+
+@pytest.mark.parametrize(
+    ("outcome", "body"),
+    [
+        ("client_disconnected", START + TEXT),
+        ("upstream_interrupted", START + TEXT),
+        ("proxy_restarted", START + TEXT),
+        ("complete", START + TEXT + ERROR),
+    ],
+)
+def test_the_output_of_a_cut_stream_is_estimated_and_its_line_is_marked(outcome, body):
+    entry = make(body, outcome=outcome)
+    assert (entry.usage_source, entry.tokens.output_tokens) == ("estimated", 200)
+    assert [(item.component, item.quantity, item.estimated) for item in entry.cost_items] == [
+        ("input", 10, False),
+        ("output", 200, True),
+    ]
+    assert entry.estimated_cents == entry.cost_items[1].cents == Decimal("0.5")
+
+
+def test_a_cut_stream_of_which_a_part_was_lost_has_the_counts_of_upstream():
+    entry = make(START + TEXT, outcome="client_disconnected", ending={"response_lost": True})
+    assert (entry.usage_source, entry.tokens.output_tokens) == ("partial", 1)
+    assert (entry.estimated_cents, entry.cost_items[1].estimated) == (None, False)
+
+
+def test_counts_at_the_end_of_a_cut_stream_are_not_replaced():
+    entry = make(START + TEXT + DELTA, outcome="client_disconnected")
+    assert (entry.usage_source, entry.tokens.output_tokens) == ("partial", 20)
+
+
+def test_an_estimate_that_leaves_out_hidden_thinking_says_so():
+    block = {"type": "redacted_thinking", "data": "x"}
+    hidden = event("content_block_start", index=0, content_block=block)
+    entry = make(START + hidden + TEXT, outcome="client_disconnected")
+    assert entry.cost_items[1].note == "hidden_thinking"
+
+
+def test_the_passes_that_counts_leave_out_are_not_estimated():
+    usage = {
+        "input_tokens": 10,
+        "output_tokens": 1,
+        "iterations": [
+            {"type": "compaction", "input_tokens": 50, "output_tokens": 5},
+            {"type": "message", "input_tokens": 10, "output_tokens": 1},
+        ],
+    }
+    start = event("message_start", message={"model": "claude-opus-5", "usage": usage})
+    entry = make(start + TEXT, outcome="client_disconnected")
+    outputs = [item for item in entry.cost_items if item.component == "output"]
+    assert [(item.quantity, item.estimated) for item in outputs] == [(5, False), (200, True)]

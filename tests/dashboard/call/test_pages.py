@@ -360,6 +360,26 @@ async def test_a_line_that_is_a_sum_of_passes_says_what_that_means(ask, ann):
     assert "A sum of several passes" in words(await ask("/traces/usage/1"))
 
 
+@pytest.mark.parametrize(
+    ("note", "words_of_it"),
+    [
+        (None, "Estimated by what was delivered: the response was cut."),
+        ("hidden_thinking", "without thinking that is not shown"),
+    ],
+)
+async def test_an_estimated_line_says_so_and_so_does_the_total(ask, ann, note, words_of_it):
+    ann.record(
+        cost_items=(make_item(estimated=True, note=note), make_item()),
+        cost_cents=Decimal("2.5"),
+        estimated_cents=Decimal("1.25"),
+        usage_source="estimated",
+    )
+    seen = words(await ask("/traces/usage/1"))
+    assert seen.count(words_of_it) == 1
+    assert "of which estimated $0.0125" in seen
+    assert "its output is estimated by what was delivered" in seen
+
+
 # -- bodies ------------------------------------------------------------------------------------------
 
 

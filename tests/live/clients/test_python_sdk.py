@@ -418,7 +418,7 @@ def test_a_cut_stream_is_raised_and_not_asked_again(endpoint: Endpoint, make_sdk
         make_sdk(endpoint, max_retries=2).stream(**QUESTION)
     assert len(endpoint.upstream.requests) == 1
     row = endpoint.row()
-    assert (row["outcome"], row["usage_source"]) == ("upstream_interrupted", "partial")
+    assert (row["outcome"], row["usage_source"]) == ("upstream_interrupted", "estimated")
     assert row["input_tokens"] == REPLY.counts.input
 
 

@@ -143,7 +143,7 @@ def test_usage_is_read_from_a_compressed_stream_that_was_cut(endpoint: Endpoint)
     endpoint.upstream.enqueue(cut_sse([packed], headers=headers))
     assert is_cut(endpoint)
     row = endpoint.row()
-    assert (row["outcome"], row["usage_source"]) == ("upstream_interrupted", "partial")
+    assert (row["outcome"], row["usage_source"]) == ("upstream_interrupted", "estimated")
     assert (row["input_tokens"], row["model"]) == (11, "claude-sonnet-4-5-20250929")
     assert body_bytes(row["response_body"]) == b"".join(EVENTS[:3])
 

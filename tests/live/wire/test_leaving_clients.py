@@ -45,7 +45,7 @@ def test_a_client_that_leaves_during_the_answer_ends_the_upstream_call(
     row = endpoint.row()
     assert (row["outcome"], row["status_code"]) == ("client_disconnected", 200)
     assert body_bytes(row["response_body"]) == b"".join(EVENTS[:3])
-    assert (row["usage_source"], row["input_tokens"]) == ("partial", 11)
+    assert (row["usage_source"], row["input_tokens"]) == ("estimated", 11)
 
 
 @pytest.mark.parametrize("how", ["close", "reset"])

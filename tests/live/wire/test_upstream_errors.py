@@ -87,7 +87,7 @@ def test_a_stream_that_ends_cleanly_without_an_end_event_is_interrupted(endpoint
     response = endpoint.send()
     assert (response.body, response.cut) == (b"".join(EVENTS[:3]), False)
     row = endpoint.row()
-    assert (row["outcome"], row["usage_source"]) == ("upstream_interrupted", "partial")
+    assert (row["outcome"], row["usage_source"]) == ("upstream_interrupted", "estimated")
 
 
 def _length_too_long(end: Action) -> Script:
@@ -152,7 +152,7 @@ def test_what_came_before_a_cut_reaches_a_live_client(live: Endpoint) -> None:
         with pytest.raises(Cut):
             next(pieces)
     row = live.row()
-    assert (row["outcome"], row["usage_source"]) == ("upstream_interrupted", "partial")
+    assert (row["outcome"], row["usage_source"]) == ("upstream_interrupted", "estimated")
     assert body_bytes(row["response_body"]) == b"".join(EVENTS[:3])
     assert row["input_tokens"] == 11
 

@@ -1,0 +1,67 @@
+"""Choosing the calls whose output is measured, and finding what the measured ones gave.
+
+To measure a response takes longer than to read its usage, so it is done for the first calls of each model
+and then for few: characters per token of a model change slowly.
+"""
+
+import logging
+import sqlite3
+from typing import Protocol
+
+from metering.delivered import UNKNOWN_SIZE, OutputSize
+from recorder.open_databases import OpenDatabases
+from store.traces import output_sizes
+
+logger = logging.getLogger(__name__)
+
+FIRST_CALLS, EVERY = 50, 20
+MAX_COUNTS = 10_000
+
+
+class SizeSource(Protocol):
+    """Where ``make_entry`` finds the characters per token of a model."""
+
+    def is_wanted(self, organization_id: str, model: str | None) -> bool: ...
+
+    def find_size(self, organization_id: str, model: str | None) -> OutputSize: ...
+
+
+class ConstantSizes:
+    """A source that knows no model and wants to know none."""
+
+    def is_wanted(self, organization_id: str, model: str | None) -> bool:
+        """Return False."""
+        return False
+
+    def find_size(self, organization_id: str, model: str | None) -> OutputSize:
+        """Return sums of 0, which leave the decision to the constants."""
+        return UNKNOWN_SIZE
+
+
+class RecordedSizes:
+    """A source in the trace databases. It counts the calls of each model since the recorder started."""
+
+    def __init__(self, databases: OpenDatabases) -> None:
+        self._databases = databases
+        self._counts: dict[tuple[str, str], int] = {}
+
+    def is_wanted(self, organization_id: str, model: str | None) -> bool:
+        """Count a call, and return whether its output is to be measured."""
+        if model is None:
+            return False
+        key = organization_id, model
+        count = self._counts.get(key, 0)
+        if not count and len(self._counts) >= MAX_COUNTS:
+            self._counts.clear()
+        self._counts[key] = count + 1
+        return count < FIRST_CALLS or count % EVERY == 0
+
+    def find_size(self, organization_id: str, model: str | None) -> OutputSize:
+        """Return the sums of a model. They are 0 while the database cannot be read, which leaves the
+        decision to the constants: most likely the entry cannot be stored either, and is made again."""
+        try:
+            connection = self._databases.open(organization_id).connection
+            return output_sizes.read_size(connection, model)
+        except (sqlite3.Error, OSError) as error:
+            logger.info("An estimate is made by the constants: %s", error)
+            return UNKNOWN_SIZE
