@@ -36,6 +36,16 @@ _CallsAndTokens = create_model("_CallsAndTokens", __base__=_Calls, **_TOKEN_FIEL
 class UsageTotals(_CallsAndTokens):  # type: ignore[misc, valid-type]  # made from the classes of tokens
     cost_cents: Annotated[float, Field(description="Without the calls that are unpriced.")]
     unpriced: Annotated[int, Field(description="Calls with usage but without a known price.")]
+    estimated_cents: Annotated[
+        float,
+        Field(description="The part of the cost that is estimated: the output of cut streams."),
+    ] = 0.0
+    maybe_billed: Annotated[
+        int,
+        Field(
+            description="Calls that upstream may have billed though no usage came back. They have no cost."
+        ),
+    ] = 0
     rejected: Annotated[
         int | None,
         Field(

@@ -1,8 +1,8 @@
 """The summary of a run: its calls and what they cost, as lines of text."""
 
-from manage.api.usage_operations import Run
+from manage.api.usage_operations import Run, UsageTotals
 from manage.cli.terminal import format_cost, make_table
-from manage.cli.usage_cells import COUNT_HEADINGS, count_cells
+from manage.cli.usage_cells import describe_open_costs, make_cells
 from metering.formats import format_calls
 
 
@@ -16,14 +16,24 @@ def describe_run(run: Run, base_url: str, *, is_running: bool) -> list[str]:
             " ANTHROPIC_BASE_URL, or have a setting of its own for it."
         )
         return lines
-    lines.append(f"taximeter: {format_calls(totals.calls)}, {format_cost(totals.cost_cents)}")
+    lines.append(f"taximeter: {format_calls(totals.calls)}, {_format_total(totals)}")
     if totals.calls:
-        rows = [(each.model or "(not known)", *count_cells(each)) for each in run.models]
-        lines += make_table(("MODEL", *COUNT_HEADINGS), rows, right=COUNT_HEADINGS)
-    if totals.unpriced:
-        lines.append(f"{format_calls(totals.unpriced)} without a known price, not in the cost.")
+        headings, cells = make_cells(run.models)
+        rows = [
+            (each.model or "(not known)", *counts)
+            for each, counts in zip(run.models, cells, strict=True)
+        ]
+        lines += make_table(("MODEL", *headings), rows, right=headings)
+    lines += describe_open_costs(totals)
     if run.pending:
         lines.append(f"{format_calls(run.pending)} not recorded yet, not in the totals.")
     page = f"{base_url}/traces/usage?run_id={run.run_id}"
     lines.append(f"Each call: {page}" if is_running else f"Each call: `taximeter up`, then {page}")
     return lines
+
+
+def _format_total(totals: UsageTotals) -> str:
+    cost = format_cost(totals.cost_cents)
+    if not totals.estimated_cents:
+        return cost
+    return f"{cost}, of which {format_cost(totals.estimated_cents)} estimated"

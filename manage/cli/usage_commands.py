@@ -10,8 +10,8 @@ from manage.cli.backend import given
 from manage.cli.console import explained, json_option, open_backend, print_json, service_options
 from manage.cli.periods import Day, find_days, period_options
 from manage.cli.terminal import make_bar, print_table
-from manage.cli.usage_cells import COUNT_HEADINGS, count_cells
-from metering.formats import format_calls, format_count
+from manage.cli.usage_cells import describe_open_costs, make_cells
+from metering.formats import format_count
 from store.traces.usage_report import Grouping
 
 _NAMES: dict[Grouping, str] = {"day": "day", "model": "model", "endpoint": "slug"}
@@ -69,21 +69,20 @@ def _print_report(report: Usage) -> None:
     # Bars of cost; where nothing has a price, of calls.
     measure = "cost_cents" if any(group.cost_cents for group in groups) else "calls"
     largest = max((getattr(group, measure) for group in groups), default=0)
+    headings, cells = make_cells([*groups, totals])
     rows = [
         (
             getattr(group, _NAMES[report.by]) or "(not known)",
-            *count_cells(group),
+            *counts,
             make_bar(getattr(group, measure), largest),
         )
-        for group in groups
+        for group, counts in zip(groups, cells, strict=False)
     ]
-    total = ("TOTAL", *count_cells(totals), "")
-    header = (_TITLES[report.by], *COUNT_HEADINGS, "")
-    print_table(header, [*rows, total], right=COUNT_HEADINGS)
+    header = (_TITLES[report.by], *headings, "")
+    print_table(header, [*rows, ("TOTAL", *cells[-1], "")], right=headings)
+    for line in describe_open_costs(totals):
+        click.echo(f"\n{line}")
     if totals.unpriced:
-        click.echo(
-            f"\n{format_calls(totals.unpriced)} without a known price, not in the cost."
-            " Add a price to the price file (TAXIMETER_PRICES) and run `taximeter reprice`."
-        )
+        click.echo("Add a price to the price file (TAXIMETER_PRICES) and run `taximeter reprice`.")
     if totals.rejected:
         click.echo(f"\n{format_count(totals.rejected)} requests over the rate limit were refused.")

@@ -19,6 +19,7 @@ from metering.reconciliation import TOKENS, WEB_SEARCH, CallCounts, Cause, Figur
 from metering.token_counts import TokenCounts
 from store.database import open_readonly, snapshot
 from store.traces.costs import from_real
+from store.traces.rollup import MAY_BE_BILLED
 
 READ_TIMEOUT_S = 5.0
 # The components of line items that each class of tokens is billed as.
@@ -29,11 +30,6 @@ COMPONENTS = {
     "cache_read_input_tokens": ("cache_read",),
 }
 _COUNTS = tuple(each.name for each in fields(CallCounts))
-# No usage came, though upstream had the request and may have billed it.
-_MAYBE_BILLED = (
-    "u.outcome in ('client_disconnected', 'proxy_restarted', 'upstream_interrupted',"
-    " 'upstream_timeout')"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +146,7 @@ def _calls_query(columns: set[tuple[str, str]]) -> str:
             {_select(columns, "usage", "u", "workspace_id")} as workspace_id, {tokens},
             0 as searches, 0.0 as cents, count(*) as calls, 0 as unpriced, 0 as estimated,
             0 as not_billed, sum(u.usage_source = 'partial') as cut,
-            sum(u.usage_source = 'none' and {_MAYBE_BILLED}) as no_response
+            sum({MAY_BE_BILLED}) as no_response
         from usage as u
         where u.created_at >= ? and u.created_at < ?
         group by 1, 2, 3, 4, 5

@@ -9,12 +9,17 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import NamedTuple
 
-from metering.billed_passes import may_be_billed
+from metering.billed_passes import FIRST_FAILURE_STATUS, UNBILLED_OUTCOMES, may_be_billed
 from metering.entry import Outcome, UsageLogEntry, UsageSource
 from metering.token_counts import ZERO, TokenCounts, list_flat_fields
 
 # A client that disconnects (a person pressing Esc) is not an error.
 NO_ERROR: tuple[Outcome, ...] = ("complete", "client_disconnected")
+# SQL for ``may_be_billed`` over the columns of ``usage``.
+MAY_BE_BILLED = (
+    f"(usage_source = 'none' and outcome not in {UNBILLED_OUTCOMES}"
+    f" and coalesce(status_code, 0) < {FIRST_FAILURE_STATUS})"
+)
 
 
 class HourKey(NamedTuple):

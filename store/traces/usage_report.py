@@ -15,15 +15,20 @@ from typing import Literal
 from metering import token_counts
 from metering.token_counts import ZERO, TokenCounts
 from store.database import open_readonly, snapshot
-from store.traces.rollup import NO_ERROR
+from store.traces.rollup import MAY_BE_BILLED, NO_ERROR
 
 type Grouping = Literal["day", "model", "endpoint"]
 
 READ_TIMEOUT_S = 1.0
-# Calls, errors, unpriced calls, cost: what _totals takes, before the token counts.
-_HOURLY_SUMS = "sum(entries), sum(errors), sum(unpriced), sum(cost_cents)"
-_RUN_SUMS = f"""count(*), sum(outcome not in ({", ".join("?" * len(NO_ERROR))})),
-    sum(cost_cents is null and usage_source <> 'none'), total(cost_cents)"""
+# Calls, errors, unpriced calls, calls that may have been billed, cost and its estimated part: what _totals
+# takes, before the token counts. In braces: what a database lacks that was not migrated yet.
+_HOURLY_SUMS = (
+    "sum(entries), sum(errors), sum(unpriced), {maybe_billed}, sum(cost_cents), {estimated_cents}"
+)
+_RUN_SUMS = (
+    f"count(*), sum(outcome not in {NO_ERROR}), sum(cost_cents is null and usage_source <> 'none'),"
+    f" sum({MAY_BE_BILLED}), total(cost_cents), {{estimated_cents}}"
+)
 _KEYS: dict[Grouping, str] = {
     "day": "substr(hour, 1, 10), null, null, null",
     "model": "null, model, null, null",
@@ -35,13 +40,17 @@ _GROUPED: dict[Grouping, str] = {"day": "1", "model": "2", "endpoint": "3, 4"}
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
     """Totals of calls. ``unpriced`` calls have usage but no known price; the cost is that of the
-    others. ``rejected`` requests were refused by our own limit and are not calls."""
+    others. ``estimated_cents`` is the part of it that is estimated. Calls that are ``maybe_billed`` have
+    no usage and no cost, though upstream had the request. ``rejected`` requests were refused by our own
+    limit and are not calls."""
 
     calls: int = 0
     errors: int = 0
     tokens: TokenCounts = ZERO
     cost_cents: float = 0.0
+    estimated_cents: float = 0.0
     unpriced: int = 0
+    maybe_billed: int = 0
     rejected: int | None = 0
 
 
@@ -101,7 +110,7 @@ def read_usage(
             sums = {
                 row[:4]: row[4:]
                 for row in db.execute(
-                    f"select {_KEYS[by]}, {_HOURLY_SUMS}, {_sum_tokens(columns)}"  # noqa: S608
+                    f"select {_KEYS[by]}, {_select_sums(_HOURLY_SUMS, columns)}"  # noqa: S608
                     f" from usage_hourly {where} group by {_GROUPED[by]}",
                     parameters,
                 )
@@ -128,9 +137,9 @@ def read_run(path: Path, run_id: str, pending: int = 0) -> RunReport:
             columns = _list_columns(db, "usage")
             if "run_id" in columns:
                 rows = db.execute(
-                    f"select coalesce(model, ''), {_RUN_SUMS}, {_sum_tokens(columns)}"  # noqa: S608
+                    f"select coalesce(model, ''), {_select_sums(_RUN_SUMS, columns)}"  # noqa: S608
                     " from usage where run_id = ? group by 1",
-                    (*NO_ERROR, run_id),
+                    (run_id,),
                 )
                 sums = {(None, model, None, None): values for model, *values in rows}
     report = _report("model", None, None, sums, {})
@@ -144,11 +153,19 @@ def _list_columns(db: sqlite3.Connection, table: str) -> set[str]:
     return {name for (name,) in db.execute("select name from pragma_table_info(?)", (table,))}
 
 
-def _sum_tokens(columns: Container[str]) -> str:
-    """Return SQL for the sum of each class of tokens: 0 for one that has no column yet."""
+def _select_sums(sums: str, columns: Container[str]) -> str:
+    """Return SQL for these sums and that of each class of tokens: 0 for what has no column yet."""
+    added = ("maybe_billed", "estimated_cents")
     return ", ".join(
-        f"coalesce(sum({name}), 0)" if name in columns else "0" for name in token_counts.NAMES
+        (
+            sums.format_map({name: _sum(name, columns) for name in added}),
+            *(_sum(name, columns) for name in token_counts.NAMES),
+        )
     )
+
+
+def _sum(name: str, columns: Container[str]) -> str:
+    return f"coalesce(sum({name}), 0)" if name in columns else "0"
 
 
 def _between(from_day: date | None, to_day: date | None) -> tuple[str, list[str]]:
@@ -207,12 +224,14 @@ def _report(
 def _totals(sums: tuple[float, ...] | None, rejected: int | None) -> Totals:
     if sums is None:
         return Totals(rejected=rejected)
-    calls, errors, unpriced, cost_cents, *tokens = sums
+    calls, errors, unpriced, maybe_billed, cost_cents, estimated_cents, *tokens = sums
     return Totals(
         calls=int(calls),
         errors=int(errors),
         tokens=TokenCounts(**dict(zip(token_counts.NAMES, map(int, tokens), strict=True))),
         cost_cents=float(cost_cents),
+        estimated_cents=float(estimated_cents),
         unpriced=int(unpriced),
+        maybe_billed=int(maybe_billed),
         rejected=rejected,
     )

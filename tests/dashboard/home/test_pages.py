@@ -103,6 +103,27 @@ def test_the_cost_leads_to_what_it_includes(ann, record):
     assert '<a href="/help/costs">What the cost includes</a>' in figure
 
 
+def test_the_estimated_part_of_the_cost_is_said(ann, record):
+    estimate = {"usage_source": "estimated", "estimated_cents": Decimal("31")}
+    record(
+        ann.organization_id,
+        {"cost_cents": Decimal("1209")},
+        {"cost_cents": Decimal("31")} | estimate,
+    )
+    page = ann.get("/").text
+    figure = page.partition("<dt>Cost</dt>")[2].partition("</div>")[0]
+    assert "$12.40 <small>of which $0.3100 estimated</small>" in figure
+    assert page.count("of which $0.3100 estimated") == 3  # today, its row, its model
+    newest = page.partition("Newest calls")[2]
+    assert newest.count("<small>estimated</small>") == 1
+
+
+def test_calls_that_may_have_been_billed_are_counted_apart(ann, record):
+    gone = {"usage_source": "none", "cost_cents": None, "cost_items": ()}
+    record(ann.organization_id, gone | {"outcome": "proxy_restarted", "status_code": None})
+    assert "1 call without usage may have been billed today." in ann.get("/").text
+
+
 def test_the_newest_calls_are_those_that_arrived_last(ann, record):
     now = clock.now()
     record(

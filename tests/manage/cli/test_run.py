@@ -47,6 +47,21 @@ def test_the_summary_has_the_cost_the_models_and_where_to_look():
     ]
 
 
+def test_the_estimated_part_of_the_cost_is_said():
+    part = {"estimated_cents": 2.5}
+    other = model("claude-y", **part)
+    lines = describe_run(run_of(models=[model(), other], **part), "http://meter", is_running=True)
+    assert lines[1] == "taximeter: 3 calls, $0.1235, of which $0.0250 estimated"
+    assert lines[2].endswith("COST  OF WHICH ESTIMATED")
+    assert lines[3].endswith("$0.1235             $0.0000")
+    assert lines[4].endswith("$0.1235             $0.0250")
+
+
+def test_calls_that_may_have_been_billed_are_said():
+    lines = describe_run(run_of(maybe_billed=2), "http://meter", is_running=True)
+    assert "2 calls without usage that upstream may have billed, not in the cost." in lines
+
+
 def test_what_is_not_in_the_cost_is_said():
     unknown = model("\x1b[2Jx", cost_cents=0, unpriced=1)
     lines = describe_run(

@@ -38,6 +38,25 @@ def test_calls_without_a_price_are_pointed_out(run, entries):
     assert "no known price" not in run("usage", "--to", "2026-01-02").stdout
 
 
+def test_the_estimated_part_of_each_sum_has_a_column(run, traces):
+    cut = {"usage_source": "estimated", "cost_cents": Decimal(100), "estimated_cents": Decimal(25)}
+    traces.insert([make_entry(model="a", **cut), make_entry(model="b", cost_cents=Decimal(50))])
+    result = run("usage", "--by", "model")
+    rows = cells(result)
+    assert rows[0][-3:] == ["OF", "WHICH", "ESTIMATED"]
+    assert rows[1][6:8] == ["$1.0000", "$0.2500"]
+    assert rows[2][6:8] == ["$0.5000", "$0.0000"]
+    assert rows[3][6:8] == ["$1.5000", "$0.2500"]
+    assert "$0.2500 of the cost is estimated" in result.stdout
+
+
+def test_calls_that_may_have_been_billed_are_counted(run, traces):
+    gone = {"usage_source": "none", "cost_cents": None, "cost_items": (), "status_code": None}
+    traces.insert([make_entry(outcome="upstream_timeout", **gone)])
+    assert "1 call without usage that upstream may have billed" in run("usage").stdout
+    assert json.loads(run("usage", "--json").stdout)["totals"]["maybe_billed"] == 1
+
+
 def test_models_and_endpoints_are_listed_most_expensive_first(run, entries):
     assert [row[0] for row in cells(run("usage", "--by", "model"))] == [
         "MODEL", "b", "a", "?[2Jx", "TOTAL",

@@ -3,13 +3,16 @@ from contextlib import closing
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal
+from typing import get_args
 
 import pytest
 
 from metering import token_counts
-from metering.entry import UsageLogEntry
+from metering.billed_passes import may_be_billed
+from metering.entry import Outcome, UsageLogEntry, UsageSource
 from metering.token_counts import UNKNOWN, ZERO, TokenCounts
 from store.spool.format import Rejection
+from store.traces.rollup import MAY_BE_BILLED
 from store.traces.usage_report import Totals, read_run, read_usage
 
 CALL = UsageLogEntry(
@@ -149,6 +152,7 @@ def test_a_run_has_the_totals_of_its_own_calls(traces, traces_path):
                 tokens=UNKNOWN),
         replace(mine, model=None, cost_cents=None, usage_source="none",
                 outcome="client_disconnected"),
+        replace(mine, usage_source="estimated", estimated_cents=Decimal("0.2")),
         replace(CALL, run_id="other"),
         CALL,
     ]  # fmt: skip
@@ -156,12 +160,58 @@ def test_a_run_has_the_totals_of_its_own_calls(traces, traces_path):
     report = read_run(traces_path, "mine", 3)
     assert (report.run_id, report.pending) == ("mine", 3)
     assert report.totals == Totals(
-        calls=6, errors=1, tokens=ZERO + TokenCounts(50, 10, 15, 20), cost_cents=3.0, unpriced=1,
-        rejected=None,
+        calls=7, errors=1, tokens=ZERO + TokenCounts(60, 12, 18, 24), cost_cents=3.5, unpriced=1,
+        estimated_cents=0.2, maybe_billed=1, rejected=None,
     )  # fmt: skip
     assert [(each.model, each.totals.calls, each.totals.cost_cents) for each in report.models] == [
-        ("m2", 1, 2.0), ("m1", 2, 1.0), (None, 2, 0.0), ("m3", 1, 0.0),
+        ("m2", 1, 2.0), ("m1", 3, 1.5), (None, 2, 0.0), ("m3", 1, 0.0),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("by", ["day", "model", "endpoint"])
+def test_every_total_has_its_estimated_part(traces, traces_path, by):
+    calls = [
+        replace(CALL, usage_source="estimated", estimated_cents=Decimal("0.2")),
+        replace(CALL, entry_id="1", usage_source="estimated", estimated_cents=Decimal("0.1")),
+        replace(CALL, entry_id="2"),
+        replace(
+            CALL, entry_id="3", usage_source="none", outcome="proxy_restarted", cost_cents=None
+        ),
+    ]
+    traces.insert(calls)
+    report = read_usage(traces_path, by)
+    for totals in (report.totals, report.groups[0].totals):
+        assert totals.estimated_cents == pytest.approx(0.3)
+        assert (totals.cost_cents, totals.maybe_billed, totals.unpriced) == (1.5, 1, 0)
+
+
+def test_sql_and_code_agree_on_which_calls_may_have_been_billed(traces):
+    values = [
+        (outcome, status, source)
+        for outcome in get_args(Outcome.__value__)
+        for status in (None, 200, 299, 300, 429, 529)
+        for source in get_args(UsageSource.__value__)
+    ]
+    traces.insert(
+        [
+            replace(CALL, entry_id=str(n), outcome=outcome, status_code=status, usage_source=source)
+            for n, (outcome, status, source) in enumerate(values)
+        ]
+    )
+    found = traces.connection.execute(f"select {MAY_BE_BILLED} from usage order by id").fetchall()  # noqa: S608
+    assert [bool(row[0]) for row in found] == [may_be_billed(*each) for each in values]
+
+
+def test_a_database_without_estimates_has_none(tmp_path, traces, traces_path):
+    traces.insert([replace(CALL, run_id="mine")])
+    with closing(sqlite3.connect(traces_path)) as db:
+        db.execute("drop view usage_log")
+        db.execute("alter table usage drop column estimated_cents")
+        db.execute("alter table usage_hourly drop column estimated_cents")
+        db.execute("alter table usage_hourly drop column maybe_billed")
+        db.commit()
+    for report in (read_usage(traces_path, "day"), read_run(traces_path, "mine")):
+        assert (report.totals.calls, report.totals.estimated_cents) == (1, 0)
 
 
 @pytest.mark.parametrize("name", token_counts.NAMES)

@@ -5,7 +5,8 @@ place = 10
 parameters.days = { label = "Days", type = "integer", minimum = 0, maximum = 36_500, default = 30 }
 */
 select substr(hour, 1, 10) as day, coalesce(nullif(model, ''), '(none named)') as model, sum(entries) as calls,
-  round(nullif(sum(cost_cents), case when sum(unpriced) > 0 then 0 end) / 100, 4) as cost_usd, sum(unpriced) as calls_without_price,
+  round(nullif(sum(cost_cents), case when sum(unpriced) > 0 then 0 end) / 100, 4) as cost_usd,
+  round(sum(estimated_cents) / 100, 4) as estimated_usd, sum(unpriced) as calls_without_price, sum(maybe_billed) as calls_maybe_billed,
   sum(:prompt_tokens) as prompt_tokens,
   sum(output_tokens) as output_tokens
 from usage_hourly where hour >= date('now', '-' || :days || ' days')

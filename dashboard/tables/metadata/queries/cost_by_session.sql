@@ -5,10 +5,11 @@ place = 30
 parameters.days = { label = "Days", type = "integer", minimum = 0, maximum = 36_500, default = 7 }
 */
 select session_id, min(created_at) as started_at, max(created_at) as last_at, count(*) as calls,
-  round(sum(cost_cents) / 100, 4) as cost_usd, sum(output_tokens) as output_tokens,
+  round(sum(cost_cents) / 100, 4) as cost_usd, round(total(estimated_cents) / 100, 4) as estimated_usd,
+  sum(output_tokens) as output_tokens,
   sum(cost_cents is null) as calls_without_cost
 from (
-  select session_id, created_at, cost_cents, output_tokens
+  select session_id, created_at, cost_cents, estimated_cents, output_tokens
   from usage order by id desc limit 200000
 ) where session_id is not null and created_at >= date('now', '-' || :days || ' days')
 group by session_id order by cost_usd desc limit 100
