@@ -20,10 +20,10 @@ LEAST_RATIO, LARGEST_RATIO = 1.8, 8.0
 
 
 def measure_output(usage: Usage, body: bytes) -> OutputSize | None:
-    """Return the size of the output of a complete response, None where its characters and its tokens are
-    not of the same output.
+    """Return the size of the output of a complete response, or None.
 
-    That is so after a fallback, and where thinking was counted together with the rest."""
+    None where its characters and its tokens are not of the same output: after a fallback, and where
+    thinking was counted together with the rest."""
     tokens = usage.tokens.output_tokens
     if usage.source != "final" or not tokens or usage.hops:
         return None

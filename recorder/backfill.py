@@ -11,14 +11,15 @@ from collections.abc import Callable
 from typing import Any
 
 from metering.conversation_memory import ConversationMemory
+from metering.prices import PriceTable
 from metering.request_facts import make_facts
-from metering.usage import read_usage
+from metering.usage import Usage, read_usage
 from recorder.body_fields import calculate_speed, make_request_fields, make_response_fields
 from recorder.open_databases import OpenDatabases
+from recorder.rebilling import find_corrected_cost
 from recorder.requests import RequestReader
 from store.traces import backfill
-from store.traces.backfill import Filled, StoredCall
-from store.traces.bodies import StoredBodies
+from store.traces.backfill import Filled, Stored
 
 logger = logging.getLogger(__name__)
 
@@ -28,11 +29,19 @@ RETRY_S = 60.0
 
 
 class Backfill:
-    """Fills new columns of stored calls, one organisation after the other, the newest calls first."""
+    """Fills new columns of stored calls and corrects their costs.
 
-    def __init__(self, databases: OpenDatabases, clock_s: Callable[[], float]) -> None:
+    It takes one organisation after the other, and the newest calls first."""
+
+    def __init__(
+        self,
+        databases: OpenDatabases,
+        prices: Callable[[], PriceTable],
+        clock_s: Callable[[], float],
+    ) -> None:
         """Fill columns in these databases. ``clock_s`` is a monotonic clock."""
         self._databases = databases
+        self._prices = prices
         self._clock_s = clock_s
         self._requests = RequestReader(ConversationMemory(MEMORY_BYTES))
         self._organizations = deque[str]()
@@ -73,42 +82,44 @@ class Backfill:
             found = backfill.read_call(connection, next_id)
             if found is None:
                 break
-            call, stored = found
-            filled.append(Filled(call=call, columns=self._read_columns(call, stored)))
-            next_id = call.id - 1
+            filled.append(self._fill(found))
+            next_id = found.call.id - 1
             if self._clock_s() >= ends_at_s:
                 break
         backfill.write_filled(connection, filled, None if found is None else next_id)
         return found is None
 
-    def _read_columns(self, call: StoredCall, stored: StoredBodies) -> dict[str, Any]:
-        """Return the columns of a call, none where its bodies cannot be read."""
+    def _fill(self, stored: Stored) -> Filled:
+        """Return what to write of a call, nothing where its bodies cannot be read."""
         try:
-            return self._read_bodies(call, stored)
+            return self._read_bodies(stored)
         except Exception:
-            # Its columns stay null: one call must not keep the others from being read.
-            logger.exception("New columns of call %s cannot be filled", call.id)
-            return {}
+            # It stays as it is: one call must not keep the others from being read.
+            logger.exception("New columns of call %s cannot be filled", stored.call.id)
+            return Filled(call=stored.call, columns={})
 
-    def _read_bodies(self, call: StoredCall, stored: StoredBodies) -> dict[str, Any]:
+    def _read_bodies(self, stored: Stored) -> Filled:
+        call, bodies = stored.call, stored.bodies
         columns: dict[str, Any] = {}
-        if stored.request is not None:
-            fields = self._requests.read(stored.request, call.session_id, call.agent_id)
+        usage = Usage(streamed=bool(call.streamed))
+        if bodies.request is not None:
+            fields = self._requests.read(bodies.request, call.session_id, call.agent_id)
             columns |= make_request_fields(make_facts(fields))
-        if stored.response is not None:
+        if bodies.response is not None:
             usage = read_usage(
                 call.status_code,
                 "text/event-stream" if call.streamed else "application/json",
-                stored.response,
+                bodies.response,
                 is_complete=call.usage_source == "final",
                 cache_ttl=columns.get("cache_ttl"),
             )
             columns |= make_response_fields(usage)
-        speed = calculate_speed(
+        columns["output_tokens_per_s"] = calculate_speed(
             streamed=bool(call.streamed),
             source=call.usage_source,
             output_tokens=call.output_tokens,
             duration_ms=call.duration_ms,
             ttfb_ms=call.ttfb_ms,
         )
-        return columns | {"output_tokens_per_s": speed}
+        cost = find_corrected_cost(stored, usage, self._prices())
+        return Filled(call=call, columns=columns, cost=cost)

@@ -77,7 +77,7 @@ class Ingester:
             on_entries,
             between,
         )
-        self._backfill = Backfill(self._databases, clock_s)
+        self._backfill = Backfill(self._databases, prices, clock_s)
         self._rejections = RejectionStore(data_dir, spool_root, self._databases)
         self._tidy_at_s = clock_s()
 

@@ -19,7 +19,7 @@ MAX_COUNTS = 10_000
 
 
 class SizeSource(Protocol):
-    """Where ``make_entry`` finds the characters per token of a model."""
+    """The source of the characters per token by which ``make_entry`` estimates."""
 
     def is_wanted(self, organization_id: str, model: str | None) -> bool: ...
 

@@ -1,5 +1,7 @@
 """Filling columns of stored calls that are newer than the calls, from the bodies of these.
 
+Costs that older rules came to are corrected by the way.
+
 ``backfills`` has a row for each such work that a migration began: ``next_id`` is the newest call that is
 still to be read. It moves down in the transaction that writes, so a process that is killed repeats
 nothing, and nothing is written twice. Calls that retention removes meanwhile are skipped.
@@ -7,15 +9,16 @@ nothing, and nothing is written twice. Calls that retention removes meanwhile ar
 
 import sqlite3
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from metering.entry import Outcome, UsageSource
+from metering.entry import CostItem, Outcome, UsageSource
 from store import database
-from store.traces import bodies, rate_limits
-from store.traces.bodies import MissingPieceError
+from store.traces import bodies, costs, rate_limits
+from store.traces.bodies import MissingPieceError, StoredBodies
+from store.traces.costs import NewCost
 
 BODY_FIELDS = "body fields"
 BUSY_TIMEOUT_S = 5.0
@@ -39,16 +42,27 @@ class StoredCall(NamedTuple):
     output_tokens: int | None
     duration_ms: float | None
     ttfb_ms: float | None
+    cost_cents: float | None
     request_body_length: int | None
     response_body_length: int | None
 
 
+class Stored(NamedTuple):
+    """All that is read of a call. Bodies that are too large or damaged are left out."""
+
+    call: StoredCall
+    cost_items: tuple[CostItem, ...]
+    bodies: StoredBodies
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filled:
-    """A call that was read, with the columns to fill where they are null."""
+    """A call that was read, with the columns to fill where they are null. ``cost`` is its cost where
+    that was another one."""
 
     call: StoredCall
     columns: Mapping[str, Any]
+    cost: NewCost | None = None
 
 
 _SELECT = (
@@ -79,31 +93,30 @@ def count_left(path: Path) -> int:
         return int(count)
 
 
-def read_call(
-    connection: sqlite3.Connection, up_to_id: int
-) -> tuple[StoredCall, bodies.StoredBodies] | None:
-    """Return the newest call up to an id with its bodies, or None where there is none.
-
-    Bodies that are too large or damaged are left out."""
+def read_call(connection: sqlite3.Connection, up_to_id: int) -> Stored | None:
+    """Return the newest call up to an id, or None where there is none."""
     with database.snapshot(connection):
         row = connection.execute(_SELECT, (up_to_id,)).fetchone()
         if row is None:
             return None
         call = StoredCall(*row)
-        if max(call.request_body_length or 0, call.response_body_length or 0) > MAX_BODY_BYTES:
-            return call, bodies.StoredBodies(request=None, response=None)
-        try:
-            return call, bodies.read_bodies(connection, call.id)
-        except MissingPieceError:
-            return call, bodies.StoredBodies(request=None, response=None)
+        items = costs.read_items(connection, call.id)
+        return Stored(call, items, _read_bodies(connection, call))
+
+
+def _read_bodies(connection: sqlite3.Connection, call: StoredCall) -> StoredBodies:
+    if max(call.request_body_length or 0, call.response_body_length or 0) <= MAX_BODY_BYTES:
+        with suppress(MissingPieceError):
+            return bodies.read_bodies(connection, call.id)
+    return StoredBodies(request=None, response=None)
 
 
 def write_filled(
     connection: sqlite3.Connection, filled: Sequence[Filled], next_id: int | None
 ) -> None:
-    """Fill the columns of calls, count these in the hours of rate limits, and note how far this is.
+    """Fill the columns of calls, correct their costs, and note how far this is.
 
-    ``next_id`` is None after the last call."""
+    The calls are counted in the hours of rate limits. ``next_id`` is None after the last call."""
     hours = rate_limits.Hours()
     with database.immediate(connection):
         for each in filled:
@@ -115,6 +128,7 @@ def write_filled(
                     f"update usage set {values} where id = :id",  # noqa: S608 - our own names
                     {**each.columns, "id": each.call.id},
                 )
+        costs.write_costs(connection, [each.cost for each in filled if each.cost is not None])
         hours.write(connection)
         if next_id is None:
             connection.execute("delete from backfills where name = ?", (BODY_FIELDS,))

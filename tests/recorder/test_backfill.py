@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from metering.prices import PriceTable
 from recorder import backfill as recorder_backfill
 from recorder.backfill import Backfill
 from recorder.open_databases import OpenDatabases
@@ -111,7 +112,7 @@ def make_backfill(tmp_path):
         databases = OpenDatabases(tmp_path, RequestPreparer())
         opened.append(databases)
         ticks = iter(range(10**9))
-        made = Backfill(databases, clock_s or (lambda: float(next(ticks))))
+        made = Backfill(databases, PriceTable, clock_s or (lambda: float(next(ticks))))
         made.begin(organization_id)
         return made
 
@@ -267,7 +268,7 @@ def test_one_step_takes_no_longer_than_it_may(path, make_backfill):
 def die_in_the_middle(folder, statements):
     databases = OpenDatabases(folder, RequestPreparer())
     ticks = iter(range(10**9))
-    work = Backfill(databases, lambda: next(ticks) * recorder_backfill.STEP_S / 3)
+    work = Backfill(databases, PriceTable, lambda: next(ticks) * recorder_backfill.STEP_S / 3)
     work.begin("org")
     left = statements
 
@@ -287,7 +288,10 @@ def die_in_the_middle(folder, statements):
 def test_a_process_killed_in_the_middle_is_taken_up_where_it_was(
     path, tmp_path, make_backfill, statements
 ):
-    entries = [make_entry(request_body=REQUEST, status_code=429) for _ in range(10)]
+    entries = [
+        make_entry(request_body=REQUEST, response_body=DOCUMENT, streamed=False, status_code=429)
+        for _ in range(10)
+    ]
     store_as_before(path, entries)
     other = trace_path(tmp_path, "undisturbed")
     store_as_before(other, [replace(entry) for entry in entries])
@@ -300,5 +304,10 @@ def test_a_process_killed_in_the_middle_is_taken_up_where_it_was(
     assert process.exitcode == 9
     assert backfill.count_left(path) > 0
     run(make_backfill())
-    for sql in ("select * from usage order by id", HOURS):
+    for sql in (
+        "select * from usage order by id",
+        "select * from usage_cost",
+        "select * from usage_hourly",
+        HOURS,
+    ):
         assert read(path, sql) == read(other, sql)

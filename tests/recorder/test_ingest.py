@@ -157,7 +157,7 @@ def test_calls_of_an_older_version_get_the_columns_that_are_new(ingester, tmp_pa
         for number in range(3):
             connection.execute(
                 "insert into usage (entry_id, created_at, proxy_endpoint_id, slug, streamed, outcome,"
-                " usage_source) values (?, '2026', 'p', 's', 0, 'complete', 'final')",
+                " usage_source) values (?, '2026-11-20T12:00:00.000Z', 'p', 's', 0, 'complete', 'final')",
                 (str(number),),
             )
             connection.execute(

@@ -157,7 +157,7 @@ def test_recorded_exchanges_get_the_same_fields_when_they_were_stored_before(tmp
             "insert into backfills select ?, max(id) from usage", (backfill.BODY_FIELDS,)
         )
     databases = OpenDatabases(tmp_path, RequestPreparer())
-    work = Backfill(databases, lambda: 0.0)
+    work = Backfill(databases, lambda: PRICES, lambda: 0.0)
     work.begin("org")
     while work.run_step():
         pass

@@ -1,0 +1,51 @@
+"""Billing stored calls again whose line items were made by older rules.
+
+``reprice`` works from line items, which do not tell what the response says: that a model declined, or
+before which output. So the rules of today reach a call only by its response, while that is being read
+anyway. What they say alike keeps the price that it has, also where a price list is newer.
+"""
+
+from collections.abc import Sequence
+
+from metering.billed_passes import Line, make_call
+from metering.entry import CostItem
+from metering.prices import PriceTable
+from metering.pricing import price_call
+from metering.usage import Usage
+from runtime import clock
+from store.traces.backfill import Stored
+from store.traces.costs import NewCost
+
+# The speed is not among them: it was not stored with an item.
+_COMPARED = tuple(name for name in Line._fields if name != "speed")
+
+
+def find_corrected_cost(stored: Stored, usage: Usage, prices: PriceTable) -> NewCost | None:
+    """Return the cost of a stored call by the rules of today, from the usage that its response reports.
+
+    Returns None where these come to the same line items, where the response is not what was counted,
+    and where a known cost would be lost for want of a price."""
+    call, old_items = stored.call, stored.cost_items
+    if usage.source != call.usage_source:
+        return None
+    items, cents = price_call(
+        make_call(
+            usage,
+            created_at=clock.parse_instant(call.created_at),
+            outcome=call.outcome,
+            status_code=call.status_code,
+        ),
+        prices,
+    )
+    if cents is None and call.cost_cents is not None:
+        return None
+    # Without items the cost tells what is free from what is unknown.
+    is_same = _describe(items) == _describe(old_items) and (items or cents == call.cost_cents)
+    # Every pass was priced at the speed of the call.
+    if is_same and all(item.speed == usage.speed for item in items):
+        return None
+    return NewCost(usage_id=call.id, cost_cents=cents, cost_items=items)
+
+
+def _describe(items: Sequence[CostItem]) -> list[tuple[object, ...]]:
+    return [tuple(getattr(item, name) for name in _COMPARED) for item in items]
