@@ -31,12 +31,10 @@ BASE = PriceTable()
         ("claude-sonnet-5-5", "2 10 0.10 2.50 4"),
         ("claude-sonnet-5", "2 10 0.20 2.50 4"),
         ("claude-sonnet-4-6", "3 15 0.30 3.75 6"),
-        ("claude-sonnet-4-5", "3 15 0.30 3.75 6"),
         ("claude-sonnet-4", "3 15 0.30 3.75 6"),
         ("claude-haiku-5-5", "0.10 0.50 0.01 0.125 0.20"),
         ("claude-haiku-4-5", "1 5 0.10 1.25 2"),
         ("claude-haiku-4-5-20251001", "1 5 0.10 1.25 2"),
-        ("claude-sonnet-4-5-20250929", "3 15 0.30 3.75 6"),
         ("claude-sonnet-4-20250514", "3 15 0.30 3.75 6"),
     ],
 )
@@ -137,6 +135,13 @@ def at(day: str) -> datetime:
             {"prompt_tokens": 200_001},
             "6 22.50 0.60 7.50 12",
         ),
+        ("claude-sonnet-4-5", "2026-11-21", {}, "3 15 0.30 3.75 6"),
+        (
+            "claude-sonnet-4-5-20250929",
+            "2026-05-01",
+            {"prompt_tokens": 200_001},
+            "3 15 0.30 3.75 6",
+        ),
         ("claude-opus-4-6", "2026-02-20", {"speed": "fast"}, "30 150 3 37.50 60"),
         (
             "claude-opus-4-6",
@@ -166,6 +171,12 @@ def test_our_own_list_has_what_the_package_lacks(model, day, options, row):
     ("model", "day", "options", "row"),
     [
         ("claude-sonnet-5-5", "2026-10-07", {}, "2 10 0.10 2.50 4"),
+        (
+            "claude-sonnet-4-5-20250929",
+            "2026-04-30",
+            {"prompt_tokens": 200_001},
+            "6 22.50 0.60 7.50 12",
+        ),
         ("claude-opus-4-6", "2026-02-20", {"prompt_tokens": 200_001}, "10 37.50 1 12.50 20"),
         ("claude-opus-4-7", "2026-06-01", {}, "5 25 0.50 6.25 10"),
         ("claude-sonnet-4-20250514", "2026-05-01", {"prompt_tokens": 200_001}, "3 15 0.30 3.75 6"),

@@ -717,6 +717,9 @@ def test_recorded_exchanges_cost_the_same_when_they_are_priced_again(tmp_path):
         ("vercel_codeexec_cache", Decimal("1.15923")),
         # opus-4-1: 10423 x 15 + 341 x 75 = 181,920, and a search for a cent.
         ("llm_web_search", Decimal("19.192")),
+        # A sum of a dozen prompts, none of them long, and ten searches. sonnet-4-5: 404500 x 3 + 943 x 15
+        # = 1,227,645.
+        ("pyd_pause_turn_stream", Decimal("132.7645")),
     ],
 )
 def test_recorded_exchanges_cost_what_their_parts_cost(name, cents):
