@@ -8,6 +8,7 @@ from enum import Enum
 
 from addon import held_response
 from addon.capture import Capture
+from addon.headers import Fields
 from addon.held_response import HeldResponse
 from runtime import clock
 from store.control.database import ProxyEndpoint
@@ -39,6 +40,7 @@ class Exchange:
     client_address: str = ""
     origin: bytes | None = None  # the listed origin of the page that made the request
     target: str = ""  # below the slug, with the query
+    client_fields: Fields = ()  # the request's headers as they came, until they are captured
     run_id: str | None = None
     is_logged: bool = False
     is_buffered: bool = False

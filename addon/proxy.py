@@ -248,8 +248,10 @@ class UsageProxy:
             connections.reset_client(handler)
 
     def _capture(self, flow: http.HTTPFlow, exchange: Exchange) -> None:
-        fields, body = flow.request.headers.fields, flow.request.raw_content
-        self._spooler.capture(exchange, fields, body)
+        # Not those that are forwarded: some that are not say what a call belongs to.
+        self._spooler.capture(exchange, exchange.client_fields, flow.request.raw_content)
+        if exchange.capture is not None:
+            exchange.client_fields = ()  # a stream may go on for minutes
 
     # -- hooks of an upstream connection ----------------------------------------------------------
 

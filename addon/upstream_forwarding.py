@@ -117,6 +117,7 @@ class UpstreamForwarder:
             client_address=client_address,
             origin=flow.metadata.get(ORIGIN),
             target=route.target,
+            client_fields=client_fields if is_logged else (),
             run_id=route.run_id,
             is_logged=is_logged,
             is_buffered=is_logged and mode == "buffered",

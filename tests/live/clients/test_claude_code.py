@@ -43,6 +43,7 @@ def test_claude_code_prints_the_answer(endpoint: Endpoint, tmp_path: Path) -> No
     assert result["result"] == REPLY.text
     [row] = assert_claude_code_entries(endpoint, [REPLY], result["session_id"])
     assert row["cost_cents"] == pytest.approx(result["total_cost_usd"] * 100)
+    assert row["title_text"] == "say hi"
 
 
 @needs_claude_code

@@ -16,20 +16,34 @@ COLUMNS = {
     *("usage_source", "ttfb_ms", "proxy_overhead_ms", "request_model", "upstream_request_id"),
     *("session_id", "agent_id", "client", "service_tier", "request_bytes", "response_bytes"),
     *("error_type", "credential_hmac"),
+    *("stop_reason", "refusal_category", "billing", "upstream_organization_id", "thinking_tokens"),
+    *("cache_write_1h_tokens", "web_search_requests", "output_tokens_per_s", "max_tokens"),
+    *("message_count", "tool_count", "betas", "parent_agent_id", "request_class", "prompt_id"),
+    *("path_query", "title_text"),
 }
 
 
 def test_an_entry_has_every_column_of_the_contract(live: Endpoint) -> None:
     gate = Gate()
-    headers = [("request-id", "req_7"), *SSE_HEADERS]
+    headers = [
+        ("request-id", "req_7"),
+        ("anthropic-organization-id", "org-7"),
+        ("anthropic-ratelimit-unified-status", "allowed"),
+        *SSE_HEADERS,
+    ]
     live.upstream.enqueue(sse([*EVENTS[:2], gate, *EVENTS[2:]], headers))
     sent = [
         *REQUEST_HEADERS,
         ("User-Agent", "claude-cli/2.1.283 (external, cli)"),
         ("x-claude-code-session-id", "session-1"),
         ("x-claude-code-agent-id", "agent-1"),
+        ("x-claude-code-parent-agent-id", "parent-1"),
+        ("x-claude-code-request-class", "subagent"),
+        ("x-session-id", "of another program"),
     ]
-    body = b'{"model":"claude-sonnet-4-5","stream":true,"messages":[]}'
+    body = (
+        b'{"model":"claude-sonnet-4-5","stream":true,"messages":[{"role":"user","content":"hi"}]}'
+    )
     with live.connect() as client:
         client.send(live.message(body, sent))
         response = client.read_response_head()
@@ -45,6 +59,11 @@ def test_an_entry_has_every_column_of_the_contract(live: Endpoint) -> None:
     assert row["request_model"] == "claude-sonnet-4-5"
     assert row["upstream_request_id"] == "req_7"
     assert (row["session_id"], row["agent_id"]) == ("session-1", "agent-1")
+    assert (row["parent_agent_id"], row["request_class"]) == ("parent-1", "subagent")
+    assert json.loads(row["client_hints"]) == {"x-session-id": "of another program"}
+    assert live.upstream.requests[-1].header("x-session-id") is None, "not forwarded, and yet kept"
+    assert (row["title_text"], row["stop_reason"]) == ("hi", "end_turn")
+    assert (row["billing"], row["upstream_organization_id"]) == ("api_key", "org-7")
     assert row["client"].startswith("claude-cli")
     assert (row["request_bytes"], row["response_bytes"]) == (len(body), len(STREAM))
     assert row["usage_source"] == "final"
