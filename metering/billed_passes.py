@@ -147,10 +147,20 @@ def _list_lines(usage: Usage, created_at: datetime, status_code: int | None) -> 
             _mark(line, usage) if line.pass_index == len(passes) - 1 else line for line in lines
         ]
     if usage.web_search_requests:
-        index, reason = max(len(passes) - 1, 0), reasons[-1].input
-        searches = usage.web_search_requests
-        lines.append(Line(index, usage.model, WEB_SEARCH.name, searches, 0, None, reason))
+        lines.append(_list_searches(usage.web_search_requests, passes, reasons))
     return lines
+
+
+def _list_searches(
+    searches: int, passes: Sequence[_Attributed], reasons: Sequence[_Reasons]
+) -> Line:
+    """Return the line of the searches, which belong to the last pass that is billed in full.
+
+    A model that declined before any output has not searched. Upstream does not say who has."""
+    full = [n for n, each in enumerate(passes) if reasons[each.hop] == _BILLED]
+    index = full[-1] if full else len(passes) - 1
+    model, reason = passes[index].counts.model, reasons[passes[index].hop].input
+    return Line(index, model, WEB_SEARCH.name, searches, 0, None, reason)
 
 
 def _mark(line: Line, usage: Usage) -> Line:

@@ -322,7 +322,11 @@ def _only_counts(raw: Mapping[str, object], names: Iterable[str]) -> dict[str, o
 
 def _as_count(value: object) -> int | None:
     # type(), because a bool is an int too
-    return value if type(value) is int and 0 <= value <= MAX_COUNT else None
+    if type(value) is int:
+        return value if 0 <= value <= MAX_COUNT else None
+    if type(value) is float and value.is_integer():  # as some gateways write counts
+        return _as_count(int(value))
+    return None
 
 
 def _read_tokens(raw: Mapping[str, object], cache_ttl: str | None) -> tuple[TokenCounts, int]:

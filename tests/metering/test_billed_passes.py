@@ -472,6 +472,29 @@ def test_searches_are_on_the_bill_of_the_pass_that_served(kind):
     assert lines_of(kind, [text_block()], usage)[-1] == (1, FABLE, "web_search", 1, None)
 
 
+@both
+def test_the_searches_of_a_model_that_declined_after_them_are_billed_when_the_last_one_refuses(
+    kind,
+):
+    passes = [a_pass("message", FABLE, 535, 30), a_pass("message", OPUS, 412, 0)]
+    usage = counts(412, 0, server_tool_use={"web_search_requests": 2}, iterations=passes)
+    search = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}
+    content = [search, fallback_block(FABLE, OPUS, "cyber")]
+    refusal = {"model": OPUS, "stop_reason": "refusal", "category": "cyber"}
+    # 535 x 10 + 30 x 50 = 6,850, and two searches for a cent each
+    assert cents_of(kind, content, usage, **refusal) == Decimal("2.685")
+    assert lines_of(kind, content, usage, **refusal)[-1] == (0, FABLE, "web_search", 2, None)
+
+
+@both
+def test_searches_are_free_where_every_model_declined_before_any_output(kind):
+    usage = counts(412, 0, server_tool_use={"web_search_requests": 1})
+    content = [fallback_block(FABLE, OPUS, "cyber")]
+    refusal = {"model": OPUS, "stop_reason": "refusal", "category": "cyber"}
+    assert cents_of(kind, content, usage, **refusal) == 0
+    assert lines_of(kind, content, usage, **refusal)[-1][-1] == "refused_before_output"
+
+
 # --- any response
 
 models = st.sampled_from([FABLE, OPUS, OPUS_5, "claude-unknown-9", None])

@@ -99,6 +99,12 @@ def test_a_later_delta_without_stop_reason_keeps_the_first_ones():
     assert (usage.stop_reason, usage.source) == ("tool_use", "final")
 
 
+def test_a_whole_number_with_a_fraction_of_0_is_a_count():
+    body = b'{"model":"m","usage":{"input_tokens":1000.0,"output_tokens":1e2}}'
+    tokens = read_usage(200, "application/json", body, is_complete=True).tokens
+    assert (tokens.input_tokens, tokens.output_tokens) == (1000, 100)
+
+
 @pytest.mark.parametrize("bad", [-1, True, "12", 1.5, MAX_COUNT + 1, [], {}, 10**30])
 def test_what_cannot_be_a_count_is_treated_as_absent(bad):
     usage = read(start(input_tokens=bad, output_tokens=4) + delta(output_tokens=bad))
