@@ -4,15 +4,17 @@ Claude Code reckons by a table of prices of its own. In version 2.1.329 it has t
 models here, so that every cent of a difference is a fault of one of the two.
 """
 
+import json
 from pathlib import Path
 
 import pytest
 
 from tests.live.clients.checks import rows_in_order
-from tests.live.clients.claude_code import run_claude_code
+from tests.live.clients.claude_code import claude_code, run_claude_code
 from tests.live.clients.programs import needs_claude_code
-from tests.live.messages import MODEL, Answer, Counts, text, tool_use
+from tests.live.messages import MODEL, Answer, Counts, stream_of, text, tool_use
 from tests.live.service import Endpoint, Row
+from tests.upstream import Gate
 
 SMALL_MODEL = "claude-haiku-5-5"
 USAGE_COLUMNS = {
@@ -75,3 +77,29 @@ def test_claude_code_and_the_entries_agree_on_the_cost_of_tools_and_a_subagent(
             name: usage[name] for name in USAGE_COLUMNS
         }
         assert total(rows, "cost_cents", model) == pytest.approx(usage["costUSD"] * 100, rel=1e-12)
+
+
+@needs_claude_code
+def test_an_interrupted_session_costs_what_claude_code_says_and_the_stream_that_was_cut(
+    live: Endpoint, tmp_path: Path
+) -> None:
+    """Claude Code counts nothing of a stream that it left. Upstream bills its prompt, which it counted,
+    and what it had written by then, which is estimated."""
+    first, words = Answer(content=[METER]), "The fare is 42 euros, all inclusive. " * 40
+    events = Answer(content=[text(words)]).events()
+    gate, end = Gate(), len(events) - 4  # all the words have come, and no count of them
+    live.upstream.enqueue(first.script(streamed=True), stream_of([*events[:end], gate]))
+    options = ("--output-format", "stream-json", "--verbose", *COMMANDS)
+    with claude_code(live, tmp_path, *options) as program:
+        gate.wait_reached()
+        program.interrupt()
+        _, output, _ = program.finish()
+    result = json.loads(output.splitlines()[-1])
+    complete, cut = rows_in_order(live)
+    assert (complete["usage_source"], cut["usage_source"]) == ("final", "estimated")
+    assert cut["outcome"] == "client_disconnected"
+    assert complete["cost_cents"] == pytest.approx(result["total_cost_usd"] * 100, rel=1e-12)
+    assert len(words) / 8 < cut["output_tokens"] < len(words)  # where message_start says 3
+    assert cut["estimated_cents"] == pytest.approx(cut["output_tokens"] * 20 / 10_000)
+    prompt = Counts(output=0).cost_cents
+    assert cut["cost_cents"] == pytest.approx(prompt + cut["estimated_cents"])
