@@ -1,6 +1,8 @@
 """Storing the rate limits that the upstream stated, of each call and of each hour and credential.
 
 Those of an hour are updated in the transaction that inserts, and stay when retention removes its calls.
+So their number is bounded, whatever clients send: after the first ``MAX_CREDENTIALS`` of an hour, the
+rest of them share a row.
 """
 
 import sqlite3
@@ -18,6 +20,7 @@ _INSERT = (
     f" values (?, {', '.join('?' * len(_NAMES))})"
 )
 RATE_LIMITED, OVERLOADED = 429, 529
+MAX_CREDENTIALS, NO_CREDENTIAL, OTHER = 100, "", "(other)"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -76,7 +79,7 @@ class Hours:
 
     def add(self, call: Call, limits: RateLimits | None = None) -> None:
         """Add a call with the limits that its response stated."""
-        hour = self._hours[call.created_at[:13], call.credential_hmac or ""]
+        hour = self._hours[call.created_at[:13], call.credential_hmac or NO_CREDENTIAL]
         hour.calls += 1
         hour.retries += bool(call.retry_count)
         hour.rate_limited += call.status_code == RATE_LIMITED
@@ -91,10 +94,31 @@ class Hours:
                 setattr(hour, name, share if lowest is None else min(lowest, share))
 
     def write(self, connection: sqlite3.Connection) -> None:
-        """Add what was collected to the table."""
+        """Add what was collected to the table. Wants the write lock."""
+        known = {hour: _read_credentials(connection, hour) for hour, _ in self._hours}
         connection.executemany(
-            _UPSERT, ((*key, *_read_hour(hour)) for key, hour in self._hours.items())
+            _UPSERT,
+            [
+                (hour, _admit(credential, known[hour]), *_read_hour(amounts))
+                for (hour, credential), amounts in self._hours.items()
+            ],
         )
+
+
+def _read_credentials(connection: sqlite3.Connection, hour: str) -> set[str]:
+    rows = connection.execute(
+        "select credential_hmac from rate_limits_hourly where hour = ?", (hour,)
+    )
+    return {credential for (credential,) in rows} - {NO_CREDENTIAL, OTHER}
+
+
+def _admit(credential: str, known: set[str]) -> str:
+    """Return the name under which an hour has a credential, among those that it knows."""
+    if credential != NO_CREDENTIAL and credential not in known:
+        if len(known) >= MAX_CREDENTIALS:
+            return OTHER
+        known.add(credential)
+    return credential
 
 
 def list_shares(limits: RateLimits) -> dict[str, float | None]:

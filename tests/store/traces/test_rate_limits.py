@@ -1,6 +1,7 @@
 from dataclasses import replace
 
 from metering.rate_limits import RateLimits
+from store.traces import rate_limits
 from store.traces.rate_limits import read_limits
 from tests.store.traffic import make_entry
 
@@ -53,6 +54,22 @@ def test_hours_and_credentials_are_apart(traces):
         ]
     )
     assert [row[0] for row in hours(traces)] == [1, 1, 1]
+
+
+def test_after_many_credentials_of_an_hour_the_rest_share_a_row(traces):
+    """Whoever knows a slug may send calls with made-up credentials, and these rows stay."""
+    limits = rate_limits.MAX_CREDENTIALS
+    names = [f"{number:03}" for number in range(limits + 3)]
+    traces.insert([make_entry(credential_hmac=name) for name in names[:-2]])
+    traces.insert([make_entry(credential_hmac=name) for name in [*names[-2:], None, names[0]]])
+    traces.insert([make_entry(credential_hmac=names[-1], created_at="2026-01-02T04:00:00.000Z")])
+    rows = traces.connection.execute(
+        "select substr(hour, 12), credential_hmac, calls from rate_limits_hourly"
+        " where credential_hmac not between '001' and '099' order by 1, 2"
+    ).fetchall()
+    assert rows == [("03", "", 1), ("03", "(other)", 3), ("03", "000", 2), ("04", "102", 1)]
+    ((count,),) = traces.connection.execute("select count(*) from rate_limits_hourly")
+    assert count == limits + 3
 
 
 def test_refusals_and_retries_are_counted_and_the_pauses_added_up(traces):
