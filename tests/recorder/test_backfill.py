@@ -284,10 +284,28 @@ def die_in_the_middle(folder, statements):
     os._exit(0)
 
 
-@pytest.mark.parametrize("statements", [1, 22, 45])
-def test_a_process_killed_in_the_middle_is_taken_up_where_it_was(
-    path, tmp_path, make_backfill, statements
-):
+def test_whenever_it_is_killed_what_is_done_and_how_far_it_is_agree(path, tmp_path):
+    """As others see the database at each statement: that is what a killed process leaves."""
+    store_as_before(path, [make_entry(request_body=REQUEST) for _ in range(10)])
+    databases = OpenDatabases(tmp_path, RequestPreparer())
+    ticks = iter(range(10**9))
+    work = Backfill(databases, PriceTable, lambda: next(ticks) * recorder_backfill.STEP_S / 3)
+    work.begin("org")
+    seen = set()
+
+    def look(_):
+        filled = read(path, "select id from usage where effort is not null")
+        hours = sum(row["calls"] for row in read(path, HOURS))
+        seen.add((len(filled), hours, 10 - backfill.count_left(path)))
+
+    databases.open("org").connection.set_trace_callback(look)
+    run(work)
+    databases.close_all()
+    assert len(seen) > 3
+    assert [each for each in seen if len(set(each)) > 1] == []
+
+
+def test_a_process_killed_in_the_middle_is_taken_up_where_it_was(path, tmp_path, make_backfill):
     entries = [
         make_entry(request_body=REQUEST, response_body=DOCUMENT, streamed=False, status_code=429)
         for _ in range(10)
@@ -297,7 +315,7 @@ def test_a_process_killed_in_the_middle_is_taken_up_where_it_was(
     store_as_before(other, [replace(entry) for entry in entries])
     run(make_backfill(organization_id="undisturbed"))
     process = multiprocessing.get_context("spawn").Process(
-        target=die_in_the_middle, args=(tmp_path, statements)
+        target=die_in_the_middle, args=(tmp_path, 22)
     )
     process.start()
     process.join()

@@ -379,6 +379,12 @@ def test_an_entry_of_metadata_only_has_no_bodies_but_its_counts():
     assert (entry.tokens.input_tokens, entry.request_model) == (10, None)
 
 
+def test_an_entry_of_metadata_only_has_no_title_even_if_there_is_a_body():
+    entry = make(head={"metadata_only": True}, request=LONG_REQUEST)
+    assert entry.message_count == 3
+    assert "Mend" not in str(asdict(entry))
+
+
 def test_an_entry_of_metadata_only_has_names_and_no_text_in_their_place():
     text = "a private text"
     body = json.dumps(
