@@ -9,19 +9,20 @@ summaries of a compaction are not counted.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import orjson
 
 from metering.json_reading import as_list, as_object, as_text, parse_object
-from metering.sse import parse_events
+from metering.sse import BLANK_LINE, parse_events
 
 # Found by comparing recorded responses with their counts; see bench/estimates.py.
 TOOL_CHARACTERS, CITATION_CHARACTERS, THINKING_CHARACTERS = 160, 80, 60
 # A long stream is read in some places that are spread over it, and what is between them counts as they
 # do: no stream may delay the others by more than some 50 ms.
 MAX_READ_BYTES, PLACES = 256 * 1024, 8
-_BLOCK_EVENTS = (b"content_block_",)
+_DATA, _BLOCK_EVENT = b"data:", b"content_block_"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,17 +97,17 @@ class _Sums:
 
 def measure_stream(body: bytes) -> Delivered:
     """Return the output in a stream, whole or cut. Takes any bytes, and never raises."""
-    sums, read = _Sums(), 0
+    if b"\r" in body:
+        body = body.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    sums = _Sums()
     for part in _choose_parts(body):
-        read += len(part)
-        for event in parse_events(part, _BLOCK_EVENTS):
-            document = parse_object(event.data) or {}
+        for document in _read_documents(part):
             match document.get("type"):
                 case "content_block_start":
                     sums.add_block(as_object(document.get("content_block")))
                 case "content_block_delta":
                     sums.add_delta(as_object(document.get("delta")))
-    delivered, scale = sums.finish(), len(body) / max(read, 1)
+    delivered, scale = sums.finish(), max(len(body) / MAX_READ_BYTES, 1)
     return replace(
         delivered,
         characters=delivered.characters * scale,
@@ -123,14 +124,35 @@ def measure_content(content: object) -> Delivered:
 
 
 def _choose_parts(body: bytes) -> Iterator[bytes]:
-    """Yield the body, or parts of a long one. The events at their edges are cut and do not parse."""
+    """Yield the body, or parts of a long one: the events that begin in some places of it."""
     if len(body) <= MAX_READ_BYTES:
         yield body
         return
     size = MAX_READ_BYTES // PLACES
     for place in range(PLACES):
         start = place * (len(body) - size) // (PLACES - 1)
-        yield body[start : start + size]
+        first = body.find(BLANK_LINE, start, start + size) if start else 0
+        end = body.find(BLANK_LINE, start + size)
+        if first >= 0:
+            yield body[first : end + len(BLANK_LINE) if end >= 0 else len(body)]
+
+
+def _read_documents(part: bytes) -> Iterable[Mapping[str, object]]:
+    """Return the JSON objects of the events about content.
+
+    Nearly always each has a line of its own, and all of them are parsed at once, in a third of the time
+    that it takes one by one. What is not so, or is long, is read as events are. What was cut off is not
+    read."""
+    whole = part[: part.rfind(BLANK_LINE)]
+    lines = [
+        line.removeprefix(_DATA)
+        for line in whole.split(b"\n")
+        if line.startswith(_DATA) and _BLOCK_EVENT in line
+    ]
+    if sum(map(len, lines)) <= MAX_READ_BYTES:
+        with suppress(orjson.JSONDecodeError):
+            return map(as_object, orjson.loads(b"[%s]" % b",".join(lines)))
+    return (parse_object(event.data) or {} for event in parse_events(part, [_BLOCK_EVENT]))
 
 
 def _list_objects(content: object) -> Iterable[Mapping[str, object]]:

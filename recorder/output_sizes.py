@@ -14,7 +14,7 @@ from store.traces import output_sizes
 
 logger = logging.getLogger(__name__)
 
-FIRST_CALLS, EVERY = 50, 20
+FIRST_CALLS, EVERY = 50, 50
 MAX_COUNTS = 10_000
 
 
