@@ -24,7 +24,8 @@ CALLS = "/traces/usage"
 _CALL_TABLES = {"usage", "usage_log"}
 _READS_CALLS = re.compile(r"\busage(?:_log)?\b", re.IGNORECASE)
 _CALL_IDS = {"id", "last_id"}  # of calls, in a query that reads the table of calls
-_CENTS = {"cost_cents", "cents"}
+# Columns of cents with their headings: cents are displayed as dollars.
+_CENTS = {"cost_cents": "cost_usd", "cents": "cost_usd", "estimated_cents": "estimated_usd"}
 _SHARED = {
     "session_id", "agent_id", "parent_agent_id", "run_id", "proxy_endpoint_id", "credential_hmac",
 }  # fmt: skip
@@ -38,7 +39,9 @@ _MAX_SHOWN = 60  # of a name that somebody chose
 def column_label(column: str) -> Markup:
     """Return the heading of a column. Cents are displayed as dollars, and headed so."""
     if column in _CENTS:
-        return Markup('<span title="{}, in US cents">cost_usd</span>').format(reveal(column))
+        return Markup('<span title="{}, in US cents">{}</span>').format(
+            reveal(column), _CENTS[column]
+        )
     return escape(reveal(column))
 
 
@@ -153,7 +156,7 @@ def _cell(column: str, kind: str, value: Markup) -> Markup:
 
 @lru_cache(maxsize=500)
 def _opening(column: str, kind: str) -> str:
-    label = "cost_usd" if column in _CENTS else column
+    label = _CENTS.get(column, column)
     return (
         f'<td role="cell" class="col-{escape(to_css_class(column))} type-{escape(kind)}"'
         f' data-label="{_plain(label)}"><div>'

@@ -25,7 +25,7 @@ def format_entry(entry: UsageLogEntry) -> str:
         _format_name(entry.slug),
         _format_name(entry.model or entry.request_model),
         _tokens_in(entry.tokens),
-        f"{format_count(entry.tokens.output_tokens, _UNKNOWN)} out",
+        f"{format_count(entry.tokens.output_tokens, _UNKNOWN)} out{_mark(entry)}",
         format_cents_for_column(entry.cost_cents, _UNKNOWN),
         _UNKNOWN if entry.status_code is None else str(entry.status_code),
         format_milliseconds(entry.duration_ms, _UNKNOWN),
@@ -35,6 +35,10 @@ def format_entry(entry: UsageLogEntry) -> str:
         if entry.error_type and entry.error_type != entry.outcome:
             parts[-1] += f" {_format_name(entry.error_type)}"
     return "  ".join(parts)
+
+
+def _mark(entry: UsageLogEntry) -> str:
+    return " (estimated)" if entry.usage_source == "estimated" else ""
 
 
 def _tokens_in(tokens: TokenCounts) -> str:

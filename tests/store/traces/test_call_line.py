@@ -45,6 +45,13 @@ def test_a_call_is_one_readable_line():
     )
 
 
+def test_an_estimated_output_is_called_so():
+    tokens = TokenCounts(output_tokens=88)
+    assert "  88 out (estimated)  " in format_entry(
+        make_entry(tokens=tokens, usage_source="estimated")
+    )
+
+
 def test_what_is_not_known_is_a_dash_and_what_went_wrong_is_named():
     entry = make_entry(outcome="upstream_unreachable", error_type="upstream_unreachable")
     assert format_entry(entry) == (
