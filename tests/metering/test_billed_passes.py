@@ -3,6 +3,7 @@
 Costs are worked out by hand, in cents: tokens x US dollars per million / 10,000. The rates are 10 and 50
 (input and output) for claude-fable-5, 5 and 25 for claude-opus-4-8 and claude-opus-5."""
 
+import json
 import time
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -414,6 +415,25 @@ def test_a_list_of_passes_that_is_older_than_the_counts_keeps_what_these_leave_o
     assert not older.passes_are_stale
     # 9000 x 5 + 100 x 25 + 1000 x 5 + 1 x 25 = 52,525
     assert price_call(make_call_of(older), PRICES)[1] == Decimal("5.2525")
+
+
+def test_a_model_that_declined_stays_on_the_bill_when_the_list_of_passes_is_old():
+    """The list came with the start of the stream, and the final counts are those of the last model."""
+    body = make_body("stream", [fallback_block(FABLE, OPUS, "bio"), text_block()], counts(2000, 40))
+    older = [a_pass("message", FABLE, 1000, 1), a_pass("fallback_message", OPUS, 2000, 1)]
+    start = json.dumps({"usage": counts(2000, 1, iterations=older)})
+    event = f'event: message_start\ndata: {{"type":"message_start","message":{start}}}\n\n'
+    found = read("stream", event.encode() + body)
+    assert found.passes_are_stale
+    items, cents = price_call(make_call_of(found), PRICES)
+    assert [(item.model, item.component, item.quantity) for item in items] == [
+        (FABLE, "input", 1000),
+        (FABLE, "output", 1),
+        (OPUS, "input", 2000),
+        (OPUS, "output", 40),
+    ]
+    # 1000 x 10 + 2000 x 5 + 40 x 25 = 21,000
+    assert cents == Decimal("2.1")
 
 
 # --- calls that fail
