@@ -22,10 +22,12 @@ class Component:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenComponent(Component):
-    """A component that is counted in tokens. ``quantity`` returns how many tokens of a pass are
-    billed at this rate. A price file must have the rate if ``is_required``; otherwise it may leave
-    the rate out, which is then unknown."""
+    """A component that is counted in tokens. ``counted_in`` names the field of ``TokenCounts`` that
+    they are counted in. ``quantity`` returns how many tokens of a pass are billed at this rate. A price
+    file must have the rate if ``is_required``; otherwise it may leave the rate out, which is then
+    unknown."""
 
+    counted_in: str
     quantity: Callable[[Pass], int | None]
     is_required: bool = False
 
@@ -38,15 +40,18 @@ OUTPUT = TokenComponent(
     name="output",
     title="Output",
     base_price="output_mtok",
+    counted_in="output_tokens",
     quantity=lambda billed: billed.tokens.output_tokens,
     is_required=True,
 )
+CACHE_WRITE_1H = "cache_write_1h"
 # In the order of line items. Those that price files have always had are required.
 TOKEN_COMPONENTS: tuple[TokenComponent, ...] = (
     TokenComponent(
         name="input",
         title="Uncached input",
         base_price="input_mtok",
+        counted_in="input_tokens",
         quantity=lambda billed: billed.tokens.input_tokens,
         is_required=True,
     ),
@@ -54,6 +59,7 @@ TOKEN_COMPONENTS: tuple[TokenComponent, ...] = (
         name="cache_read",
         title="Cache reads",
         base_price="cache_read_mtok",
+        counted_in="cache_read_input_tokens",
         quantity=lambda billed: billed.tokens.cache_read_input_tokens,
         is_required=True,
     ),
@@ -61,17 +67,20 @@ TOKEN_COMPONENTS: tuple[TokenComponent, ...] = (
         name="cache_write_5m",
         title="Cache writes, 5 minutes",
         base_price="cache_write_mtok",
+        counted_in="cache_creation_input_tokens",
         quantity=_count_5m_writes,
         is_required=True,
     ),
     TokenComponent(
-        name="cache_write_1h",
+        name=CACHE_WRITE_1H,
         title="Cache writes, 1 hour",
         base_price="cache_write_1h_mtok",
+        counted_in="cache_creation_input_tokens",
         quantity=lambda billed: billed.cache_write_1h_tokens,
         is_required=True,
     ),
     OUTPUT,
 )
 WEB_SEARCH = Component(name="web_search", title="Web searches", base_price="web_searches_kcount")
+TOKEN_CLASSES = {each.name: each.counted_in for each in TOKEN_COMPONENTS}
 TITLES = {each.name: each.title for each in (*TOKEN_COMPONENTS, WEB_SEARCH)}

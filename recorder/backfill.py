@@ -18,7 +18,7 @@ from recorder.body_fields import calculate_speed, make_request_fields, make_resp
 from recorder.open_databases import OpenDatabases
 from recorder.rebilling import find_corrected_cost
 from recorder.requests import RequestReader
-from store.traces import backfill
+from store.traces import backfill, rebooking
 from store.traces.backfill import Filled, Stored
 
 logger = logging.getLogger(__name__)
@@ -72,12 +72,15 @@ class Backfill:
         return bool(self._organizations)
 
     def _fill_some(self, connection: sqlite3.Connection) -> bool:
-        """Return whether that were the last calls."""
+        """Return whether that were the last calls. The hourly sums come first: they take less."""
+        ends_at_s = self._clock_s() + STEP_S
+        while rebooking.rebook_some(connection):
+            if self._clock_s() >= ends_at_s:
+                return False
         next_id = backfill.find_next(connection)
         if next_id is None:
             return True
         filled: list[Filled] = []
-        ends_at_s = self._clock_s() + STEP_S
         while True:
             found = backfill.read_call(connection, next_id)
             if found is None:

@@ -94,7 +94,7 @@ class Ingester:
             organization_id = path.parent.name
             try:
                 database = self._databases.open(organization_id)
-                has_gaps = backfill.find_next(database.connection) is not None
+                has_gaps = backfill.has_work(database.connection)
             except (sqlite3.Error, OSError, ValueError) as error:
                 logger.warning("%s cannot be updated now: %s", path, error)
                 has_gaps = True

@@ -78,17 +78,21 @@ def find_next(connection: sqlite3.Connection) -> int | None:
     return None if row is None else row[0]
 
 
+def has_work(connection: sqlite3.Connection) -> bool:
+    """Return whether a work that a migration began is still to be done."""
+    return connection.execute("select 1 from backfills").fetchone() is not None
+
+
 def count_left(path: Path) -> int:
     """Return how many calls of a trace database are still to be read. Raises sqlite3.Error."""
     with closing(database.open_readonly(path, busy_timeout_s=BUSY_TIMEOUT_S)) as connection:
         known = connection.execute(
             "select 1 from sqlite_schema where name = 'backfills'"
         ).fetchone()
-        next_id = None if known is None else find_next(connection)
-        if next_id is None:
+        if known is None:
             return 0
         (count,) = connection.execute(
-            "select count(*) from usage where id <= ?", (next_id,)
+            "select count(*) from usage where id <= (select max(next_id) from backfills)"
         ).fetchone()
         return int(count)
 

@@ -2,18 +2,20 @@
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from decimal import Decimal
 from operator import attrgetter
 from typing import Any
 
 import orjson
 
+from metering import token_counts
 from metering.billed_passes import Call
 from metering.entry import CostItem
 from metering.pricing import sum_estimates
+from metering.token_counts import TokenCounts
 from runtime import clock
-from store.traces.rollup import Tally, is_unpriced
+from store.traces.rollup import BookedCall, Tally, find_booked_as_before
 
 _PAGE = 500
 
@@ -27,6 +29,10 @@ _INSERT = (
     f"insert into usage_cost (usage_id, line, {', '.join(_COLUMNS)})"  # noqa: S608 - our own names
     f" values ({', '.join('?' * (2 + len(_COLUMNS)))})"
 )
+_BOOKED = (
+    f"select {', '.join((*BookedCall._fields, *token_counts.NAMES))}, id from usage"  # noqa: S608 - our own names
+    " where id in (select value from json_each(?))"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +43,15 @@ class StoredCost:
     entry_id: str
     call: Call
     cost_cents: Decimal | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Booked:
+    """A stored entry, as far as the hourly sums depend on it."""
+
+    call: BookedCall
+    tokens: TokenCounts
+    items: tuple[CostItem, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,32 +114,39 @@ def write_costs(connection: sqlite3.Connection, costs: Sequence[NewCost]) -> int
 
     Wants the write lock. An entry that is gone is passed over; returns how many were not."""
     tally = Tally()
+    as_before_id = find_booked_as_before(connection) or 0
     written = 0
     for cost in costs:
-        row = connection.execute(
-            "select created_at, proxy_endpoint_id, slug, model, cost_cents, usage_source,"
-            " estimated_cents"
-            " from usage where id = ?",
-            (cost.usage_id,),
-        ).fetchone()
-        if row is None:
-            continue
-        created_at, proxy_endpoint_id, slug, model, old_cents, usage_source, old_estimate = row
-        new_estimate = sum_estimates(cost.cost_items)
-        sums = tally.sums(created_at, proxy_endpoint_id, slug, model)
-        sums.cost_cents += float(cost.cost_cents or 0) - (old_cents or 0)
-        sums.estimated_cents += float(new_estimate or 0) - (old_estimate or 0)
-        sums.unpriced += is_unpriced(cost.cost_cents, usage_source)
-        sums.unpriced -= is_unpriced(old_cents, usage_source)
-        connection.execute(
-            "update usage set cost_cents = ?, estimated_cents = ? where id = ?",
-            (to_real(cost.cost_cents), to_real(new_estimate), cost.usage_id),
-        )
-        connection.execute("delete from usage_cost where usage_id = ?", (cost.usage_id,))
-        write_items(connection, cost.usage_id, cost.cost_items)
-        written += 1
+        for old in read_booked(connection, [cost.usage_id]):
+            new_cents = to_real(cost.cost_cents)
+            new = replace(old, call=old.call._replace(cost_cents=new_cents), items=cost.cost_items)
+            for each, sign in ((old, -1), (new, 1)):
+                if cost.usage_id <= as_before_id:
+                    tally.add_as_before(each.call, each.tokens, sign=sign)
+                else:
+                    tally.add(each.call, each.items, sign=sign)
+            connection.execute(
+                "update usage set cost_cents = ?, estimated_cents = ? where id = ?",
+                (new_cents, to_real(sum_estimates(cost.cost_items)), cost.usage_id),
+            )
+            connection.execute("delete from usage_cost where usage_id = ?", (cost.usage_id,))
+            write_items(connection, cost.usage_id, cost.cost_items)
+            written += 1
     tally.write(connection)
     return written
+
+
+def read_booked(connection: sqlite3.Connection, ids: list[int]) -> list[Booked]:
+    """Return what the hourly sums have of these entries, without those that are gone."""
+    items = _read_items(connection, ids)
+    return [
+        Booked(
+            call=BookedCall._make(row[: len(BookedCall._fields)]),
+            tokens=TokenCounts(*row[len(BookedCall._fields) : -1]),
+            items=tuple(items.get(row[-1], ())),
+        )
+        for row in connection.execute(_BOOKED, (orjson.dumps(ids).decode(),))
+    ]
 
 
 def to_real(value: Decimal | None) -> float | None:

@@ -119,7 +119,7 @@ class TraceDatabase:
             rate_limits.write_limits(self.connection, usage_id, entry.rate_limits)
         if entry.output_size is not None and entry.model is not None:
             output_sizes.write_size(self.connection, entry.model, entry.output_size)
-        tally.add(entry)
+        tally.add(rollup.BookedCall.of(entry), entry.cost_items)
         hours.add(entry, entry.rate_limits)
         return True
 

@@ -14,7 +14,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from metering import token_counts
-from metering.components import WEB_SEARCH as SEARCH_COMPONENT
+from metering.components import TOKEN_COMPONENTS, WEB_SEARCH as SEARCH_COMPONENT
 from metering.reconciliation import TOKENS, WEB_SEARCH, CallCounts, Cause, Figures, Recorded
 from metering.token_counts import TokenCounts
 from store.database import open_readonly, snapshot
@@ -24,10 +24,8 @@ from store.traces.rollup import MAY_BE_BILLED
 READ_TIMEOUT_S = 5.0
 # The components of line items that each class of tokens is billed as.
 COMPONENTS = {
-    "input_tokens": ("input",),
-    "output_tokens": ("output",),
-    "cache_creation_input_tokens": ("cache_write_5m", "cache_write_1h"),
-    "cache_read_input_tokens": ("cache_read",),
+    name: tuple(each.name for each in TOKEN_COMPONENTS if each.counted_in == name)
+    for name in token_counts.NAMES
 }
 _COUNTS = tuple(each.name for each in fields(CallCounts))
 

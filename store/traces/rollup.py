@@ -1,16 +1,32 @@
 """The hourly sums, updated in the transaction that changes the rows they sum.
 
+Tokens and cents are those of the line items: each pass of a call is booked to the model that ran it.
+Tokens that are not billed are counted apart, and so are those without a known price, so that tokens x
+rate is the cost of every other row. The call itself is counted once, with its own model.
+
+The rows of an hour are bounded, whatever clients send. Clients are named without their versions, and no
+more than ``MAX_CLIENTS`` of them and ``MAX_CREDENTIALS`` have rows of their own: those that came first in
+the hour. The rest is booked to ``OTHER``. A name that has a row in an hour keeps it, so what was booked
+can be taken out again later: when a cost changes, what was booked is taken out and the call booked anew.
+
+Sums of before they had passes are booked anew later (``store.traces.rebooking``).
+
 A batch is added up here first, so that a hundred calls of one hour and model are one upsert.
 """
 
+import re
 import sqlite3
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
+from decimal import Decimal
 from operator import attrgetter
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
+from metering import token_counts
 from metering.billed_passes import FIRST_FAILURE_STATUS, UNBILLED_OUTCOMES, may_be_billed
-from metering.entry import Outcome, UsageLogEntry, UsageSource
+from metering.components import CACHE_WRITE_1H, TOKEN_CLASSES, WEB_SEARCH
+from metering.entry import CostItem, Outcome, UsageLogEntry, UsageSource
 from metering.token_counts import ZERO, TokenCounts, list_flat_fields
 
 # A client that disconnects (a person pressing Esc) is not an error.
@@ -20,18 +36,29 @@ MAY_BE_BILLED = (
     f"(usage_source = 'none' and outcome not in {UNBILLED_OUTCOMES}"
     f" and coalesce(status_code, 0) < {FIRST_FAILURE_STATUS})"
 )
+MAX_CLIENTS, MAX_CREDENTIALS = 20, 100
+UNKNOWN, OTHER = "", "(other)"
+# A call of a subscription has a value and no bill, unless paid extra usage covers it.
+SUBSCRIPTION, OVERAGE = "subscription", "overage"
+HOURLY_SUMS = "hourly sums"  # the name of booking them anew in the table ``backfills``
+_VERSION = re.compile(r"[/ ]v?[0-9].*", re.ASCII | re.DOTALL)
 
 
 class HourKey(NamedTuple):
+    """The columns that tell rows of ``usage_hourly`` apart. What is not known is ``UNKNOWN``."""
+
     hour: str
     proxy_endpoint_id: str
     slug: str
     model: str
+    client: str = UNKNOWN
+    credential_hmac: str = UNKNOWN
+    billing: str = UNKNOWN
 
 
 @dataclass(slots=True, kw_only=True)
 class HourSums:
-    """The columns of ``usage_hourly``, as amounts to add to them."""
+    """The other columns of ``usage_hourly``, as amounts to add to them."""
 
     entries: int = 0
     errors: int = 0
@@ -39,13 +66,43 @@ class HourSums:
     maybe_billed: int = 0
     timed: int = 0
     tokens: TokenCounts = ZERO
+    cache_write_1h_tokens: int = 0
+    web_search_requests: int = 0
+    unbilled_tokens: int = 0
+    unpriced_tokens: int = 0
     cost_cents: float = 0.0
     estimated_cents: float = 0.0
     duration_ms: float = 0.0
 
 
+class BookedCall(NamedTuple):
+    """The columns of an entry that decide how it is booked, beside its line items."""
+
+    created_at: str
+    proxy_endpoint_id: str
+    slug: str
+    model: str | None
+    client: str | None
+    credential_hmac: str | None
+    billing: str | None
+    overage: int | None
+    outcome: Outcome
+    status_code: int | None
+    usage_source: UsageSource
+    duration_ms: float | None
+    cost_cents: Decimal | float | None
+
+    @classmethod
+    def of(cls, entry: UsageLogEntry) -> Self:
+        """Return these fields of an entry."""
+        return cls._make(_read_call(entry))
+
+
+_read_call = attrgetter(*BookedCall._fields)
 _KEYS, _SUMS = HourKey._fields, list_flat_fields(HourSums)
+SUMS = tuple(_SUMS)
 _read_sums = attrgetter(*_SUMS.values())
+_read_counts = attrgetter(*token_counts.NAMES)
 _UPSERT = (
     f"insert into usage_hourly ({', '.join((*_KEYS, *_SUMS))})"  # noqa: S608 - our own names
     f" values ({', '.join('?' * len((*_KEYS, *_SUMS)))})"
@@ -60,30 +117,120 @@ class Tally:
     def __init__(self) -> None:
         self._sums = defaultdict[HourKey, HourSums](HourSums)
 
-    def add(self, entry: UsageLogEntry) -> None:
-        sums = self.sums(entry.created_at, entry.proxy_endpoint_id, entry.slug, entry.model)
-        sums.entries += 1
-        sums.errors += entry.outcome not in NO_ERROR
-        sums.unpriced += is_unpriced(entry.cost_cents, entry.usage_source)
-        sums.maybe_billed += may_be_billed(entry.outcome, entry.status_code, entry.usage_source)
-        sums.timed += entry.duration_ms is not None
-        sums.tokens += entry.tokens
-        sums.cost_cents += float(entry.cost_cents or 0)
-        sums.estimated_cents += float(entry.estimated_cents or 0)
-        sums.duration_ms += entry.duration_ms or 0
+    def add(self, call: BookedCall, items: Iterable[CostItem], *, sign: int = 1) -> None:
+        """Book a call with its line items; with a sign of -1, take out what was booked."""
+        key = _make_key(call)
+        own = self._sums[key]
+        _add_call(own, call, sign)
+        own.maybe_billed += sign * may_be_billed(call.outcome, call.status_code, call.usage_source)
+        for item in items:
+            model = item.model or UNKNOWN
+            sums = own if model == key.model else self._sums[key._replace(model=model)]
+            _add_item(sums, item, sign)
 
-    def sums(
-        self, created_at: str, proxy_endpoint_id: str, slug: str, model: str | None
-    ) -> HourSums:
-        """Return the sums that an entry with these fields is counted in."""
-        key = HourKey(created_at[:13], proxy_endpoint_id, slug, model or "")
-        return self._sums[key]
+    def add_as_before(self, call: BookedCall, tokens: TokenCounts, *, sign: int = 1) -> None:
+        """Book a call, or take it out, as it was before sums had passes: all of it with the model of
+        the call, and without client, credential and billing. Nothing was estimated then."""
+        sums = self._sums[HourKey(*_make_key(call)[:4])]
+        _add_call(sums, call, sign)
+        sums.tokens += TokenCounts(*(sign * (count or 0) for count in _read_counts(tokens)))
+        sums.cost_cents += sign * float(call.cost_cents or 0)
 
     def write(self, connection: sqlite3.Connection) -> None:
+        """Add what was booked to the table. Wants the write lock."""
+        names = _Names(connection)
         connection.executemany(
             _UPSERT,
-            ((*key, *_read_sums(sums)) for key, sums in self._sums.items()),
+            [(*names.bound(key), *_read_sums(sums)) for key, sums in self._sums.items()],
         )
+
+
+def find_booked_as_before(connection: sqlite3.Connection) -> int | None:
+    """Return the id up to which entries are still booked as before, None when none are."""
+    row = connection.execute(
+        "select next_id from backfills where name = ?", (HOURLY_SUMS,)
+    ).fetchone()
+    return None if row is None else int(row[0])
+
+
+class _Names:
+    """The clients and credentials that have rows of their own in an hour."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._hours: dict[str, tuple[set[str], set[str]]] = {}
+
+    def bound(self, key: HourKey) -> HourKey:
+        """Return the key of the row that this one is booked to."""
+        clients, credentials = self._hours.get(key.hour) or self._read(key.hour)
+        return key._replace(
+            client=_admit(key.client, clients, MAX_CLIENTS),
+            credential_hmac=_admit(key.credential_hmac, credentials, MAX_CREDENTIALS),
+        )
+
+    def _read(self, hour: str) -> tuple[set[str], set[str]]:
+        rows = self._connection.execute(
+            "select distinct client, credential_hmac from usage_hourly where hour = ?", (hour,)
+        ).fetchall()
+        names = ({client for client, _ in rows}, {credential for _, credential in rows})
+        for each in names:
+            each.difference_update((UNKNOWN, OTHER))
+        self._hours[hour] = names
+        return names
+
+
+def _admit(name: str, known: set[str], limit: int) -> str:
+    if name in (UNKNOWN, OTHER) or name in known:
+        return name
+    if len(known) >= limit:
+        return OTHER
+    known.add(name)
+    return name
+
+
+def _make_key(call: BookedCall) -> HourKey:
+    return HourKey(
+        call.created_at[:13],
+        call.proxy_endpoint_id,
+        call.slug,
+        call.model or UNKNOWN,
+        find_product(call.client),
+        call.credential_hmac or UNKNOWN,
+        OVERAGE if call.billing == SUBSCRIPTION and call.overage else call.billing or UNKNOWN,
+    )
+
+
+def find_product(client: str | None) -> str:
+    """Return the product of a client without its version: ``claude-cli`` of ``claude-cli/2.1``."""
+    return _VERSION.sub("", client or UNKNOWN)
+
+
+def _add_call(sums: HourSums, call: BookedCall, sign: int) -> None:
+    sums.entries += sign
+    sums.errors += sign * (call.outcome not in NO_ERROR)
+    sums.unpriced += sign * is_unpriced(call.cost_cents, call.usage_source)
+    sums.timed += sign * (call.duration_ms is not None)
+    sums.duration_ms += sign * (call.duration_ms or 0)
+
+
+def _add_item(sums: HourSums, item: CostItem, sign: int) -> None:
+    quantity = sign * item.quantity
+    counted_in = TOKEN_CLASSES.get(item.component)
+    if item.unbilled_reason is not None:
+        sums.unbilled_tokens += quantity if counted_in else 0
+        return
+    if counted_in is not None:
+        sums.tokens += TokenCounts(**{counted_in: quantity})
+        if item.cents is None:
+            sums.unpriced_tokens += quantity
+    if item.component == CACHE_WRITE_1H:
+        sums.cache_write_1h_tokens += quantity
+    elif item.component == WEB_SEARCH.name:
+        sums.web_search_requests += quantity
+    cents = sign * float(item.cents or 0)
+    sums.cost_cents += cents
+    if item.estimated:
+        sums.estimated_cents += cents
 
 
 def is_unpriced(cost_cents: object | None, usage_source: UsageSource) -> bool:

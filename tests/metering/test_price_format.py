@@ -151,6 +151,7 @@ def audio(monkeypatch):
         name="audio",
         title="Audio",
         base_price="input_audio_mtok",
+        counted_in="input_tokens",
         quantity=lambda billed: billed.tokens.input_tokens,
     )
     monkeypatch.setattr("metering.price_format.TOKEN_COMPONENTS", (*TOKEN_COMPONENTS, component))

@@ -10,6 +10,7 @@ from itertools import count
 from typing import Any
 
 from metering import token_counts
+from metering.components import CACHE_WRITE_1H, TOKEN_COMPONENTS
 from metering.entry import CostItem, UsageLogEntry
 from metering.token_counts import TokenCounts
 from runtime import clock
@@ -57,11 +58,41 @@ def make_entry(**changes: Any) -> UsageLogEntry:
         "model": "claude-sonnet-4-5",
         "tokens": replace(TOKENS, **tokens),
         "cost_cents": Decimal("1.25"),
-        "cost_items": (make_item(),),
         "duration_ms": 100.5,
         "status_code": 200,
     }
-    return UsageLogEntry(**(fields | changes))
+    entry = UsageLogEntry(**(fields | changes))
+    return entry if "cost_items" in changes else with_items(entry)
+
+
+def with_items(entry: UsageLogEntry) -> UsageLogEntry:
+    """Return the entry with a line item for each class of its tokens. Output has the estimated part of
+    its cost, the first item all the rest; without a cost their prices are not known."""
+    counts = {
+        each.name: count
+        for each in TOKEN_COMPONENTS
+        if each.name != CACHE_WRITE_1H and (count := getattr(entry.tokens, each.counted_in))
+    }
+    cents: dict[str, Decimal] = {}
+    if entry.cost_cents is not None and counts:
+        estimate = entry.estimated_cents or Decimal(0)
+        cents = dict.fromkeys(counts, Decimal(0)) | {"output": estimate}
+        cents[next(iter(counts))] += entry.cost_cents - estimate
+    items = [
+        make_item(
+            model=entry.model,
+            component=name,
+            quantity=count,
+            prompt_tokens=entry.tokens.prompt or 0,
+            estimated=name == "output" and entry.estimated_cents is not None,
+            rate_usd=cents[name] * 10_000 / count if cents else None,
+            multiplier=Decimal(1) if cents else None,
+            price_version="2026-01-01" if cents else None,
+            cents=cents[name] if cents else None,
+        )
+        for name, count in counts.items()
+    ]
+    return replace(entry, cost_items=tuple(items))
 
 
 def make_item(**changes: Any) -> CostItem:
@@ -71,8 +102,8 @@ def make_item(**changes: Any) -> CostItem:
         "component": "input",
         "quantity": 10,
         "prompt_tokens": 80,
-        "rate_usd": Decimal("0.30"),
-        "multiplier": Decimal("1.1"),
+        "rate_usd": Decimal(1000),
+        "multiplier": Decimal("1.25"),
         "price_version": "2026-01-01",
         "cents": Decimal("1.25"),
     }

@@ -65,7 +65,7 @@ async def test_cells_are_those_of_datasette(browser, table):
 
 
 async def test_a_foreign_key_with_a_label_is_displayed_as_datasette_does(browser):
-    results = await browser.file.execute("select * from usage_cost")
+    results = await browser.file.execute("select * from usage_cost limit 5")
     names = [column[0] for column in results.description]
     labels = ["<b>one</b>", 2, None, "3", ""]
     found = [

@@ -12,6 +12,7 @@ from metering.entry import CostItem, UsageLogEntry
 from metering.prices import BASE_VERSION, OWN_LABEL
 from runtime import clock
 from store.control.database import ControlDatabase
+from tests.store.traffic import make_item
 
 ENTRY = UsageLogEntry(
     entry_id="1",
@@ -293,7 +294,8 @@ def test_a_bad_price_file_is_named(run, traces, tmp_path):
 
 def test_prune_removes_what_is_old_and_keeps_the_sums(run, traces):
     new = replace(ENTRY, entry_id="2", created_at=clock.format_ms(clock.now()))
-    traces.insert([replace(ENTRY, cost_cents=Decimal(3)), new])
+    items = (make_item(cents=Decimal(3)),)
+    traces.insert([replace(ENTRY, cost_cents=Decimal(3), cost_items=items), new])
     result = json.loads(run("prune", "--older-than", "90d", "--json").stdout)
     assert result["entries"] == 1
     assert [r[0] for r in traces.connection.execute("select entry_id from usage_log")] == ["2"]

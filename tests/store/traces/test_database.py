@@ -302,7 +302,17 @@ def test_hourly_sums_are_those_of_the_rows(traces):
                 cost_cents=None,
             ),
             make_entry(cost_cents=None),
-            make_entry(usage_source="estimated", estimated_cents=Decimal("0.25")),
+            make_entry(
+                usage_source="estimated",
+                tokens=TokenCounts(10, 20, 30, 40),
+                estimated_cents=Decimal("0.25"),
+                cost_items=(
+                    *make_entry(cost_cents=Decimal(1)).cost_items[:3],
+                    make_item(
+                        component="output", quantity=20, cents=Decimal("0.25"), estimated=True
+                    ),
+                ),
+            ),
             make_entry(model=None, created_at="2026-01-02T04:00:00.000Z"),
         ]
     )
@@ -314,6 +324,7 @@ def test_hourly_sums_are_those_of_the_rows(traces):
         maybe_billed=1,
         timed=4,
         tokens=ZERO + TokenCounts(40, 80, 120, 160),
+        unpriced_tokens=100,
         cost_cents=3.75,
         estimated_cents=0.25,
         duration_ms=402.0,
@@ -410,9 +421,10 @@ def test_an_entry_that_is_gone_gets_no_cost(traces):
 
 def test_all_unpriced_entries_can_be_priced_while_they_are_listed(traces):
     traces.insert([make_entry(cost_cents=None, cost_items=()) for _ in range(1200)])
+    item = make_item(cents=Decimal(1))
     for stored in traces.iter_unpriced():
         traces.update_costs(
-            [NewCost(usage_id=stored.usage_id, cost_cents=Decimal(1), cost_items=())]
+            [NewCost(usage_id=stored.usage_id, cost_cents=Decimal(1), cost_items=(item,))]
         )
     assert hourly(traces)[0]["unpriced"] == 0
     assert hourly(traces)[0]["cost_cents"] == 1200

@@ -129,23 +129,27 @@ def test_calls_whose_cost_is_uncertain_are_counted_once_each(path, record):
 
 
 def test_days_that_retention_emptied_are_read_from_the_hourly_sums(path, record):
-    record(
-        {"cost_items": make_items(), "model": "top"}, {"cost_items": make_items(), "model": "top"}
-    )
+    record({"cost_items": make_items(), "model": "top"}, {"model": "top"})
     record({"created_at": "2026-01-03T12:00:00.000Z", "cost_items": make_items(model="kept")})
     with TraceDatabase(path) as traces:
         traces.prune(before="2026-01-03T00:00:00.000Z", max_bytes=None)
     found = read(path, DAY, date(2026, 1, 3))
     figures = figures_of(found)
-    assert figures.keys() == {(DAY, TOKENS, "top"), (date(2026, 1, 3), TOKENS, "kept")}
-    assert figures[DAY, TOKENS, "top"].tokens == TokenCounts(20, 40, 60, 80)
-    assert figures[DAY, TOKENS, "top"].cost_cents == Decimal("2.5")
+    assert figures.keys() == {
+        (DAY, TOKENS, "m"),
+        (DAY, TOKENS, "top"),
+        (date(2026, 1, 3), TOKENS, "kept"),
+    }
+    assert figures[DAY, TOKENS, "m"].tokens == TokenCounts(1, 5, 7, 2)
+    assert figures[DAY, TOKENS, "m"].cost_cents == 5
+    assert figures[DAY, TOKENS, "top"].tokens == TokenCounts(10, 20, 30, 40)
+    assert figures[DAY, TOKENS, "top"].cost_cents == Decimal("1.25")
     assert count(found, "calls") == 3
     assert found.notes == (Cause(name="pruned", calls=2),)
 
 
 def test_a_day_of_which_some_entries_are_left_is_not_counted_twice(path, record):
-    record({"cost_items": make_items()}, {"created_at": "2026-01-02T13:00:00.000Z"})
+    record({}, {"created_at": "2026-01-02T13:00:00.000Z"})
     with TraceDatabase(path) as traces:
         traces.prune(before="2026-01-02T12:30:00.000Z", max_bytes=None)
     found = read(path)

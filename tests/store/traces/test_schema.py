@@ -183,7 +183,10 @@ def test_the_oldest_schema_grows_into_the_newest_and_keeps_its_rows(tmp_path, ol
             " max_tokens, message_count, tool_count, run_id from usage_log"
         ).fetchall()
         assert row == ("e", "{}", *(None,) * 8)
-        assert grown.execute("select next_id from backfills").fetchall() == [(1,)]
+        assert grown.execute("select name, next_id from backfills").fetchall() == [
+            ("body fields", 1),
+            ("hourly sums", 1),
+        ]
         with closing(database.open_database(tmp_path / "new.db", schema.migrations)) as new:
             shape = (
                 "select type, name, sql from sqlite_schema where name not like 'sqlite%' order by 2"

@@ -14,6 +14,7 @@ from metering.token_counts import UNKNOWN, ZERO, TokenCounts
 from store.spool.format import Rejection
 from store.traces.rollup import MAY_BE_BILLED
 from store.traces.usage_report import Totals, read_run, read_usage
+from tests.store.traffic import with_items
 
 CALL = UsageLogEntry(
     entry_id="0",
@@ -40,7 +41,7 @@ def recorded(traces):
         replace(CALL, model=None, cost_cents=None, usage_source="none", outcome="upstream_error",
                 created_at="2026-06-03T00:00:00.000Z", tokens=UNKNOWN),
     ]  # fmt: skip
-    traces.insert([replace(call, entry_id=str(n)) for n, call in enumerate(calls)])
+    traces.insert([with_items(replace(call, entry_id=str(n))) for n, call in enumerate(calls)])
     traces.insert_rejections(
         "flush",
         [
@@ -156,7 +157,7 @@ def test_a_run_has_the_totals_of_its_own_calls(traces, traces_path):
         replace(CALL, run_id="other"),
         CALL,
     ]  # fmt: skip
-    traces.insert([replace(call, entry_id=str(n)) for n, call in enumerate(calls)])
+    traces.insert([with_items(replace(call, entry_id=str(n))) for n, call in enumerate(calls)])
     report = read_run(traces_path, "mine", 3)
     assert (report.run_id, report.pending) == ("mine", 3)
     assert report.totals == Totals(
@@ -178,7 +179,7 @@ def test_every_total_has_its_estimated_part(traces, traces_path, by):
             CALL, entry_id="3", usage_source="none", outcome="proxy_restarted", cost_cents=None
         ),
     ]
-    traces.insert(calls)
+    traces.insert([with_items(call) for call in calls])
     report = read_usage(traces_path, by)
     for totals in (report.totals, report.groups[0].totals):
         assert totals.estimated_cents == pytest.approx(0.3)
@@ -217,7 +218,7 @@ def test_a_database_without_estimates_has_none(tmp_path, traces, traces_path):
 @pytest.mark.parametrize("name", token_counts.NAMES)
 def test_a_class_of_tokens_that_has_no_column_yet_is_zero(tmp_path, traces, traces_path, name):
     """As in a database that no newer recorder has migrated: the reader is newer than its tables."""
-    traces.insert([replace(CALL, run_id="mine")])
+    traces.insert([with_items(replace(CALL, run_id="mine"))])
     older = tmp_path / "older.db"
     with closing(sqlite3.connect(older)) as db:
         traces.connection.backup(db)
