@@ -404,17 +404,49 @@ def test_a_pass_that_names_its_speed_has_the_price_of_it(kind):
     assert cents_of(kind, [text_block()], usage, model=OPUS_5) == Decimal(2)
 
 
+@pytest.mark.parametrize(
+    ("listed", "content", "prompt", "cents"),
+    [
+        # 9000 x 5 + 100 x 25 of the compaction, and the newer 1000 x 5 + 100 x 25: 55,000
+        (
+            [a_pass("compaction", OPUS, 9000, 100), a_pass("message", OPUS, 1000, 1)],
+            [],
+            1000,
+            "5.5",
+        ),
+        # 535 x 10 of the model that declined for bio, and 7,500
+        (
+            [a_pass("message", FABLE, 535, 1), a_pass("fallback_message", OPUS, 1000, 1)],
+            [fallback_block(FABLE, OPUS, "bio")],
+            1000,
+            "1.285",
+        ),
+        # two turns of one model, whose sum grew: 3000 x 5 + 100 x 25 = 17,500
+        ([a_pass("message", OPUS, 1000, 1), a_pass("message", OPUS, 2000, 1)], [], 3000, "1.75"),
+    ],
+)
+def test_a_list_of_passes_that_is_older_than_the_counts_keeps_what_these_leave_out(
+    listed, content, prompt, cents
+):
+    at_start = counts(prompt, 1, iterations=listed)
+    body = make_body("stream", [*content, text_block()], counts(prompt, 100), model=OPUS)
+    listing = json.dumps({"type": "message_start", "message": {"model": OPUS, "usage": at_start}})
+    usage = read("stream", f"data: {listing}\n\n".encode() + body.split(b"\n\n", 1)[1])
+    assert usage.passes_are_stale
+    assert price_call(make_call_of(usage), PRICES)[1] == Decimal(cents)
+
+
 @both
-def test_a_list_of_passes_that_is_older_than_the_counts_keeps_what_these_leave_out(kind):
+def test_a_hop_on_another_model_has_not_the_fast_price_of_the_answer(kind):
     usage = counts(
-        1000,
-        1,
-        iterations=[a_pass("compaction", OPUS, 9000, 100), a_pass("message", OPUS, 1000, 1)],
+        412,
+        264,
+        speed="fast",
+        iterations=[a_pass("message", FABLE, 535, 0), a_pass("fallback_message", OPUS_5, 412, 264)],
     )
-    older = read(kind, make_body(kind, [text_block()], usage, model=OPUS))
-    assert not older.passes_are_stale
-    # 9000 x 5 + 100 x 25 + 1000 x 5 + 1 x 25 = 52,525
-    assert price_call(make_call_of(older), PRICES)[1] == Decimal("5.2525")
+    content = [fallback_block(FABLE, OPUS_5, "bio"), text_block()]
+    # fable-5 has no fast price: 535 x 10. The answer, fast: 412 x 10 + 264 x 50. 22,670
+    assert cents_of(kind, content, usage, model=OPUS_5) == Decimal("2.267")
 
 
 def test_a_model_that_declined_stays_on_the_bill_when_the_list_of_passes_is_old():
