@@ -23,10 +23,11 @@ from metering.billed_passes import make_call
 from metering.billing import find_billing
 from metering.client_hints import COLUMNS, PARENT_AGENT_ID, PROMPT_ID, REQUEST_CLASS
 from metering.entry import Outcome, UsageLogEntry
+from metering.json_reading import as_text, parse_object
 from metering.output_estimate import estimate_output, is_estimable, measure_output
 from metering.prices import PriceTable
 from metering.pricing import price_call, sum_estimates
-from metering.rate_limits import parse_limits
+from metering.rate_limits import RateLimits, parse_limits
 from metering.request_facts import RequestFacts, keep_plain_name, make_facts
 from metering.usage import Usage, clean_text, read_usage
 from recorder.body_fields import calculate_speed, make_request_fields, make_response_fields
@@ -189,6 +190,7 @@ def _without_text(entry: UsageLogEntry) -> UsageLogEntry:
         entry,
         **names,
         title_text=None,
+        rate_limits=entry.rate_limits and _keep_plain_limits(entry.rate_limits),
         betas=",".join(beta for beta in betas if beta) or None,
         client=" ".join(word for word in words if word) or None,
         cost_items=tuple(
@@ -196,6 +198,13 @@ def _without_text(entry: UsageLogEntry) -> UsageLogEntry:
             for item in entry.cost_items
         ),
     )
+
+
+def _keep_plain_limits(limits: RateLimits) -> RateLimits:
+    """Return the limits without headers of the family that may be text; those with a column are not."""
+    others = parse_object((limits.other or "").encode()) or {}
+    plain = {name: text for name, text in others.items() if keep_plain_name(as_text(text))}
+    return replace(limits, other=orjson.dumps(plain).decode() if plain else None)
 
 
 def _read_facts(exchange: SpooledExchange, text: bytes, requests: RequestReader) -> RequestFacts:

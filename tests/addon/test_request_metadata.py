@@ -103,7 +103,9 @@ def test_a_run_id_that_is_a_credential_is_not_stored():
 def test_names_in_a_body_that_is_not_kept_hold_no_credential(spooler, open_capture, tmp_path):
     endpoint = replace(ENDPOINT, metadata_only=True)
     user_id = json.dumps({"session_id": "sk-ant-secret"})
-    body = json.dumps({"model": "sk-ant-secret", "metadata": {"user_id": user_id}}).encode()
+    secret = "sk-ant-secret"
+    fields = {"model": secret, "output_config": {"effort": secret}}
+    body = json.dumps({**fields, "metadata": {"user_id": user_id}}).encode()
     open_capture(spooler, body, endpoint=endpoint).finish(Ending(outcome="complete"), 1.0)
     (waiting,) = reader.find_waiting(tmp_path / "spool")
     assert b"secret" not in waiting.path.read_bytes()

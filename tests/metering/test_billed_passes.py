@@ -614,6 +614,7 @@ def test_a_thousand_passes_and_fallbacks_take_no_second(kind):
         ("proxy_restarted", None, "none", True),
         ("complete", 200, "none", True),  # the response was lost
         ("client_disconnected", 429, "none", False),
+        ("complete", 307, "none", False),
         ("upstream_error", 200, "none", False),
         ("upstream_unreachable", None, "none", False),
         ("client_disconnected", 200, "estimated", False),

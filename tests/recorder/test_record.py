@@ -11,6 +11,7 @@ from metering import token_counts
 from metering.entry import UsageLogEntry
 from metering.prices import PriceTable
 from metering.pricing import price_call
+from metering.rate_limits import RateLimits
 from recorder.record import make_entry
 from recorder.requests import RequestReader
 from store.spool.format import Ending, RequestHead, ResponseHead, SpooledExchange
@@ -420,13 +421,18 @@ def test_an_entry_of_metadata_only_has_names_and_no_text_in_their_place():
         },
     }
     response = replace(
-        DOCUMENT, upstream_request_id=text, upstream_organization_id=text, workspace_id=text
+        DOCUMENT,
+        upstream_request_id=text,
+        upstream_organization_id=text,
+        workspace_id=text,
+        rate_limits={"requests-limit": "5", "unified-new": text, "unified-plan": "max"},
     )
     kept = make(body, response, head=head, request=LONG_REQUEST)
     entry = make(body, response, head={**head, "metadata_only": True}, request=None)
     assert str(asdict(kept)).count("private") > 20
     assert "private" not in str(asdict(entry))
     assert (entry.request_class, entry.client_hints) == ("main", '{"trace-id":"abc"}')
+    assert entry.rate_limits == RateLimits(requests_limit=5, other='{"unified-plan":"max"}')
     assert (entry.betas, entry.tokens.input_tokens, len(entry.cost_items)) == (
         "beta-1,beta-2",
         10,
