@@ -12,6 +12,7 @@ from operator import attrgetter
 from typing import Protocol
 
 from metering.rate_limits import RateLimits
+from store.traces.rollup import MAX_CREDENTIALS, OTHER, UNKNOWN, admit
 
 _NAMES = tuple(field.name for field in fields(RateLimits))
 _read_limits = attrgetter(*_NAMES)
@@ -20,7 +21,6 @@ _INSERT = (
     f" values (?, {', '.join('?' * len(_NAMES))})"
 )
 RATE_LIMITED, OVERLOADED = 429, 529
-MAX_CREDENTIALS, NO_CREDENTIAL, OTHER = 100, "", "(other)"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -79,7 +79,7 @@ class Hours:
 
     def add(self, call: Call, limits: RateLimits | None = None) -> None:
         """Add a call with the limits that its response stated."""
-        hour = self._hours[call.created_at[:13], call.credential_hmac or NO_CREDENTIAL]
+        hour = self._hours[call.created_at[:13], call.credential_hmac or UNKNOWN]
         hour.calls += 1
         hour.retries += bool(call.retry_count)
         hour.rate_limited += call.status_code == RATE_LIMITED
@@ -99,7 +99,7 @@ class Hours:
         connection.executemany(
             _UPSERT,
             [
-                (hour, _admit(credential, known[hour]), *_read_hour(amounts))
+                (hour, admit(credential, known[hour], MAX_CREDENTIALS), *_read_hour(amounts))
                 for (hour, credential), amounts in self._hours.items()
             ],
         )
@@ -109,16 +109,7 @@ def _read_credentials(connection: sqlite3.Connection, hour: str) -> set[str]:
     rows = connection.execute(
         "select credential_hmac from rate_limits_hourly where hour = ?", (hour,)
     )
-    return {credential for (credential,) in rows} - {NO_CREDENTIAL, OTHER}
-
-
-def _admit(credential: str, known: set[str]) -> str:
-    """Return the name under which an hour has a credential, among those that it knows."""
-    if credential != NO_CREDENTIAL and credential not in known:
-        if len(known) >= MAX_CREDENTIALS:
-            return OTHER
-        known.add(credential)
-    return credential
+    return {credential for (credential,) in rows} - {UNKNOWN, OTHER}
 
 
 def list_shares(limits: RateLimits) -> dict[str, float | None]:

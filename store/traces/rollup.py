@@ -164,8 +164,8 @@ class _Names:
         """Return the key of the row that this one is booked to."""
         clients, credentials = self._hours.get(key.hour) or self._read(key.hour)
         return key._replace(
-            client=_admit(key.client, clients, MAX_CLIENTS),
-            credential_hmac=_admit(key.credential_hmac, credentials, MAX_CREDENTIALS),
+            client=admit(key.client, clients, MAX_CLIENTS),
+            credential_hmac=admit(key.credential_hmac, credentials, MAX_CREDENTIALS),
         )
 
     def _read(self, hour: str) -> tuple[set[str], set[str]]:
@@ -179,7 +179,8 @@ class _Names:
         return names
 
 
-def _admit(name: str, known: set[str], limit: int) -> str:
+def admit(name: str, known: set[str], limit: int) -> str:
+    """Return the name under which an hour has a client or credential, and add it to those it has."""
     if name in (UNKNOWN, OTHER) or name in known:
         return name
     if len(known) >= limit:

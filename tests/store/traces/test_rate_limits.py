@@ -1,8 +1,8 @@
 from dataclasses import replace
 
 from metering.rate_limits import RateLimits
-from store.traces import rate_limits
 from store.traces.rate_limits import read_limits
+from store.traces.rollup import MAX_CREDENTIALS
 from tests.store.traffic import make_entry
 
 LIMITS = RateLimits(
@@ -58,7 +58,7 @@ def test_hours_and_credentials_are_apart(traces):
 
 def test_after_many_credentials_of_an_hour_the_rest_share_a_row(traces):
     """Whoever knows a slug may send calls with made-up credentials, and these rows stay."""
-    limits = rate_limits.MAX_CREDENTIALS
+    limits = MAX_CREDENTIALS
     names = [f"{number:03}" for number in range(limits + 3)]
     traces.insert([make_entry(credential_hmac=name) for name in names[:-2]])
     traces.insert([make_entry(credential_hmac=name) for name in [*names[-2:], None, names[0]]])
