@@ -106,9 +106,11 @@ def _format_finding(finding: Finding) -> str:
 @data_dir_option
 @json_option
 def verify(data_dir: str | None, as_json: bool) -> None:
-    """Check that every recorded body is intact.
+    """Check that every recorded body is intact and that costs add up.
 
-    Rebuilds each body and compares it with the hash stored when it was received; also checks the databases.
+    Rebuilds each body and compares it with the hash stored when it was received. Computes each cost
+    again from its line items, and the hourly sums of the hours whose calls are all there. Also checks
+    the databases.
     It can run while the service runs. Exit status 1 when anything is wrong.
 
     \b

@@ -1,4 +1,4 @@
-"""Verification that everything recorded is still there, byte for byte.
+"""Verification that everything recorded is still there, byte for byte, and that costs and sums agree.
 
 Every body is rebuilt twice, by key in Python and by the SQL of ``usage_log``, and compared with the
 length and SHA-256 that were stored when it was received. Reads are many short ones, so that neither
@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from store.database import snapshot
+from store.traces import verify_costs
 from store.traces.bodies import MissingPieceError, StoredBodies, is_text, read_bodies
 
 _PAGE = 100
@@ -38,7 +39,14 @@ def verify(connection: sqlite3.Connection) -> Iterator[Problem]:
 
     A damaged page is such a problem. Raises sqlite3.OperationalError for errors that do not concern
     the data, such as a lock."""
-    for check in (_check_pages, _check_references, _check_segments, _check_entries):
+    for check in (
+        _check_pages,
+        _check_references,
+        _check_segments,
+        _check_entries,
+        _check_costs,
+        _check_hours,
+    ):
         try:
             yield from check(connection)
         except sqlite3.OperationalError:
@@ -82,6 +90,16 @@ def _check_entries(connection: sqlite3.Connection) -> Iterator[Problem]:
         for (usage_id,) in rows:
             yield from _check_whole_entry(connection, usage_id)
         last_id = rows[-1][0]
+
+
+def _check_costs(connection: sqlite3.Connection) -> Iterator[Problem]:
+    for entry_id, message in verify_costs.check_costs(connection):
+        yield Problem(entry_id=entry_id, message=message)
+
+
+def _check_hours(connection: sqlite3.Connection) -> Iterator[Problem]:
+    for message in verify_costs.check_hours(connection):
+        yield Problem(entry_id=None, message=message)
 
 
 def _check_whole_entry(connection: sqlite3.Connection, usage_id: int) -> list[Problem]:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from decimal import Decimal
 from itertools import product
 
 import pytest
@@ -183,7 +184,7 @@ async def test_a_call_is_readable_at_a_glance(ann, ask):
             "cache_creation_input_tokens": 8_000,
             "cache_read_input_tokens": 90_000,
             "output_tokens": 1_234,
-            "cost_cents": 1.234,
+            "cost_cents": Decimal("1.234"),
             "duration_ms": 94_000,
         },
     )

@@ -118,16 +118,20 @@ def _store(connection, call):
             (usage_id, hashlib.sha256(call.response).digest(), call.response.decode()),
         )
     connection.executemany(
-        "insert into usage_cost values (?, ?, ?, ?, ?, ?, 1000, 1, 1, 'then', ?)",
-        [(usage_id, number, *line) for number, line in enumerate(call.lines)],
+        "insert into usage_cost values (?, ?, ?, ?, ?, ?, 1000, ?, 1, 'then', ?)",
+        [
+            (usage_id, number, *names, quantity, cents and cents * 10_000 / quantity, cents)
+            for number, (*names, quantity, cents) in enumerate(call.lines)
+        ],
     )
     connection.execute(
-        "insert into usage_hourly values (?, 'pe_1', 'default', ?, 1, 0, ?, 0, 0, 0, 0, 0, ?, 0)"
-        " on conflict do update set entries = entries + 1, unpriced = unpriced + excluded.unpriced,"
-        " cost_cents = cost_cents + excluded.cost_cents",
+        "insert into usage_hourly values (?, 'pe_1', 'default', ?, 1, ?, ?, 0, 0, 0, 0, 0, ?, 0)"
+        " on conflict do update set entries = entries + 1, errors = errors + excluded.errors,"
+        " unpriced = unpriced + excluded.unpriced, cost_cents = cost_cents + excluded.cost_cents",
         (
             HOUR,
             call.model or "",
+            call.status_code >= 400,
             call.cost_cents is None and call.usage_source != "none",
             call.cost_cents or 0,
         ),

@@ -308,7 +308,13 @@ async def test_the_line_items_add_up(ask, ann):
             quantity=1234, rate_usd=Decimal(3), multiplier=Decimal(1), cents=Decimal("0.3702")
         ),
         make_item(component="cache_write_1h", pass_index=1, model="claude-b", cents=Decimal("0.1")),
-        make_item(component="web_search", quantity=2, rate_usd=Decimal(10), cents=Decimal(2)),
+        make_item(
+            component="web_search",
+            quantity=2,
+            rate_usd=Decimal(10),
+            multiplier=Decimal("1.1"),
+            cents=Decimal(2),
+        ),
     )
     ann.record(cost_items=items, cost_cents=Decimal("2.4702"))
     seen = words(await ask("/traces/usage/1"))

@@ -1,0 +1,151 @@
+"""Verification that costs are what their line items come to, and hourly sums what their calls come to.
+
+Sums are computed again in SQL, apart from the code that keeps them, an hour at a time: by endpoint, model
+and billing, which are never summed up as others. An hour of which retention has removed calls has more of
+them in its sums than there are, and cannot be checked. While earlier calls are still being booked anew no
+hour can.
+"""
+
+import math
+import sqlite3
+from collections.abc import Iterable, Iterator
+
+from metering import token_counts
+from metering.components import CACHE_WRITE_1H, TOKEN_COMPONENTS, WEB_SEARCH
+from metering.pricing import SEARCH_UNIT, TOKEN_UNIT
+from store.database import snapshot
+from store.traces.rollup import (
+    MAY_BE_BILLED,
+    NO_ERROR,
+    OVERAGE,
+    SUBSCRIPTION,
+    find_booked_as_before,
+)
+
+_PAGE = 1_000
+_TOLERANCE = 1e-6  # of a sum of doubles, in any order
+_KEYS = ("hour", "proxy_endpoint_id", "slug", "model", "billing")
+_CALL_KEYS = (
+    "substr(u.created_at, 1, 13), u.proxy_endpoint_id, u.slug, coalesce({model}, ''),"
+    f" case when u.billing = '{SUBSCRIPTION}' and u.overage then '{OVERAGE}'"
+    " else coalesce(u.billing, '') end"
+)
+_WITHIN = "u.created_at >= :hour and u.created_at < :hour || '~'"
+_IS_TOKENS = f"c.component in ({', '.join(f"'{each.name}'" for each in TOKEN_COMPONENTS)})"
+_BILLED = "c.unbilled_reason is null"
+_OF_CALL = {
+    "entries": "1",
+    "errors": f"u.outcome not in {NO_ERROR}",
+    "unpriced": "u.cost_cents is null and u.usage_source <> 'none'",
+    "maybe_billed": MAY_BE_BILLED,
+    "timed": "u.duration_ms is not null",
+    "duration_ms": "coalesce(u.duration_ms, 0)",
+}
+_OF_LINE = {
+    name: f"{_BILLED} and c.component in ({', '.join(f"'{each.name}'" for each in TOKEN_COMPONENTS if each.counted_in == name)})"
+    for name in token_counts.NAMES
+} | {
+    "cache_write_1h_tokens": f"{_BILLED} and c.component = '{CACHE_WRITE_1H}'",
+    "web_search_requests": f"{_BILLED} and c.component = '{WEB_SEARCH.name}'",
+    "unbilled_tokens": f"not ({_BILLED}) and {_IS_TOKENS}",
+    "unpriced_tokens": f"{_BILLED} and {_IS_TOKENS} and c.cents is null",
+}
+_OF_MONEY = {"cost_cents": "1", "estimated_cents": "c.estimated"}
+_COLUMNS = (*_OF_CALL, *_OF_LINE, *_OF_MONEY)
+_CALLS = (
+    f"select {_CALL_KEYS.format(model='u.model')},"  # noqa: S608 - our own text
+    f" {', '.join(f'sum({sql})' for sql in _OF_CALL.values())}"
+    f" from usage as u where {_WITHIN} group by 1, 2, 3, 4, 5"
+)
+_LINES = (
+    f"select {_CALL_KEYS.format(model='c.model')},"  # noqa: S608 - our own text
+    f" {', '.join(f'sum(({sql}) * c.quantity)' for sql in _OF_LINE.values())},"
+    f" {', '.join(f'total(({sql}) * c.cents)' for sql in _OF_MONEY.values())}"
+    " from usage as u join usage_cost as c on c.usage_id = u.id"
+    f" where {_WITHIN} group by 1, 2, 3, 4, 5"
+)
+_SUMS = (
+    f"select {', '.join(_KEYS)}, {', '.join(f'sum({name})' for name in _COLUMNS)}"  # noqa: S608 - our own names
+    " from usage_hourly where hour = :hour group by 1, 2, 3, 4, 5"
+)
+_UNIT = f"case c.component when '{WEB_SEARCH.name}' then {SEARCH_UNIT} else {TOKEN_UNIT} end"
+_EXPECTED_CENTS = (
+    f"case when {_BILLED} then c.quantity * c.rate_usd * c.multiplier * 100 / {_UNIT} else 0 end"
+)
+_WRONG_LINES = f"""
+    select u.entry_id, c.line, c.cents, {_EXPECTED_CENTS} as expected
+    from usage_cost as c join usage as u on u.id = c.usage_id
+    where c.usage_id > :after and c.usage_id <= :up_to and c.cents is not expected
+      and (c.cents is null or expected is null
+           or abs(c.cents - expected) > {_TOLERANCE} * max(1, abs(expected)))
+    order by c.usage_id, c.line
+"""  # noqa: S608 - our own text
+_WRONG_COSTS = f"""
+    select u.entry_id, u.cost_cents, case when count(*) = count(c.cents) then sum(c.cents) end as expected
+    from usage as u join usage_cost as c on c.usage_id = u.id
+    where u.id > :after and u.id <= :up_to
+    group by u.id having u.cost_cents is not expected
+      and (u.cost_cents is null or expected is null
+           or abs(u.cost_cents - expected) > {_TOLERANCE} * max(1, abs(expected)))
+    order by u.id
+"""  # noqa: S608 - our own text
+
+type _Key = tuple[str, str, str, str, str]
+
+
+def check_costs(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
+    """Yield the entry id and the fault of costs that are wrong.
+
+    A line item costs quantity x rate x multiplier, and an entry the sum of its line items."""
+    (last_id,) = connection.execute("select coalesce(max(id), 0) from usage").fetchone()
+    for after in range(0, last_id, _PAGE):
+        page = {"after": after, "up_to": after + _PAGE}
+        for entry_id, line, cents, expected in connection.execute(_WRONG_LINES, page).fetchall():
+            yield entry_id, f"line item {line} costs {cents} cents, not {expected}"
+        for entry_id, cents, expected in connection.execute(_WRONG_COSTS, page).fetchall():
+            yield entry_id, f"cost_cents is {cents}, and its line items come to {expected}"
+
+
+def check_hours(connection: sqlite3.Connection) -> Iterator[str]:
+    """Yield the faults of hourly sums that are not those of the calls."""
+    after = ""
+    while (hour := _find_next_hour(connection, after)) is not None:
+        after = f"{hour}~"  # sorts after every instant of the hour
+        with snapshot(connection):
+            if find_booked_as_before(connection) is not None:
+                return
+            yield from list(_check_hour(connection, hour))
+
+
+def _find_next_hour(connection: sqlite3.Connection, after: str) -> str | None:
+    """Return the next hour that has sums or calls, None after the last."""
+    (hour,) = connection.execute(
+        "select min(hour) from (select min(hour) as hour from usage_hourly where hour > :after"
+        " union all select substr(min(created_at), 1, 13) from usage where created_at > :after)",
+        {"after": after},
+    ).fetchone()
+    return None if hour is None else str(hour)
+
+
+def _check_hour(connection: sqlite3.Connection, hour: str) -> Iterator[str]:
+    found = _read(connection, _SUMS, hour, _COLUMNS)
+    calls = _read(connection, _CALLS, hour, _OF_CALL)
+    counted = sum(sums["entries"] for sums in found.values())
+    if sum(sums["entries"] for sums in calls.values()) < counted:
+        return  # retention has removed some
+    lines = _read(connection, _LINES, hour, (*_OF_LINE, *_OF_MONEY))
+    for key in sorted({*found, *calls, *lines}):
+        sums, expected = found.get(key, {}), calls.get(key, {}) | lines.get(key, {})
+        for name in _COLUMNS:
+            there, right = sums.get(name, 0), expected.get(name, 0)
+            if not math.isclose(there, right, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE):
+                where = ", ".join(part or "-" for part in key)
+                yield f"usage_hourly has {there} {name} for {where}, and the calls have {right}"
+
+
+def _read(
+    connection: sqlite3.Connection, sql: str, hour: str, names: Iterable[str]
+) -> dict[_Key, dict[str, float]]:
+    rows = connection.execute(sql, {"hour": hour}).fetchall()
+    size = len(_KEYS)
+    return {row[:size]: dict(zip(names, row[size:], strict=True)) for row in rows}
