@@ -31,5 +31,8 @@ def test_a_copy_is_what_the_migrations_make(request, tmp_path, name, kind):
     request.getfixturevalue("quick_databases")
     with kind(copied):
         assert copied.stat().st_size == made.stat().st_size
+    contents = [content for _, content in request.getfixturevalue("migrated_files")]
+    # With the very times of the migrations that ran before, not of others of its own.
+    assert copied.read_bytes() in contents
     assert describe(copied) == describe(made)
     assert describe(made)[3]

@@ -96,7 +96,7 @@ def test_files_are_generated_in_the_order_in_which_they_are_made_of_each_other(c
     metadata, docs = calls_of(clone, "generate")
     assert metadata == "python -m dashboard.tables.metadata"
     assert docs.startswith("cog -r ")
-    assert docs.endswith(" README.md docs/*.md")
+    assert docs.endswith(" README.md docs/*.md dashboard/templates/help_costs.html")
 
 
 def test_everything_is_installed_by_its_hash(clone):
