@@ -2,6 +2,7 @@
 database.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
@@ -62,6 +63,14 @@ class CostItem:
     multiplier: Decimal | None = None
     price_version: str | None = None
     cents: Decimal | None = None
+
+
+def sum_estimates(items: Iterable[CostItem]) -> Decimal | None:
+    """Return the cost of the items with an estimated quantity, in US cents.
+
+    Returns None when nothing is estimated, or the price is unknown."""
+    estimates = [item.cents for item in items if item.estimated and item.cents is not None]
+    return sum(estimates, Decimal(0)) if estimates else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

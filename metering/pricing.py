@@ -9,7 +9,6 @@ Recorder and ``reprice`` both price a ``Call``, which holds everything that matt
 cost is unknown, the cost is None. All arithmetic is exact.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -60,14 +59,6 @@ def price_call(call: Call, prices: PriceTable) -> Bill:
     items = tuple(_price_item(item, call, prices) for item in call.items)
     known = [item.cents for item in items if item.cents is not None]
     return items, sum(known, Decimal(0)) if len(known) == len(items) else None
-
-
-def sum_estimates(items: Iterable[CostItem]) -> Decimal | None:
-    """Return the cost of the items with an estimated quantity, in US cents.
-
-    Returns None when nothing is estimated, or the price is unknown."""
-    estimates = [item.cents for item in items if item.estimated and item.cents is not None]
-    return sum(estimates, Decimal(0)) if estimates else None
 
 
 def _is_free(call: Call, prices: PriceTable) -> bool:

@@ -22,11 +22,11 @@ import orjson
 from metering.billed_passes import make_call
 from metering.billing import find_billing
 from metering.client_hints import COLUMNS, PARENT_AGENT_ID, PROMPT_ID, REQUEST_CLASS
-from metering.entry import Outcome, UsageLogEntry
+from metering.entry import Outcome, UsageLogEntry, sum_estimates
 from metering.json_reading import as_text, parse_object
 from metering.output_estimate import estimate_output, is_estimable, measure_output
 from metering.prices import PriceTable
-from metering.pricing import price_call, sum_estimates
+from metering.pricing import price_call
 from metering.rate_limits import RateLimits, parse_limits
 from metering.request_facts import RequestFacts, keep_plain_name, make_facts
 from metering.usage import Usage, clean_text, read_usage

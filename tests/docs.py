@@ -26,8 +26,11 @@ def walk_commands(
 ) -> Iterator[tuple[tuple[str, ...], click.Command]]:
     """Every command that does something, with its full name."""
     if isinstance(command, click.Group):
-        for name in sorted(command.commands):
-            yield from walk_commands(command.commands[name], (*path, name))
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            found = command.get_command(context, name)
+            assert found is not None
+            yield from walk_commands(found, (*path, name))
     else:
         yield path, command
 
@@ -48,7 +51,9 @@ def render_reference() -> str:
         context = root
         for name in path[1:]:
             assert isinstance(context.command, click.Group)
-            context = click.Context(context.command.commands[name], parent=context, info_name=name)
+            found = context.command.get_command(context, name)
+            assert found is not None
+            context = click.Context(found, parent=context, info_name=name)
         helps.append((" ".join(path), command.get_help(context)))
     return "\n".join(["", *(f"## {title}\n\n```text\n{text}\n```\n" for title, text in helps), ""])
 

@@ -100,6 +100,30 @@ def _imports(path: Path) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             # Of ours every name may be a module; of others the module says enough.
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "import_module":
+            yield from (str(each.value) for each in node.args if isinstance(each, ast.Constant))
+
+
+def _at_start(path: Path) -> Iterator[str]:
+    """Yield what a module imports when it is imported: at its top level, and not for types alone."""
+    for node in _parse(path).body:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def loaded_with(module: str) -> set[str]:
+    """Return the modules, ours and others, that are imported where this one is, by our imports."""
+    found, open_ = {module}, [module]
+    while open_:
+        for each in _at_start(MODULES[open_.pop()]):
+            if each not in found:
+                found.add(each)
+                if each in MODULES:
+                    open_.append(each)
+    return found
 
 
 def test_the_table_names_every_package_and_nothing_that_is_not_there():
@@ -156,6 +180,23 @@ def test_imports_point_one_way():
         if not is_allowed(room, imported)
     ]
     assert bad == []
+
+
+@pytest.mark.parametrize(
+    ("module", "without"),
+    [
+        # Each takes a tenth of a second or more of every start.
+        ("manage.cli.main", {"authlib", "genai_prices", "httpx", "pydantic", "starlette"}),
+        ("manage.server", {"authlib", "genai_prices", "httpx", "datasette"}),
+        ("addon.__main__", {"genai_prices", "httpx", "pydantic", "starlette"}),
+        ("recorder.__main__", {"authlib", "httpx", "starlette"}),
+        ("dashboard.queries.__main__", {"authlib", "genai_prices"}),
+    ],
+)
+def test_a_process_starts_without_what_it_needs_for_few_tasks_only(module, without):
+    names = {name.partition(".")[0] for name in loaded_with(module)}
+    assert names & without == set()
+    assert "runtime" in names
 
 
 def test_there_are_no_import_cycles():

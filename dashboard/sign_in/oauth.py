@@ -23,6 +23,7 @@ from starlette.responses import Response
 
 from dashboard import rendering
 from dashboard.addresses import HOME, local_path
+from dashboard.sign_in.provider import ProviderError
 from runtime.settings import Settings
 
 TIMEOUT_S = 10.0
@@ -31,17 +32,8 @@ MAX_NEXT_LENGTH = 1500  # browsers keep cookies of 4 KB; a longer address is for
 logger = logging.getLogger(__name__)
 
 
-class ProviderError(Exception):
-    """The sign-in failed. The message is for the visitor; ``status`` is that of the page."""
-
-    def __init__(self, message: str, status: int = 400) -> None:
-        super().__init__(message)
-        self.status = status
-
-
-class Provider(ABC):
-    """A sign-in provider. ``name`` is in addresses and in the audit log, ``title`` is its name for
-    people."""
+class OAuthProvider(ABC):
+    """What is common to all providers. A subclass has the name, the title and the requests."""
 
     name: str
     title: str

@@ -6,14 +6,15 @@ from authlib.integrations.starlette_client import StarletteOAuth2App
 from starlette.requests import Request
 from starlette.responses import Response
 
-from dashboard.sign_in.oauth import Provider, ProviderError, register
+from dashboard.sign_in.oauth import OAuthProvider, register
+from dashboard.sign_in.provider import ProviderError
 from runtime.settings import Settings
 
 # Of the algorithms a provider may name, those that need its private key.
 _SIGNATURES = frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384"})
 
 
-class OpenIdProvider(Provider):
+class OpenIdProvider(OAuthProvider):
     """A provider of OpenID Connect. A subclass names its settings, and makes no check of its own.
 
     The discovery document and the token come from the issuer, the token is for this client and

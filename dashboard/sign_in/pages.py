@@ -10,8 +10,9 @@ or not the address is known, accepts mail, or was sent too much of it.
 import logging
 import sqlite3
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from importlib import import_module
 
 from starlette.background import BackgroundTask
 from starlette.middleware import Middleware
@@ -25,9 +26,8 @@ from dashboard.forms import read_form
 from dashboard.mail.mailer import Mailer, MailError
 from dashboard.mail.texts import sign_in_mail
 from dashboard.pool import ControlPool
-from dashboard.sign_in import providers
 from dashboard.sign_in.flow_cookie import FlowCookie
-from dashboard.sign_in.oauth import Provider, ProviderError
+from dashboard.sign_in.provider import Provider, ProviderError
 from dashboard.visitors import Visitors, cookie_name
 from metering.formats import format_wait
 from runtime.attempts import NETWORK_PREFIX, AttemptLimit, client_network
@@ -66,7 +66,7 @@ class SignInPages:
         self._visitors = visitors
         self._mailer = mailer
         self._clock_s = clock_s
-        self._providers = providers.configured(settings)
+        self._providers = _find_providers(settings)
         limits = settings.sign_in_mails
         self._by_client = AttemptLimit(limits.client, MAIL_WINDOW_S)
         self._by_network = AttemptLimit(limits.network, MAIL_WINDOW_S)
@@ -279,3 +279,14 @@ class SignInPages:
 
 def _client_of(request: Request) -> str:
     return request.client.host if request.client else ""
+
+
+def _find_providers(settings: Settings) -> Sequence[Provider]:
+    """Return the providers that the operator has configured.
+
+    Authlib, which they need, takes a fifth of the time in which the web process starts, so it is not
+    imported where none is."""
+    if settings.github_client_id is None and settings.google_client_id is None:
+        return []
+    found: Sequence[Provider] = import_module("dashboard.sign_in.providers").configured(settings)
+    return found

@@ -6,12 +6,13 @@ A provider supplies an e-mail address, which it must have verified. No token is 
 from authlib.integrations.starlette_client import StarletteOAuth2App
 from starlette.requests import Request
 
-from dashboard.sign_in.oauth import Provider, ProviderError, register
+from dashboard.sign_in.oauth import OAuthProvider, register
 from dashboard.sign_in.openid import OpenIdProvider
+from dashboard.sign_in.provider import Provider, ProviderError
 from runtime.settings import Settings
 
 
-class GitHub(Provider):
+class GitHub(OAuthProvider):
     name = "github"
     title = "GitHub"
 

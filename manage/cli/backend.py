@@ -10,14 +10,11 @@ from typing import Protocol
 from manage.api.models import ListResponse, PageQuery, RequestModel, ResponseModel
 from manage.api.operation import Context, Operation
 from manage.api.validation import validate
+from manage.cli.console import BackendError
 from runtime.settings import Settings
 from store.control.database import ControlDatabase
 from store.control.management import Management
 from store.pagination import MAX_LIMIT
-
-
-class BackendError(Exception):
-    """The backend failed, whatever the operation was. The message says what to do."""
 
 
 class Backend(Protocol):

@@ -1,4 +1,6 @@
-"""Parts that commands share: options, settings, the choice of the backend, error messages, JSON."""
+"""Parts that all commands share: options, settings, error messages, JSON.
+
+What only some need is elsewhere, since each import makes every command slower, and the service too."""
 
 import json
 import os
@@ -9,15 +11,6 @@ from typing import Any
 
 import click
 
-from manage.api.models import ResponseModel
-from manage.cli.backend import Backend, BackendError, LocalBackend
-from manage.cli.remote import (
-    API_KEY_VARIABLE,
-    ApiKeyError,
-    RemoteBackend,
-    is_exposed,
-    read_api_key,
-)
 from manage.cli.terminal import can_print
 from manage.supervision.announcement import Announcement, is_running
 from manage.supervision.children import ChildError
@@ -29,8 +22,13 @@ from runtime.settings import SETTINGS, Settings, SettingsError
 from store.control.database import ControlDatabase
 
 BASE_URL_VARIABLE = "TAXIMETER_BASE_URL"
+API_KEY_VARIABLE = "TAXIMETER_API_KEY"
 
 type Command = Callable[..., Any]
+
+
+class BackendError(Exception):
+    """The backend failed, whatever the operation was. The message says what to do."""
 
 
 def settings_options(command: Command) -> Command:
@@ -99,54 +97,6 @@ def explained() -> Iterator[None]:
         ) from error
 
 
-@contextmanager
-def open_backend(
-    base_url: str | None, data_dir: str | None, user: str | None = None
-) -> Iterator[Backend]:
-    """Open the service to act on.
-
-    That is a remote one where ``--base-url`` names it, or where the environment has both its
-    address and a key; otherwise the data directory of this machine."""
-    remote = find_remote(base_url, data_dir, user)
-    if remote is None:
-        settings = read_settings(data_dir=data_dir)
-        with open_control(settings) as control:
-            yield LocalBackend(settings, control, user)
-        return
-    try:
-        api_key = read_api_key()
-    except ApiKeyError as error:
-        raise click.UsageError(str(error)) from error
-    if is_exposed(remote):
-        click.echo(
-            "Warning: without https the key can be read on its way to the service.", err=True
-        )
-    with RemoteBackend(remote, api_key) as backend:
-        yield backend
-
-
-def find_remote(base_url: str | None, data_dir: str | None, user: str | None = None) -> str | None:
-    """Return the address of the remote service that is meant, None for the data on this machine.
-
-    Raises UsageError."""
-    if base_url is None:
-        variables = {BASE_URL_VARIABLE, API_KEY_VARIABLE}
-        if data_dir is not None or user is not None or not all(map(os.environ.get, variables)):
-            return None
-        base_url = os.environ[BASE_URL_VARIABLE]
-    elif data_dir is not None or user is not None:
-        other = "--data-dir" if data_dir is not None else "--user"
-        raise click.UsageError(
-            f"--base-url names a remote service; {other} is for data on this machine"
-        )
-    try:
-        return Settings.from_env({BASE_URL_VARIABLE: base_url}).base_url
-    except SettingsError as error:
-        raise click.UsageError(
-            str(error).replace(f"{BASE_URL_VARIABLE}=", "--base-url ")
-        ) from error
-
-
 def read_settings(**given: str | None) -> Settings:
     """Return the settings from the environment, overridden by the options given.
 
@@ -185,8 +135,5 @@ def open_control(settings: Settings) -> ControlDatabase:
 
 
 def print_json(document: Any) -> None:
-    """Print a document, or a response of the API, as the API sends it."""
-    if isinstance(document, ResponseModel):
-        document = document.model_dump(mode="json", by_alias=True)
     text = json.dumps(document, ensure_ascii=False)
     click.echo(text if can_print(text) else json.dumps(document))

@@ -4,7 +4,8 @@ import click
 
 from manage.api import endpoint_operations as operations
 from manage.cli.backend import call_for_all, given
-from manage.cli.console import explained, json_option, open_backend, print_json, service_options
+from manage.cli.choose_backend import open_backend, print_response
+from manage.cli.console import explained, json_option, service_options
 from manage.cli.terminal import format_time, print_table
 from runtime.safe_text import terminal_line
 from runtime.settings import Streaming
@@ -39,7 +40,7 @@ def list_endpoints(base_url: str | None, data_dir: str | None, as_json: bool) ->
     with explained(), open_backend(base_url, data_dir) as backend:
         page = call_for_all(backend, operations.list_endpoints)
     if as_json:
-        print_json(page)
+        print_response(page)
         return
     print_table(
         ("SLUG", "NAME", "STREAMING", "BODIES", "CREATED (UTC)", "URL"),
@@ -93,7 +94,7 @@ def create_endpoint(
             **given(name=name, slug=slug, streaming=streaming, metadata_only=metadata_only or None),
         )
     if as_json:
-        print_json(item)
+        print_response(item)
         return
     click.echo(
         f"Created {terminal_line(item.slug)}. Connect a client:\n\n"
@@ -137,7 +138,7 @@ def update_endpoint(
     with explained(), open_backend(base_url, data_dir) as backend:
         item = backend.call(operations.update_endpoint, endpoint, **changes)
     if as_json:
-        print_json(item)
+        print_response(item)
     else:
         click.echo(f"Changed {terminal_line(item.slug)}.")
 
@@ -159,6 +160,6 @@ def delete_endpoint(
     with explained(), open_backend(base_url, data_dir) as backend:
         done = backend.call(operations.delete_endpoint, endpoint)
     if as_json:
-        print_json(done)
+        print_response(done)
     else:
         click.echo(f"Deleted {terminal_line(endpoint)}.")

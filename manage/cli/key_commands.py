@@ -4,15 +4,14 @@ import click
 
 from manage.api import key_operations as operations
 from manage.cli.backend import call_for_all
+from manage.cli.choose_backend import open_backend, print_response
 from manage.cli.console import (
+    API_KEY_VARIABLE,
     explained,
     json_option,
-    open_backend,
-    print_json,
     service_options,
     user_option,
 )
-from manage.cli.remote import API_KEY_VARIABLE
 from manage.cli.terminal import format_time, print_table
 from runtime.safe_text import terminal_line
 
@@ -47,7 +46,7 @@ def list_keys(user: str | None, base_url: str | None, data_dir: str | None, as_j
     with explained(), open_backend(base_url, data_dir, user) as backend:
         page = call_for_all(backend, operations.list_keys)
     if as_json:
-        print_json(page)
+        print_response(page)
         return
     print_table(
         ("ID", "KEY", "NAME", "CREATED (UTC)", "LAST USED (UTC)"),
@@ -83,7 +82,7 @@ def create_key(
     with explained(), open_backend(base_url, data_dir, user) as backend:
         created = backend.call(operations.create_key, name=name)
     if as_json:
-        print_json(created)
+        print_response(created)
     else:
         click.echo(terminal_line(created.key))
     click.echo(
@@ -110,6 +109,6 @@ def delete_key(
     with explained(), open_backend(base_url, data_dir, user) as backend:
         done = backend.call(operations.delete_key, key_id)
     if as_json:
-        print_json(done)
+        print_response(done)
     else:
         click.echo(f"Deleted the key {terminal_line(key_id)}.")

@@ -11,17 +11,9 @@ from functools import partial
 
 import click
 
+from manage.cli.command_group import CommandGroup
 from manage.cli.console import explained, json_option, make_environ, print_json, settings_options
-from manage.cli.demo_commands import demo
-from manage.cli.endpoint_commands import endpoints
-from manage.cli.entry_commands import export, tail
-from manage.cli.key_commands import keys
-from manage.cli.maintenance_commands import doctor, prune, reprice, verify
-from manage.cli.output_errors import CommandGroup
-from manage.cli.reconcile_commands import reconcile
-from manage.cli.run_commands import run
-from manage.cli.usage_commands import usage
-from manage.cli.user_commands import make_link, users
+from manage.cli.user_commands import make_link
 from manage.data_dir import prepare_data_dir
 from manage.supervision import run_lock
 from manage.supervision.announcement import Announcement
@@ -29,8 +21,26 @@ from manage.supervision.supervisor import Supervisor, check_trust_store
 from runtime.settings import Settings
 from store.control.database import ControlDatabase
 
+COMMANDS = {
+    "demo": "manage.cli.demo_commands",
+    "doctor": "manage.cli.maintenance_commands",
+    "endpoints": "manage.cli.endpoint_commands",
+    "export": "manage.cli.entry_commands",
+    "keys": "manage.cli.key_commands",
+    "prune": "manage.cli.maintenance_commands",
+    "reconcile": "manage.cli.reconcile_commands",
+    "reprice": "manage.cli.maintenance_commands",
+    "run": "manage.cli.run_commands",
+    "tail": "manage.cli.entry_commands",
+    "usage": "manage.cli.usage_commands",
+    "users": "manage.cli.user_commands",
+    "verify": "manage.cli.maintenance_commands",
+}
 
-@click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
+
+@click.group(
+    cls=CommandGroup, modules=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]}
+)
 @click.version_option(package_name="taximeter", prog_name="taximeter")
 def cli() -> None:
     """Log the tokens, cost and text of calls to the Messages API, through a transparent proxy.
@@ -151,23 +161,6 @@ def _greet(settings: Settings, endpoint_url: str | None, link: str | None) -> No
     click.echo(f"`taximeter users link` prints {another}. Ctrl-C stops Taximeter.")
     click.echo("Each call is printed here when it has ended.\n")
 
-
-for command in (
-    run,
-    demo,
-    endpoints,
-    keys,
-    users,
-    usage,
-    reconcile,
-    tail,
-    export,
-    doctor,
-    verify,
-    reprice,
-    prune,
-):
-    cli.add_command(command)
 
 if __name__ == "__main__":
     cli()

@@ -17,14 +17,13 @@ from pydantic import ValidationError
 from manage.api.models import RequestModel, ResponseModel
 from manage.api.operation import Operation
 from manage.api.validation import validate
-from manage.cli.backend import BackendError
+from manage.cli.console import API_KEY_VARIABLE, BackendError
 from metering.json_reading import parse_object
 from runtime.errors import ControlError, restore_error
 from runtime.safe_text import terminal_line
 from runtime.settings import LOOPBACK_HOSTS
 from store.control.api_keys import RAW_KEY
 
-API_KEY_VARIABLE = "TAXIMETER_API_KEY"
 TIMEOUT_S, CONNECT_TIMEOUT_S = 30.0, 10.0
 _MAX_MESSAGE = 300
 

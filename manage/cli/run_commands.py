@@ -13,8 +13,9 @@ import httpx
 from manage.api import endpoint_operations, usage_operations
 from manage.api.usage_operations import Run
 from manage.cli.backend import Backend, call_for_all
+from manage.cli.choose_backend import find_remote, open_backend
 from manage.cli.client_process import ClientError, check_client, run_client
-from manage.cli.console import explained, find_remote, open_backend, read_settings, service_options
+from manage.cli.console import explained, read_settings, service_options
 from manage.cli.remote import is_loopback
 from manage.cli.run_summary import describe_run
 from manage.supervision.run_service import RunService

@@ -7,7 +7,8 @@ import click
 from manage.api import usage_operations
 from manage.api.usage_operations import Usage
 from manage.cli.backend import given
-from manage.cli.console import explained, json_option, open_backend, print_json, service_options
+from manage.cli.choose_backend import open_backend, print_response
+from manage.cli.console import explained, json_option, service_options
 from manage.cli.periods import Day, find_days, period_options
 from manage.cli.terminal import make_bar, print_table
 from manage.cli.usage_cells import describe_open_costs, make_cells
@@ -59,7 +60,7 @@ def usage(
             usage_operations.get_usage, **given(by=by, from_day=first, to_day=last)
         )
     if as_json:
-        print_json(report)
+        print_response(report)
     else:
         _print_report(report)
 

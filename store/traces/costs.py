@@ -11,8 +11,7 @@ import orjson
 
 from metering import token_counts
 from metering.billed_passes import Call
-from metering.entry import CostItem
-from metering.pricing import sum_estimates
+from metering.entry import CostItem, sum_estimates
 from metering.token_counts import TokenCounts
 from runtime import clock
 from store.traces.rollup import BookedCall, Tally, find_booked_as_before

@@ -1,16 +1,37 @@
-"""Errors of a command's own output: one line on standard error, and exit status 1."""
+"""The group of all commands: it imports a command when that is called, and ends well without output.
+
+Errors of a command's own output are one line on standard error, and exit status 1."""
 
 import errno
 import os
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
+from importlib import import_module
 from typing import Any
 
 import click
 
 
 class CommandGroup(click.Group):
-    """A group whose commands end quietly on a broken pipe, and with one line on a full disk."""
+    """A group whose commands end quietly on a broken pipe, and with one line on a full disk.
+
+    ``modules`` names the module of each command that is not added otherwise. In it the command's
+    function has the command's name. All of them together take longer to import than the service to
+    start."""
+
+    def __init__(self, *args: Any, modules: Mapping[str, str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._modules = modules
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*super().list_commands(ctx), *self._modules})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self._modules:
+            return super().get_command(ctx, cmd_name)
+        command: click.Command = getattr(import_module(self._modules[cmd_name]), cmd_name)
+        return command
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run a command to the end of its output. Raises SystemExit."""
