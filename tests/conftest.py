@@ -3,6 +3,7 @@
 import gc
 import os
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,11 @@ ROOM_BYTES = 2 * 1024**3
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("suite", deadline=None, database=None, print_blob=True)
 settings.load_profile("suite")
+
+
+# A shell lets what it starts with `&` ignore Ctrl-C, and so would every process that a test interrupts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,7 +1,11 @@
 """The suite itself: tests that are skipped say why and how to run them, and none has very many cases."""
 
 import ast
+import os
 import re
+import signal
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 
@@ -49,3 +53,13 @@ def test_every_skip_says_why_and_how_to_run_the_test():
         why, _, how = (reason or "it is computed; run it").partition("; ")
         assert why, path
         assert _HOW.search(how), f"{path}: {reason!r} does not say how to run the test"
+
+
+def test_processes_of_tests_can_be_interrupted_where_the_suite_runs_in_the_background():
+    ask = "import signal, tests.conftest as _; print(signal.getsignal(signal.SIGINT).__name__)"
+    command = ["sh", "-c", "trap '' INT; exec \"$@\"", "sh", sys.executable, "-c", ask]
+    environ = os.environ | {"PYTHONPATH": os.fspath(ROOT)}
+    said = subprocess.run(  # noqa: S603 - our own program
+        command, env=environ, cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert said.stdout.strip() == signal.default_int_handler.__name__
