@@ -40,6 +40,13 @@ class UsageTotals(_CallsAndTokens):  # type: ignore[misc, valid-type]  # made fr
         float,
         Field(description="The part of the cost that is estimated: the output of cut streams."),
     ] = 0.0
+    value_cents: Annotated[
+        float,
+        Field(
+            description="The part of the cost that a subscription covers: list price, and no bill."
+        ),
+    ] = 0.0
+    spend_cents: Annotated[float, Field(description="The rest of the cost.")] = 0.0
     maybe_billed: Annotated[
         int,
         Field(
@@ -55,7 +62,7 @@ class UsageTotals(_CallsAndTokens):  # type: ignore[misc, valid-type]  # made fr
 
     @classmethod
     def make(cls, totals: Totals) -> Self:
-        return cls(**flatten(totals))
+        return cls(**flatten(totals), spend_cents=totals.spend_cents)
 
 
 class UsageGroup(UsageTotals):
@@ -72,6 +79,7 @@ class UsageGroup(UsageTotals):
             proxy_endpoint_id=group.proxy_endpoint_id,
             slug=group.slug,
             **flatten(group.totals),
+            spend_cents=group.totals.spend_cents,
         )
 
 

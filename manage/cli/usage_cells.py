@@ -34,6 +34,11 @@ def describe_open_costs(totals: UsageTotals) -> Iterator[str]:
             f"{format_cost(totals.estimated_cents)} of the cost is estimated: the output of responses"
             " that were cut."
         )
+    if totals.value_cents:
+        yield (
+            f"{format_cost(totals.value_cents)} of the cost is the value of calls that a subscription"
+            f" covers; {format_cost(totals.spend_cents)} is spend."
+        )
     if totals.unpriced:
         yield f"{format_calls(totals.unpriced)} without a known price, not in the cost."
     if totals.maybe_billed:

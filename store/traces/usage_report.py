@@ -15,19 +15,20 @@ from typing import Literal
 from metering import token_counts
 from metering.token_counts import ZERO, TokenCounts
 from store.database import open_readonly, snapshot
-from store.traces.rollup import MAY_BE_BILLED, NO_ERROR
+from store.traces.rollup import MAY_BE_BILLED, NO_ERROR, SUBSCRIPTION
 
 type Grouping = Literal["day", "model", "endpoint"]
 
 READ_TIMEOUT_S = 1.0
-# Calls, errors, unpriced calls, calls that may have been billed, cost and its estimated part: what _totals
-# takes, before the token counts. In braces: what a database lacks that was not migrated yet.
+# Calls, errors, unpriced calls, calls that may have been billed, cost, its estimated part and its value:
+# what _totals takes, before the token counts. In braces: what a database lacks that was not migrated yet.
 _HOURLY_SUMS = (
-    "sum(entries), sum(errors), sum(unpriced), {maybe_billed}, sum(cost_cents), {estimated_cents}"
+    "sum(entries), sum(errors), sum(unpriced), {maybe_billed}, sum(cost_cents), {estimated_cents},"
+    " {value_cents}"
 )
 _RUN_SUMS = (
     f"count(*), sum(outcome not in {NO_ERROR}), sum(cost_cents is null and usage_source <> 'none'),"
-    f" sum({MAY_BE_BILLED}), total(cost_cents), {{estimated_cents}}"
+    f" sum({MAY_BE_BILLED}), total(cost_cents), {{estimated_cents}}, {{value_cents}}"
 )
 _KEYS: dict[Grouping, str] = {
     "day": "substr(hour, 1, 10), null, null, null",
@@ -40,7 +41,8 @@ _GROUPED: dict[Grouping, str] = {"day": "1", "model": "2", "endpoint": "3, 4"}
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
     """Totals of calls. ``unpriced`` calls have usage but no known price; the cost is that of the
-    others. ``estimated_cents`` is the part of it that is estimated. Calls that are ``maybe_billed`` have
+    others. ``estimated_cents`` is the part of it that is estimated, and ``value_cents`` that of calls
+    which a subscription covers: they have a value and no bill. Calls that are ``maybe_billed`` have
     no usage and no cost, though upstream had the request. ``rejected`` requests were refused by our own
     limit and are not calls."""
 
@@ -49,9 +51,15 @@ class Totals:
     tokens: TokenCounts = ZERO
     cost_cents: float = 0.0
     estimated_cents: float = 0.0
+    value_cents: float = 0.0
     unpriced: int = 0
     maybe_billed: int = 0
     rejected: int | None = 0
+
+    @property
+    def spend_cents(self) -> float:
+        """Return the cost without that of calls which a subscription covers."""
+        return self.cost_cents - self.value_cents
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +166,9 @@ def _select_sums(sums: str, columns: Container[str]) -> str:
     added = ("maybe_billed", "estimated_cents")
     return ", ".join(
         (
-            sums.format_map({name: _sum(name, columns) for name in added}),
+            sums.format_map(
+                {name: _sum(name, columns) for name in added} | {"value_cents": _sum_value(columns)}
+            ),
             *(_sum(name, columns) for name in token_counts.NAMES),
         )
     )
@@ -166,6 +176,15 @@ def _select_sums(sums: str, columns: Container[str]) -> str:
 
 def _sum(name: str, columns: Container[str]) -> str:
     return f"coalesce(sum({name}), 0)" if name in columns else "0"
+
+
+def _sum_value(columns: Container[str]) -> str:
+    """Return SQL for the cost of calls that a subscription covers. Hourly sums have those that paid
+    extra usage covers under another name."""
+    if "billing" not in columns:
+        return "0"
+    extra = " and coalesce(overage, 0) = 0" if "overage" in columns else ""
+    return f"total(case when billing = '{SUBSCRIPTION}'{extra} then cost_cents end)"
 
 
 def _between(from_day: date | None, to_day: date | None) -> tuple[str, list[str]]:
@@ -224,13 +243,14 @@ def _report(
 def _totals(sums: tuple[float, ...] | None, rejected: int | None) -> Totals:
     if sums is None:
         return Totals(rejected=rejected)
-    calls, errors, unpriced, maybe_billed, cost_cents, estimated_cents, *tokens = sums
+    calls, errors, unpriced, maybe_billed, cost_cents, estimated_cents, value_cents, *tokens = sums
     return Totals(
         calls=int(calls),
         errors=int(errors),
         tokens=TokenCounts(**dict(zip(token_counts.NAMES, map(int, tokens), strict=True))),
         cost_cents=float(cost_cents),
         estimated_cents=float(estimated_cents),
+        value_cents=float(value_cents),
         unpriced=int(unpriced),
         maybe_billed=int(maybe_billed),
         rejected=rejected,

@@ -118,6 +118,16 @@ def test_the_estimated_part_of_the_cost_is_said(ann, record):
     assert newest.count("<small>estimated</small>") == 1
 
 
+def test_the_value_of_a_subscription_is_told_from_spend(ann, record):
+    record(
+        ann.organization_id,
+        {"cost_cents": Decimal("1209"), "billing": "subscription"},
+        {"cost_cents": Decimal("31")},
+    )
+    figure = ann.get("/").text.partition("<dt>Cost</dt>")[2].partition("</div>")[0]
+    assert "$12.40 <small>$12.09 value of a subscription, $0.3100 spend</small>" in figure
+
+
 def test_calls_that_may_have_been_billed_are_counted_apart(ann, record):
     gone = {"usage_source": "none", "cost_cents": None, "cost_items": ()}
     record(ann.organization_id, gone | {"outcome": "proxy_restarted", "status_code": None})

@@ -116,3 +116,16 @@ def test_the_sums_stay_when_entries_are_pruned(run, entries):
     before = run("usage").stdout
     assert run("prune", "--older-than", "1d").exit_code == 0
     assert run("usage").stdout == before
+
+
+def test_value_and_spend_are_said_where_a_subscription_covers_calls(run, traces):
+    traces.insert(
+        [
+            make_entry(cost_cents=Decimal(100), billing="subscription"),
+            make_entry(cost_cents=Decimal(50), billing="api_key"),
+        ]
+    )
+    line = "$1.0000 of the cost is the value of calls that a subscription covers; $0.5000 is spend."
+    assert line in run("usage").stdout
+    totals = json.loads(run("usage", "--json").stdout)["totals"]
+    assert (totals["cost_cents"], totals["value_cents"], totals["spend_cents"]) == (150, 100, 50)

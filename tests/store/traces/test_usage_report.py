@@ -9,6 +9,7 @@ import pytest
 
 from metering import token_counts
 from metering.billed_passes import may_be_billed
+from metering.billing import Billing
 from metering.entry import Outcome, UsageLogEntry, UsageSource
 from metering.token_counts import UNKNOWN, ZERO, TokenCounts
 from store.spool.format import Rejection
@@ -244,3 +245,26 @@ def test_a_run_without_calls_has_zeros(tmp_path, traces, traces_path):
     for path in (tmp_path / "none.db", traces_path):
         report = read_run(path, "mine")
         assert (report.totals, report.models) == (Totals(rejected=None), [])
+
+
+def test_the_value_of_a_subscription_and_spend_are_told_apart(traces, traces_path):
+    """What paid extra usage covers is spend, and so is what nothing tells of."""
+    billed: list[tuple[int, Billing | None, bool | None]] = [
+        (1, "subscription", None),
+        (2, "subscription", False),
+        (4, "subscription", True),
+        (8, "api_key", None),
+        (16, None, None),
+    ]
+    mine = replace(CALL, run_id="mine")
+    calls = [
+        replace(mine, entry_id=str(n), cost_cents=Decimal(n), billing=billing, overage=overage)
+        for n, billing, overage in billed
+    ]
+    traces.insert([with_items(call) for call in calls])
+    for totals in (
+        read_usage(traces_path, "day").totals,
+        read_usage(traces_path, "model").groups[0].totals,
+        read_run(traces_path, "mine").totals,
+    ):
+        assert (totals.cost_cents, totals.value_cents, totals.spend_cents) == (31, 3, 28)
