@@ -5,7 +5,7 @@ database.
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from metering.billing import Billing
 from metering.delivered import OutputSize
@@ -34,8 +34,7 @@ type UnbilledReason = Literal["refused_before_output", "declined_hop", "failed"]
 type CostNote = Literal["sum_of_passes", "hidden_thinking"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CostItem:
+class CostItem(NamedTuple):
     """One line of an entry's bill: a quantity of one component in one pass of the model.
     ``metering/components.py`` lists the components.
 

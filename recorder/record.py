@@ -194,7 +194,7 @@ def _without_text(entry: UsageLogEntry) -> UsageLogEntry:
         betas=",".join(beta for beta in betas if beta) or None,
         client=" ".join(word for word in words if word) or None,
         cost_items=tuple(
-            replace(item, model=keep_plain_name(item.model), speed=keep_plain_name(item.speed))
+            item._replace(model=keep_plain_name(item.model), speed=keep_plain_name(item.speed))
             for item in entry.cost_items
         ),
     )

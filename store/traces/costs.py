@@ -2,9 +2,8 @@
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
-from operator import attrgetter
 from typing import Any
 
 import orjson
@@ -20,10 +19,9 @@ _PAGE = 500
 
 
 # The columns of usage_cost after `usage_id` and `line`: the fields of a line item.
-_COLUMNS = tuple(field.name for field in fields(CostItem))
+_COLUMNS = CostItem._fields
 _MONEY = ("rate_usd", "multiplier", "cents")
 _MONEY_PLACES = tuple(map(_COLUMNS.index, _MONEY))
-_values = attrgetter(*_COLUMNS)
 _INSERT = (
     f"insert into usage_cost (usage_id, line, {', '.join(_COLUMNS)})"  # noqa: S608 - our own names
     f" values ({', '.join('?' * (2 + len(_COLUMNS)))})"
@@ -158,7 +156,7 @@ def from_real(value: float | None) -> Decimal | None:
 
 
 def _row(item: CostItem) -> list[Any]:
-    values = list(_values(item))
+    values: list[Any] = list(item)
     for place in _MONEY_PLACES:
         values[place] = to_real(values[place])
     return values

@@ -205,8 +205,7 @@ def _storable(entry: UsageLogEntry) -> UsageLogEntry:
     }
     if not all(map(_is_storable, _list_item_texts(entry))):
         repaired["cost_items"] = tuple(
-            replace(
-                item,
+            item._replace(
                 model=item.model and _repair(item.model),
                 speed=item.speed and _repair(item.speed),
             )

@@ -261,7 +261,7 @@ def test_repricing_fills_in_what_was_unknown():
     call = usage(tokens(5, 6, 7, 8, 9), "claude-opus-5", web_search_requests=1, speed="fast")
     items, total = price_usage(call, NOW, PRICES)
     bare = tuple(
-        replace(item, rate_usd=None, multiplier=None, price_version=None, cents=None)
+        item._replace(rate_usd=None, multiplier=None, price_version=None, cents=None)
         for item in items
     )
     assert price_call(replace(call_of(call), items=bare), PRICES) == (items, total)

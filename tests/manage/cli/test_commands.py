@@ -266,7 +266,7 @@ def test_reprice_gives_a_cost_once_a_price_is_known(run, traces, tmp_path):
 
 def test_repricing_everything_gives_each_call_the_rate_of_its_day(run, traces):
     (item,) = ENTRY.cost_items
-    read = replace(item, model="claude-sonnet-5-5", component="cache_read", cents=Decimal(77))
+    read = item._replace(model="claude-sonnet-5-5", component="cache_read", cents=Decimal(77))
     stored = replace(ENTRY, model=read.model, cost_cents=read.cents, cost_items=(read,))
     days = ["2026-10-06T23:59:59.999Z", "2026-10-07T00:00:00.000Z"]
     traces.insert([replace(stored, entry_id=day, created_at=day) for day in days])

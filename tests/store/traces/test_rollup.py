@@ -56,7 +56,7 @@ def make_pass(model, *, index=0, cents=None, rate="2", **changes):
 
 def take_price(items):
     return tuple(
-        replace(item, rate_usd=None, multiplier=None, price_version=None, cents=None)
+        item._replace(rate_usd=None, multiplier=None, price_version=None, cents=None)
         for item in items
     )
 
@@ -64,7 +64,7 @@ def take_price(items):
 def test_each_pass_is_booked_to_its_model_and_the_call_to_its_own(traces, read_rows):
     """Compaction by the model of the call, an advisor, and a model that declined for nothing."""
     declined = tuple(
-        replace(item, unbilled_reason="declined_hop", multiplier=Decimal(0), cents=Decimal(0))
+        item._replace(unbilled_reason="declined_hop", multiplier=Decimal(0), cents=Decimal(0))
         for item in make_pass("declined", index=0)
     )
     items = (
@@ -200,7 +200,7 @@ def make_any(rng: random.Random):
         made = make_pass(rng.choice(MODELS), index=index, rate=str(rng.randrange(1, 90)))
         if rng.random() < 0.2:
             made = tuple(
-                replace(item, unbilled_reason="declined_hop", cents=Decimal(0)) for item in made
+                item._replace(unbilled_reason="declined_hop", cents=Decimal(0)) for item in made
             )
         elif rng.random() < 0.3:
             made = take_price(made)
