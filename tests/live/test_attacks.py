@@ -423,18 +423,28 @@ def test_little_is_read_of_an_upload_whose_upstream_is_not_connected_yet(
 # --- connections --------------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def of_few_descriptors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service that was started with a low limit of descriptors, which it may raise."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    service = Service(tmp_path_factory.mktemp("descriptors"), "http://127.0.0.1:9")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 1000), hard))
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(service)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        yield service
+
+
 @pytest.mark.skipif(
     sys.platform != "linux", reason="only Linux tells the limits of another process; run it there"
 )
 def test_every_process_may_have_as_many_descriptors_as_the_system_allows(
-    upstream: Upstream, service_factory: ServiceFactory
+    of_few_descriptors: Service,
 ) -> None:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 1000), hard))
-    try:
-        service = service_factory(upstream.url)
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    service = of_few_descriptors
     for name, pid in service.pids().items():
         assert psutil.Process(pid).rlimit(psutil.RLIMIT_NOFILE)[0] == hard, name
 
@@ -468,13 +478,15 @@ def test_one_client_address_has_only_so_many_requests_at_the_web_process(
     sys.platform != "linux", reason="only Linux sets the limits of another process; run it there"
 )
 def test_idle_connections_give_way_to_new_clients_when_descriptors_run_short(
-    upstream: Upstream, service_factory: ServiceFactory
+    of_few_descriptors: Service,
 ) -> None:
-    service = service_factory(upstream.url)
+    service = of_few_descriptors
     proxy = psutil.Process(service.pids()["proxy"])
+    limits = proxy.rlimit(psutil.RLIMIT_NOFILE)
     limit = proxy.num_fds() + 150
-    proxy.rlimit(psutil.RLIMIT_NOFILE, (limit, limit))
+    proxy.rlimit(psutil.RLIMIT_NOFILE, (limit, limits[1]))
     with ExitStack() as stack:
+        stack.callback(proxy.rlimit, psutil.RLIMIT_NOFILE, limits)
         for _ in range(limit + 50):
             client = stack.enter_context(service.connect())
             assert client.exchange(LIVEZ).status == 200
