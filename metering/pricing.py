@@ -14,12 +14,11 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 
 from metering.billed_passes import Call, Line
-from metering.components import WEB_SEARCH
+from metering.components import SEARCH_UNIT, TOKEN_UNIT, WEB_SEARCH
 from metering.entry import CostItem
 from metering.model_names import find_version
 from metering.prices import PriceTable
 
-TOKEN_UNIT, SEARCH_UNIT = 1_000_000, 1_000
 UNBILLED = Decimal(0)
 
 

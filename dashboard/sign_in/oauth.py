@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 
 class OAuthProvider(ABC):
-    """What is common to all providers. A subclass has the name, the title and the requests."""
+    """The parts that all providers share. A subclass has the name, the title and the requests."""
 
     name: str
     title: str

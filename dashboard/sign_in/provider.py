@@ -1,4 +1,4 @@
-"""What pages know of a sign-in provider.
+"""The fields of a sign-in provider that pages need.
 
 It is apart from the providers because those import Authlib.
 """

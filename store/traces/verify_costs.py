@@ -11,8 +11,13 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 
 from metering import token_counts
-from metering.components import CACHE_WRITE_1H, TOKEN_COMPONENTS, WEB_SEARCH
-from metering.pricing import SEARCH_UNIT, TOKEN_UNIT
+from metering.components import (
+    CACHE_WRITE_1H,
+    SEARCH_UNIT,
+    TOKEN_COMPONENTS,
+    TOKEN_UNIT,
+    WEB_SEARCH,
+)
 from store.database import snapshot
 from store.traces.rollup import (
     MAY_BE_BILLED,
