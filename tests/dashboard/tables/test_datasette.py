@@ -635,3 +635,17 @@ async def test_a_page_tells_its_size_and_a_download_ends_by_itself(client, ann):
     answer = await client.get("/traces/usage.csv?_stream=1", headers=ann.cookie)
     assert "content-length" not in answer.headers
     assert answer.text.count("\r\n") == 4
+
+
+async def test_no_token_is_made_for_pages_that_have_no_form_to_protect(client, ann, monkeypatch):
+    made: list[int] = []
+
+    def make_secret(length):
+        made.append(length)
+        return "x" * length
+
+    monkeypatch.setattr("asgi_csrf.make_secret", make_secret)
+    for path in ("/traces", "/traces/usage", "/traces/usage/1.json", "/traces/nothing"):
+        answer = await client.get(path, headers=ann.cookie)
+        assert "set-cookie" not in answer.headers
+    assert made == []
