@@ -67,11 +67,13 @@ class QueryPool:
         try:
             while True:
                 is_full = self._fill()
-                for key, _ in self._selector.select(None if is_full else PAUSE_S):
-                    if key.data is None:
-                        shutil.rmtree(self._sockets, ignore_errors=True)
-                        return
-                    self._read_status(key.fd, key.data)
+                events = self._selector.select(None if is_full else PAUSE_S)
+                if any(key.data is None for key, _ in events):
+                    shutil.rmtree(self._sockets, ignore_errors=True)
+                    return
+                failed = [key for key, _ in events if not self._read_status(key.fd, key.data)]
+                if failed:
+                    time.sleep(PAUSE_S)  # once, however many they are: people wait for others
         finally:
             for query in self._queries():
                 self._forget_socket(query)
@@ -129,7 +131,8 @@ class QueryPool:
         finally:
             os._exit(status)
 
-    def _read_status(self, fd: int, query: _Query) -> None:
+    def _read_status(self, fd: int, query: _Query) -> bool:
+        """Note what a process reports. Return False when it has ended before it was ready."""
         reported = os.read(fd, 16)
         if process.READY in reported:
             query.is_ready = True
@@ -146,14 +149,13 @@ class QueryPool:
             _, status = os.waitpid(query.pid, 0)
             if not query.is_ready:
                 self._note_failure(os.waitstatus_to_exitcode(status))
+        return query.is_ready or bool(reported)
 
     def _note_failure(self, status: int) -> None:
-        """Pause after a failed start. Raises SystemExit when none could start, for a lasting
-        reason."""
+        """Count a failed start. Raises SystemExit when none could start, for a lasting reason."""
         self._failures += 1
         if not self._has_begun and self._failures >= self._count:
             sys.exit(f"No query process could start; the last ended with exit status {status}.")
-        time.sleep(PAUSE_S)
 
     def _forget_socket(self, query: _Query) -> None:
         for suffix in (SOCKET_SUFFIX, ".new"):

@@ -5,21 +5,23 @@ waits.
 """
 
 import asyncio
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-import h11
-
-from dashboard.queries.protocol import STOP
+from dashboard.queries.protocol import (
+    LENGTH_BYTES,
+    RUNNING,
+    STOP,
+    Headers,
+    decode_head,
+    encode_request,
+    make_frame,
+)
 
 CHUNK_BYTES = 64 << 10
-_EXPECTED = h11.InformationalResponse | h11.Response | h11.Data | h11.EndOfMessage
-_HOP_BY_HOP = {b"connection", b"keep-alive", b"transfer-encoding"}
-
-type Headers = Sequence[tuple[bytes, bytes]]
+MAX_HEAD_BYTES = 1 << 20  # an address to go on at may be long
 
 
 class ProcessGoneError(Exception):
@@ -48,7 +50,7 @@ class Connection:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
-        self._http = h11.Connection(h11.CLIENT)
+        self._left_bytes = 0  # of the part that is read
         self._is_abandoned = False
         self.is_over = False  # the process computes nothing for this connection any more
 
@@ -69,32 +71,36 @@ class Connection:
         self._writer.transport.abort()
 
     async def begin(self, method: str, target: bytes, headers: Headers) -> None:
-        """Send a request without a body, and wait until the process confirms it."""
-        request = h11.Request(
-            method=method, target=target, headers=[*headers, (b"connection", b"close")]
-        )
+        """Send a request without a body, and wait until the process confirms it. Raises NotThereError when
+        it ends before: it then never had the request, which is not to blame."""
         try:
-            self._writer.write(self._http.send(request) or b"")
-            self._writer.write(self._http.send(h11.EndOfMessage()) or b"")
+            self._writer.write(make_frame(encode_request(method, target, headers)))
             await self._writer.drain()
-        except OSError as error:
-            raise ProcessGoneError(str(error)) from error
-        event = await self._next_event()
-        if not isinstance(event, h11.InformationalResponse):
-            raise ProcessGoneError(f"{type(event).__name__} before the process said that it runs")
+            await self._reader.readexactly(len(RUNNING))
+        except (OSError, asyncio.IncompleteReadError) as error:
+            raise NotThereError(f"it ended before it confirmed the request: {error}") from error
 
     async def read_head(self) -> Head:
         """Return the head of the response."""
-        event = await self._next_event()
-        if not isinstance(event, h11.Response):
-            raise ProcessGoneError(f"{type(event).__name__} instead of a response")
-        kept = [(name, value) for name, value in event.headers if name not in _HOP_BY_HOP]
-        return Head(status=event.status_code, headers=kept)
+        length = await self._read_length()
+        if not 0 < length <= MAX_HEAD_BYTES:
+            raise ProcessGoneError(f"a head of {length} bytes")
+        try:
+            status, headers = decode_head(await self._read_exactly(length))
+        except (ValueError, TypeError, AttributeError) as error:
+            raise ProcessGoneError(f"a head that is none: {error}") from error
+        return Head(status=status, headers=headers)
 
     async def read(self) -> bytes | None:
         """Return the next part of the body, None at its end."""
-        event = await self._next_event()
-        return bytes(event.data) if isinstance(event, h11.Data) else None
+        if not self._left_bytes:
+            self._left_bytes = await self._read_length()
+            if not self._left_bytes:
+                self.is_over = True
+                return None
+        part = await self._read_some(min(self._left_bytes, CHUNK_BYTES))
+        self._left_bytes -= len(part)
+        return part
 
     def abandon(self) -> None:
         """Tell the process to stop. It closes the connection when it has."""
@@ -107,19 +113,27 @@ class Connection:
         with suppress(ProcessGoneError, TimeoutError):
             async with asyncio.timeout(within_s):
                 while not self.is_over:
-                    await self._next_event()
+                    await self._read_some(CHUNK_BYTES)
         return self.is_over
 
-    async def _next_event(self) -> h11.Event:
+    async def _read_length(self) -> int:
+        return int.from_bytes(await self._read_exactly(LENGTH_BYTES))
+
+    async def _read_exactly(self, count: int) -> bytes:
         try:
-            while (event := self._http.next_event()) is h11.NEED_DATA:
-                self._http.receive_data(await self._reader.read(CHUNK_BYTES))
-        except (OSError, h11.RemoteProtocolError) as error:
-            self.is_over = self._is_abandoned
-            raise ProcessGoneError(str(error)) from error
-        if isinstance(event, h11.EndOfMessage):
-            self.is_over = True
-        if isinstance(event, _EXPECTED):
-            return event
+            return await self._reader.readexactly(count)
+        except (OSError, asyncio.IncompleteReadError) as error:
+            raise self._note_end(str(error)) from error
+
+    async def _read_some(self, most: int) -> bytes:
+        try:
+            part = await self._reader.read(most)
+        except OSError as error:
+            raise self._note_end(str(error)) from error
+        if not part:
+            raise self._note_end("the connection ended")
+        return part
+
+    def _note_end(self, reason: str) -> ProcessGoneError:
         self.is_over = self._is_abandoned
-        raise ProcessGoneError(f"the connection is {event!r}")
+        return ProcessGoneError(reason)

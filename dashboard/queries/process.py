@@ -13,27 +13,21 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
-from typing import cast
 
-import uvicorn
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
-from uvicorn.server import ServerState
 
 from dashboard.queries import isolation
-from dashboard.queries.protocol import READING_SIGNAL, RUNNING, SOCKET_SUFFIX, Caller
+from dashboard.queries.connections import listen
+from dashboard.queries.protocol import READING_SIGNAL, SOCKET_SUFFIX, Caller
 from dashboard.tables import response_guard
 from dashboard.tables.errors import RequestState
 from dashboard.tables.instances import Instances
-from runtime.joined_writes import JoinedWrites
 
 # The query proxy kills after 4 s; these hold when the web process has ended or stands still.
 ALARM_S, ALARM_BETWEEN_MESSAGES_S = 12, 90
 MAX_GROWN_BYTES = 160 << 20  # an idle one has some 55
-MAX_HEADER_BYTES = 192 << 10
 READY, READING = b"r", b"s"
 
 
@@ -122,39 +116,6 @@ def run(traces: Path, sockets: Path, pool_fd: int, alive_fd: int) -> None:
     asyncio.run(_serve(traces, sockets, pool_fd))
 
 
-class _Protocol(H11Protocol):
-    """The HTTP protocol, which confirms a request, and stops it when nobody waits for the response.
-
-    ``on_broken`` is called when the connection ends while the response is being made."""
-
-    abandoned: threading.Event
-    on_broken: Callable[[], None]
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._joined = JoinedWrites(transport)
-        super().connection_made(cast(asyncio.Transport, self._joined))
-
-    def data_received(self, data: bytes) -> None:
-        cycle = getattr(self, "cycle", None)  # None before the request
-        if cycle is None:
-            super().data_received(data)
-            if self.cycle is not None:
-                self.transport.write(RUNNING)
-                self._joined.flush()  # before anything is computed
-        elif self.tasks:
-            self.abandoned.set()
-            cycle.disconnected = True  # what is sent from now on is dropped
-            for task in self.tasks:
-                task.add_done_callback(lambda _task: self.transport.abort())
-
-    def connection_lost(self, error: Exception | None) -> None:
-        is_whole = getattr(self.cycle, "response_complete", True)
-        is_broken = not is_whole and any(not task.done() for task in self.tasks)
-        super().connection_lost(error)
-        if is_broken:
-            self.on_broken()
-
-
 async def _serve(traces: Path, sockets: Path, pool_fd: int) -> None:
     app = QueryApp(traces)
     # Sooner visible than listening, it would refuse whoever comes first.
@@ -171,35 +132,6 @@ async def _serve(traces: Path, sockets: Path, pool_fd: int) -> None:
         await app.should_end.wait()
         server.close()
         await server.wait_closed()
-
-
-async def listen(
-    app: ASGIApp,
-    listener: socket.socket,
-    abandoned: threading.Event,
-    on_broken: Callable[[], None],
-) -> asyncio.Server:
-    """Serve an ASGI application over HTTP/1.1, without the rest of uvicorn: its server looks at the
-    clock ten times a second, and there is nothing to reload or to count here."""
-    config = uvicorn.Config(
-        app,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        date_header=False,
-        proxy_headers=False,
-        lifespan="off",
-        h11_max_incomplete_event_size=MAX_HEADER_BYTES,
-    )
-    config.load()
-
-    def make_protocol() -> _Protocol:
-        protocol = _Protocol(config=config, server_state=ServerState(), app_state={})
-        protocol.abandoned = abandoned
-        protocol.on_broken = on_broken
-        return protocol
-
-    return await asyncio.get_running_loop().create_unix_server(make_protocol, sock=listener)
 
 
 def _end_with_pool(alive_fd: int) -> None:

@@ -1,15 +1,18 @@
 """The protocol between the web process and a query process.
 
-It is HTTP/1.1 over a Unix socket: the target as it was received, the headers that Datasette may see,
-and one header that describes the caller. The web process alone sets it; one from a client is dropped.
+A connection over a Unix socket carries one request, as a frame: its length and then JSON, which has the
+method, the target as it was received and the headers that Datasette may see. One header more describes the
+caller. The web process alone sets it; one from a client is dropped.
 
-A connection carries one request. A process confirms it before it computes (``RUNNING``). What follows
-the request (``STOP``) tells that nobody waits for the response any more.
+A process confirms the request before it computes (``RUNNING``). Then come frames: the status and the
+headers, the parts of the body, and an empty one, which is the end. What follows the request (``STOP``) tells
+that nobody waits for the response any more. HTTP/1.1 says the same in more words, and reading and writing
+those takes as long as a small page does.
 """
 
 import json
 import signal
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
@@ -17,8 +20,12 @@ HEADER = b"x-taximeter-query"
 MAX_OPEN = 16  # organisations whose databases one process keeps open
 SOCKET_SUFFIX = ".sock"  # a query process listens on <its pid>.sock
 MAX_READING = 4  # processes that only send on what was computed, beside those that are ready
-RUNNING, STOP = b"HTTP/1.1 102 Processing\r\n\r\n", b"\n"
+RUNNING, STOP = b"r", b"s"
+LENGTH_BYTES = 4
 READING_SIGNAL = signal.SIGUSR1  # tells a process that it is one of these, see query_proxy
+
+type Headers = Iterable[tuple[bytes, bytes]]
+
 _DROPPED = {
     HEADER,
     b"authorization",
@@ -53,6 +60,39 @@ class Caller:
         that the web process did not make."""
         fields: dict[str, Any] = json.loads(headers[HEADER])
         return cls(**fields)
+
+
+def make_frame(payload: bytes) -> bytes:
+    """Return a payload with its length before it."""
+    return len(payload).to_bytes(LENGTH_BYTES) + payload
+
+
+def encode_request(method: str, target: bytes, headers: Headers) -> bytes:
+    return json.dumps([method, target.decode("latin-1"), _as_text(headers)]).encode()
+
+
+def decode_request(payload: bytes) -> tuple[str, bytes, list[tuple[bytes, bytes]]]:
+    """Return the method, the target and the headers."""
+    method, target, headers = json.loads(payload)
+    return method, target.encode("latin-1"), _as_bytes(headers)
+
+
+def encode_head(status: int, headers: Headers) -> bytes:
+    return json.dumps([status, _as_text(headers)]).encode()
+
+
+def decode_head(payload: bytes) -> tuple[int, list[tuple[bytes, bytes]]]:
+    """Return the status and the headers of a response."""
+    status, headers = json.loads(payload)
+    return int(status), _as_bytes(headers)
+
+
+def _as_text(headers: Headers) -> list[tuple[str, str]]:
+    return [(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers]
+
+
+def _as_bytes(headers: list[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
+    return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
 
 
 def forwarded_headers(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:

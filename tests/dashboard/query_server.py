@@ -18,7 +18,8 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from dashboard.queries import processes, protocol, query_proxy
-from dashboard.queries.process import QueryApp, listen
+from dashboard.queries.connections import listen
+from dashboard.queries.process import QueryApp
 from runtime.settings import QUERY_SOCKETS_VARIABLE
 
 COUNT = 3

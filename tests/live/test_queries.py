@@ -161,7 +161,8 @@ def test_without_a_pool_tables_say_so_and_the_rest_goes_on(service, people):
         service.wait_until(
             lambda: psutil.Process(pool).status() == psutil.STATUS_STOPPED, "the pool's stop"
         )
-        for pid in service.query_pids():
+        killed = set(service.query_pids())
+        for pid in killed:
             os.kill(pid, signal.SIGKILL)
         answer = victim.get("/traces/usage.json")
         assert answer.status == 503
@@ -170,4 +171,5 @@ def test_without_a_pool_tables_say_so_and_the_rest_goes_on(service, people):
         assert victim.get("/").status == 200
     finally:
         os.kill(pool, signal.SIGCONT)
+    service.wait_until(lambda: set(service.query_pids()) - killed, "a query process")
     assert_everything_is_answered(service, victim)

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import resource
+import selectors
 import signal
 import subprocess
 import sys
@@ -23,7 +24,7 @@ from dashboard.queries import (
     query_proxy as proxy_module,
     responses,
 )
-from dashboard.queries.__main__ import prepare_folder
+from dashboard.queries.__main__ import PAUSE_S, QueryPool, _Query, prepare_folder
 from dashboard.queries.client import Connection
 from dashboard.queries.processes import NoProcessError, cpu_s
 from dashboard.queries.protocol import HEADER, SOCKET_SUFFIX
@@ -35,6 +36,7 @@ from dashboard.queries.query_proxy import (
     StoppedError,
 )
 from dashboard.queries.refusals import MAX_KILLS, REFUSED_S
+from runtime import parent_watch
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path_in
 from tests import ROOT
@@ -313,10 +315,13 @@ async def test_when_all_processes_stand_still_that_is_told_in_time(proxy, pool, 
 async def test_a_query_that_ends_every_process_it_gets_is_stopped(proxy, monkeypatch):
     asking = asyncio.create_task(ask(proxy, "ours", sql(ENDLESS)))
     killed: set[int] = set()
+    used_s: dict[int, float] = {}
     while not asking.done():
         for pid in proxy._processes._lent - killed:
-            killed.add(pid)
-            os.kill(pid, signal.SIGKILL)
+            now_s = cpu_s(pid) or 0.0
+            if now_s > used_s.setdefault(pid, now_s) + 0.05:  # it has begun with the query
+                killed.add(pid)
+                os.kill(pid, signal.SIGKILL)
         await asyncio.sleep(0.005)
     with pytest.raises(StoppedError):
         await asking
@@ -328,6 +333,29 @@ async def test_without_processes_the_proxy_says_so(tmp_path, monkeypatch):
     for folder in (None, tmp_path, tmp_path / "gone"):
         with pytest.raises(NoProcessError):
             await ask(QueryProxy(folder, 2), "ours", PAGE)
+
+
+def test_the_pool_pauses_once_however_many_end_before_they_are_ready(tmp_path, monkeypatch):
+    pauses: list[float] = []
+    monkeypatch.setattr(time, "sleep", pauses.append)
+    parent_read, parent_write = os.pipe()
+    monkeypatch.setenv(parent_watch.VARIABLE, str(parent_read))
+    query_pool = QueryPool(tmp_path, tmp_path / "sockets", 4)
+    for _ in range(3):
+        read_fd, write_fd = os.pipe()
+        os.close(write_fd)
+        pid = os.posix_spawnp("true", ["true"], os.environ)
+        query_pool._selector.register(read_fd, selectors.EVENT_READ, _Query(pid=pid))
+
+    def fill():
+        if pauses:
+            os.close(parent_write)  # ends it
+        return True
+
+    monkeypatch.setattr(query_pool, "_fill", fill)
+    query_pool.run()
+    os.close(parent_read)
+    assert pauses == [PAUSE_S]
 
 
 async def test_a_killed_pool_takes_its_processes_with_it(pool, tmp_path):

@@ -11,9 +11,10 @@ import threading
 
 import pytest
 
-from dashboard.queries import process
-from dashboard.queries.client import Connection, ProcessGoneError
+from dashboard.queries import connections, process
+from dashboard.queries.client import Connection, NotThereError, ProcessGoneError
 from dashboard.queries.process import READING, Supervised
+from dashboard.queries.protocol import RUNNING, make_frame
 from tests import ROOT
 
 
@@ -84,7 +85,7 @@ async def connected(folder, app, abandoned, on_broken):
     """A connection to the application, which has a request."""
     with contextlib.closing(socket.socket(socket.AF_UNIX)) as listener:
         listener.bind(str(folder / "one.sock"))
-        server = await process.listen(app, listener, abandoned, on_broken)
+        server = await connections.listen(app, listener, abandoned, on_broken)
         with contextlib.closing(await Connection.open(folder / "one.sock")) as connection:
             await connection.begin("GET", b"/", [(b"host", b"localhost")])
             yield connection
@@ -127,6 +128,70 @@ async def test_a_process_whose_connection_ends_while_it_computes_is_told(tmp_pat
         connection.close()
         await asyncio.wait_for(broken.wait(), 60)
         never.set()
+
+
+async def test_a_process_that_ends_before_it_confirms_a_request_never_had_it(tmp_path):
+    async def end(_reader, writer):
+        writer.transport.abort()
+
+    path = tmp_path / "dying.sock"
+    async with await asyncio.start_unix_server(end, path):
+        connection = await Connection.open(path)
+        with contextlib.closing(connection), pytest.raises(NotThereError):
+            await connection.begin("GET", b"/", [])
+
+
+@pytest.mark.parametrize("error", [ValueError("broken"), None])
+async def test_an_application_that_fails_before_its_response_is_told_as_an_error(tmp_path, error):
+    async def app(_scope, _receive, send):
+        if error is not None:
+            raise error
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"x-one", b"\xfc")]})
+        await send({"type": "http.response.body", "body": b"first", "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": True})
+        await send({"type": "http.response.body", "body": b"last"})
+
+    async with connected(tmp_path, app, threading.Event(), lambda: None) as connection:
+        head = await connection.read_head()
+        parts = [part async for part in read_all(connection)]
+    if error is None:
+        assert (head.status, head.headers) == (200, [(b"x-one", b"\xfc")])
+        assert b"".join(parts) == b"firstlast"
+    else:
+        assert head.status == 500
+
+
+async def read_all(connection):
+    while (part := await connection.read()) is not None:
+        yield part
+
+
+async def test_a_response_that_fails_in_its_middle_is_not_taken_for_a_whole_one(tmp_path):
+    async def app(_scope, _receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"first", "more_body": True})
+        raise ValueError("broken off")
+
+    async with connected(tmp_path, app, threading.Event(), lambda: None) as connection:
+        await connection.read_head()
+        assert await connection.read() == b"first"
+        with pytest.raises(ProcessGoneError):
+            await connection.read()
+
+
+async def test_a_head_that_is_none_is_not_believed(tmp_path):
+    async def respond(_reader, writer):
+        writer.write(RUNNING + make_frame(payloads.pop()))
+        writer.close()
+
+    payloads = [b"", b"{}", b"[1]", b'["x", []]', b'[200, ["x"]]', b"[200, [[1, 2]]]", b"\xff"]
+    path = tmp_path / "strange.sock"
+    async with await asyncio.start_unix_server(respond, path):
+        while payloads:
+            with contextlib.closing(await Connection.open(path)) as connection:
+                await connection.begin("GET", b"/", [])
+                with pytest.raises(ProcessGoneError):
+                    await connection.read_head()
 
 
 def test_the_web_process_does_not_load_datasette():
