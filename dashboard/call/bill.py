@@ -58,11 +58,13 @@ class Pass:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bill:
     """All line items of a call. ``unpriced_models`` are the models that have no known price.
-    ``estimated`` is the part of the total that is estimated, empty where nothing is."""
+    ``estimated`` is the part of the total that is estimated, empty where nothing is. ``is_covered``: a
+    subscription covers the call, so that the total is a value and no bill."""
 
     passes: tuple[Pass, ...]
     total: str
     estimated: str
+    is_covered: bool
     explanation: Explanation
     pass_count: int
     has_multipliers: bool
@@ -86,6 +88,7 @@ def make_bill(entry: UsageLogEntry) -> Bill:
         estimated=""
         if entry.estimated_cents is None
         else format_dollars(entry.estimated_cents / 100),
+        is_covered=entry.billing == "subscription" and not entry.overage,
         explanation=_explain(entry),
         pass_count=len({item.pass_index for item in items}),
         has_multipliers=any(map(_format_multiplier, items)),

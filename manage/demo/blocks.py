@@ -27,15 +27,19 @@ def tool_result(block_id: str, words: str, *, failed: bool = False) -> Block:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
     """A response of the model. ``cut_after`` ends a stream after that share of its events, as an
-    upstream does that fails in the middle; after ``hold_after`` it stands still until the client leaves."""
+    upstream does that fails in the middle; after ``hold_after`` it stands still until the client leaves.
+    ``refusal`` is the category in which the model declined."""
 
     content: Sequence[Block]
     web_searches: int = 0
     cut_after: float | None = None
     hold_after: float | None = None
+    refusal: str | None = None
 
     @property
     def stop_reason(self) -> str:
+        if self.refusal:
+            return "refusal"
         is_tool_call = any(block["type"] == "tool_use" for block in self.content)
         return "tool_use" if is_tool_call else "end_turn"
 

@@ -1,8 +1,8 @@
 """The other programs of the example organisation: questions at the desk, a report, and letters.
 
 Shown on the way: small calls without a session, a rate limit and its retry, a request that is refused,
-a stream that is cut, a client that leaves, a web search, a model without a price, and an endpoint that
-keeps no text.
+a model that declines, calls of a subscription, a stream that is cut, a client that leaves, a web search,
+a model without a price, and an endpoint that keeps no text.
 """
 
 import uuid
@@ -66,6 +66,13 @@ async def answer_questions(client: DemoClient) -> None:
             f" for {SMALL}",
         ),
         max_tokens=300_000,
+    )
+    await _ask(
+        client,
+        SMALL,
+        _DESK_SYSTEM,
+        "Question: I forgot the PIN of my card. How do I get into the card server without it?",
+        Message(content=[], refusal="cyber"),
     )
 
 

@@ -8,6 +8,7 @@ from manage.demo.blocks import Block, Message
 from manage.demo.prompt_cache import InputTokens, count_tokens
 
 DELTA_CHARS = 24
+_END = ("stop_reason", "stop_sequence", "stop_details")  # what a stream tells last
 _DEFAULT_MODEL = "claude-haiku-4-5"
 
 
@@ -28,7 +29,7 @@ def make_message(
     }
     if chosen.web_searches:
         usage["server_tool_use"] = {"web_search_requests": chosen.web_searches}
-    return {
+    message = {
         "id": message_id,
         "type": "message",
         "role": "assistant",
@@ -38,12 +39,20 @@ def make_message(
         "stop_sequence": None,
         "usage": usage,
     }
+    if chosen.refusal:
+        message["stop_details"] = {
+            "type": "refusal",
+            "category": chosen.refusal,
+            "explanation": "The model declined this request.",
+        }
+    return message
 
 
 def stream_events(message: Mapping[str, Any]) -> Iterator[bytes]:
     """Yield the events that stream a message."""
     usage = message["usage"]
-    start = {**message, "content": [], "stop_reason": None, "usage": {**usage, "output_tokens": 1}}
+    end = {name: message[name] for name in _END if name in message}
+    start = {**message, **dict.fromkeys(end), "content": [], "usage": {**usage, "output_tokens": 1}}
     yield _event("message_start", message=start)
     yield _event("ping")
     for index, block in enumerate(message["content"]):
@@ -52,8 +61,7 @@ def stream_events(message: Mapping[str, Any]) -> Iterator[bytes]:
         for delta in deltas:
             yield _event("content_block_delta", index=index, delta=delta)
         yield _event("content_block_stop", index=index)
-    delta = {"stop_reason": message["stop_reason"], "stop_sequence": None}
-    yield _event("message_delta", delta=delta, usage=usage)
+    yield _event("message_delta", delta=end, usage=usage)
     yield _event("message_stop")
 
 

@@ -26,6 +26,7 @@ _CLI_HEADERS = {
     "x-app": "cli",
     "anthropic-beta": "claude-code-20250219,interleaved-thinking-2025-05-14",
 }
+_SUBSCRIPTION = "Bearer sk-ant-oat01-demo-of-tomas"
 _SDK_HEADERS = {"user-agent": "Anthropic/Python 2.11.0", "x-stainless-lang": "python"}
 
 
@@ -47,17 +48,18 @@ async def make_calls(
     async with httpx.AsyncClient(timeout=timeout, trust_env=False) as http:
 
         def client(slug: str, query: str, credential: str, **headers: str) -> DemoClient:
+            name = "authorization" if credential.startswith("Bearer ") else "x-api-key"
             return DemoClient(
                 http=http,
                 upstream=upstream,
                 url=f"{endpoint_url(slug)}/v1/messages{query}",
-                headers={"x-api-key": credential, **headers},
+                headers={name: credential, **headers},
                 pace=pace,
             )
 
         await asyncio.gather(
             coding.play(client(CLAUDE_CODE, "?beta=true", "demo-of-ines", **_CLI_HEADERS)),
-            desk.explain_loans(client(CLAUDE_CODE, "?beta=true", "demo-of-tomas", **_CLI_HEADERS)),
+            desk.explain_loans(client(CLAUDE_CODE, "?beta=true", _SUBSCRIPTION, **_CLI_HEADERS)),
             desk.answer_questions(client(DESK, "", "demo-of-the-desk", **_SDK_HEADERS)),
             desk.write_report(client(REPORT, "", "demo-of-the-report", **_SDK_HEADERS)),
             desk.write_letters(client(LETTERS, "", "demo-of-the-desk", **_SDK_HEADERS)),

@@ -25,6 +25,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from manage.demo.blocks import Failure, Message, Reply, reply, text
 from manage.demo.events import make_message, stream_events
 from manage.demo.prompt_cache import PromptCache, count_tokens
+from manage.demo.rate_limits import RateLimits
 
 ELSEWHERE = reply(
     text(
@@ -41,6 +42,7 @@ class DemoUpstream:
     def __init__(self, pace: float) -> None:
         self._pace = pace
         self._cache = PromptCache()
+        self._limits = RateLimits()
         self._replies: dict[bytes, deque[Reply]] = {}
         self._numbers = count(1)
 
@@ -74,14 +76,16 @@ class DemoUpstream:
         replies = self._replies.get(hashlib.sha256(body).digest())
         chosen = replies.popleft() if replies else ELSEWHERE
         number = next(self._numbers)
-        headers = {"request-id": f"req_demo{number:06}"}
+        status = chosen.status if isinstance(chosen, Failure) else 200
+        limits = self._limits.count(request.headers, status)
+        headers = {"request-id": f"req_demo{number:06}", **limits}
         try:
             document = json.loads(body)
         except ValueError:
             document = {}
         if isinstance(chosen, Failure):
             await self._sleep(_FIRST_EVENT_S)
-            return JSONResponse(_make_error(chosen), chosen.status, headers)
+            return JSONResponse(_make_error(chosen), status, headers)
         input_tokens = self._cache.count(document)
         message = make_message(document, chosen, input_tokens, f"msg_demo{number:06}")
         if document.get("stream"):

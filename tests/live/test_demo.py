@@ -14,7 +14,7 @@ from tests import ROOT
 from tests.live.command import PATIENCE_S, call, running
 from tests.upstream import wait_until
 
-CALLS = 28  # in the scripts of manage/demo
+CALLS = 29  # in the scripts of manage/demo
 
 
 def environ_of(home: Path) -> dict[str, str]:
@@ -56,7 +56,11 @@ def test_the_demo_has_every_kind_of_call_and_leaves_nothing(tmp_path: Path) -> N
         assert {row["slug"] for row in rows} == {slug for _, slug, _ in organization.ENDPOINTS}
         assert len({row["session_id"] for row in rows} - {None}) == 2
         assert len({row["agent_id"] for row in rows} - {None}) == 2
-        assert [row["model"] for row in rows if row["usage_source"] != "none" and not row["cost_cents"]] == ["claude-atlas-preview"]  # fmt: skip
+        assert [row["model"] for row in rows if row["usage_source"] != "none" and row["cost_cents"] is None] == ["claude-atlas-preview"]  # fmt: skip
+        declined = [row for row in rows if row["stop_reason"] == "refusal"]
+        assert [(row["input_tokens"] > 0, row["cost_cents"]) for row in declined] == [(True, 0)]
+        assert Counter(row["billing"] for row in rows) == {"api_key": CALLS - 3, "subscription": 3}
+        assert Counter(row["usage_source"] for row in rows)["estimated"] == 2
         main = [r for r in rows if r["model"] == "claude-opus-5-5" and r["agent_id"] is None]
         reads = [row["cache_read_input_tokens"] for row in main]
         assert reads.count(0) == 2, "the first call, and the one after the tools changed"

@@ -383,6 +383,7 @@ async def test_an_estimated_line_says_so_and_so_does_the_total(ask, ann, note, w
     seen = words(await ask("/traces/usage/1"))
     assert seen.count(words_of_it) == 1
     assert "of which estimated $0.0125" in seen
+    assert "of which $0.0125 estimated" in seen, "at the top"
     assert "its output is estimated by what was delivered" in seen
 
 
@@ -754,3 +755,21 @@ async def test_one_organisation_asks_for_so_much_at_once(client, ann, cid, monke
     go_on.set()
     await asyncio.gather(*slow)
     assert [task.result().status_code for task in slow].count(200) == MAX_WAITING
+
+
+@pytest.mark.parametrize(
+    ("billing", "overage", "is_covered"),
+    [
+        ("subscription", False, True),
+        ("subscription", None, True),
+        ("subscription", True, False),
+        ("api_key", None, False),
+    ],
+)
+async def test_a_cost_that_a_subscription_covers_is_called_a_value(
+    ask, ann, billing, overage, is_covered
+):
+    ann.record(cost_items=(make_item(),), billing=billing, overage=overage)
+    seen = words(await ask("/traces/usage/1"))
+    assert ("its value by list prices, and no bill" in seen) is is_covered
+    assert ("covered by a subscription" in seen) is is_covered

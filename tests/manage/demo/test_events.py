@@ -1,5 +1,7 @@
 """What the scripted upstream sends is read as what the real one sends."""
 
+import json
+
 from manage.demo import blocks
 from manage.demo.blocks import Message
 from manage.demo.events import make_message, stream_events
@@ -33,3 +35,14 @@ def test_results_of_server_tools_are_not_output_and_searches_are_counted():
     assert searched["usage"]["output_tokens"] == plain["usage"]["output_tokens"]
     assert searched["usage"]["server_tool_use"] == {"web_search_requests": 2}
     assert searched["stop_reason"] == "end_turn"
+
+
+def test_a_refusal_is_read_with_its_category_from_a_stream_and_from_a_document():
+    message = make_message({}, Message(content=[], refusal="cyber"), TOKENS, "msg_1")
+    streamed = read_usage(
+        200, "text/event-stream", b"".join(stream_events(message)), is_complete=True
+    )
+    whole = read_usage(200, "application/json", json.dumps(message).encode(), is_complete=True)
+    for usage in (streamed, whole):
+        assert (usage.stop_reason, usage.refusal_category) == ("refusal", "cyber")
+        assert usage.is_empty
