@@ -9,9 +9,9 @@ A value that is not what it should be (negative, not finite, text) is treated as
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -26,8 +26,7 @@ _INSTANT_CHARS = len("2026-01-31T14:03:27Z")
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RateLimits:
+class RateLimits(NamedTuple):
     """The limits that one response states; None for what it does not.
 
     ``*_reset_at`` is an instant in UTC. ``unified_*_utilization`` is the share that is used, 1 for all of
@@ -64,27 +63,21 @@ class RateLimits:
     @property
     def is_unified(self) -> bool:
         """Return whether these are the limits of a subscription."""
-        return any(
-            value is not None
-            for value in (
-                self.unified_status,
-                self.unified_claim,
-                self.unified_5h_utilization,
-                self.unified_7d_utilization,
-            )
+        return (
+            self.unified_status is not None
+            or self.unified_claim is not None
+            or self.unified_5h_utilization is not None
+            or self.unified_7d_utilization is not None
         )
 
     @property
     def is_per_minute(self) -> bool:
         """Return whether a limit on requests or tokens per minute is stated."""
-        return any(
-            value is not None
-            for value in (
-                self.requests_limit,
-                self.tokens_limit,
-                self.input_tokens_limit,
-                self.output_tokens_limit,
-            )
+        return (
+            self.requests_limit is not None
+            or self.tokens_limit is not None
+            or self.input_tokens_limit is not None
+            or self.output_tokens_limit is not None
         )
 
     @property
@@ -131,16 +124,18 @@ def parse_limits(headers: Mapping[str, str] | None) -> RateLimits | None:
     for name, text in headers.items():
         column = _COLUMNS.get(name)
         if column is not None:
-            values[column[0]] = column[1](text)
+            value = column[1](text)
+            if value is not None:
+                values[column[0]] = value
         elif name != RETRY_AFTER_MS and text.isascii() and text.isprintable():
             other[name] = text
-    milliseconds = _parse_number(headers.get(RETRY_AFTER_MS, ""))
-    if values.get("retry_after_s") is None and milliseconds is not None:
-        values["retry_after_s"] = milliseconds / 1000
+    if RETRY_AFTER_MS in headers and "retry_after_s" not in values:
+        milliseconds = _parse_number(headers[RETRY_AFTER_MS])
+        if milliseconds is not None:
+            values["retry_after_s"] = milliseconds / 1000
     if other:
         values["other"] = orjson.dumps(other, option=orjson.OPT_SORT_KEYS).decode()
-    known = {name: value for name, value in values.items() if value is not None}
-    return RateLimits(**known) if known else None
+    return RateLimits(**values) if values else None
 
 
 def _parse_count(text: str) -> int | None:
@@ -160,6 +155,7 @@ def _parse_flag(text: str) -> bool | None:
     return {"true": True, "false": False}.get(text.strip().lower())
 
 
+@lru_cache(maxsize=1_000)  # many calls state the same ones
 def _parse_instant(text: str) -> str | None:
     """Return ``YYYY-MM-DDTHH:MM:SSZ`` for an ISO 8601 text or for seconds since 1970."""
     try:

@@ -204,7 +204,7 @@ def _keep_plain_limits(limits: RateLimits) -> RateLimits:
     """Return the limits without headers of the family that may be text; those with a column are not."""
     others = parse_object((limits.other or "").encode()) or {}
     plain = {name: text for name, text in others.items() if keep_plain_name(as_text(text))}
-    return replace(limits, other=orjson.dumps(plain).decode() if plain else None)
+    return limits._replace(other=orjson.dumps(plain).decode() if plain else None)
 
 
 def _read_facts(exchange: SpooledExchange, text: bytes, requests: RequestReader) -> RequestFacts:

@@ -1,7 +1,7 @@
 """The line items of each entry's cost, and updating the cost of stored entries."""
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
@@ -60,10 +60,17 @@ class NewCost:
     cost_items: tuple[CostItem, ...]
 
 
-def write_items(connection: sqlite3.Connection, usage_id: int, items: Sequence[CostItem]) -> None:
+def write_items(
+    connection: sqlite3.Connection, bills: Iterable[tuple[int, Sequence[CostItem]]]
+) -> None:
+    """Insert the line items of entries, which are given by row id."""
     connection.executemany(
         _INSERT,
-        ((usage_id, line, *_row(item)) for line, item in enumerate(items)),
+        [
+            (usage_id, line, *_row(item))
+            for usage_id, items in bills
+            for line, item in enumerate(items)
+        ],
     )
 
 
@@ -127,7 +134,7 @@ def write_costs(connection: sqlite3.Connection, costs: Sequence[NewCost]) -> int
                 (new_cents, to_real(sum_estimates(cost.cost_items)), cost.usage_id),
             )
             connection.execute("delete from usage_cost where usage_id = ?", (cost.usage_id,))
-            write_items(connection, cost.usage_id, cost.cost_items)
+            write_items(connection, [(cost.usage_id, cost.cost_items)])
             written += 1
     tally.write(connection)
     return written
@@ -158,7 +165,8 @@ def from_real(value: float | None) -> Decimal | None:
 def _row(item: CostItem) -> list[Any]:
     values: list[Any] = list(item)
     for place in _MONEY_PLACES:
-        values[place] = to_real(values[place])
+        if values[place] is not None:
+            values[place] = float(values[place])
     return values
 
 

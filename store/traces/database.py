@@ -85,13 +85,22 @@ class TraceDatabase:
         try:
             with database.immediate(self.connection):
                 self._pieces.start_transaction()
-                inserted = sum(self._insert_one(each, tally, hours) for each in prepared)
+                ids = [self._insert_one(each) for each in prepared]
+                new = [
+                    (usage_id, each.entry)
+                    for usage_id, each in zip(ids, prepared, strict=True)
+                    if usage_id is not None
+                ]
+                self._insert_details(new)
+                for _, entry in new:
+                    tally.add(rollup.BookedCall.of(entry), entry.cost_items)
+                    hours.add(entry, entry.rate_limits)
                 tally.write(self.connection)
                 hours.write(self.connection)
         except BaseException:
             self._pieces.forget()
             raise
-        return inserted
+        return len(new)
 
     def _prepare(self, entry: UsageLogEntry) -> _Prepared:
         request, response = entry.request_body, entry.response_body
@@ -102,26 +111,34 @@ class TraceDatabase:
             response=None if response is None else bodies.prepare_response(response),
         )
 
-    def _insert_one(
-        self, prepared: _Prepared, tally: rollup.Tally, hours: rate_limits.Hours
-    ) -> bool:
+    def _insert_one(self, prepared: _Prepared) -> int | None:
+        """Insert an entry with its bodies. Returns its row id, None when it is stored already."""
         cursor = self.connection.execute(_INSERT, _row(prepared))
         usage_id = cursor.lastrowid
         if cursor.rowcount == 0 or usage_id is None:
-            return False
+            return None
         if prepared.request is not None:
             self._pieces.store(prepared.request, usage_id)
         if prepared.response is not None:
             bodies.store_response(self.connection, prepared.response, usage_id)
-        entry = prepared.entry
-        costs.write_items(self.connection, usage_id, entry.cost_items)
-        if entry.rate_limits is not None:
-            rate_limits.write_limits(self.connection, usage_id, entry.rate_limits)
-        if entry.output_size is not None and entry.model is not None:
-            output_sizes.write_size(self.connection, entry.model, entry.output_size)
-        tally.add(rollup.BookedCall.of(entry), entry.cost_items)
-        hours.add(entry, entry.rate_limits)
-        return True
+        return usage_id
+
+    def _insert_details(self, new: Sequence[tuple[int, UsageLogEntry]]) -> None:
+        """Insert what entries have in other tables, one statement for all of them."""
+        costs.write_items(
+            self.connection, ((usage_id, entry.cost_items) for usage_id, entry in new)
+        )
+        rate_limits.write_limits(
+            self.connection,
+            (
+                (usage_id, entry.rate_limits)
+                for usage_id, entry in new
+                if entry.rate_limits is not None
+            ),
+        )
+        for _, entry in new:
+            if entry.output_size is not None and entry.model is not None:
+                output_sizes.write_size(self.connection, entry.model, entry.output_size)
 
     def insert_rejections(self, flush_id: str, rejections: Sequence[Rejection]) -> None:
         """Count what one flush of a proxy reports. The same flush again changes nothing."""

@@ -7,6 +7,7 @@ rest of them share a row.
 
 import sqlite3
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import Protocol
@@ -14,8 +15,7 @@ from typing import Protocol
 from metering.rate_limits import RateLimits
 from store.traces.rollup import MAX_CREDENTIALS, OTHER, UNKNOWN, admit
 
-_NAMES = tuple(field.name for field in fields(RateLimits))
-_read_limits = attrgetter(*_NAMES)
+_NAMES = RateLimits._fields
 _INSERT = (
     f"insert into rate_limits (usage_id, {', '.join(_NAMES)})"  # noqa: S608 - our own names
     f" values (?, {', '.join('?' * len(_NAMES))})"
@@ -132,9 +132,9 @@ def _subtract(used: float | None) -> float | None:
     return None if used is None else round(max(1 - used, 0.0), 6)
 
 
-def write_limits(connection: sqlite3.Connection, usage_id: int, limits: RateLimits) -> None:
-    """Insert the limits that the response to a call stated."""
-    connection.execute(_INSERT, (usage_id, *_read_limits(limits)))
+def write_limits(connection: sqlite3.Connection, stated: Iterable[tuple[int, RateLimits]]) -> None:
+    """Insert the limits that the responses to calls stated, which are given by row id."""
+    connection.executemany(_INSERT, [(usage_id, *limits) for usage_id, limits in stated])
 
 
 def read_limits(connection: sqlite3.Connection, usage_id: int) -> RateLimits | None:

@@ -18,8 +18,8 @@ import re
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
 from decimal import Decimal
+from functools import lru_cache
 from operator import attrgetter
 from typing import NamedTuple, Self
 
@@ -27,7 +27,7 @@ from metering import token_counts
 from metering.billed_passes import FIRST_FAILURE_STATUS, UNBILLED_OUTCOMES, may_be_billed
 from metering.components import CACHE_WRITE_1H, TOKEN_CLASSES, WEB_SEARCH
 from metering.entry import CostItem, Outcome, UsageLogEntry, UsageSource
-from metering.token_counts import ZERO, TokenCounts, list_flat_fields
+from metering.token_counts import TokenCounts
 
 # A client that disconnects (a person pressing Esc) is not an error.
 NO_ERROR: tuple[Outcome, ...] = ("complete", "client_disconnected")
@@ -56,23 +56,23 @@ class HourKey(NamedTuple):
     billing: str = UNKNOWN
 
 
-@dataclass(slots=True, kw_only=True)
-class HourSums:
-    """The other columns of ``usage_hourly``, as amounts to add to them."""
-
-    entries: int = 0
-    errors: int = 0
-    unpriced: int = 0
-    maybe_billed: int = 0
-    timed: int = 0
-    tokens: TokenCounts = ZERO
-    cache_write_1h_tokens: int = 0
-    web_search_requests: int = 0
-    unbilled_tokens: int = 0
-    unpriced_tokens: int = 0
-    cost_cents: float = 0.0
-    estimated_cents: float = 0.0
-    duration_ms: float = 0.0
+# The other columns of ``usage_hourly``, which are added to.
+SUMS = (
+    "entries",
+    "errors",
+    "unpriced",
+    "maybe_billed",
+    "timed",
+    *token_counts.NAMES,
+    "cache_write_1h_tokens",
+    "web_search_requests",
+    "unbilled_tokens",
+    "unpriced_tokens",
+    "cost_cents",
+    "estimated_cents",
+    "duration_ms",
+)
+type HourSums = dict[str, float]  # an amount to add to each of them, in this order
 
 
 class BookedCall(NamedTuple):
@@ -99,15 +99,14 @@ class BookedCall(NamedTuple):
 
 
 _read_call = attrgetter(*BookedCall._fields)
-_KEYS, _SUMS = HourKey._fields, list_flat_fields(HourSums)
-SUMS = tuple(_SUMS)
-_read_sums = attrgetter(*_SUMS.values())
+_KEYS = HourKey._fields
+_NOTHING: HourSums = dict.fromkeys(SUMS, 0)
 _read_counts = attrgetter(*token_counts.NAMES)
 _UPSERT = (
-    f"insert into usage_hourly ({', '.join((*_KEYS, *_SUMS))})"  # noqa: S608 - our own names
-    f" values ({', '.join('?' * len((*_KEYS, *_SUMS)))})"
+    f"insert into usage_hourly ({', '.join((*_KEYS, *SUMS))})"  # noqa: S608 - our own names
+    f" values ({', '.join('?' * len((*_KEYS, *SUMS)))})"
     f" on conflict ({', '.join(_KEYS)}) do update set "
-    + ", ".join(f"{name} = {name} + excluded.{name}" for name in _SUMS)
+    + ", ".join(f"{name} = {name} + excluded.{name}" for name in SUMS)
 )
 
 
@@ -115,14 +114,15 @@ class Tally:
     """The amounts that one transaction adds to the hourly sums."""
 
     def __init__(self) -> None:
-        self._sums = defaultdict[HourKey, HourSums](HourSums)
+        self._sums = defaultdict[HourKey, HourSums](_NOTHING.copy)
 
     def add(self, call: BookedCall, items: Iterable[CostItem], *, sign: int = 1) -> None:
         """Book a call with its line items; with a sign of -1, take out what was booked."""
         key = _make_key(call)
         own = self._sums[key]
         _add_call(own, call, sign)
-        own.maybe_billed += sign * may_be_billed(call.outcome, call.status_code, call.usage_source)
+        if may_be_billed(call.outcome, call.status_code, call.usage_source):
+            own["maybe_billed"] += sign
         for item in items:
             model = item.model or UNKNOWN
             sums = own if model == key.model else self._sums[key._replace(model=model)]
@@ -133,15 +133,16 @@ class Tally:
         the call, and without client, credential and billing. Nothing was estimated then."""
         sums = self._sums[HourKey(*_make_key(call)[:4])]
         _add_call(sums, call, sign)
-        sums.tokens += TokenCounts(*(sign * (count or 0) for count in _read_counts(tokens)))
-        sums.cost_cents += sign * float(call.cost_cents or 0)
+        for name, count in zip(token_counts.NAMES, _read_counts(tokens), strict=True):
+            sums[name] += sign * (count or 0)
+        sums["cost_cents"] += sign * float(call.cost_cents or 0)
 
     def write(self, connection: sqlite3.Connection) -> None:
         """Add what was booked to the table. Wants the write lock."""
         names = _Names(connection)
         connection.executemany(
             _UPSERT,
-            [(*names.bound(key), *_read_sums(sums)) for key, sums in self._sums.items()],
+            [(*names.bound(key), *sums.values()) for key, sums in self._sums.items()],
         )
 
 
@@ -201,37 +202,43 @@ def _make_key(call: BookedCall) -> HourKey:
     )
 
 
+@lru_cache(maxsize=1_000)
 def find_product(client: str | None) -> str:
     """Return the product of a client without its version: ``claude-cli`` of ``claude-cli/2.1``."""
     return _VERSION.sub("", client or UNKNOWN)
 
 
 def _add_call(sums: HourSums, call: BookedCall, sign: int) -> None:
-    sums.entries += sign
-    sums.errors += sign * (call.outcome not in NO_ERROR)
-    sums.unpriced += sign * is_unpriced(call.cost_cents, call.usage_source)
-    sums.timed += sign * (call.duration_ms is not None)
-    sums.duration_ms += sign * (call.duration_ms or 0)
+    sums["entries"] += sign
+    if call.outcome not in NO_ERROR:
+        sums["errors"] += sign
+    if is_unpriced(call.cost_cents, call.usage_source):
+        sums["unpriced"] += sign
+    if call.duration_ms is not None:
+        sums["timed"] += sign
+        sums["duration_ms"] += sign * call.duration_ms
 
 
 def _add_item(sums: HourSums, item: CostItem, sign: int) -> None:
     quantity = sign * item.quantity
-    counted_in = TOKEN_CLASSES.get(item.component)
+    component, cents = item.component, item.cents
+    counted_in = TOKEN_CLASSES.get(component)
     if item.unbilled_reason is not None:
-        sums.unbilled_tokens += quantity if counted_in else 0
+        sums["unbilled_tokens"] += quantity if counted_in else 0
         return
     if counted_in is not None:
-        sums.tokens += TokenCounts(**{counted_in: quantity})
-        if item.cents is None:
-            sums.unpriced_tokens += quantity
-    if item.component == CACHE_WRITE_1H:
-        sums.cache_write_1h_tokens += quantity
-    elif item.component == WEB_SEARCH.name:
-        sums.web_search_requests += quantity
-    cents = sign * float(item.cents or 0)
-    sums.cost_cents += cents
-    if item.estimated:
-        sums.estimated_cents += cents
+        sums[counted_in] += quantity
+        if cents is None:
+            sums["unpriced_tokens"] += quantity
+    if component == CACHE_WRITE_1H:
+        sums["cache_write_1h_tokens"] += quantity
+    elif component == WEB_SEARCH.name:
+        sums["web_search_requests"] += quantity
+    if cents is not None:
+        amount = sign * float(cents)
+        sums["cost_cents"] += amount
+        if item.estimated:
+            sums["estimated_cents"] += amount
 
 
 def is_unpriced(cost_cents: object | None, usage_source: UsageSource) -> bool:

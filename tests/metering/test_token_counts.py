@@ -6,7 +6,6 @@ from hypothesis import given, strategies as st
 from metering import token_counts
 from metering.token_counts import UNKNOWN, ZERO, TokenCounts
 from metering.usage import read_usage
-from store.traces.rollup import HourSums
 from store.traces.usage_report import Totals
 
 COUNTS = st.builds(
@@ -51,7 +50,7 @@ def test_counts_are_known_as_soon_as_one_of_them_is(tokens):
 
 @given(tokens=COUNTS)
 def test_counts_are_read_back_from_the_columns_they_are_flattened_to(tokens):
-    assert TokenCounts.from_row(token_counts.flatten(HourSums(tokens=tokens))) == tokens
+    assert TokenCounts.from_row(token_counts.flatten(Totals(tokens=tokens))) == tokens
 
 
 def test_a_row_without_a_class_has_an_unknown_count_of_it():

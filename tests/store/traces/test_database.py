@@ -12,7 +12,7 @@ import pytest
 
 from metering.billed_passes import Call
 from metering.entry import UsageLogEntry
-from metering.token_counts import UNKNOWN, ZERO, TokenCounts, flatten, list_flat_fields
+from metering.token_counts import UNKNOWN, TokenCounts, flatten
 from runtime import clock
 from store.spool.format import Rejection
 from store.traces import pieces
@@ -20,7 +20,7 @@ from store.traces.bodies import MissingPieceError
 from store.traces.costs import NewCost
 from store.traces.database import SCALARS, TraceDatabase
 from store.traces.paths import trace_path
-from store.traces.rollup import HourSums
+from store.traces.rollup import SUMS
 from tests.store.traffic import agent_requests, make_entry, make_item
 
 BODIES = {
@@ -38,7 +38,6 @@ BODIES = {
     "cut off inside a character": "é".encode()[:1],
 }
 TEXTS = {"empty", "json", "text", "lone surrogate escape", "one byte", "carriage returns"}
-HOURLY = tuple(list_flat_fields(HourSums))
 
 
 def rows(traces: TraceDatabase, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
@@ -46,8 +45,8 @@ def rows(traces: TraceDatabase, sql: str, *parameters: object) -> list[tuple[Any
 
 
 def hourly(traces: TraceDatabase) -> list[dict[str, Any]]:
-    found = rows(traces, f"select {', '.join(HOURLY)} from usage_hourly order by hour, model")  # noqa: S608
-    return [dict(zip(HOURLY, row, strict=True)) for row in found]
+    found = rows(traces, f"select {', '.join(SUMS)} from usage_hourly order by hour, model")  # noqa: S608
+    return [dict(zip(SUMS, row, strict=True)) for row in found]
 
 
 def agent_entries(turns: int, seed: int = 1) -> list[UsageLogEntry]:
@@ -317,19 +316,19 @@ def test_hourly_sums_are_those_of_the_rows(traces):
         ]
     )
     first, second = hourly(traces)
-    sums = HourSums(
+    sums = dict.fromkeys(SUMS, 0) | dict(
         entries=5,
         errors=1,
         unpriced=1,
         maybe_billed=1,
         timed=4,
-        tokens=ZERO + TokenCounts(40, 80, 120, 160),
+        **flatten(TokenCounts(40, 80, 120, 160)),
         unpriced_tokens=100,
         cost_cents=3.75,
         estimated_cents=0.25,
         duration_ms=402.0,
     )
-    assert first == flatten(sums)
+    assert first == sums
     assert second["entries"] == 1
     assert rows(traces, "select hour, model from usage_hourly order by hour") == [
         ("2026-01-02T03", "claude-sonnet-4-5"),

@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 from metering.rate_limits import RateLimits
 from store.traces.rate_limits import read_limits
 from store.traces.rollup import MAX_CREDENTIALS
@@ -35,7 +33,7 @@ def test_limits_come_back_as_they_were_stored(traces):
 
 
 def test_of_an_hour_the_lowest_remaining_share_is_kept(traces):
-    low = replace(LIMITS, requests_remaining=5, input_tokens_limit=None)
+    low = LIMITS._replace(requests_remaining=5, input_tokens_limit=None)
     high = RateLimits(requests_limit=50, requests_remaining=60, output_tokens_limit=0)
     traces.insert([make_entry(rate_limits=LIMITS), make_entry(rate_limits=high), make_entry()])
     traces.insert([make_entry(rate_limits=low)])

@@ -13,13 +13,12 @@ import pytest
 from sqlite_utils import Database, Migrations
 
 from metering.entry import CostItem
-from metering.token_counts import list_flat_fields
 from store import database
 from store.traces import schema
 from store.traces.call_reader import CallReader
 from store.traces.database import SCALARS
 from store.traces.reader import EntryFilter, TraceReader, make_entry
-from store.traces.rollup import HourKey, HourSums
+from store.traces.rollup import SUMS, HourKey
 
 CONTRACT = [
     "id",
@@ -87,7 +86,7 @@ def test_usage_cost_has_every_field_of_a_line_item(connection):
 
 
 def test_hourly_sums_have_exactly_the_columns_that_are_written(connection):
-    written = {*HourKey._fields, *list_flat_fields(HourSums)}
+    written = {*HourKey._fields, *SUMS}
     assert set(columns(connection, "usage_hourly")) == written
 
 
