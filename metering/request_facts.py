@@ -42,7 +42,7 @@ type Fields = dict[str, object]
 type CacheTtl = Literal["5m", "1h"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)  # not frozen: made for each call, three times as fast
 class RequestFacts:
     """The facts of one request. None stands for a field that is missing or of another type than it
     should be."""
@@ -82,6 +82,8 @@ def find_cache_ttl(text: bytes) -> CacheTtl | None:
     """Return the longest lifetime of the cache breakpoints in a text, None where there are none.
 
     A breakpoint that states no lifetime has five minutes."""
+    if b'"cache_control"' not in text:  # far faster to find than the pattern
+        return None
     longest: CacheTtl | None = None
     for found in _BREAKPOINT.finditer(text):
         if _ONE_HOUR.search(found[1]):

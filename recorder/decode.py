@@ -36,7 +36,7 @@ type Problem = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)  # not frozen: made for each call, three times as fast
 class DecodedBody:
     """A decoded body. ``body`` is to be stored, ``text`` is to be read. ``problem`` is None when
     both are complete."""

@@ -45,7 +45,7 @@ _texts = attrgetter(*_TEXTS)
 _COSTS = [(SCALARS.index(name), attrgetter(name)) for name in ("cost_cents", "estimated_cents")]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)  # not frozen: made for each call, three times as fast
 class _Prepared:
     entry: UsageLogEntry
     request: PreparedRequest | None
