@@ -19,6 +19,7 @@ from runtime.settings import SETTING_GROUPS
 from tests import ROOT
 
 _TABLE = re.compile(r"(<h2>([^<]*)</h2>\n)(<table>.*?</table>\n)", re.DOTALL)
+_FIRST_CELL = re.compile(r"(<tr>\n)<td>(.*?)</td>")
 
 
 def walk_commands(
@@ -105,7 +106,10 @@ def render_page(name: str) -> str:
         token.children = _drop_links(token.children or [])
     html = str(parser.renderer.render(tokens, parser.options, {}))
     region = r'\1<div class="table-scroll" tabindex="0" role="region" aria-label="\2">\n\3</div>\n'
-    return "\n" + _TABLE.sub(region, html).replace("<th>", '<th scope="col">')
+    html = _TABLE.sub(region, html).replace("<th>", '<th scope="col">')
+    # On a phone the columns of a row stand below each other, under the first as their heading.
+    html = html.replace("<table>", '<table class="stack" role="table">')
+    return "\n" + _FIRST_CELL.sub(r'\1<th scope="row">\2</th>', html)
 
 
 def _drop_links(tokens: list[Token]) -> list[Token]:

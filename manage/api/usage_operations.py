@@ -34,7 +34,7 @@ _CallsAndTokens = create_model("_CallsAndTokens", __base__=_Calls, **_TOKEN_FIEL
 
 
 class UsageTotals(_CallsAndTokens):  # type: ignore[misc, valid-type]  # made from the classes of tokens
-    cost_cents: Annotated[float, Field(description="Without the calls that are unpriced.")]
+    cost_cents: Annotated[float, Field(description="List price, without what has no known price.")]
     unpriced: Annotated[int, Field(description="Calls with usage but without a known price.")]
     estimated_cents: Annotated[
         float,

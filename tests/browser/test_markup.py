@@ -155,7 +155,7 @@ def assert_harmless(visitor: Visitor) -> None:
     """With everything unfolded, also what is loaded then."""
     unfolded = """
         document.querySelectorAll("details").forEach((d) => { d.open = true; });
-        return !document.querySelector(".later[aria-busy], [data-part]:not([data-asked])");
+        return !document.querySelector(".later[aria-busy], [data-part]:not([data-requested])");
     """
     visitor.wait_for(lambda: visitor.run(unfolded), "all parts of the page")
     intruders = visitor.run(
