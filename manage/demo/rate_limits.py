@@ -11,8 +11,10 @@ _TOKEN = "Bearer sk-ant-oat"  # noqa: S105 - how the credential of a subscriptio
 
 
 class RateLimits:
-    """The allowance that each credential has left. A call takes a request and tokens, or a part of the window
-    of a subscription; nothing is given back while the demo runs."""
+    """The allowance that each credential has left.
+
+    A call takes a request and some tokens, or a part of the window of a subscription. Nothing is given back
+    while the demo runs."""
 
     def __init__(self) -> None:
         self._calls: Counter[str] = Counter()
