@@ -55,6 +55,6 @@ def _take(visitor: Visitor, pages: dict[str, str], names: tuple[str, ...]) -> No
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 2 or why_missing():
+    if len(sys.argv) < 2 or sys.argv[1].startswith("-") or why_missing():
         sys.exit(why_missing() or __doc__)
     main(*sys.argv[1:])

@@ -99,7 +99,8 @@ def test_an_interrupted_session_costs_what_claude_code_says_and_the_stream_that_
     assert (complete["usage_source"], cut["usage_source"]) == ("final", "estimated")
     assert cut["outcome"] == "client_disconnected"
     assert complete["cost_cents"] == pytest.approx(result["total_cost_usd"] * 100, rel=1e-12)
-    assert len(words) / 8 < cut["output_tokens"] < len(words)  # where message_start says 3
+    # The characters per token come from the invented responses of other tests to the same service.
+    assert 3 < cut["output_tokens"] < len(words)  # message_start says 3
     assert cut["estimated_cents"] == pytest.approx(cut["output_tokens"] * 20 / 10_000)
     prompt = Counts(output=0).cost_cents
     assert cut["cost_cents"] == pytest.approx(prompt + cut["estimated_cents"])
