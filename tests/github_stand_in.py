@@ -128,9 +128,9 @@ class GitHub:
         return self
 
     def __exit__(self, *_exception: object) -> None:
-        # A browser that ends later than this holds connections; the thread is a daemon and ends with us.
-        self._server.should_exit = self._server.force_exit = True
+        self._server.should_exit = True
         self._thread.join(PATIENCE_S)
+        assert not self._thread.is_alive(), "GitHub did not stop"
         self._socket.close()
 
     def revoke_tokens(self) -> None:
