@@ -55,6 +55,19 @@ def test_every_skip_says_why_and_how_to_run_the_test():
         assert _HOW.search(how), f"{path}: {reason!r} does not say how to run the test"
 
 
+def test_no_test_replaces_the_clock_of_the_whole_process():
+    """Threads that outlive the test have timers by it: replace the name in the module under test."""
+    replaced = [
+        str(path.relative_to(ROOT))
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func).endswith("setattr")
+        and ast.unparse(node.args[0]) in {"time", "'time.time'", "'time.sleep'", "'time.monotonic'"}
+    ]
+    assert replaced == []
+
+
 def test_processes_of_tests_can_be_interrupted_where_the_suite_runs_in_the_background():
     ask = "import signal, tests.conftest as _; print(signal.getsignal(signal.SIGINT).__name__)"
     command = ["sh", "-c", "trap '' INT; exec \"$@\"", "sh", sys.executable, "-c", ask]

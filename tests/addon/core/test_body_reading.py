@@ -5,7 +5,7 @@ When the ``still`` test fails, mitmproxy has changed: see whether the patch can 
 
 import asyncio
 import json
-import time
+from types import SimpleNamespace
 
 import pytest
 from mitmproxy.proxy import commands, events
@@ -21,9 +21,9 @@ TINY_CHUNKS = b"1\r\nx\r\n" * 10_000
 
 @pytest.fixture
 def clock(monkeypatch):
-    """The time, which stands still until a test moves it."""
+    """The time of the module, which stands still until a test moves it."""
     now_s = [100.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now_s[0])
+    monkeypatch.setattr(chunked, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
     return now_s
 
 

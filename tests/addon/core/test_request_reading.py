@@ -4,7 +4,7 @@ When one of the ``still`` tests fails, mitmproxy has changed: see whether the pa
 """
 
 import json
-import time
+from types import SimpleNamespace
 
 import pytest
 from mitmproxy import http, options
@@ -14,6 +14,7 @@ from mitmproxy.proxy import commands, context, events
 from mitmproxy.proxy.layers.http import _events, _http1
 from mitmproxy.proxy.layers.http._base import ReceiveHttp
 
+from addon import request_heads
 from addon.core import head_bounds, request_reading
 
 REQUEST = b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n"
@@ -199,7 +200,7 @@ def test_a_silent_connection_and_a_head_that_has_begun_are_awaited(layer, heads)
 @pytest.mark.usefixtures("patched")
 def test_a_head_that_goes_on_slowly_is_awaited_since_it_began(layer, heads, monkeypatch):
     now_s = iter([10.0, 20.0, 30.0])
-    monkeypatch.setattr(time, "monotonic", lambda: next(now_s))
+    monkeypatch.setattr(request_heads, "time", SimpleNamespace(monotonic=lambda: next(now_s)))
     for byte in b"GET":
         receive(layer, bytes([byte]))
     assert heads.take_overdue(11) == [(layer.conn.id, True)]

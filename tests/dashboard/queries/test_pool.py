@@ -11,6 +11,7 @@ import sys
 import time
 from contextlib import closing, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from urllib.parse import quote
 
 import psutil
@@ -337,7 +338,7 @@ async def test_without_processes_the_proxy_says_so(tmp_path, monkeypatch):
 
 def test_the_pool_pauses_once_however_many_end_before_they_are_ready(tmp_path, monkeypatch):
     pauses: list[float] = []
-    monkeypatch.setattr(time, "sleep", pauses.append)
+    monkeypatch.setattr("dashboard.queries.__main__.time", SimpleNamespace(sleep=pauses.append))
     parent_read, parent_write = os.pipe()
     monkeypatch.setenv(parent_watch.VARIABLE, str(parent_read))
     query_pool = QueryPool(tmp_path, tmp_path / "sockets", 4)
