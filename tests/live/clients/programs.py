@@ -10,6 +10,8 @@ from typing import Self
 
 import pytest
 
+from tests.upstream import wait_until
+
 NODE_DIR = Path(__file__).parents[1] / "node"
 MODULES = NODE_DIR / "node_modules"
 CLAUDE = MODULES / ".bin" / "claude"
@@ -38,16 +40,21 @@ class Program:
         *,
         has_input: bool = False,
     ) -> None:
-        self._process = subprocess.Popen(  # noqa: S603 - the commands are ours
-            command,
-            cwd=folder,
-            env={"PATH": os.environ.get("PATH", os.defpath), "HOME": str(folder), **environment},
-            stdin=subprocess.PIPE if has_input else subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
+        self._output, self._errors = folder / "stdout.txt", folder / "stderr.txt"
+        with self._output.open("wb") as output, self._errors.open("wb") as errors:
+            self._process = subprocess.Popen(  # noqa: S603 - the commands are ours
+                command,
+                cwd=folder,
+                env={
+                    "PATH": os.environ.get("PATH", os.defpath),
+                    "HOME": str(folder),
+                    **environment,
+                },
+                stdin=subprocess.PIPE if has_input else subprocess.DEVNULL,
+                stdout=output,
+                stderr=errors,
+                start_new_session=True,
+            )
 
     def __enter__(self) -> Self:
         return self
@@ -60,7 +67,11 @@ class Program:
     def interrupt(self) -> None:
         self._process.send_signal(signal.SIGINT)
 
+    def wait_printed(self, text: str) -> None:
+        """Wait until its standard output has this in it."""
+        wait_until(lambda: text in self._output.read_text(), text, patience_s=NODE_S)
+
     def finish(self) -> tuple[int, str, str]:
         """Close its standard input and wait: exit code, standard output, standard error."""
-        output, errors = self._process.communicate(timeout=NODE_S)
-        return self._process.returncode, output, errors
+        self._process.communicate(timeout=NODE_S)
+        return self._process.returncode, self._output.read_text(), self._errors.read_text()
