@@ -3,8 +3,8 @@
 The proxy knows how the exchange went on the wire; what the response says about itself refines that:
 
     on the wire                     in the body                              outcome
-    failed in any way               -                                        as on the wire
-    complete                        status >= 400, or an error               upstream_error
+    complete, or client left        status >= 400, or an error               upstream_error
+    failed in another way           -                                        as on the wire
     complete                        a stream without stop reason and stop    upstream_interrupted
     complete                        anything else                            complete
 
@@ -266,10 +266,13 @@ def _refine_outcome(
     exchange: SpooledExchange, usage: Usage, *, has_whole_response: bool
 ) -> Outcome:
     response, outcome = exchange.response, exchange.ending.outcome
-    if outcome != "complete" or response is None:
+    # A client may leave as soon as it has read of the error: that did not make the call fail.
+    if outcome not in ("complete", "client_disconnected") or response is None:
         return outcome
     if response.status_code >= 400 or usage.has_error:
         return "upstream_error"
+    if outcome == "client_disconnected":
+        return outcome
     has_end = usage.has_message_stop or usage.stop_reason is not None
     if usage.streamed and has_whole_response and not has_end:
         return "upstream_interrupted"

@@ -155,10 +155,16 @@ def test_the_body_refines_the_outcome(body, response, outcome, error_type):
 )
 @pytest.mark.parametrize("body", [START, START + DELTA + STOP, START + ERROR])
 def test_a_failure_on_the_wire_stays_what_it_was(outcome, body):
+    is_left_after_error = outcome == "client_disconnected" and ERROR in body
     entry = make(body, outcome=outcome, ending={"error_type": "api_error"})
-    assert entry.outcome == outcome
+    assert entry.outcome == ("upstream_error" if is_left_after_error else outcome)
     assert entry.error_type == ("overloaded_error" if ERROR in body else "api_error")
     assert entry.tokens.input_tokens == 10
+
+
+def test_a_client_that_leaves_an_error_response_did_not_make_the_call_fail():
+    entry = make(b'{"type":"err', replace(DOCUMENT, status_code=529), outcome="client_disconnected")
+    assert (entry.outcome, entry.cost_cents) == ("upstream_error", Decimal(0))
 
 
 def test_an_exchange_without_an_answer_is_an_entry_without_numbers():
