@@ -9,7 +9,8 @@ from manage.api.models import Day, NoFields, RequestModel, ResponseModel
 from manage.api.operation import Context, operation
 from metering import token_counts
 from metering.token_counts import flatten
-from store.traces.usage_report import Group, Grouping, RunReport, Totals, UsageReport
+from store.traces.run_report import RunReport
+from store.traces.usage_report import Group, Grouping, Totals, UsageReport
 
 
 class UsageQuery(RequestModel):
@@ -53,10 +54,19 @@ class UsageTotals(_CallsAndTokens):  # type: ignore[misc, valid-type]  # made fr
             description="Calls that upstream may have billed though no usage came back. They have no cost."
         ),
     ] = 0
+    unbilled_tokens: Annotated[
+        int,
+        Field(
+            description="Tokens that upstream does not bill, as those of most refusals. In no other count."
+        ),
+    ] = 0
+    unpriced_tokens: Annotated[
+        int, Field(description="The part of the tokens whose model has no known price.")
+    ] = 0
     rejected: Annotated[
         int | None,
         Field(
-            description="Requests over the rate limit, which are not calls. null by model and of a run."
+            description="Requests over the rate limit, which are not calls. Of a group: by day and by endpoint, otherwise null; null of a run."
         ),
     ]
 
@@ -67,20 +77,36 @@ class UsageTotals(_CallsAndTokens):  # type: ignore[misc, valid-type]  # made fr
 
 class UsageGroup(UsageTotals):
     day: Annotated[str | None, Field(description="By day.", json_schema_extra={"format": "date"})]
-    model: Annotated[str | None, Field(description="By model; null also for an unknown one.")]
+    model: Annotated[
+        str | None,
+        Field(description="By model; null also for an unknown one, as in the others below."),
+    ]
     proxy_endpoint_id: Annotated[str | None, Field(description="By endpoint.")]
     slug: Annotated[str | None, Field(description="By endpoint.")]
+    client: Annotated[
+        str | None,
+        Field(
+            description="By client: the product without its version, `(other)` for those beyond 20 in an hour."
+        ),
+    ] = None
+    credential_hmac: Annotated[
+        str | None,
+        Field(
+            description="By credential: its fingerprint, `(other)` for those beyond 100 in an hour."
+        ),
+    ] = None
+    billing: Annotated[
+        str | None,
+        Field(
+            description="By billing: `api_key`, `subscription`, or `overage` for calls of a subscription that paid extra usage covers."
+        ),
+    ] = None
 
     @classmethod
     def make_group(cls, group: Group) -> Self:
-        return cls(
-            day=group.day,
-            model=group.model,
-            proxy_endpoint_id=group.proxy_endpoint_id,
-            slug=group.slug,
-            **flatten(group.totals),
-            spend_cents=group.totals.spend_cents,
-        )
+        names = flatten(group)
+        totals: Totals = names.pop("totals")
+        return cls(**names, **flatten(totals), spend_cents=totals.spend_cents)
 
 
 class Usage(ResponseModel):
@@ -90,7 +116,7 @@ class Usage(ResponseModel):
     totals: UsageTotals
     groups: Annotated[
         list[UsageGroup],
-        Field(description="Days newest first; models and endpoints by cost, the highest first."),
+        Field(description="Days newest first; others by cost, the highest first."),
     ]
 
     @classmethod
@@ -126,7 +152,7 @@ class Run(ResponseModel):
     "GET",
     "/usage",
     name="getUsage",
-    summary="Totals of your organisation's calls, by day, model or endpoint.",
+    summary="Totals of your organisation's calls, by day, model, endpoint, client, credential or billing.",
     request=UsageQuery,
     response=Usage,
 )

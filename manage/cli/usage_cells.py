@@ -9,7 +9,8 @@ from metering.token_counts import OTHER_CLASSES, TokenCounts
 
 _OTHER_HEADINGS = tuple(each.title.upper() for each in OTHER_CLASSES)
 _HEADINGS = ("CALLS", "ERRORS", "INPUT", "CACHED", *_OTHER_HEADINGS, "COST")
-_ESTIMATED = "OF WHICH ESTIMATED"
+# The parts of the cost, which have a column where any row has one.
+_PARTS = {"estimated_cents": "OF WHICH ESTIMATED", "value_cents": "OF WHICH VALUE"}
 
 
 def make_cells(
@@ -17,12 +18,12 @@ def make_cells(
 ) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Return the headings of a table, and the cells of each row.
 
-    Input is all that the model read. There is a column for estimates where there are any."""
-    with_estimates = any(each.estimated_cents for each in totals)
-    headings = (*_HEADINGS, _ESTIMATED) if with_estimates else _HEADINGS
+    Input is all that the model read. There are columns for estimates and for the value of calls that
+    a subscription covers, where there are any."""
+    parts = [name for name in _PARTS if any(getattr(each, name) for each in totals)]
+    headings = (*_HEADINGS, *(_PARTS[name] for name in parts))
     rows = [
-        (*_count(each), format_cost(each.estimated_cents)) if with_estimates else _count(each)
-        for each in totals
+        (*_count(each), *(format_cost(getattr(each, name)) for name in parts)) for each in totals
     ]
     return headings, rows
 
@@ -50,7 +51,8 @@ def describe_open_costs(totals: UsageTotals) -> Iterator[str]:
 
 def _count(totals: UsageTotals) -> tuple[str, ...]:
     tokens = TokenCounts.from_row(totals.model_dump())
-    is_unknown = totals.unpriced and not totals.cost_cents  # which is not the same as nothing
+    # Not the same as nothing. Also of a model without calls of its own, which ran a pass of others.
+    is_unknown = (totals.unpriced or totals.unpriced_tokens) and not totals.cost_cents
     return (
         format_count(totals.calls),
         format_count(totals.errors),

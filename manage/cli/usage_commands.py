@@ -15,14 +15,21 @@ from manage.cli.usage_cells import describe_open_costs, make_cells
 from metering.formats import format_count
 from store.traces.usage_report import Grouping
 
-_NAMES: dict[Grouping, str] = {"day": "day", "model": "model", "endpoint": "slug"}
-_TITLES: dict[Grouping, str] = {"day": "DAY (UTC)", "model": "MODEL", "endpoint": "ENDPOINT"}
+# The field that names a group, and the heading of its column.
+_NAMES: dict[Grouping, tuple[str, str]] = {
+    "day": ("day", "DAY (UTC)"),
+    "model": ("model", "MODEL"),
+    "endpoint": ("slug", "ENDPOINT"),
+    "client": ("client", "CLIENT"),
+    "credential": ("credential_hmac", "CREDENTIAL"),
+    "billing": ("billing", "BILLING"),
+}
 
 
 @click.command()
 @click.option(
     "--by",
-    type=click.Choice(["day", "model", "endpoint"]),
+    type=click.Choice(tuple(_NAMES)),
     default="day",
     show_default=True,
     help="What to group by.",
@@ -40,17 +47,22 @@ def usage(
     data_dir: str | None,
     as_json: bool,
 ) -> None:
-    """Show what calls cost, by day, model or endpoint.
+    """Show what calls cost, by day, model, endpoint, client, credential or billing.
 
     Covers all calls of your organisation. Input is all that the model read, including cached
     tokens. Totals are kept when calls are pruned. Days are UTC; 7d is the day seven days before
     today.
+
+    A client is the product of the user-agent, a credential the fingerprint of the key or token that
+    was sent upstream. Billing says who pays: api_key by the token, subscription nothing more (the
+    cost is then a value, and no spend), overage the paid extra usage of a subscription.
 
     \b
     Examples:
       taximeter usage
       taximeter usage --by model --from 2026-01-01 --to 2026-01-31
       taximeter usage --since 7d
+      taximeter usage --by client --since 7d
       taximeter usage --by endpoint --json | jq '.groups[] | {slug, cost_cents}'
       taximeter usage --base-url https://meter.example.org
     """
@@ -71,15 +83,16 @@ def _print_report(report: Usage) -> None:
     measure = "cost_cents" if any(group.cost_cents for group in groups) else "calls"
     largest = max((getattr(group, measure) for group in groups), default=0)
     headings, cells = make_cells([*groups, totals])
+    name, title = _NAMES[report.by]
     rows = [
         (
-            getattr(group, _NAMES[report.by]) or "(not known)",
+            getattr(group, name) or "(not known)",
             *counts,
             make_bar(getattr(group, measure), largest),
         )
         for group, counts in zip(groups, cells, strict=False)
     ]
-    header = (_TITLES[report.by], *headings, "")
+    header = (title, *headings, "")
     print_table(header, [*rows, ("TOTAL", *cells[-1], "")], right=headings)
     for line in describe_open_costs(totals):
         click.echo(f"\n{line}")

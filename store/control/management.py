@@ -27,13 +27,8 @@ from store.control.people import Caller, Member, Organization
 from store.pagination import DEFAULT_LIMIT, Page, read_page
 from store.spool.unrecorded import count_unrecorded
 from store.traces.paths import trace_path
-from store.traces.usage_report import (
-    Grouping,
-    RunReport,
-    UsageReport,
-    read_run,
-    read_usage,
-)
+from store.traces.run_report import RunReport, read_run
+from store.traces.usage_report import Grouping, UsageReport, read_usage
 
 
 class Management:

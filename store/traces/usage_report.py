@@ -5,9 +5,9 @@ time whether a day had a hundred calls or a million.
 """
 
 import sqlite3
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Literal
@@ -15,27 +15,25 @@ from typing import Literal
 from metering import token_counts
 from metering.token_counts import ZERO, TokenCounts
 from store.database import open_readonly, snapshot
-from store.traces.rollup import MAY_BE_BILLED, NO_ERROR, SUBSCRIPTION
+from store.traces.rollup import SUBSCRIPTION
 
-type Grouping = Literal["day", "model", "endpoint"]
+type Grouping = Literal["day", "model", "endpoint", "client", "credential", "billing"]
 
 READ_TIMEOUT_S = 1.0
-# Calls, errors, unpriced calls, calls that may have been billed, cost, its estimated part and its value:
-# what _totals takes, before the token counts. In braces: what a database lacks that was not migrated yet.
-_HOURLY_SUMS = (
-    "sum(entries), sum(errors), sum(unpriced), {maybe_billed}, sum(cost_cents), {estimated_cents},"
-    " {value_cents}"
-)
-_RUN_SUMS = (
-    f"count(*), sum(outcome not in {NO_ERROR}), sum(cost_cents is null and usage_source <> 'none'),"
-    f" sum({MAY_BE_BILLED}), total(cost_cents), {{estimated_cents}}, {{value_cents}}"
-)
-_KEYS: dict[Grouping, str] = {
-    "day": "substr(hour, 1, 10), null, null, null",
-    "model": "null, model, null, null",
-    "endpoint": "null, null, proxy_endpoint_id, slug",
+# The fields of a Group that each grouping sets, with the SQL for them.
+_FIELDS: dict[Grouping, dict[str, str]] = {
+    "day": {"day": "substr(hour, 1, 10)"},
+    "model": {"model": "model"},
+    "endpoint": {"proxy_endpoint_id": "proxy_endpoint_id", "slug": "slug"},
+    "client": {"client": "client"},
+    "credential": {"credential_hmac": "credential_hmac"},
+    "billing": {"billing": "billing"},
 }
-_GROUPED: dict[Grouping, str] = {"day": "1", "model": "2", "endpoint": "3, 4"}
+# What a request over the rate limit is counted by: nothing else of it is read.
+_REJECTED_BY: tuple[Grouping, ...] = ("day", "endpoint")
+# Columns that databases have only since a migration: the recorder may not have made it yet.
+_ADDED_KEYS = ("client", "credential_hmac", "billing")
+_ADDED_SUMS = ("maybe_billed", "estimated_cents", "unbilled_tokens", "unpriced_tokens")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +41,9 @@ class Totals:
     """Totals of calls. ``unpriced`` calls have usage but no known price; the cost is that of the
     others. ``estimated_cents`` is the part of it that is estimated, and ``value_cents`` that of calls
     which a subscription covers: they have a value and no bill. Calls that are ``maybe_billed`` have
-    no usage and no cost, though upstream had the request. ``rejected`` requests were refused by our own
-    limit and are not calls."""
+    no usage and no cost, though upstream had the request. Tokens are those that are billed;
+    ``unbilled_tokens`` are not among them, ``unpriced_tokens`` are. ``rejected`` requests were refused
+    by our own limit and are not calls."""
 
     calls: int = 0
     errors: int = 0
@@ -54,6 +53,8 @@ class Totals:
     value_cents: float = 0.0
     unpriced: int = 0
     maybe_billed: int = 0
+    unbilled_tokens: int = 0
+    unpriced_tokens: int = 0
     rejected: int | None = 0
 
     @property
@@ -64,20 +65,22 @@ class Totals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Totals of the calls that share a day, a model or an endpoint; the other two are None. The
-    name of an unknown model is None too. By model there is no count of rejected requests, which
-    name none."""
+    """Totals of the calls that share what they are grouped by; the other fields are None. What is not
+    known is None too. Only by day and by endpoint is there a count of rejected requests."""
 
     day: str | None = None
     model: str | None = None
     proxy_endpoint_id: str | None = None
     slug: str | None = None
+    client: str | None = None
+    credential_hmac: str | None = None
+    billing: str | None = None
     totals: Totals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageReport:
-    """Totals by day, newest first, or by model or endpoint, the most expensive first."""
+    """Totals by day, newest first, or by something else, the most expensive first."""
 
     by: Grouping
     from_day: date | None
@@ -86,18 +89,8 @@ class UsageReport:
     groups: Sequence[Group]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunReport:
-    """Totals of the calls of one run, and by model. ``pending`` calls are not included: they are in
-    flight, or wait in the spool."""
-
-    run_id: str
-    pending: int
-    totals: Totals
-    models: Sequence[Group]
-
-
-type _Key = tuple[str | None, str | None, str | None, str | None]
+type Names = tuple[str, ...]
+type Sums = tuple[float, ...]
 
 
 def read_usage(
@@ -107,84 +100,73 @@ def read_usage(
     nothing has been recorded.
 
     Raises sqlite3.Error when the database cannot be read."""
-    if not path.exists():
-        return _report(by, from_day, to_day, {}, {})
-    with closing(open_readonly(path, busy_timeout_s=READ_TIMEOUT_S)) as db:
-        columns = _list_columns(db, "usage_hourly")
-        if not columns:  # the recorder creates the file a moment before the tables
-            return _report(by, from_day, to_day, {}, {})
-        where, parameters = _between(from_day, to_day)
-        with snapshot(db):
-            sums = {
-                row[:4]: row[4:]
-                for row in db.execute(
-                    f"select {_KEYS[by]}, {_select_sums(_HOURLY_SUMS, columns)}"  # noqa: S608
-                    f" from usage_hourly {where} group by {_GROUPED[by]}",
-                    parameters,
-                )
-            }
-            rejected = {
-                row[:4]: row[4]
-                for row in db.execute(
-                    f"select {_KEYS['day' if by == 'day' else 'endpoint']}, sum(count)"  # noqa: S608
-                    f" from rejections_hourly {where}"
-                    f" group by {_GROUPED['day' if by == 'day' else 'endpoint']}",
-                    parameters,
-                )
-            }
-    return _report(by, from_day, to_day, sums, rejected)
-
-
-def read_run(path: Path, run_id: str, pending: int = 0) -> RunReport:
-    """Read the totals of one run from its entries. Those that retention has removed are missing.
-
-    Raises sqlite3.Error when the database cannot be read."""
-    sums: dict[_Key, tuple[float, ...]] = {}
+    sums: dict[Names, Sums] = {}
+    rejected: dict[Names, int] = {}
     if path.exists():
-        with closing(open_readonly(path, busy_timeout_s=READ_TIMEOUT_S)) as db:
-            columns = _list_columns(db, "usage")
-            if "run_id" in columns:
-                rows = db.execute(
-                    f"select coalesce(model, ''), {_select_sums(_RUN_SUMS, columns)}"  # noqa: S608
-                    " from usage where run_id = ? group by 1",
-                    (run_id,),
-                )
-                sums = {(None, model, None, None): values for model, *values in rows}
-    report = _report("model", None, None, sums, {})
-    totals = replace(report.totals, rejected=None)
-    return RunReport(run_id=run_id, pending=pending, totals=totals, models=report.groups)
+        with closing(open_readonly(path, busy_timeout_s=READ_TIMEOUT_S)) as db, snapshot(db):
+            columns = list_columns(db, "usage_hourly")
+            if columns:  # the recorder creates the file a moment before the tables
+                where, parameters = _between(from_day, to_day)
+                sums = read_sums(db, by, f"usage_hourly {where}", parameters, columns)
+                rejected = _read_rejected(db, by, where, parameters)
+    return UsageReport(
+        by=by,
+        from_day=from_day,
+        to_day=to_day,
+        totals=add_up(sums.values(), sum(rejected.values())),
+        groups=make_groups(by, sums, rejected),
+    )
 
 
-def _list_columns(db: sqlite3.Connection, table: str) -> set[str]:
+def list_columns(db: sqlite3.Connection, table: str) -> set[str]:
     """Return the columns of a table. There are none before the recorder has made it, and the newest
     are missing before the recorder has migrated it."""
     return {name for (name,) in db.execute("select name from pragma_table_info(?)", (table,))}
 
 
-def _select_sums(sums: str, columns: Container[str]) -> str:
-    """Return SQL for these sums and that of each class of tokens: 0 for what has no column yet."""
-    added = ("maybe_billed", "estimated_cents")
-    return ", ".join(
-        (
-            sums.format_map(
-                {name: _sum(name, columns) for name in added} | {"value_cents": _sum_value(columns)}
-            ),
-            *(_sum(name, columns) for name in token_counts.NAMES),
-        )
+def read_sums(
+    db: sqlite3.Connection,
+    by: Grouping,
+    source: str,
+    parameters: Sequence[str],
+    columns: Container[str],
+) -> dict[Names, Sums]:
+    """Return sums of the rows of ``source``, SQL for rows like those of ``usage_hourly`` that have these
+    columns, by the names of the groups."""
+    keys = [
+        "''" if name in _ADDED_KEYS and name not in columns else sql
+        for name, sql in _FIELDS[by].items()
+    ]
+    rows = db.execute(
+        f"select {', '.join((*keys, *_list_sums(columns)))} from {source}"  # noqa: S608 - our own names
+        f" group by {', '.join(keys)}",
+        parameters,
     )
+    return {row[: len(keys)]: row[len(keys) :] for row in rows}
 
 
-def _sum(name: str, columns: Container[str]) -> str:
-    return f"coalesce(sum({name}), 0)" if name in columns else "0"
+def _list_sums(columns: Container[str]) -> list[str]:
+    """Return SQL for each number that ``_make_totals`` takes: 0 for what has no column yet."""
+    value = (
+        f"total(case when billing = '{SUBSCRIPTION}' then cost_cents end)"
+        if "billing" in columns
+        else "0.0"
+    )
+    names = ("entries", "errors", "unpriced", "cost_cents", *_ADDED_SUMS, *token_counts.NAMES)
+    return [value, *(f"sum({name})" if name in columns else "0" for name in names)]
 
 
-def _sum_value(columns: Container[str]) -> str:
-    """Return SQL for the cost of calls that a subscription covers. Hourly sums have those that paid
-    extra usage covers under another name."""
-    if "billing" not in columns:
-        return "0"
-    extra = " and coalesce(overage, 0) = 0" if "overage" in columns else ""
-    return f"total(case when billing = '{SUBSCRIPTION}'{extra} then cost_cents end)"
+def _read_rejected(
+    db: sqlite3.Connection, by: Grouping, where: str, parameters: Sequence[str]
+) -> dict[Names, int]:
+    """Return the numbers of rejected requests, by the names of the groups where these are counted by."""
+    keys = tuple(_FIELDS[by if by in _REJECTED_BY else "endpoint"].values())
+    rows = db.execute(
+        f"select {', '.join(keys)}, sum(count)"  # noqa: S608 - our own names
+        f" from rejections_hourly {where} group by {', '.join(keys)}",
+        parameters,
+    )
+    return {row[:-1]: row[-1] for row in rows}
 
 
 def _between(from_day: date | None, to_day: date | None) -> tuple[str, list[str]]:
@@ -200,50 +182,44 @@ def _between(from_day: date | None, to_day: date | None) -> tuple[str, list[str]
     return (f"where {' and '.join(conditions)}" if conditions else ""), parameters
 
 
-def _report(
-    by: Grouping,
-    from_day: date | None,
-    to_day: date | None,
-    sums: dict[_Key, tuple[float, ...]],
-    rejected: dict[_Key, int],
-) -> UsageReport:
-    keys = sums.keys() if by == "model" else sums.keys() | rejected.keys()
+def make_groups(
+    by: Grouping, sums: Mapping[Names, Sums], rejected: Mapping[Names, int]
+) -> list[Group]:
+    """Return the groups: days newest first, others by cost, the highest first."""
+    has_rejected = by in _REJECTED_BY
+    names = sums.keys() | rejected.keys() if has_rejected else sums.keys()
     groups = [
-        Group(
-            day=day,
-            model=model or None,
-            proxy_endpoint_id=endpoint_id,
-            slug=slug,
-            totals=_totals(
-                sums.get((day, model, endpoint_id, slug)),
-                None if by == "model" else rejected.get((day, model, endpoint_id, slug), 0),
+        (
+            key,
+            Group(
+                **{name: value or None for name, value in zip(_FIELDS[by], key, strict=True)},
+                totals=_make_totals(sums.get(key), rejected.get(key, 0) if has_rejected else None),
             ),
         )
-        for day, model, endpoint_id, slug in keys
+        for key in names
     ]
     groups.sort(
-        key=lambda g: (
-            g.day or "",
-            g.totals.cost_cents,
-            g.totals.calls,
-            g.slug or g.model or "",
+        key=lambda each: (
+            each[1].day or "",
+            each[1].totals.cost_cents,
+            each[1].totals.calls,
+            each[0][::-1],  # the slug before the id
         ),
         reverse=True,
     )
-    whole = [sum(column) for column in zip(*sums.values(), strict=True)]
-    return UsageReport(
-        by=by,
-        from_day=from_day,
-        to_day=to_day,
-        totals=_totals(tuple(whole) or None, sum(rejected.values())),
-        groups=groups,
-    )
+    return [group for _, group in groups]
 
 
-def _totals(sums: tuple[float, ...] | None, rejected: int | None) -> Totals:
-    if sums is None:
+def add_up(sums: Iterable[Sums], rejected: int | None) -> Totals:
+    """Return the totals of all groups."""
+    return _make_totals(tuple(map(sum, zip(*sums, strict=True))), rejected)
+
+
+def _make_totals(sums: Sums | None, rejected: int | None) -> Totals:
+    if not sums:
         return Totals(rejected=rejected)
-    calls, errors, unpriced, maybe_billed, cost_cents, estimated_cents, value_cents, *tokens = sums
+    value_cents, calls, errors, unpriced, cost_cents, *others = sums
+    maybe_billed, estimated_cents, unbilled_tokens, unpriced_tokens, *tokens = others
     return Totals(
         calls=int(calls),
         errors=int(errors),
@@ -253,5 +229,7 @@ def _totals(sums: tuple[float, ...] | None, rejected: int | None) -> Totals:
         value_cents=float(value_cents),
         unpriced=int(unpriced),
         maybe_billed=int(maybe_billed),
+        unbilled_tokens=int(unbilled_tokens),
+        unpriced_tokens=int(unpriced_tokens),
         rejected=rejected,
     )

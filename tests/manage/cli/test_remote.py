@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from manage.api.endpoint_operations import create_endpoint
 from manage.cli.main import cli
 from manage.cli.remote import RemoteBackend
+from metering import token_counts
 from runtime.errors import (
     ConflictError,
     ControlError,
@@ -163,6 +164,21 @@ def test_totals_that_are_none_are_refused(service, document):
     result = run("usage", "--base-url", service.url)
     assert result.exit_code == 1
     assert "is not Taximeter's API (" in result.stderr
+
+
+def test_totals_of_a_remote_service_are_grouped_as_local_ones(service):
+    sums = {"calls": 3, "errors": 0, "cost_cents": 400, "unpriced": 0, "rejected": None}
+    sums |= dict.fromkeys(token_counts.NAMES, 7)
+    names = dict.fromkeys(("day", "model", "proxy_endpoint_id", "slug"))
+    group = sums | names | {"client": "claude-cli", "value_cents": 100, "spend_cents": 300}
+    document = {"by": "client", "from": None, "to": None, "totals": sums, "groups": [group]}
+    service.otherwise = answer(200, json.dumps(document).encode())
+    result = run("usage", "--by", "client", "--base-url", service.url)
+    assert service.requests[0].target == "/api/usage?by=client"
+    lines = [line.split() for line in result.stdout.splitlines()]
+    assert (lines[0][0], lines[0][-3:]) == ("CLIENT", ["OF", "WHICH", "VALUE"])
+    assert lines[1][:2] == ["claude-cli", "3"]
+    assert "$1.0000" in lines[1]
 
 
 HOSTILE = {"id": "\x00", "slug": "\x1b[2J", "name": "\n", "url": "\r", "created_at": "\x07"}

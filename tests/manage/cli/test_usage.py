@@ -3,7 +3,7 @@ from decimal import Decimal
 
 import pytest
 
-from tests.store.traffic import make_entry
+from tests.store.traffic import make_entry, make_item
 
 
 @pytest.fixture
@@ -129,3 +129,43 @@ def test_value_and_spend_are_said_where_a_subscription_covers_calls(run, traces)
     assert line in run("usage").stdout
     totals = json.loads(run("usage", "--json").stdout)["totals"]
     assert (totals["cost_cents"], totals["value_cents"], totals["spend_cents"]) == (150, 100, 50)
+
+
+@pytest.mark.parametrize(
+    ("by", "field", "heading", "names"),
+    [
+        ("client", "client", "CLIENT", ["python", "claude-cli", None]),
+        ("credential", "credential_hmac", "CREDENTIAL", ["bb", "aa", None]),
+        ("billing", "billing", "BILLING", ["api_key", "subscription", None]),
+    ],
+)
+def test_calls_are_grouped_by_client_credential_and_billing(run, traces, by, field, heading, names):
+    subscription = {"client": "claude-cli/2", "credential_hmac": "aa", "billing": "subscription"}
+    key = {"client": "python/1", "credential_hmac": "bb", "billing": "api_key"}
+    traces.insert(
+        [
+            make_entry(cost_cents=Decimal(100), **subscription),
+            make_entry(cost_cents=Decimal(400), **key),
+            make_entry(cost_cents=Decimal(50)),
+        ]
+    )
+    document = json.loads(run("usage", "--by", by, "--json").stdout)
+    assert [group[field] for group in document["groups"]] == names
+    assert [group["value_cents"] for group in document["groups"]] == [0, 100, 0]
+    assert [group["spend_cents"] for group in document["groups"]] == [400, 0, 50]
+    rows = cells(run("usage", "--by", by))
+    assert (rows[0][0], rows[0][-3:]) == (heading, ["OF", "WHICH", "VALUE"])
+    assert [(row[0], row[-2]) for row in rows[1:3]] == [
+        (names[0], "$0.0000"),
+        (names[1], "$1.0000"),
+    ]
+    assert rows[3][:2] == ["(not", "known)"]
+
+
+def test_a_model_that_only_ran_passes_without_a_price_has_no_cost(run, traces):
+    advice = make_item(model="advisor", component="output", quantity=7, cents=None)
+    traces.insert(
+        [make_entry(model="m", cost_cents=None, cost_items=(make_item(model="m"), advice))]
+    )
+    rows = {row[0]: row for row in cells(run("usage", "--by", "model"))}
+    assert rows["advisor"][1:] == ["0", "0", "0", "0", "7", "-"]

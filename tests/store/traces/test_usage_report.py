@@ -14,8 +14,9 @@ from metering.entry import Outcome, UsageLogEntry, UsageSource
 from metering.token_counts import UNKNOWN, ZERO, TokenCounts
 from store.spool.format import Rejection
 from store.traces.rollup import MAY_BE_BILLED
-from store.traces.usage_report import Totals, read_run, read_usage
-from tests.store.traffic import with_items
+from store.traces.run_report import read_run
+from store.traces.usage_report import Grouping, Totals, read_usage
+from tests.store.traffic import make_item, with_items
 
 CALL = UsageLogEntry(
     entry_id="0",
@@ -31,6 +32,7 @@ CALL = UsageLogEntry(
     duration_ms=100.0,
 )
 LATE = "2026-06-02T23:59:59.999Z"
+GROUPINGS = get_args(Grouping.__value__)
 
 
 @pytest.fixture
@@ -82,9 +84,10 @@ def test_totals_are_the_same_however_they_are_grouped(traces_path):
         tokens=ZERO + TokenCounts(30, 6, 9, 12),
         cost_cents=2.5,
         unpriced=1,
+        unpriced_tokens=19,
         rejected=13,
     )
-    for by in ("day", "model", "endpoint"):
+    for by in GROUPINGS:
         assert read_usage(traces_path, by).totals == expected
 
 
@@ -143,34 +146,7 @@ def test_it_reads_while_somebody_writes(traces_path):
         assert read_usage(traces_path, "day").totals.calls == 4
 
 
-def test_a_run_has_the_totals_of_its_own_calls(traces, traces_path):
-    mine = replace(CALL, run_id="mine")
-    calls = [
-        mine,
-        replace(mine, slug="two", proxy_endpoint_id="e2"),
-        replace(mine, model="m2", cost_cents=Decimal(2)),
-        replace(mine, model="m3", cost_cents=None),
-        replace(mine, model=None, cost_cents=None, usage_source="none", outcome="upstream_error",
-                tokens=UNKNOWN),
-        replace(mine, model=None, cost_cents=None, usage_source="none",
-                outcome="client_disconnected"),
-        replace(mine, usage_source="estimated", estimated_cents=Decimal("0.2")),
-        replace(CALL, run_id="other"),
-        CALL,
-    ]  # fmt: skip
-    traces.insert([with_items(replace(call, entry_id=str(n))) for n, call in enumerate(calls)])
-    report = read_run(traces_path, "mine", 3)
-    assert (report.run_id, report.pending) == ("mine", 3)
-    assert report.totals == Totals(
-        calls=7, errors=1, tokens=ZERO + TokenCounts(60, 12, 18, 24), cost_cents=3.5, unpriced=1,
-        estimated_cents=0.2, maybe_billed=1, rejected=None,
-    )  # fmt: skip
-    assert [(each.model, each.totals.calls, each.totals.cost_cents) for each in report.models] == [
-        ("m2", 1, 2.0), ("m1", 3, 1.5), (None, 2, 0.0), ("m3", 1, 0.0),
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize("by", ["day", "model", "endpoint"])
+@pytest.mark.parametrize("by", GROUPINGS)
 def test_every_total_has_its_estimated_part(traces, traces_path, by):
     calls = [
         replace(CALL, usage_source="estimated", estimated_cents=Decimal("0.2")),
@@ -212,8 +188,23 @@ def test_a_database_without_estimates_has_none(tmp_path, traces, traces_path):
         db.execute("alter table usage_hourly drop column estimated_cents")
         db.execute("alter table usage_hourly drop column maybe_billed")
         db.commit()
-    for report in (read_usage(traces_path, "day"), read_run(traces_path, "mine")):
-        assert (report.totals.calls, report.totals.estimated_cents) == (1, 0)
+    totals = read_usage(traces_path, "day").totals
+    assert (totals.calls, totals.estimated_cents) == (1, 0)
+
+
+@pytest.mark.parametrize("by", ["client", "credential", "billing"])
+def test_a_database_without_clients_has_one_group_that_is_not_known(traces, traces_path, by):
+    traces.insert([with_items(replace(CALL, client="x", credential_hmac="y", billing="api_key"))])
+    with closing(sqlite3.connect(traces_path)) as db:
+        sums = ("entries", "errors", "unpriced", *token_counts.NAMES, "cost_cents", "duration_ms")
+        columns = f"hour, proxy_endpoint_id, slug, model, {', '.join(sums)}"
+        db.execute(f"create table older as select {columns} from usage_hourly")  # noqa: S608
+        db.execute("drop table usage_hourly")
+        db.execute("alter table older rename to usage_hourly")
+        db.commit()
+    (group,) = read_usage(traces_path, by).groups
+    assert (group.client, group.credential_hmac, group.billing) == (None, None, None)
+    assert (group.totals.calls, group.totals.cost_cents) == (1, 0.5)
 
 
 @pytest.mark.parametrize("name", token_counts.NAMES)
@@ -231,20 +222,7 @@ def test_a_class_of_tokens_that_has_no_column_yet_is_zero(tmp_path, traces, trac
     known = replace(whole, **{name: 0})
     assert read_usage(traces_path, "day").totals.tokens == whole
     assert read_usage(older, "day").totals.tokens == known
-    assert read_run(older, "mine").totals.tokens == known
-
-
-def test_a_run_is_read_from_an_index(traces):
-    (plan,) = traces.connection.execute(
-        "explain query plan select id from usage where run_id = 'x'"
-    )
-    assert "usage_run" in plan[3]
-
-
-def test_a_run_without_calls_has_zeros(tmp_path, traces, traces_path):
-    for path in (tmp_path / "none.db", traces_path):
-        report = read_run(path, "mine")
-        assert (report.totals, report.models) == (Totals(rejected=None), [])
+    assert read_run(older, "mine").totals.tokens == whole  # of its line items
 
 
 def test_the_value_of_a_subscription_and_spend_are_told_apart(traces, traces_path):
@@ -268,3 +246,47 @@ def test_the_value_of_a_subscription_and_spend_are_told_apart(traces, traces_pat
         read_run(traces_path, "mine").totals,
     ):
         assert (totals.cost_cents, totals.value_cents, totals.spend_cents) == (31, 3, 28)
+
+
+def test_clients_credentials_and_billings_are_groups_most_expensive_first(traces, traces_path):
+    sent: list[tuple[int, str, str, Billing | None, bool | None]] = [
+        (1, "claude-cli/2.1", "aa", "subscription", None),
+        (2, "claude-cli/2.2", "bb", "subscription", True),
+        (4, "python", "aa", "api_key", None),
+        (8, "python", "cc", None, None),
+    ]
+    calls = [
+        replace(CALL, entry_id=str(cents), cost_cents=Decimal(cents), client=client,
+                credential_hmac=credential, billing=billing, overage=overage)
+        for cents, client, credential, billing, overage in sent
+    ]  # fmt: skip
+    traces.insert([with_items(call) for call in calls])
+
+    def costs(by: Grouping, field: str) -> list[tuple[str | None, float, float]]:
+        return [
+            (getattr(each, field), each.totals.cost_cents, each.totals.value_cents)
+            for each in read_usage(traces_path, by).groups
+        ]
+
+    assert costs("client", "client") == [("python", 12, 0), ("claude-cli", 3, 1)]
+    assert costs("credential", "credential_hmac") == [("cc", 8, 0), ("aa", 5, 1), ("bb", 2, 0)]
+    assert costs("billing", "billing") == [
+        (None, 8, 0), ("api_key", 4, 0), ("overage", 2, 0), ("subscription", 1, 1),
+    ]  # fmt: skip
+    (first, *_) = read_usage(traces_path, "client").groups
+    assert (first.model, first.slug, first.day, first.totals.rejected) == (None, None, None, None)
+
+
+def test_tokens_that_are_not_billed_or_have_no_price_are_told_apart(traces, traces_path):
+    items = (
+        make_item(model="m1", component="input", quantity=5, cents=Decimal(1)),
+        make_item(model="m2", component="input", quantity=7, cents=None),
+        make_item(model="m3", quantity=9, cents=Decimal(0), unbilled_reason="declined_hop"),
+    )
+    traces.insert([replace(CALL, run_id="mine", cost_cents=None, cost_items=items)])
+    for report in (read_usage(traces_path, "model").groups, read_run(traces_path, "mine").models):
+        assert {
+            each.model: (each.totals.calls, each.totals.tokens.input_tokens,
+                         each.totals.unpriced_tokens, each.totals.unbilled_tokens)
+            for each in report
+        } == {"m1": (1, 5, 0, 0), "m2": (0, 7, 7, 0), "m3": (0, 0, 0, 9)}  # fmt: skip
