@@ -8,7 +8,7 @@ itself, unless
   another model took over or not;
 - the response is an error.
 
-Where the category is billed, it is for the input. A pass that is not billed keeps its lines, with the
+Where the category is billed, it is for the input. A pass that is not billed keeps its items, with the
 reason, so that what is free can be told from what has no known price.
 
 Which model declined follows from the ``fallback`` blocks in the content, in order: upstream lists a
@@ -32,27 +32,14 @@ FIRST_FAILURE_STATUS = 300
 PLACEHOLDER_OUTPUT_TOKENS = 1  # what upstream may count where there is no output
 
 
-class Line(NamedTuple):
-    """A quantity to be priced: the fields of a CostItem that do not depend on prices."""
-
-    pass_index: int
-    model: str | None
-    component: str
-    quantity: int
-    prompt_tokens: int
-    speed: str | None = None
-    unbilled_reason: UnbilledReason | None = None
-    note: CostNote | None = None
-    estimated: bool = False
-
-
 @dataclass(slots=True, kw_only=True)  # not frozen: made for each call, three times as fast
 class Call:
     """Everything that the cost of a call depends on, besides prices. It can be made again from what is
     stored.
 
     ``speed`` is that of the passes of ``model`` that name none; those of other models have the
-    standard speed then. What prices the ``items`` carry is of no importance."""
+    standard speed then. The ``items`` are those of the bill; what prices they carry is of no
+    importance, and those of ``make_call`` carry none."""
 
     created_at: datetime
     outcome: Outcome
@@ -62,7 +49,7 @@ class Call:
     service_tier: str | None
     speed: str | None
     inference_geo: str | None
-    items: Sequence[Line | CostItem]
+    items: Sequence[CostItem]
 
     @property
     def is_unbilled(self) -> bool:
@@ -115,7 +102,7 @@ def may_be_billed(outcome: Outcome, status_code: int | None, usage_source: Usage
 def make_call(
     usage: Usage, *, created_at: datetime, outcome: Outcome, status_code: int | None
 ) -> Call:
-    """Return what the cost of a call depends on, with a line for each quantity that is not 0."""
+    """Return what the cost of a call depends on, with an item for each quantity that is not 0."""
     return Call(
         created_at=created_at,
         outcome=outcome,
@@ -125,56 +112,58 @@ def make_call(
         service_tier=usage.service_tier,
         speed=usage.speed,
         inference_geo=usage.inference_geo,
-        items=_list_lines(usage, created_at, status_code),
+        items=_list_items(usage, created_at, status_code),
     )
 
 
-def _list_lines(usage: Usage, created_at: datetime, status_code: int | None) -> list[Line]:
+def _list_items(usage: Usage, created_at: datetime, status_code: int | None) -> list[CostItem]:
     if usage.source == "none":
         return []
     passes = _attribute(usage)
     reasons = _find_reasons(usage, passes, created_at, status_code)
     note: CostNote | None = "sum_of_passes" if usage.is_sum else None
-    lines = [
-        line
+    items = [
+        item
         for index, each in enumerate(passes)
-        for line in _list_tokens(
+        for item in _list_tokens(
             index, each.counts, reasons[each.hop] if each.is_attempt else _BILLED, note
         )
     ]
     if usage.source == "estimated":
-        lines = [
-            _mark(line, usage) if line.pass_index == len(passes) - 1 else line for line in lines
+        items = [
+            _mark(item, usage) if item.pass_index == len(passes) - 1 else item for item in items
         ]
     if usage.web_search_requests:
-        lines.append(_list_searches(usage.web_search_requests, passes, reasons))
-    return lines
+        items.append(_make_search_item(usage.web_search_requests, passes, reasons))
+    return items
 
 
-def _list_searches(
+def _make_search_item(
     searches: int, passes: Sequence[_Attributed], reasons: Sequence[_Reasons]
-) -> Line:
-    """Return the line of the searches, which belong to the last pass that is billed in full.
+) -> CostItem:
+    """Return the item of the searches, which belong to the last pass that is billed in full.
 
     A model that declined before any output has not searched. Upstream does not say who has."""
     full = [n for n, each in enumerate(passes) if reasons[each.hop] == _BILLED]
     index = full[-1] if full else len(passes) - 1
     model, reason = passes[index].counts.model, reasons[passes[index].hop].input
-    return Line(index, model, WEB_SEARCH.name, searches, 0, None, reason)
+    return CostItem(index, model, WEB_SEARCH.name, searches, 0, None, reason)
 
 
-def _mark(line: Line, usage: Usage) -> Line:
-    """Return a line of the pass that was cut, marked if its quantity is an estimate."""
-    if line.component != OUTPUT.name:
-        return line
-    note: CostNote | None = "hidden_thinking" if usage.hides_thinking else line.note
-    return line._replace(estimated=True, note=note)
+def _mark(item: CostItem, usage: Usage) -> CostItem:
+    """Return an item of the pass that was cut, marked if its quantity is an estimate."""
+    if item.component != OUTPUT.name:
+        return item
+    note: CostNote | None = "hidden_thinking" if usage.hides_thinking else item.note
+    return item._replace(estimated=True, note=note)
 
 
-def _list_tokens(index: int, counts: Pass, reasons: _Reasons, note: CostNote | None) -> list[Line]:
+def _list_tokens(
+    index: int, counts: Pass, reasons: _Reasons, note: CostNote | None
+) -> list[CostItem]:
     prompt_tokens = counts.tokens.prompt or 0
     return [
-        Line(
+        CostItem(
             index,
             counts.model,
             component.name,

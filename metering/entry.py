@@ -42,7 +42,8 @@ class CostItem(NamedTuple):
     model, its own speed and its own prompt size, which decides the price tier. ``rate_usd`` is the
     list price in US dollars per million tokens (per thousand for ``web_search``) and ``multiplier``
     what geography and batch make of it. ``cents`` = quantity / unit x rate x multiplier x 100.
-    Rate, multiplier, price version and cents are None while the model has no known price.
+    Rate, multiplier, price version and cents are None before the item is priced, and while the
+    model has no known price.
 
     A line with an ``unbilled_reason`` has the multiplier 0 and costs 0 cents, whether its price is
     known or not. ``speed`` is that of the pass, None where nothing tells it. ``estimated``: the

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
-from metering.billed_passes import Call, Line
+from metering.billed_passes import Call
 from metering.components import SEARCH_UNIT, TOKEN_UNIT, WEB_SEARCH
 from metering.entry import CostItem
 from metering.model_names import find_version
@@ -67,7 +67,7 @@ def _is_free(call: Call, prices: PriceTable) -> bool:
     return prices.find_rates(call.model, call.created_at) is not None
 
 
-def _price_item(item: Line | CostItem, call: Call, prices: PriceTable) -> CostItem:
+def _price_item(item: CostItem, call: Call, prices: PriceTable) -> CostItem:
     is_batch = call.service_tier == "batch"
     # Items of before speeds were stored have none, which comes to the same.
     speed = item.speed or (call.speed if item.model == call.model else None)
@@ -105,7 +105,7 @@ def _price_item(item: Line | CostItem, call: Call, prices: PriceTable) -> CostIt
     )
 
 
-def _find_multiplier(item: Line | CostItem, call: Call) -> Decimal:
+def _find_multiplier(item: CostItem, call: Call) -> Decimal:
     multiplier = LIST_PRICE
     if item.component == WEB_SEARCH.name:
         return multiplier

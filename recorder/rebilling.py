@@ -7,7 +7,7 @@ anyway. What they say alike keeps the price that it has, also where a price list
 
 from collections.abc import Sequence
 
-from metering.billed_passes import Line, make_call
+from metering.billed_passes import make_call
 from metering.entry import CostItem
 from metering.prices import PriceTable
 from metering.pricing import price_call
@@ -16,8 +16,9 @@ from runtime import clock
 from store.traces.backfill import Stored
 from store.traces.costs import NewCost
 
-# The speed is not among them: it was not stored with an item.
-_COMPARED = tuple(name for name in Line._fields if name != "speed")
+# Prices are left out, since an item keeps the one that it has, and the speed, which was not stored with it.
+_NOT_COMPARED = ("speed", "rate_usd", "multiplier", "price_version", "cents")
+_COMPARED = tuple(name for name in CostItem._fields if name not in _NOT_COMPARED)
 
 
 def find_corrected_cost(stored: Stored, usage: Usage, prices: PriceTable) -> NewCost | None:
