@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import orjson
 
-from metering.json_reading import as_list, as_object, as_text, parse_object
+from metering.json_reading import as_list, as_object, as_objects, as_text, parse_object
 from metering.sse import BLANK_LINE, parse_events
 
 # Found by comparing recorded responses with their counts; see bench/estimates.py.
@@ -118,7 +118,7 @@ def measure_stream(body: bytes) -> Delivered:
 def measure_content(content: object) -> Delivered:
     """Return the output in the content of a message."""
     sums = _Sums()
-    for block in _list_objects(content):
+    for block in as_objects(content):
         sums.add_block(block)
     return sums.finish()
 
@@ -153,10 +153,6 @@ def _read_documents(part: bytes) -> Iterable[Mapping[str, object]]:
         with suppress(orjson.JSONDecodeError):
             return map(as_object, orjson.loads(b"[%s]" % b",".join(lines)))
     return (parse_object(event.data) or {} for event in parse_events(part, [_BLOCK_EVENT]))
-
-
-def _list_objects(content: object) -> Iterable[Mapping[str, object]]:
-    return map(as_object, as_list(content))
 
 
 def _measure(text: object) -> int:

@@ -40,6 +40,11 @@ def as_list(value: object) -> list[object]:
     return value if isinstance(value, list) else []
 
 
+def as_objects(value: object) -> list[dict[str, object]]:
+    """Return the items of a list, with an empty object for each that is none."""
+    return [as_object(item) for item in as_list(value)]
+
+
 def as_text(value: object) -> str:
     """Return text as it is, and an empty one for everything else."""
     return value if isinstance(value, str) else ""

@@ -10,7 +10,7 @@ Nothing else needs the content of a response, so this is asked only of the few w
 
 from collections.abc import Iterable, Mapping
 
-from metering.json_reading import as_list, as_object, parse_object
+from metering.json_reading import as_object, as_objects, parse_object
 from metering.sse import parse_events
 
 FALLBACK = "fallback"
@@ -21,7 +21,7 @@ _NOT_OUTPUT = ("type", "index")
 def find_outputs_in_document(content: object) -> list[bool]:
     """Return for each part of a message's content whether it carries output."""
     outputs = [False]
-    for block in map(as_object, as_list(content)):
+    for block in as_objects(content):
         _add(block, outputs)
     return outputs
 
@@ -50,7 +50,7 @@ def is_fallback(block: Mapping[str, object]) -> bool:
 
 def find_fallbacks(content: object) -> Iterable[Mapping[str, object]]:
     """Return the blocks of a message's content that say that another model takes over."""
-    return filter(is_fallback, map(as_object, as_list(content)))
+    return filter(is_fallback, as_objects(content))
 
 
 def _add(block: Mapping[str, object], outputs: list[bool]) -> None:

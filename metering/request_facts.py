@@ -64,11 +64,11 @@ NO_FACTS = RequestFacts()
 def parse_facts(body: bytes) -> RequestFacts:
     """Return the facts of a request that is not encoded, none for what cannot be read quickly."""
     if not is_light(body, MAX_VALUES):
-        return RequestFacts()
+        return NO_FACTS
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError:
-        return RequestFacts()
+        return NO_FACTS
     return make_facts(read_fields(document, body))
 
 
@@ -90,6 +90,11 @@ def find_cache_ttl(text: bytes) -> CacheTtl | None:
             return "1h"
         longest = "5m"
     return longest
+
+
+def find_longest_ttl(*ttls: object) -> CacheTtl | None:
+    """Return the longest of some lifetimes, None where none of the values is one."""
+    return "1h" if "1h" in ttls else "5m" if "5m" in ttls else None
 
 
 def keep_plain_name(value: str | None) -> str | None:
@@ -140,14 +145,14 @@ def make_facts(fields: Mapping[str, object]) -> RequestFacts:
         tool_count=0 if has_no_tools else tool_count,
         effort=_as_name(fields.get("output_config")),
         thinking_budget=_as_number(fields.get("thinking")),
-        cache_ttl=_as_cache_ttl(fields.get(CACHE_TTL)),
+        cache_ttl=find_longest_ttl(fields.get(CACHE_TTL)),
         title_text=_as_name(fields.get(TITLE)),
     )
 
 
 def _find_session(metadata: object) -> str | None:
     """Return the session in ``metadata.user_id``, which ends with it, or is JSON that has it."""
-    user_id = metadata.get("user_id") if isinstance(metadata, dict) else None
+    user_id = as_object(metadata).get("user_id")
     if not isinstance(user_id, str) or len(user_id) > MAX_USER_ID_CHARS:
         return None
     if not user_id.lstrip().startswith("{"):
@@ -158,10 +163,6 @@ def _find_session(metadata: object) -> str | None:
     except orjson.JSONDecodeError:
         return None
     return _as_name(fields.get("session_id"))
-
-
-def _as_cache_ttl(value: object) -> CacheTtl | None:
-    return "1h" if value == "1h" else "5m" if value == "5m" else None
 
 
 def _as_name(value: object) -> str | None:

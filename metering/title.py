@@ -7,7 +7,7 @@ results. So the title comes from the last user message that has text outside of 
 import re
 from collections.abc import Sequence
 
-from metering.json_reading import as_list, as_text
+from metering.json_reading import as_objects, as_text
 
 MAX_CHARS = 80
 _REMINDER, _END = "<system-reminder>", "</system-reminder>"
@@ -30,8 +30,9 @@ def find_title(messages: Sequence[object]) -> str | None:
 def _list_texts(content: object) -> list[str]:
     if isinstance(content, str):
         return [content]
-    blocks = [block for block in as_list(content) if isinstance(block, dict)]
-    return [as_text(block.get("text")) for block in blocks if block.get("type") == "text"]
+    return [
+        as_text(block.get("text")) for block in as_objects(content) if block.get("type") == "text"
+    ]
 
 
 def _skip_reminders(text: str) -> str:

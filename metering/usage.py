@@ -36,7 +36,7 @@ OTHER_KEYS = ("iterations", "service_tier", "speed", "inference_geo")
 # Blocks without one of these hold nothing that is read here. Every kind of event that matters has
 # one in its type; a fallback is announced as a content block that names the model taking over.
 MARKERS = (b"message_", b"error", b"fallback")
-# Keys of our own in a usage object that was merged; no JSON of upstream has them.
+# A key of our own in a usage object that was merged; no JSON of upstream has it.
 _PASSES_ARE_STALE = "(the iterations are older than the counts)"
 _SERVER_TOOLS = tuple(
     b'"type":%s"%s_tool_use"' % (space, kind)

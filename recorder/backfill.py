@@ -72,7 +72,8 @@ class Backfill:
         return bool(self._organizations)
 
     def _fill_some(self, connection: sqlite3.Connection) -> bool:
-        """Return whether that were the last calls. The hourly sums come first: they take less."""
+        """Fill the columns of some calls; return whether those were the last ones. The hourly sums come
+        first, because they take less time."""
         ends_at_s = self._clock_s() + STEP_S
         while rebooking.rebook_some(connection):
             if self._clock_s() >= ends_at_s:

@@ -38,6 +38,7 @@ from metering.request_facts import (
     Fields,
     find_cache_ttl,
     find_fields,
+    find_longest_ttl,
     read_fields,
 )
 from metering.title import find_title
@@ -63,7 +64,7 @@ class _Messages(NamedTuple):
         return _Messages(
             number=self.number + len(messages),
             title=find_title(messages) or self.title,
-            cache_ttl=_longest(self.cache_ttl, find_cache_ttl(text)),
+            cache_ttl=find_longest_ttl(self.cache_ttl, find_cache_ttl(text)),
         )
 
 
@@ -164,12 +165,8 @@ def _read_tail(text: bytes, known: _Known) -> Fields | None:
         return None
     messages = known.before[-1].add(document[_LAST], tail)
     of_messages: Fields = {"messages": messages.number, TITLE: messages.title}
-    longest = _longest(known.head[CACHE_TTL], messages.cache_ttl)
+    longest = find_longest_ttl(known.head[CACHE_TTL], messages.cache_ttl)
     return known.head | of_messages | fields | {CACHE_TTL: longest}
-
-
-def _longest(*ttls: object) -> CacheTtl | None:
-    return "1h" if "1h" in ttls else "5m" if "5m" in ttls else None
 
 
 def _parse(data: bytes) -> object:
