@@ -86,9 +86,11 @@ CAUSES: dict[str, tuple[str, str]] = {
     ),
     "pruned": (
         "removed by retention",
-        "These recorded calls have been removed by retention. Their days are compared by hourly sums,"
-        " which name no workspace, have web searches in the cost of the model, and may include calls"
-        " that a subscription covers.",
+        "These recorded calls have been removed by retention. Their days are from hourly sums: without"
+        " workspaces, without a count of estimates, cut streams and refusals, and without leaving out"
+        " other upstream organisations. Web searches are at their list price. Sums of calls that were"
+        " removed before billing was kept include web searches in the cost of the model, and calls that a"
+        " subscription covers.",
     ),
     "missing_days": (
         "days without a report",

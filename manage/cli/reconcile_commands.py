@@ -34,6 +34,7 @@ from runtime import clock
 from runtime.safe_text import terminal_line
 from runtime.settings import Settings, SettingsError
 from store.control.management import Management
+from store.price_file import load_prices
 from store.traces.paths import trace_path
 from store.traces.reconciliation_file import (
     Reconciliation,
@@ -140,7 +141,11 @@ def _reconcile(
     with AdminApi(url, admin_key, settings.vendor, is_local=is_loopback(url), tell=tell) as api:
         reports = fetch_reports(api, first, last)
     recorded = read_recorded_usage(
-        trace_path(settings.data_dir, organization_id), first, last, reports.organization_id
+        trace_path(settings.data_dir, organization_id),
+        first,
+        last,
+        load_prices(settings.prices),
+        reports.organization_id,
     )
     notes = list(recorded.notes)
     if reports.missing_days:

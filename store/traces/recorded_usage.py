@@ -1,25 +1,27 @@
 """The recorded usage of a period, as a reconciliation compares it.
 
 It is read from the line items of entries, which name the model of each pass. Days of which retention has
-removed entries are read from their hourly sums instead, which stay. Columns that the database does not
-have yet count as unknown.
+removed entries are read from their hourly sums instead, which stay. These have web searches and their cost
+in the row of the model; the list price tells them apart. Columns that the database does not have yet
+count as unknown.
 """
 
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, fields
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
 
 from metering import token_counts
-from metering.components import TOKEN_COMPONENTS, WEB_SEARCH as SEARCH_COMPONENT
+from metering.components import SEARCH_UNIT, TOKEN_COMPONENTS, WEB_SEARCH as SEARCH_COMPONENT
+from metering.prices import PriceTable
 from metering.reconciliation import TOKENS, WEB_SEARCH, CallCounts, Cause, Figures, Recorded
 from metering.token_counts import TokenCounts
 from store.database import open_readonly, snapshot
 from store.traces.costs import from_real
-from store.traces.rollup import MAY_BE_BILLED
+from store.traces.rollup import MAY_BE_BILLED, OVERAGE, SUBSCRIPTION
 
 READ_TIMEOUT_S = 5.0
 # The components of line items that each class of tokens is billed as.
@@ -39,12 +41,17 @@ class RecordedUsage:
 
 
 def read_recorded_usage(
-    path: Path, from_day: date, to_day: date, upstream_organization_id: str | None = None
+    path: Path,
+    from_day: date,
+    to_day: date,
+    prices: PriceTable,
+    upstream_organization_id: str | None = None,
 ) -> RecordedUsage:
     """Return the usage of the calls that arrived on these UTC days, both included.
 
-    Calls that a subscription covers are left out, and so are calls to another upstream organisation
-    than this one; there are notes about them. Raises sqlite3.Error when the database cannot be read."""
+    ``prices`` tell web searches apart on days of which retention has removed entries. Calls that a
+    subscription covers are left out, and so are calls to another upstream organisation than this one;
+    there are notes about them. Raises sqlite3.Error when the database cannot be read."""
     if not path.exists():
         return RecordedUsage()
     with closing(open_readonly(path, busy_timeout_s=READ_TIMEOUT_S)) as db:
@@ -69,7 +76,7 @@ def read_recorded_usage(
             if pruned:
                 hourly = db.execute(_hourly_query(columns), period)
                 rows += [row for row in hourly if row["day"] in pruned]
-    items = tuple(_make_item(row) for row in rows if not row["left_out"])
+    items = tuple(item for row in rows if not row["left_out"] for item in _make_items(row, prices))
     return RecordedUsage(items=items, notes=tuple(_make_notes(rows, pruned)))
 
 
@@ -104,7 +111,7 @@ def _left_out(columns: set[tuple[str, str]]) -> str:
     billing = _select(columns, "usage", "u", "billing")
     organization = _select(columns, "usage", "u", "upstream_organization_id")
     return (
-        f"case when {billing} = 'subscription' then 'subscription'"
+        f"case when {billing} = '{SUBSCRIPTION}' then 'subscription'"
         f" when ? is not null and {organization} <> ? then 'other_organization' end"
     )
 
@@ -152,15 +159,17 @@ def _calls_query(columns: set[tuple[str, str]]) -> str:
 
 
 def _hourly_query(columns: set[tuple[str, str]]) -> str:
-    """Return SQL for the hourly sums by day and model."""
+    """Return SQL for the hourly sums by day and model, web searches in the row of the model."""
     tokens = ", ".join(f"sum(h.{name}) as {name}" for name in token_counts.NAMES)
     billing = _select(columns, "usage_hourly", "h", "billing")
+    searches = _select(columns, "usage_hourly", "h", "web_search_requests")
+    no_response = _select(columns, "usage_hourly", "h", "maybe_billed")
     return f"""
-        select case when {billing} = 'subscription' then 'subscription' end as left_out,
+        select case when {billing} in ('{SUBSCRIPTION}', '{OVERAGE}') then 'subscription' end as left_out,
             substr(h.hour, 1, 10) as day, 0 as is_search, nullif(h.model, '') as model,
-            null as workspace_id, {tokens}, 0 as searches, sum(h.cost_cents) as cents,
-            sum(h.entries) as calls, sum(h.unpriced) as unpriced, 0 as estimated,
-            0 as not_billed, 0 as cut, 0 as no_response
+            null as workspace_id, {tokens}, coalesce(sum({searches}), 0) as searches,
+            sum(h.cost_cents) as cents, sum(h.entries) as calls, sum(h.unpriced) as unpriced,
+            0 as estimated, 0 as not_billed, 0 as cut, coalesce(sum({no_response}), 0) as no_response
         from usage_hourly as h
         where h.hour >= ? and h.hour < ?
         group by 1, 2, 3, 4, 5
@@ -171,20 +180,40 @@ def _quote(name: str) -> str:
     return f"'{name}'"
 
 
-def _make_item(row: sqlite3.Row) -> Recorded:
-    is_search = bool(row["is_search"])
-    return Recorded(
-        day=date.fromisoformat(row["day"]),
-        kind=WEB_SEARCH if is_search else TOKENS,
-        model=None if is_search else row["model"],
-        figures=Figures(
-            tokens=TokenCounts(**{name: row[name] for name in token_counts.NAMES}),
-            web_search_requests=row["searches"],
-            cost_cents=from_real(row["cents"]) or Decimal(0),
-        ),
-        counts=CallCounts(**{name: row[name] for name in _COUNTS}),
-        workspace_id=row["workspace_id"],
-    )
+def _make_items(row: sqlite3.Row, prices: PriceTable) -> Iterator[Recorded]:
+    """Yield the usage of a row: tokens or web searches, or both where it is of hourly sums."""
+    day, workspace_id = date.fromisoformat(row["day"]), row["workspace_id"]
+    cents, searches = from_real(row["cents"]) or Decimal(0), row["searches"]
+    search_cents = cents
+    if not row["is_search"]:
+        search_cents = min(cents, _price_searches(searches, row["model"], day, prices))
+        yield Recorded(
+            day=day,
+            kind=TOKENS,
+            model=row["model"],
+            figures=Figures(
+                tokens=TokenCounts(**{name: row[name] for name in token_counts.NAMES}),
+                cost_cents=cents - search_cents,
+            ),
+            counts=CallCounts(**{name: row[name] for name in _COUNTS}),
+            workspace_id=workspace_id,
+        )
+    if searches:
+        yield Recorded(
+            day=day,
+            kind=WEB_SEARCH,
+            model=None,
+            figures=Figures(web_search_requests=searches, cost_cents=search_cents),
+            workspace_id=workspace_id,
+        )
+
+
+def _price_searches(searches: int, model: str | None, day: date, prices: PriceTable) -> Decimal:
+    """Return the list price of web searches in cents. It is 0 for a model without a known price, whose
+    searches are in no cost."""
+    rates = prices.find_rates(model or "", datetime.combine(day, time(), UTC))
+    rate = rates and rates.by_component[SEARCH_COMPONENT.name]
+    return searches * (rate or Decimal(0)) * 100 / SEARCH_UNIT
 
 
 def _make_notes(rows: Iterable[sqlite3.Row], pruned: dict[str, int]) -> Iterator[Cause]:

@@ -9,6 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from metering.prices import PriceTable
 from metering.reconciliation import Figures, Reported, compare
 from runtime.clock import format_seconds, now
 from store.control import api_keys, invitations, people
@@ -305,7 +306,9 @@ def _reconcile(data_dir: Path, organization_id: str) -> None:
     """As ``taximeter reconcile`` leaves it, when some calls went upstream directly or as batches."""
     today = now().date()
     yesterday = today - timedelta(days=1)  # midnight may be in the middle of the calls
-    recorded = read_recorded_usage(trace_path(data_dir, organization_id), yesterday, today)
+    recorded = read_recorded_usage(
+        trace_path(data_dir, organization_id), yesterday, today, PriceTable()
+    )
     reported = []
     for each in recorded.items:
         seen = Reported(

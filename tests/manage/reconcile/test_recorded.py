@@ -6,6 +6,7 @@ from datetime import date
 from manage.reconcile.admin_api import AdminApi
 from manage.reconcile.reports import fetch_reports
 from metering import token_counts
+from metering.prices import PriceTable
 from metering.reconciliation import compare
 from store.spool.format import ResponseHead
 from store.traces.database import TraceDatabase
@@ -48,7 +49,9 @@ def test_a_report_of_the_counts_written_down_agrees(tmp_path):
     path = tmp_path / "traces.db"
     with TraceDatabase(path) as traces:
         traces.insert([entry for entry, _ in recorded])
-    found = compare(reports.items, read_recorded_usage(path, DAY, DAY).items, open_day=DAY)
+    found = compare(
+        reports.items, read_recorded_usage(path, DAY, DAY, PriceTable()).items, open_day=DAY
+    )
     tokens = [row for row in found.rows if row.kind == "tokens"]
     assert len(tokens) > 8
     for row in tokens:

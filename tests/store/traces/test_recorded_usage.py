@@ -9,7 +9,8 @@ import pytest
 
 from metering import token_counts
 from metering.components import TOKEN_COMPONENTS
-from metering.reconciliation import NOTHING, TOKENS, WEB_SEARCH, Cause
+from metering.prices import PriceTable
+from metering.reconciliation import NOTHING, TOKENS, WEB_SEARCH, Cause, Figures
 from metering.token_counts import TokenCounts
 from store.traces.database import TraceDatabase
 from store.traces.recorded_usage import COMPONENTS, RecordedUsage, read_recorded_usage
@@ -49,16 +50,17 @@ def make_items(cents="1", model="m", pass_index=0):
 
 
 def read(path, first=DAY, last=DAY, organization=None):
-    return read_recorded_usage(path, first, last, organization)
+    return read_recorded_usage(path, first, last, PriceTable(), organization)
 
 
 def figures_of(found):
     """By day, kind and model."""
-    return {
-        (item.day, item.kind, item.model): item.figures
-        for item in found.items
-        if item.figures != NOTHING
-    }
+    figures: dict[tuple[date, str, str | None], Figures] = {}
+    for item in found.items:
+        if item.figures != NOTHING:
+            key = (item.day, item.kind, item.model)
+            figures[key] = figures.get(key, NOTHING) + item.figures
+    return figures
 
 
 def count(found, name):
@@ -187,15 +189,51 @@ def test_calls_that_a_subscription_covers_are_left_out_and_said(path, record):
     assert found.notes == (Cause(name="subscription", calls=1, cost_cents=Decimal(5)),)
 
 
-def test_hourly_sums_tell_a_subscription_apart_where_they_can(path, record):
-    record({"cost_items": make_items()})
+def prune(path):
     with TraceDatabase(path) as traces:
         traces.prune(before="2026-01-03T00:00:00.000Z", max_bytes=None)
-    add_columns(path, "usage_hourly", "billing text")
-    set_columns(path, "usage_hourly", billing="subscription")
+
+
+@pytest.mark.parametrize("overage", [None, False, True])
+def test_hourly_sums_leave_out_a_subscription_as_entries_do(path, record, overage):
+    """Also what paid extra usage covers: it is not in the reports of the API either."""
+    record({"cost_items": make_items(), "billing": "subscription", "overage": overage})
+    before = read(path)
+    assert before.items == ()
+    prune(path)
     found = read(path)
     assert found.items == ()
-    assert [note.name for note in found.notes] == ["subscription", "pruned"]
+    assert found.notes == (*before.notes, Cause(name="pruned", calls=1))
+
+
+def test_hourly_sums_have_web_searches_and_their_cost_apart_from_the_model(path, record):
+    model = "claude-sonnet-4-5"
+    search = make_item(component="web_search", quantity=3, cents=Decimal(3), model=model)
+    unpriced = make_item(component="web_search", quantity=2, cents=None, model="none")
+    record(
+        {"cost_items": (*make_items(model=model), search)},
+        {"cost_items": (*make_items(model="none", cents=None), unpriced), "cost_cents": None},
+    )
+    before = figures_of(read(path))
+    prune(path)
+    found = figures_of(read(path))
+    assert found == before
+    assert found[DAY, TOKENS, model].cost_cents == 5
+    assert found[DAY, WEB_SEARCH, None] == Figures(web_search_requests=5, cost_cents=Decimal(3))
+
+
+def test_hourly_sums_count_the_calls_without_a_response(path, record):
+    record({"cost_items": (), "usage_source": "none", "outcome": "upstream_timeout"})
+    prune(path)
+    assert count(read(path), "no_response") == 1
+
+
+def test_hourly_sums_of_before_searches_were_counted_have_them_with_the_model(path, record):
+    record({"cost_items": make_items(model="claude-sonnet-4-5")})
+    prune(path)
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("alter table usage_hourly drop column web_search_requests")
+    assert figures_of(read(path)).keys() == {(DAY, TOKENS, "claude-sonnet-4-5")}
 
 
 def test_calls_to_another_upstream_organisation_are_left_out_and_said(path, record):
