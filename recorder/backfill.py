@@ -18,8 +18,9 @@ from recorder.body_fields import calculate_speed, make_request_fields, make_resp
 from recorder.open_databases import OpenDatabases
 from recorder.rebilling import find_corrected_cost
 from recorder.requests import RequestReader
-from store.traces import backfill, rebooking
+from store.traces import backfill, backfill_progress, rebooking
 from store.traces.backfill import Filled, Stored
+from store.traces.backfill_progress import BODY_FIELDS
 
 logger = logging.getLogger(__name__)
 
@@ -78,7 +79,7 @@ class Backfill:
         while rebooking.rebook_some(connection):
             if self._clock_s() >= ends_at_s:
                 return False
-        next_id = backfill.find_next(connection)
+        next_id = backfill_progress.find_next(connection, BODY_FIELDS)
         if next_id is None:
             return True
         filled: list[Filled] = []

@@ -24,7 +24,7 @@ from recorder.rejection_store import RejectionStore
 from store.spool import reader
 from store.spool.format import REJECTIONS
 from store.spool.reader import Waiting
-from store.traces import backfill
+from store.traces import backfill_progress
 from store.traces.bodies import RequestPreparer
 from store.traces.paths import find_trace_files
 
@@ -94,7 +94,7 @@ class Ingester:
             organization_id = path.parent.name
             try:
                 database = self._databases.open(organization_id)
-                has_gaps = backfill.has_work(database.connection)
+                has_gaps = backfill_progress.has_work(database.connection)
             except (sqlite3.Error, OSError, ValueError) as error:
                 logger.warning("%s cannot be updated now: %s", path, error)
                 has_gaps = True

@@ -36,7 +36,7 @@ from store.price_file import load_prices
 from store.spool import reader
 from store.spool.format import UNREADABLE
 from store.traces import schema as traces_schema
-from store.traces.backfill import count_left
+from store.traces.backfill_progress import count_left
 from store.traces.paths import find_trace_files
 from store.traces.reader import read_newest_arrival
 

@@ -1,27 +1,22 @@
 """Filling columns of stored calls that are newer than the calls, from the bodies of these.
 
-Costs that older rules came to are corrected by the way.
-
-``backfills`` has a row for each such work that a migration began: ``next_id`` is the newest call that is
-still to be read. It moves down in the transaction that writes, so a process that is killed repeats
-nothing, and nothing is written twice. Calls that retention removes meanwhile are skipped.
+Costs that older rules came to are corrected by the way. ``backfill_progress`` knows which calls are
+still to be read. Calls that retention removes meanwhile are skipped.
 """
 
 import sqlite3
 from collections.abc import Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from metering.entry import CostItem, Outcome, UsageSource
 from store import database
-from store.traces import bodies, costs, rate_limits
+from store.traces import backfill_progress, bodies, costs, rate_limits
+from store.traces.backfill_progress import BODY_FIELDS
 from store.traces.bodies import MissingPieceError, StoredBodies
 from store.traces.costs import NewCost
 
-BODY_FIELDS = "body fields"
-BUSY_TIMEOUT_S = 5.0
 # A larger body is not read: others would wait for it, and its fields stay null.
 MAX_BODY_BYTES = 8 * 1024 * 1024
 
@@ -70,33 +65,6 @@ _SELECT = (
 )
 
 
-def find_next(connection: sqlite3.Connection) -> int | None:
-    """Return the id of the newest call that is still to be read, None when all are."""
-    row = connection.execute(
-        "select next_id from backfills where name = ?", (BODY_FIELDS,)
-    ).fetchone()
-    return None if row is None else row[0]
-
-
-def has_work(connection: sqlite3.Connection) -> bool:
-    """Return whether a work that a migration began is still to be done."""
-    return connection.execute("select 1 from backfills").fetchone() is not None
-
-
-def count_left(path: Path) -> int:
-    """Return how many calls of a trace database are still to be read. Raises sqlite3.Error."""
-    with closing(database.open_readonly(path, busy_timeout_s=BUSY_TIMEOUT_S)) as connection:
-        known = connection.execute(
-            "select 1 from sqlite_schema where name = 'backfills'"
-        ).fetchone()
-        if known is None:
-            return 0
-        (count,) = connection.execute(
-            "select count(*) from usage where id <= (select max(next_id) from backfills)"
-        ).fetchone()
-        return int(count)
-
-
 def read_call(connection: sqlite3.Connection, up_to_id: int) -> Stored | None:
     """Return the newest call up to an id, or None where there is none."""
     with database.snapshot(connection):
@@ -134,9 +102,4 @@ def write_filled(
                 )
         costs.write_costs(connection, [each.cost for each in filled if each.cost is not None])
         hours.write(connection)
-        if next_id is None:
-            connection.execute("delete from backfills where name = ?", (BODY_FIELDS,))
-        else:
-            connection.execute(
-                "update backfills set next_id = ? where name = ?", (next_id, BODY_FIELDS)
-            )
+        backfill_progress.write_next(connection, BODY_FIELDS, next_id)

@@ -13,10 +13,11 @@ from metering.billed_passes import Call
 from metering.entry import CostItem, sum_estimates
 from metering.token_counts import TokenCounts
 from runtime import clock
-from store.traces.rollup import BookedCall, Tally, find_booked_as_before
+from store.traces import backfill_progress
+from store.traces.backfill_progress import HOURLY_SUMS
+from store.traces.rollup import BookedCall, Tally
 
 _PAGE = 500
-
 
 # The columns of usage_cost after `usage_id` and `line`: the fields of a line item.
 _COLUMNS = CostItem._fields
@@ -118,7 +119,7 @@ def write_costs(connection: sqlite3.Connection, costs: Sequence[NewCost]) -> int
 
     Wants the write lock. An entry that is gone is passed over; returns how many were not."""
     tally = Tally()
-    as_before_id = find_booked_as_before(connection) or 0
+    as_before_id = backfill_progress.find_next(connection, HOURLY_SUMS) or 0
     written = 0
     for cost in costs:
         for old in read_booked(connection, [cost.usage_id]):

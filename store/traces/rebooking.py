@@ -2,26 +2,27 @@
 
 The migration to the newer sums keeps the old ones: without client, credential and billing, and with all
 of a call booked to the model of the call. Then each entry is taken out of them and booked anew, newest
-first, a few in each transaction, which also moves ``next_id`` in ``backfills`` down. So readers see each
-call once at any moment, and a process that is killed repeats nothing. What retention had removed stays as
-it was.
+first, a few in each transaction, which also notes how far that is (``backfill_progress``). So readers see
+each call once at any moment. What retention had removed stays as it was.
 """
 
 import sqlite3
 
 from store.database import immediate
+from store.traces import backfill_progress
+from store.traces.backfill_progress import HOURLY_SUMS
 from store.traces.costs import read_booked
-from store.traces.rollup import HOURLY_SUMS, SUMS, HourKey, Tally, find_booked_as_before
+from store.traces.rollup import SUMS, HourKey, Tally
 
 CALLS = 100  # take some 10 ms
 
 
 def rebook_some(connection: sqlite3.Connection) -> bool:
     """Book a few entries anew. Return whether there may be more. Raises sqlite3.Error."""
-    if find_booked_as_before(connection) is None:
+    if backfill_progress.find_next(connection, HOURLY_SUMS) is None:
         return False
     with immediate(connection):
-        next_id = find_booked_as_before(connection)
+        next_id = backfill_progress.find_next(connection, HOURLY_SUMS)
         ids = [
             row[0]
             for row in connection.execute(
@@ -33,18 +34,15 @@ def rebook_some(connection: sqlite3.Connection) -> bool:
             tally.add_as_before(booked.call, booked.tokens, sign=-1)
             tally.add(booked.call, booked.items)
         tally.write(connection)
-        if len(ids) < CALLS:
-            _finish(connection)
-            return False
-        connection.execute(
-            "update backfills set next_id = ? where name = ?", (ids[-1] - 1, HOURLY_SUMS)
-        )
-    return True
+        is_last = len(ids) < CALLS
+        if is_last:
+            _remove_empty(connection)
+        backfill_progress.write_next(connection, HOURLY_SUMS, None if is_last else ids[-1] - 1)
+    return not is_last
 
 
-def _finish(connection: sqlite3.Connection) -> None:
+def _remove_empty(connection: sqlite3.Connection) -> None:
     """Remove the rows of which nothing is left."""
     unknown = " and ".join(f"{name} = ''" for name in HourKey._fields[4:])
     nothing = " and ".join(f"abs({name}) < 1e-6" for name in SUMS)
     connection.execute(f"delete from usage_hourly where {unknown} and {nothing}")  # noqa: S608 - our own names
-    connection.execute("delete from backfills where name = ?", (HOURLY_SUMS,))

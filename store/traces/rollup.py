@@ -40,7 +40,6 @@ MAX_CLIENTS, MAX_CREDENTIALS = 20, 100
 UNKNOWN, OTHER = "", "(other)"
 # A call of a subscription has a value and no bill, unless paid extra usage covers it.
 SUBSCRIPTION, OVERAGE = "subscription", "overage"
-HOURLY_SUMS = "hourly sums"  # the name of booking them anew in the table ``backfills``
 _VERSION = re.compile(r"[/ ]v?[0-9].*", re.ASCII | re.DOTALL)
 
 
@@ -144,14 +143,6 @@ class Tally:
             _UPSERT,
             [(*names.bound(key), *sums.values()) for key, sums in self._sums.items()],
         )
-
-
-def find_booked_as_before(connection: sqlite3.Connection) -> int | None:
-    """Return the id up to which entries are still booked as before, None when none are."""
-    row = connection.execute(
-        "select next_id from backfills where name = ?", (HOURLY_SUMS,)
-    ).fetchone()
-    return None if row is None else int(row[0])
 
 
 class _Names:

@@ -323,16 +323,6 @@ def m005_group_the_calls_of_a_run(db: Database) -> None:
 
 
 @migrations()
-def m007_say_why_a_line_of_a_cost_is_not_billed(db: Database) -> None:
-    """Add to each line item the speed of its pass, why it is not billed, and what makes it uncertain.
-
-    All are null in earlier rows: the speed is that of the call then, or the standard one where the pass
-    is of another model, and what was not billed has no line."""
-    for column in ("speed text", "unbilled_reason text", "note text"):
-        db.execute(f"alter table usage_cost add column {column}")
-
-
-@migrations()
 def m006_who_pays_and_what_the_request_was_for(db: Database) -> None:
     """Add what a call says of itself beside tokens and cost, and the rate limits of the upstream.
 
@@ -415,6 +405,16 @@ def m006_who_pays_and_what_the_request_was_for(db: Database) -> None:
         "insert into backfills select 'body fields', max(id) from usage having max(id) is not null",
     ):
         db.execute(statement)
+
+
+@migrations()
+def m007_say_why_a_line_of_a_cost_is_not_billed(db: Database) -> None:
+    """Add to each line item the speed of its pass, why it is not billed, and what makes it uncertain.
+
+    All are null in earlier rows: the speed is that of the call then, or the standard one where the pass
+    is of another model, and what was not billed has no line."""
+    for column in ("speed text", "unbilled_reason text", "note text"):
+        db.execute(f"alter table usage_cost add column {column}")
 
 
 @migrations()

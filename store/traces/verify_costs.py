@@ -19,13 +19,9 @@ from metering.components import (
     WEB_SEARCH,
 )
 from store.database import snapshot
-from store.traces.rollup import (
-    MAY_BE_BILLED,
-    NO_ERROR,
-    OVERAGE,
-    SUBSCRIPTION,
-    find_booked_as_before,
-)
+from store.traces import backfill_progress
+from store.traces.backfill_progress import HOURLY_SUMS
+from store.traces.rollup import MAY_BE_BILLED, NO_ERROR, OVERAGE, SUBSCRIPTION
 
 _PAGE = 1_000
 _TOLERANCE = 1e-6  # of a sum of doubles, in any order
@@ -117,7 +113,7 @@ def check_hours(connection: sqlite3.Connection) -> Iterator[str]:
     while (hour := _find_next_hour(connection, after)) is not None:
         after = f"{hour}~"  # sorts after every instant of the hour
         with snapshot(connection):
-            if find_booked_as_before(connection) is not None:
+            if backfill_progress.find_next(connection, HOURLY_SUMS) is not None:
                 return
             yield from list(_check_hour(connection, hour))
 

@@ -12,7 +12,8 @@ from recorder import backfill as recorder_backfill
 from recorder.backfill import Backfill
 from recorder.open_databases import OpenDatabases
 from recorder.requests import RequestReader
-from store.traces import backfill
+from store.traces import backfill, backfill_progress
+from store.traces.backfill_progress import BODY_FIELDS
 from store.traces.bodies import RequestPreparer
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
@@ -88,7 +89,7 @@ def store_as_before(path, entries):
         traces.connection.execute(f"update usage set {names}, request_model = null")  # noqa: S608
         traces.connection.execute("delete from rate_limits_hourly")
         traces.connection.execute(
-            "insert into backfills select ?, max(id) from usage", (backfill.BODY_FIELDS,)
+            "insert into backfills select ?, max(id) from usage", (BODY_FIELDS,)
         )
 
 
@@ -142,7 +143,7 @@ def test_what_the_bodies_say_is_filled_in(path, make_backfill, body, streamed):
     run(make_backfill())
     (row,) = read(path, f"select {', '.join(FILLED)} from usage_log")  # noqa: S608
     assert row == KNOWN | {"output_tokens_per_s": 20.0 if streamed else None}
-    assert backfill.count_left(path) == 0
+    assert backfill_progress.count_left(path) == 0
 
 
 def test_a_call_without_bodies_gets_its_speed(path, make_backfill):
@@ -168,7 +169,7 @@ def test_the_newest_calls_come_first_and_progress_is_seen(path, make_backfill):
     seen = []
     while work.run_step():
         rows = read(path, "select id from usage where effort is not null order by id")
-        seen.append(([row["id"] for row in rows], backfill.count_left(path)))
+        seen.append(([row["id"] for row in rows], backfill_progress.count_left(path)))
     assert seen == [([3], 2), ([2, 3], 1), ([1, 2, 3], 0)]
 
 
@@ -226,7 +227,7 @@ def test_a_call_that_cannot_be_read_keeps_no_other_from_it(
     rows = read(path, "select effort, message_count from usage order by id")
     assert [row["effort"] for row in rows] == ["low", None, "low"]
     assert rows[1]["message_count"] is None
-    assert backfill.count_left(path) == 0
+    assert backfill_progress.count_left(path) == 0
 
 
 def test_calls_that_retention_removed_are_skipped(path, make_backfill):
@@ -236,7 +237,7 @@ def test_calls_that_retention_removed_are_skipped(path, make_backfill):
     with TraceDatabase(path) as traces:
         traces.prune(before="2027", pause=lambda _: None)
     run(work)
-    assert backfill.count_left(path) == 0
+    assert backfill_progress.count_left(path) == 0
     assert read(path, "select * from usage") == []
 
 
@@ -249,11 +250,11 @@ def test_a_database_that_is_locked_is_tried_again_later(path, make_backfill, tmp
     with closing(sqlite3.connect(path, isolation_level=None)) as lock:
         lock.execute("begin immediate")
         assert work.run_step()
-    assert backfill.count_left(path) == 1
+    assert backfill_progress.count_left(path) == 1
     now_s += recorder_backfill.RETRY_S
     assert run(work) > 0
-    assert backfill.count_left(path) == 0
-    assert backfill.count_left(trace_path(tmp_path, "other")) == 0
+    assert backfill_progress.count_left(path) == 0
+    assert backfill_progress.count_left(trace_path(tmp_path, "other")) == 0
 
 
 def test_one_step_takes_no_longer_than_it_may(path, make_backfill):
@@ -262,7 +263,7 @@ def test_one_step_takes_no_longer_than_it_may(path, make_backfill):
     ticks = iter(range(10**9))
     work = make_backfill(lambda: next(ticks) * recorder_backfill.STEP_S / 3)
     work.run_step()
-    assert backfill.count_left(path) == 7
+    assert backfill_progress.count_left(path) == 7
 
 
 def die_in_the_middle(folder, statements):
@@ -296,7 +297,7 @@ def test_whenever_it_is_killed_what_is_done_and_how_far_it_is_agree(path, tmp_pa
     def look(_):
         filled = read(path, "select id from usage where effort is not null")
         hours = sum(row["calls"] for row in read(path, HOURS))
-        seen.add((len(filled), hours, 10 - backfill.count_left(path)))
+        seen.add((len(filled), hours, 10 - backfill_progress.count_left(path)))
 
     databases.open("org").connection.set_trace_callback(look)
     run(work)
@@ -320,7 +321,7 @@ def test_a_process_killed_in_the_middle_is_taken_up_where_it_was(path, tmp_path,
     process.start()
     process.join()
     assert process.exitcode == 9
-    assert backfill.count_left(path) > 0
+    assert backfill_progress.count_left(path) > 0
     run(make_backfill())
     for sql in (
         "select * from usage order by id",

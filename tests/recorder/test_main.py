@@ -7,7 +7,7 @@ from recorder.__main__ import Recorder
 from recorder.ingest import Ingester
 from runtime.heartbeat import Heartbeat
 from runtime.settings import Settings
-from store.traces import backfill
+from store.traces.backfill_progress import BODY_FIELDS
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
 from tests.store.traffic import make_entry
@@ -45,7 +45,7 @@ def test_a_resting_recorder_fills_new_columns_of_stored_calls(tmp_path, monkeypa
     path = trace_path(tmp_path, "org")
     with TraceDatabase(path) as traces:
         traces.insert([make_entry(request_body=b'{"output_config":{"effort":"low"}}')])
-        traces.connection.execute("insert into backfills values (?, 1)", (backfill.BODY_FIELDS,))
+        traces.connection.execute("insert into backfills values (?, 1)", (BODY_FIELDS,))
     recorder = Recorder(Settings.from_env({"TAXIMETER_DATA_DIR": str(tmp_path)}))
     fill_columns = Ingester.fill_columns
 

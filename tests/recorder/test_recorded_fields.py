@@ -21,7 +21,8 @@ from recorder.record import make_entry
 from recorder.requests import RequestReader
 from store import database
 from store.spool.format import Ending, SpooledExchange
-from store.traces import backfill, schema
+from store.traces import schema
+from store.traces.backfill_progress import BODY_FIELDS
 from store.traces.bodies import RequestPreparer
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
@@ -154,7 +155,7 @@ def test_recorded_exchanges_get_the_same_fields_when_they_were_stored_before(tmp
         nothing = ", ".join(f"{name} = null" for name in columns)
         traces.connection.execute(f"update usage set {nothing}")  # noqa: S608
         traces.connection.execute(
-            "insert into backfills select ?, max(id) from usage", (backfill.BODY_FIELDS,)
+            "insert into backfills select ?, max(id) from usage", (BODY_FIELDS,)
         )
     databases = OpenDatabases(tmp_path, RequestPreparer())
     work = Backfill(databases, lambda: PRICES, lambda: 0.0)

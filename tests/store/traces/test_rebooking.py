@@ -9,10 +9,10 @@ import pytest
 
 from metering.token_counts import NAMES
 from store.traces import rebooking
+from store.traces.backfill_progress import HOURLY_SUMS, find_next
 from store.traces.costs import NewCost
 from store.traces.database import TraceDatabase
 from store.traces.rebooking import rebook_some
-from store.traces.rollup import find_booked_as_before
 from tests.store.traces.test_rollup import dump, make_any, make_pass
 from tests.store.traffic import make_entry
 
@@ -109,7 +109,7 @@ def test_the_migration_keeps_the_sums_as_they_were(make_pair):
         expected = connection.execute(query).fetchall()
     with TraceDatabase(before) as traces:
         assert traces.connection.execute(query).fetchall() == expected
-        assert find_booked_as_before(traces.connection) == 60
+        assert find_next(traces.connection, HOURLY_SUMS) == 60
 
 
 @pytest.mark.usefixtures("small_steps")
@@ -194,6 +194,6 @@ def test_a_process_killed_in_the_middle_repeats_nothing(make_pair, statements):
     process.join()
     assert process.exitcode == 9
     with TraceDatabase(before) as traces:
-        assert find_booked_as_before(traces.connection) is not None
+        assert find_next(traces.connection, HOURLY_SUMS) is not None
     run(before)
     assert read_sums(before) == read_sums(now)

@@ -1,0 +1,52 @@
+"""The table ``backfills``: how far the work on the calls of earlier versions has come.
+
+There is a row for each work that a migration began; ``next_id`` is the newest call that is still to be
+dealt with. It moves down in the transaction that writes, so a process that is killed repeats nothing, and
+nothing is written twice. After the last call the row is removed.
+"""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Literal
+
+from store import database
+
+type Work = Literal["body fields", "hourly sums"]
+
+BODY_FIELDS: Work = "body fields"
+HOURLY_SUMS: Work = "hourly sums"
+BUSY_TIMEOUT_S = 5.0
+
+
+def find_next(connection: sqlite3.Connection, work: Work) -> int | None:
+    """Return the id of the newest call that is still to be dealt with, None when none is left."""
+    row = connection.execute("select next_id from backfills where name = ?", (work,)).fetchone()
+    return None if row is None else int(row[0])
+
+
+def write_next(connection: sqlite3.Connection, work: Work, next_id: int | None) -> None:
+    """Note the newest call that is left, None after the last one. Wants the write lock."""
+    if next_id is None:
+        connection.execute("delete from backfills where name = ?", (work,))
+    else:
+        connection.execute("update backfills set next_id = ? where name = ?", (next_id, work))
+
+
+def has_work(connection: sqlite3.Connection) -> bool:
+    """Return whether any work that a migration began is still to be done."""
+    return connection.execute("select 1 from backfills").fetchone() is not None
+
+
+def count_left(path: Path) -> int:
+    """Return how many calls of a trace database are still to be dealt with. Raises sqlite3.Error."""
+    with closing(database.open_readonly(path, busy_timeout_s=BUSY_TIMEOUT_S)) as connection:
+        known = connection.execute(
+            "select 1 from sqlite_schema where name = 'backfills'"
+        ).fetchone()
+        if known is None:
+            return 0
+        (count,) = connection.execute(
+            "select count(*) from usage where id <= (select max(next_id) from backfills)"
+        ).fetchone()
+        return int(count)
