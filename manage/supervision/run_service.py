@@ -20,6 +20,7 @@ import httpx
 
 from manage.data_dir import prepare_data_dir
 from manage.supervision.announcement import find_running
+from manage.supervision.child_environ import without_credentials
 from manage.supervision.run_lock import RunLock
 from manage.supervision.supervisor import StartError
 from runtime.safe_text import terminal_line
@@ -100,7 +101,7 @@ class RunService:
 
     def _start(self, listen: str) -> None:
         environ = {
-            **os.environ,
+            **without_credentials(os.environ),
             "TAXIMETER_DATA_DIR": str(self._data_dir),
             _LISTEN: listen,
         }

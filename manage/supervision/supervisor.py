@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from manage.supervision.child_environ import make_query_environ, without_credentials
 from manage.supervision.children import DEATHS_WINDOW_S, MAX_DEATHS, Child, DeathWindow, RestartRule
 from runtime import descriptors, parent_watch
 from runtime.child_troubles import ChildTrouble, trim_lines, write_troubles
@@ -106,7 +107,7 @@ class Supervisor:
         Raises ChildError; the children are stopped first."""
         descriptors.raise_limit()  # here, once: the children inherit it
         self._write_troubles()  # remove those of an earlier service
-        environ = dict(environ)
+        environ = without_credentials(environ)
         environ[parent_watch.VARIABLE] = str(self._parent_pipe_read)
         environ[CLIENT_MARK_VARIABLE] = secrets.token_urlsafe(24)
         loop = asyncio.get_running_loop()
@@ -120,7 +121,7 @@ class Supervisor:
             asyncio.create_task(
                 self._keep(self._web_child, environ | {QUERY_SOCKETS_VARIABLE: str(self._sockets)})
             ),
-            asyncio.create_task(self._keep(self._queries, _query_environ(environ))),
+            asyncio.create_task(self._keep(self._queries, make_query_environ(environ))),
             asyncio.create_task(self._keep(self._proxy, no_secrets)),
         ]
         stop = asyncio.create_task(self._stopping.wait())
@@ -229,15 +230,6 @@ def _make_socket_folder() -> Path:
     here = tempfile.gettempdir()
     parent = here if len(os.fsencode(here)) < MAX_SOCKET_FOLDER - 20 else "/tmp"  # noqa: S108
     return Path(tempfile.mkdtemp(prefix="taximeter-", dir=parent))
-
-
-def _query_environ(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of the query processes. It has no settings, and so no secrets."""
-    python = ("LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH")
-    kept = (parent_watch.VARIABLE, *python, "LANG", "LC_ALL", "LC_CTYPE", "TZ")
-    found = {name: environ[name] for name in kept if name in environ}
-    # One arena for all threads: each of its own would reserve 64 MB of the address space.
-    return found | {"MALLOC_ARENA_MAX": "1"}
 
 
 def check_trust_store(path: str | None) -> None:

@@ -1,0 +1,29 @@
+"""The environments of the processes of a service."""
+
+from collections.abc import Mapping
+
+from runtime import parent_watch
+
+# Of clients and of other commands, in whose terminal the service may have been started. The proxy gets
+# the credential of each call from its client, and a process that needs no secret has none to lose.
+CREDENTIAL_VARIABLES = (
+    "ANTHROPIC_ADMIN_KEY",
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "CLAUDE_CODE_OAUTH_TOKEN",
+    "TAXIMETER_API_KEY",
+)
+_PYTHON = ("LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH")
+
+
+def without_credentials(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment without credentials that no process of a service needs."""
+    return {name: text for name, text in environ.items() if name not in CREDENTIAL_VARIABLES}
+
+
+def make_query_environ(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of the query processes. It has no settings, and so no secrets."""
+    kept = (parent_watch.VARIABLE, *_PYTHON, "LANG", "LC_ALL", "LC_CTYPE", "TZ")
+    found = {name: environ[name] for name in kept if name in environ}
+    # One arena for all threads: each of its own would reserve 64 MB of the address space.
+    return found | {"MALLOC_ARENA_MAX": "1"}

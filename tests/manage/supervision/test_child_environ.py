@@ -1,0 +1,65 @@
+import os
+import signal
+
+import pytest
+
+from manage.supervision.child_environ import CREDENTIAL_VARIABLES, make_query_environ
+from manage.supervision.run_service import RunService
+from manage.supervision.supervisor import Supervisor
+from runtime.settings import Settings
+
+SECRET = "sk-ant-admin01-made-up-for-tests"
+
+
+@pytest.fixture
+def settings(tmp_path):
+    (tmp_path / "data").mkdir()
+    data_dir = str(tmp_path / "data")
+    return Settings.from_env({"TAXIMETER_DATA_DIR": data_dir, "TAXIMETER_LISTEN": "127.0.0.1:0"})
+
+
+async def test_no_process_of_the_service_gets_a_credential(settings, monkeypatch):
+    """Only the command that uses the key of the Admin API needs it."""
+    environs = {}
+
+    async def keep(self, child, environ):
+        environs[child.name] = environ
+        self._request_stop()
+
+    monkeypatch.setattr(Supervisor, "_keep", keep)
+    handled = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    supervisor = Supervisor(settings)
+    try:
+        await supervisor.run({"PATH": "/bin", **dict.fromkeys(CREDENTIAL_VARIABLES, SECRET)})
+    finally:
+        supervisor.close()
+        signal.signal(signal.SIGINT, handled[0])
+        signal.signal(signal.SIGTERM, handled[1])
+    assert "ANTHROPIC_ADMIN_KEY" in CREDENTIAL_VARIABLES
+    assert environs.keys() == {"proxy", "recorder", "web", "queries"}
+    assert [name for name, environ in environs.items() if SECRET in environ.values()] == []
+    assert [name for name, environ in environs.items() if "PATH" in environ] == [
+        "recorder", "web", "proxy",
+    ]  # fmt: skip
+
+
+def test_a_service_that_is_started_for_a_run_gets_no_credential(settings, monkeypatch):
+    """The client has it; the service goes on while other runs use it."""
+    for name in CREDENTIAL_VARIABLES:
+        monkeypatch.setenv(name, SECRET)
+    started = []
+    monkeypatch.setattr(
+        "manage.supervision.run_service.subprocess.Popen",
+        lambda command, **options: started.append(options["env"]),
+    )
+    service = RunService.__new__(RunService)
+    service._data_dir = settings.data_dir
+    service._start("127.0.0.1:0")
+    (environ,) = started
+    assert SECRET not in environ.values()
+    assert environ["PATH"] == os.environ["PATH"]
+
+
+def test_query_processes_get_no_settings_at_all():
+    environ = make_query_environ({"TAXIMETER_SMTP_URL": SECRET, "PATH": "/bin", "TZ": "UTC"})
+    assert environ == {"TZ": "UTC", "MALLOC_ARENA_MAX": "1"}
