@@ -15,8 +15,9 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from statistics import median
 
+from metering.cut_streams import estimate_usage
 from metering.delivered import UNKNOWN_SIZE, Delivered, OutputSize, measure_stream
-from metering.output_estimate import END_CHARACTERS, estimate_output, measure_output
+from metering.output_estimate import END_CHARACTERS, measure_output
 from metering.usage import Usage, read_usage
 from tests.recorded import CASES, RECORDED
 
@@ -121,7 +122,7 @@ def _find_error(exchange: Exchange, beginning: bytes, size: OutputSize) -> float
     )
     cut = read_usage(200, "text/event-stream", beginning, is_complete=False)
     counted = cut.tokens.output_tokens or 0
-    estimate = estimate_output(cut, beginning, size).tokens.output_tokens or 0
+    estimate = estimate_usage(cut, beginning, lambda _: size).tokens.output_tokens or 0
     truth = max(exact * share, counted, 1)
     return abs(estimate - truth) / truth
 

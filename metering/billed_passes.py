@@ -27,6 +27,7 @@ from metering.model_names import is_same_model
 from metering.usage import Hop, Pass, Usage
 
 ATTEMPT, FALLBACK_ATTEMPT = "message", "fallback_message"
+ATTEMPTS = (ATTEMPT, FALLBACK_ATTEMPT)
 UNBILLED_OUTCOMES: tuple[Outcome, ...] = ("upstream_error", "upstream_unreachable")
 FIRST_FAILURE_STATUS = 300
 PLACEHOLDER_OUTPUT_TOKENS = 1  # what upstream may count where there is no output
@@ -78,7 +79,7 @@ class _Attributed(NamedTuple):
     @property
     def is_attempt(self) -> bool:
         """Return whether a model answers the request here, and does not compact it or give advice."""
-        return self.counts.type in (ATTEMPT, FALLBACK_ATTEMPT)
+        return self.counts.type in ATTEMPTS
 
 
 _BILLED = _Reasons()
@@ -129,10 +130,6 @@ def _list_items(usage: Usage, created_at: datetime, status_code: int | None) -> 
             index, each.counts, reasons[each.hop] if each.is_attempt else _BILLED, note
         )
     ]
-    if usage.source == "estimated":
-        items = [
-            _mark(item, usage) if item.pass_index == len(passes) - 1 else item for item in items
-        ]
     if usage.web_search_requests:
         items.append(_make_search_item(usage.web_search_requests, passes, reasons))
     return items
@@ -150,14 +147,6 @@ def _make_search_item(
     return CostItem(index, model, WEB_SEARCH.name, searches, 0, None, reason)
 
 
-def _mark(item: CostItem, usage: Usage) -> CostItem:
-    """Return an item of the pass that was cut, marked if its quantity is an estimate."""
-    if item.component != OUTPUT.name:
-        return item
-    note: CostNote | None = "hidden_thinking" if usage.hides_thinking else item.note
-    return item._replace(estimated=True, note=note)
-
-
 def _list_tokens(
     index: int, counts: Pass, reasons: _Reasons, note: CostNote | None
 ) -> list[CostItem]:
@@ -171,7 +160,8 @@ def _list_tokens(
             prompt_tokens,
             counts.speed,
             reasons.output if component is OUTPUT else reasons.input,
-            note,
+            (counts.note or note) if component is OUTPUT else note,
+            counts.estimates_output if component is OUTPUT else counts.estimates_prompt,
         )
         for component in TOKEN_COMPONENTS
         if (quantity := component.quantity(counts))
@@ -194,7 +184,7 @@ def _attribute(usage: Usage) -> list[_Attributed]:
         return [_Attributed(whole, serving)]
     passes = [
         _Attributed(each if each.model else replace(each, model=_name_model(usage, hop)), hop)
-        for each, hop in zip(usage.passes, _find_hops(usage.passes, usage.hops), strict=True)
+        for each, hop in zip(usage.passes, find_hops(usage.passes, usage.hops), strict=True)
     ]
     if not usage.passes_are_stale:
         return passes
@@ -206,7 +196,7 @@ def _name_model(usage: Usage, hop: int) -> str | None:
     return usage.hops[hop].from_model if hop < len(usage.hops) else usage.model
 
 
-def _find_hops(passes: Sequence[Pass], hops: Sequence[Hop]) -> list[int]:
+def find_hops(passes: Sequence[Pass], hops: Sequence[Hop]) -> list[int]:
     """Return for each pass how many models had declined before it.
 
     A pass is that of the next model of the chain when it names that model, which may be by another
@@ -217,7 +207,7 @@ def _find_hops(passes: Sequence[Pass], hops: Sequence[Hop]) -> list[int]:
         return [0] * len(passes)
     found = [serving] * len(passes)
     chain = [hops[0].from_model, *(hop.to_model for hop in hops)]
-    attempts = [n for n, each in enumerate(passes) if each.type in (ATTEMPT, FALLBACK_ATTEMPT)]
+    attempts = [n for n, each in enumerate(passes) if each.type in ATTEMPTS]
     hop, before, start = 0, None, 0
     for n in attempts[:-1]:
         hop = _advance(chain, hop, passes[n], before)

@@ -5,7 +5,7 @@ a model writes around its words has no characters here and is counted as some: t
 a tool call, the marks of a citation, the marks around thinking.
 
 Text, thinking and tool input are output of the model. Results of tools that run upstream, signatures and
-summaries of a compaction are not counted.
+summaries of a compaction are not counted here: ``metering.delivered_passes`` has the passes of their own.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -65,11 +65,11 @@ class _Sums:
             self.tools += 1
             self.text += len(orjson.dumps(block["input"])) if block.get("input") else 0
         elif kind == "text":
-            self.text += _measure(block.get("text"))
+            self.text += measure_text(block.get("text"))
             self.citations += len(as_list(block.get("citations")))
         elif kind == "thinking":
             self.thinking_blocks += 1
-            self.thinking += _measure(block.get("thinking"))
+            self.thinking += measure_text(block.get("thinking"))
         elif kind == "redacted_thinking":
             self.hidden_blocks += 1
 
@@ -77,11 +77,11 @@ class _Sums:
         """Add a part of a content block. Deltas of other kinds carry no output."""
         match delta.get("type"):
             case "text_delta":
-                self.text += _measure(delta.get("text"))
+                self.text += measure_text(delta.get("text"))
             case "input_json_delta":
-                self.text += _measure(delta.get("partial_json"))
+                self.text += measure_text(delta.get("partial_json"))
             case "thinking_delta":
-                self.thinking += _measure(delta.get("thinking"))
+                self.thinking += measure_text(delta.get("thinking"))
             case "citations_delta":
                 self.citations += 1
 
@@ -97,8 +97,7 @@ class _Sums:
 
 def measure_stream(body: bytes) -> Delivered:
     """Return the output in a stream, whole or cut. Takes any bytes, and never raises."""
-    if b"\r" in body:
-        body = body.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    body = normalize_lines(body)
     sums = _Sums()
     for part in _choose_parts(body):
         for document in _read_documents(part):
@@ -113,6 +112,16 @@ def measure_stream(body: bytes) -> Delivered:
         characters=delivered.characters * scale,
         thinking_characters=delivered.thinking_characters * scale,
     )
+
+
+def normalize_lines(body: bytes) -> bytes:
+    """Return a stream with all of its lines ending in LF."""
+    return body.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in body else body
+
+
+def measure_text(text: object) -> int:
+    """Return the characters of a text, 0 for what is none."""
+    return len(as_text(text).encode("utf-8", "replace"))
 
 
 def measure_content(content: object) -> Delivered:
@@ -153,7 +162,3 @@ def _read_documents(part: bytes) -> Iterable[Mapping[str, object]]:
         with suppress(orjson.JSONDecodeError):
             return map(as_object, orjson.loads(b"[%s]" % b",".join(lines)))
     return (parse_object(event.data) or {} for event in parse_events(part, [_BLOCK_EVENT]))
-
-
-def _measure(text: object) -> int:
-    return len(as_text(text).encode("utf-8", "replace"))

@@ -30,8 +30,8 @@ type UsageSource = Literal["final", "estimated", "partial", "none"]
 type UnbilledReason = Literal["refused_before_output", "declined_hop", "failed"]
 # What makes a price less certain: the counts are a sum of several passes that upstream does not list,
 # so a price that depends on the size of one prompt may be the wrong one; or an estimate leaves out
-# thinking that is not shown.
-type CostNote = Literal["sum_of_passes", "hidden_thinking"]
+# thinking that is not shown, or tokens that a stream had not counted by the time when it was cut.
+type CostNote = Literal["sum_of_passes", "hidden_thinking", "uncounted_tokens"]
 
 
 class CostItem(NamedTuple):

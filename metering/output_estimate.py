@@ -1,11 +1,9 @@
-"""Characters per token of a model's output, and the estimates that are made by them.
+"""Characters per token of a model's output, and the numbers of tokens that are estimated by them.
 
 The figures of a model are sums over complete responses, whose tokens upstream has counted. A constant
 stands for some tokens besides: it decides while there is nothing else, and little later on. Thinking has
 a figure of its own, because what is shown of it may be a summary of what is counted.
 """
-
-from dataclasses import replace
 
 from metering.delivered import Delivered, OutputSize, measure_content, measure_stream
 from metering.json_reading import parse_object
@@ -48,23 +46,6 @@ def measure_output(usage: Usage, body: bytes) -> OutputSize | None:
     )
 
 
-def estimate_output(usage: Usage, body: bytes, size: OutputSize) -> Usage:
-    """Return the usage of a stream that was cut, with an estimate of the output that it delivered.
-
-    ``size`` is that of the model's complete responses. The estimate is not below what upstream had
-    counted by then."""
-    delivered = measure_stream(body)
-    tokens = _estimate_tokens(delivered, size)
-    counted = usage.tokens.output_tokens or 0
-    return replace(
-        usage,
-        source="estimated",
-        tokens=replace(usage.tokens, output_tokens=max(tokens, counted)),
-        passes_are_stale=bool(usage.passes),
-        hides_thinking=delivered.hides_thinking,
-    )
-
-
 def is_estimable(usage: Usage) -> bool:
     """Return whether the counts are those of a stream whose output went on after they were made.
 
@@ -72,7 +53,8 @@ def is_estimable(usage: Usage) -> bool:
     return usage.source == "partial" and not usage.is_document and usage.stop_reason is None
 
 
-def _estimate_tokens(delivered: Delivered, size: OutputSize) -> int:
+def estimate_tokens(delivered: Delivered, size: OutputSize) -> int:
+    """Return the number of tokens of what a model delivered, by the size of its complete responses."""
     text = (CHARACTERS_PER_TOKEN * CONSTANT_TOKENS + size.characters) / (
         CONSTANT_TOKENS + size.tokens
     )

@@ -12,7 +12,7 @@ from typing import Literal
 
 import orjson
 
-from metering.json_reading import as_list, as_object
+from metering.json_reading import as_list, as_object, as_objects, as_text, parse_object
 from metering.json_weight import is_light
 from metering.title import find_title
 
@@ -27,6 +27,7 @@ LISTS = ("messages", "tools")
 PARTS = {"output_config": "effort", "thinking": "budget_tokens"}
 # No fields of a request: found in its messages, and in its bytes.
 TITLE, CACHE_TTL = "title_text", "cache_ttl"
+ADVISOR_TOOL = "advisor_"
 
 # What a name may look like where no text is kept: models, sessions, request ids.
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9._:@/-]{1,100}")
@@ -95,6 +96,18 @@ def find_cache_ttl(text: bytes) -> CacheTtl | None:
 def find_longest_ttl(*ttls: object) -> CacheTtl | None:
     """Return the longest of some lifetimes, None where none of the values is one."""
     return "1h" if "1h" in ttls else "5m" if "5m" in ttls else None
+
+
+def find_advisor_model(text: bytes) -> str | None:
+    """Return the model that a request names for advice, None where it names none or several.
+
+    Only a response that was cut does not name it, so this is asked of few requests."""
+    models = {
+        _as_name(tool.get("model"))
+        for tool in as_objects((parse_object(text) or {}).get("tools"))
+        if as_text(tool.get("type")).startswith(ADVISOR_TOOL)
+    }
+    return models.pop() if len(models) == 1 else None
 
 
 def keep_plain_name(value: str | None) -> str | None:

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from metering import output, refusals, token_counts
-from metering.entry import UsageSource
+from metering.entry import CostNote, UsageSource
 from metering.json_reading import as_object, parse_object
 from metering.sse import BYTE_ORDER_MARK, looks_like_sse, parse_events
 from metering.token_counts import UNKNOWN, TokenCounts
@@ -51,13 +51,17 @@ class Pass:
     where upstream does not name one for the pass.
 
     ``cache_write_1h_tokens`` are those of the cache writes that are kept for an hour; the others
-    are kept for five minutes."""
+    are kept for five minutes. ``estimates_prompt`` and ``estimates_output``: upstream has not counted
+    these tokens. ``note`` says what makes the output less certain."""
 
     type: str | None
     model: str | None
     tokens: TokenCounts
     cache_write_1h_tokens: int = 0
     speed: str | None = None
+    estimates_prompt: bool = False
+    estimates_output: bool = False
+    note: CostNote | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,8 +82,7 @@ class Usage:
 
     ``passes_are_stale``: the counts changed after the passes were listed. ``is_sum``: the counts are
     known to be of several passes, which are not listed. ``hops`` are the models that declined, in
-    order. ``hides_thinking``: the output is an estimate that leaves out thinking which is not shown.
-    ``is_empty``: nothing came from the model that spoke last; it is looked for after a refusal,
+    order. ``is_empty``: nothing came from the model that spoke last; it is looked for after a refusal,
     a fallback or an error status, and False otherwise."""
 
     streamed: bool
@@ -95,7 +98,6 @@ class Usage:
     is_sum: bool = False
     hops: tuple[Hop, ...] = ()
     is_empty: bool = False
-    hides_thinking: bool = False
     refusal_category: str | None = None
     service_tier: str | None = None
     speed: str | None = None

@@ -15,6 +15,7 @@ Values that come from outside are bounded and cleaned, because they land in a na
 import math
 import re
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import orjson
@@ -22,9 +23,10 @@ import orjson
 from metering.billed_passes import make_call
 from metering.billing import find_billing
 from metering.client_hints import COLUMNS, PARENT_AGENT_ID, PROMPT_ID, REQUEST_CLASS
+from metering.cut_streams import estimate_usage
 from metering.entry import Outcome, UsageLogEntry, sum_estimates
 from metering.json_reading import as_text, parse_object
-from metering.output_estimate import estimate_output, is_estimable, measure_output
+from metering.output_estimate import is_estimable, measure_output
 from metering.prices import PriceTable
 from metering.pricing import price_call
 from metering.rate_limits import RateLimits, parse_limits
@@ -97,8 +99,8 @@ def make_entry(
     )
     output_size = None
     if is_estimable(usage) and has_whole_response:
-        size = sizes.find_size(head.organization_id, usage.model)
-        usage = estimate_output(usage, response_body.text, size)
+        find_size = partial(sizes.find_size, head.organization_id)
+        usage = estimate_usage(usage, response_body.text, find_size, request.text)
     elif usage.source == "final" and sizes.is_wanted(head.organization_id, usage.model):
         output_size = measure_output(usage, response_body.text)
     outcome = _refine_outcome(exchange, usage, has_whole_response=has_whole_response)

@@ -42,8 +42,11 @@ _REASONS: dict[UnbilledReason, str] = {
 _NOTES: dict[CostNote, str] = {
     "sum_of_passes": "A sum of several passes: if there is a price for long prompts, it may not apply.",
     "hidden_thinking": "Estimated by what was delivered, without thinking that is not shown.",
+    "uncounted_tokens": "Estimated by what was delivered, without tokens that upstream counts at the end:"
+    " the prompt of this pass, or advice.",
 }
 _ESTIMATED = "Estimated by what was delivered: the response was cut."
+_ASSUMED = "Estimated as the prompt of the model before: the response was cut."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +134,9 @@ def _explain_line(item: CostItem) -> str:
         return _REASONS.get(item.unbilled_reason, "Not billed.")
     if item.note is not None:
         return _NOTES.get(item.note, "")
-    return _ESTIMATED if item.estimated else ""
+    if not item.estimated:
+        return ""
+    return _ESTIMATED if item.component == components.OUTPUT.name else _ASSUMED
 
 
 def _list_texts(texts: Iterable[str | None]) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from bench.estimates import find_median, load_exchanges, measure_errors
+from metering.cut_streams import estimate_usage
 from metering.delivered import (
     CITATION_CHARACTERS,
     MAX_READ_BYTES,
@@ -24,7 +25,6 @@ from metering.delivered import (
 from metering.output_estimate import (
     CHARACTERS_PER_TOKEN,
     END_CHARACTERS,
-    estimate_output,
     is_estimable,
     measure_output,
 )
@@ -64,7 +64,7 @@ def read(body: bytes, *, is_complete: bool = False) -> Usage:
 
 
 def estimate(body: bytes, size: OutputSize = UNKNOWN_SIZE) -> int | None:
-    return estimate_output(read(body), body, size).tokens.output_tokens
+    return estimate_usage(read(body), body, lambda _: size).tokens.output_tokens
 
 
 @pytest.mark.parametrize(
@@ -168,12 +168,14 @@ def test_streams_that_were_cut_before_their_final_counts_are_estimated(body, is_
 
 def test_an_estimate_keeps_every_other_count():
     usage = read(start(cache_read_input_tokens=7) + text("a" * 40))
-    found = estimate_output(usage, start() + text("a" * 40), UNKNOWN_SIZE)
+    found = estimate_usage(usage, start() + text("a" * 40), lambda _: UNKNOWN_SIZE)
     assert found == replace(
         usage,
         source="estimated",
         tokens=replace(usage.tokens, output_tokens=found.tokens.output_tokens),
+        passes=found.passes,
     )
+    assert [each.tokens for each in found.passes] == [found.tokens]
     assert (found.tokens.input_tokens, found.tokens.cache_read_input_tokens) == (10, 7)
 
 
@@ -237,7 +239,7 @@ def test_a_long_stream_is_measured_by_some_of_its_parts(seed):
 def test_millions_of_tiny_deltas_take_no_second(piece):
     body = start() + piece * (20_000_000 // len(piece))
     began = time.thread_time()
-    estimate_output(read(start()), body, UNKNOWN_SIZE)
+    estimate_usage(read(start()), body, lambda _: UNKNOWN_SIZE)
     assert time.thread_time() - began < 1
 
 

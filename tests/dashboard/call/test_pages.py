@@ -367,15 +367,19 @@ async def test_a_line_that_is_a_sum_of_passes_says_what_that_means(ask, ann):
 
 
 @pytest.mark.parametrize(
-    ("note", "words_of_it"),
+    ("component", "note", "words_of_it"),
     [
-        (None, "Estimated by what was delivered: the response was cut."),
-        ("hidden_thinking", "without thinking that is not shown"),
+        ("output", None, "Estimated by what was delivered: the response was cut."),
+        ("output", "hidden_thinking", "without thinking that is not shown"),
+        ("output", "uncounted_tokens", "the prompt of this pass, or advice"),
+        ("input", None, "Estimated as the prompt of the model before"),
     ],
 )
-async def test_an_estimated_line_says_so_and_so_does_the_total(ask, ann, note, words_of_it):
+async def test_an_estimated_line_says_so_and_so_does_the_total(
+    ask, ann, component, note, words_of_it
+):
     ann.record(
-        cost_items=(make_item(estimated=True, note=note), make_item()),
+        cost_items=(make_item(component=component, estimated=True, note=note), make_item()),
         cost_cents=Decimal("2.5"),
         estimated_cents=Decimal("1.25"),
         usage_source="estimated",
