@@ -15,20 +15,16 @@ from decimal import Decimal
 from pathlib import Path
 
 from metering import token_counts
-from metering.components import SEARCH_UNIT, TOKEN_COMPONENTS, WEB_SEARCH as SEARCH_COMPONENT
+from metering.components import SEARCH_UNIT, WEB_SEARCH as SEARCH_COMPONENT
 from metering.prices import PriceTable
 from metering.reconciliation import TOKENS, WEB_SEARCH, CallCounts, Cause, Figures, Recorded
 from metering.token_counts import TokenCounts
 from store.database import open_readonly, snapshot
+from store.traces.booking_sql import IS_OF_CLASS, IS_SEARCH, MAY_BE_BILLED
 from store.traces.costs import from_real
-from store.traces.rollup import MAY_BE_BILLED, OVERAGE, SUBSCRIPTION
+from store.traces.rollup import OVERAGE, SUBSCRIPTION
 
 READ_TIMEOUT_S = 5.0
-# The components of line items that each class of tokens is billed as.
-COMPONENTS = {
-    name: tuple(each.name for each in TOKEN_COMPONENTS if each.counted_in == name)
-    for name in token_counts.NAMES
-}
 _COUNTS = tuple(each.name for each in fields(CallCounts))
 
 
@@ -121,16 +117,14 @@ def _lines_query(columns: set[tuple[str, str]]) -> str:
     estimated = _select(columns, "usage_cost", "c", "estimated")
     unbilled = _select(columns, "usage_cost", "c", "unbilled_reason")
     tokens = ", ".join(
-        f"sum(case when c.component in ({', '.join(map(_quote, components))})"
-        f" then c.quantity else 0 end) as {name}"
-        for name, components in COMPONENTS.items()
+        f"sum(case when {sql} then c.quantity else 0 end) as {name}"
+        for name, sql in IS_OF_CLASS.items()
     )
-    is_search = f"c.component = {_quote(SEARCH_COMPONENT.name)}"
     return f"""
         select {_left_out(columns)} as left_out, substr(u.created_at, 1, 10) as day,
-            {is_search} as is_search, case when not ({is_search}) then c.model end as model,
+            {IS_SEARCH} as is_search, case when not ({IS_SEARCH}) then c.model end as model,
             {_select(columns, "usage", "u", "workspace_id")} as workspace_id, {tokens},
-            sum(case when {is_search} then c.quantity else 0 end) as searches,
+            sum(case when {IS_SEARCH} then c.quantity else 0 end) as searches,
             total(c.cents) as cents, 0 as calls,
             count(distinct case when c.cents is null then u.id end) as unpriced,
             count(distinct case when {estimated} then u.id end) as estimated,
@@ -144,7 +138,7 @@ def _lines_query(columns: set[tuple[str, str]]) -> str:
 
 def _calls_query(columns: set[tuple[str, str]]) -> str:
     """Return SQL for the numbers of calls by day and model. They have no tokens and no cost here."""
-    tokens = ", ".join(f"0 as {name}" for name in COMPONENTS)
+    tokens = ", ".join(f"0 as {name}" for name in token_counts.NAMES)
     return f"""
         select {_left_out(columns)} as left_out, substr(u.created_at, 1, 10) as day,
             0 as is_search, coalesce(u.model, u.request_model) as model,
@@ -174,10 +168,6 @@ def _hourly_query(columns: set[tuple[str, str]]) -> str:
         where h.hour >= ? and h.hour < ?
         group by 1, 2, 3, 4, 5
     """  # noqa: S608 - our own names
-
-
-def _quote(name: str) -> str:
-    return f"'{name}'"
 
 
 def _make_items(row: sqlite3.Row, prices: PriceTable) -> Iterator[Recorded]:

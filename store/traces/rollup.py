@@ -24,18 +24,13 @@ from operator import attrgetter
 from typing import NamedTuple, Self
 
 from metering import token_counts
-from metering.billed_passes import FIRST_FAILURE_STATUS, UNBILLED_OUTCOMES, may_be_billed
+from metering.billed_passes import may_be_billed
 from metering.components import CACHE_WRITE_1H, TOKEN_CLASSES, WEB_SEARCH
 from metering.entry import CostItem, Outcome, UsageLogEntry, UsageSource
 from metering.token_counts import TokenCounts
 
 # A client that disconnects (a person pressing Esc) is not an error.
 NO_ERROR: tuple[Outcome, ...] = ("complete", "client_disconnected")
-# SQL for ``may_be_billed`` over the columns of ``usage``.
-MAY_BE_BILLED = (
-    f"(usage_source = 'none' and outcome not in {UNBILLED_OUTCOMES}"
-    f" and coalesce(status_code, 0) < {FIRST_FAILURE_STATUS})"
-)
 MAX_CLIENTS, MAX_CREDENTIALS = 20, 100
 UNKNOWN, OTHER = "", "(other)"
 # A call of a subscription has a value and no bill, unless paid extra usage covers it.

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from metering import token_counts
-from metering.components import TOKEN_COMPONENTS
 from store.database import open_readonly, snapshot
-from store.traces.rollup import MAY_BE_BILLED, NO_ERROR, OVERAGE, SUBSCRIPTION
+from store.traces import booking_sql
 from store.traces.usage_report import (
     READ_TIMEOUT_S,
     Group,
@@ -32,47 +31,28 @@ _ADDED = {
     "estimated": ("usage_cost", "c.estimated"),
     "unbilled_reason": ("usage_cost", "c.unbilled_reason"),
 }
-_BILLED = "{unbilled_reason} is null"
-
-
-def _list_components(names: Sequence[str]) -> str:
-    return ", ".join(f"'{name}'" for name in names)
-
-
-_IS_TOKENS = f"c.component in ({_list_components([each.name for each in TOKEN_COMPONENTS])})"
-_OF_CALL = {
-    "entries": "1",
-    "errors": f"u.outcome not in {NO_ERROR}",
-    "unpriced": "u.cost_cents is null and u.usage_source <> 'none'",
-    "maybe_billed": MAY_BE_BILLED,
-}
 _OF_LINE = {
     "cost_cents": "coalesce(c.cents, 0)",
     "estimated_cents": "case when {estimated} then coalesce(c.cents, 0) else 0 end",
-    "unbilled_tokens": f"case when not ({_BILLED}) and {_IS_TOKENS} then c.quantity else 0 end",
-    "unpriced_tokens": f"case when {_BILLED} and {_IS_TOKENS} and c.cents is null then c.quantity else 0 end",
 } | {
-    name: f"case when {_BILLED} and c.component in"
-    f" ({_list_components([each.name for each in TOKEN_COMPONENTS if each.counted_in == name])})"
-    " then c.quantity else 0 end"
-    for name in token_counts.NAMES
+    name: f"case when {booking_sql.OF_LINE[name]} then c.quantity else 0 end"
+    for name in (*token_counts.NAMES, "unbilled_tokens", "unpriced_tokens")
 }
-_COLUMNS = (*_OF_CALL, *_OF_LINE)
-_BILLING = f"case when {{billing}} = '{SUBSCRIPTION}' and {{overage}} then '{OVERAGE}' else {{billing}} end"
+_COLUMNS = (*booking_sql.OF_CALL, *_OF_LINE)
 _ZERO = dict.fromkeys(_COLUMNS, "0")
 
 
 def _select(model: str, sums: dict[str, str], source: str) -> str:
     columns = ", ".join(f"{sql} as {name}" for name, sql in (_ZERO | sums).items())
     return (
-        f"select coalesce({model}, '') as model, {_BILLING} as billing, {columns}"  # noqa: S608 - our own text
+        f"select coalesce({model}, '') as model, {booking_sql.BILLING} as billing, {columns}"  # noqa: S608 - our own text
         f" from usage as u {source} where u.run_id = ?"
     )
 
 
 # Rows like those of ``usage_hourly``: one for each call, and one for each of its line items.
 _ROWS = (
-    f"({_select('u.model', _OF_CALL, '')} union all"
+    f"({_select('u.model', booking_sql.OF_CALL, '')} union all"
     f" {_select('c.model', _OF_LINE, 'join usage_cost as c on c.usage_id = u.id')})"
 )
 

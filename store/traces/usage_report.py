@@ -131,8 +131,9 @@ def read_sums(
     parameters: Sequence[str],
     columns: Container[str],
 ) -> dict[Names, Sums]:
-    """Return sums of the rows of ``source``, SQL for rows like those of ``usage_hourly`` that have these
-    columns, by the names of the groups."""
+    """Return the sums of rows by the names of their groups.
+
+    ``source`` is SQL for rows like those of ``usage_hourly`` that have these columns."""
     keys = [
         "''" if name in _ADDED_KEYS and name not in columns else sql
         for name, sql in _FIELDS[by].items()

@@ -10,46 +10,27 @@ import math
 import sqlite3
 from collections.abc import Iterable, Iterator
 
-from metering import token_counts
-from metering.components import (
-    CACHE_WRITE_1H,
-    SEARCH_UNIT,
-    TOKEN_COMPONENTS,
-    TOKEN_UNIT,
-    WEB_SEARCH,
-)
+from metering.components import SEARCH_UNIT, TOKEN_UNIT, WEB_SEARCH
 from store.database import snapshot
-from store.traces import backfill_progress
+from store.traces import backfill_progress, booking_sql
 from store.traces.backfill_progress import HOURLY_SUMS
-from store.traces.rollup import MAY_BE_BILLED, NO_ERROR, OVERAGE, SUBSCRIPTION
 
 _PAGE = 1_000
 _TOLERANCE = 1e-6  # of a sum of doubles, in any order
 _KEYS = ("hour", "proxy_endpoint_id", "slug", "model", "billing")
 _CALL_KEYS = (
     "substr(u.created_at, 1, 13), u.proxy_endpoint_id, u.slug, coalesce({model}, ''),"
-    f" case when u.billing = '{SUBSCRIPTION}' and u.overage then '{OVERAGE}'"
-    " else coalesce(u.billing, '') end"
+    f" coalesce({booking_sql.BILLING.format(billing='u.billing', overage='u.overage')}, '')"
 )
 _WITHIN = "u.created_at >= :hour and u.created_at < :hour || '~'"
-_IS_TOKENS = f"c.component in ({', '.join(f"'{each.name}'" for each in TOKEN_COMPONENTS)})"
-_BILLED = "c.unbilled_reason is null"
-_OF_CALL = {
-    "entries": "1",
-    "errors": f"u.outcome not in {NO_ERROR}",
-    "unpriced": "u.cost_cents is null and u.usage_source <> 'none'",
-    "maybe_billed": MAY_BE_BILLED,
+_IS_BILLED = booking_sql.IS_BILLED.format(unbilled_reason="c.unbilled_reason")
+_OF_CALL = booking_sql.OF_CALL | {
     "timed": "u.duration_ms is not null",
     "duration_ms": "coalesce(u.duration_ms, 0)",
 }
 _OF_LINE = {
-    name: f"{_BILLED} and c.component in ({', '.join(f"'{each.name}'" for each in TOKEN_COMPONENTS if each.counted_in == name)})"
-    for name in token_counts.NAMES
-} | {
-    "cache_write_1h_tokens": f"{_BILLED} and c.component = '{CACHE_WRITE_1H}'",
-    "web_search_requests": f"{_BILLED} and c.component = '{WEB_SEARCH.name}'",
-    "unbilled_tokens": f"not ({_BILLED}) and {_IS_TOKENS}",
-    "unpriced_tokens": f"{_BILLED} and {_IS_TOKENS} and c.cents is null",
+    name: sql.format(unbilled_reason="c.unbilled_reason")
+    for name, sql in booking_sql.OF_LINE.items()
 }
 _OF_MONEY = {"cost_cents": "1", "estimated_cents": "c.estimated"}
 _COLUMNS = (*_OF_CALL, *_OF_LINE, *_OF_MONEY)
@@ -71,7 +52,7 @@ _SUMS = (
 )
 _UNIT = f"case c.component when '{WEB_SEARCH.name}' then {SEARCH_UNIT} else {TOKEN_UNIT} end"
 _EXPECTED_CENTS = (
-    f"case when {_BILLED} then c.quantity * c.rate_usd * c.multiplier * 100 / {_UNIT} else 0 end"
+    f"case when {_IS_BILLED} then c.quantity * c.rate_usd * c.multiplier * 100 / {_UNIT} else 0 end"
 )
 _WRONG_LINES = f"""
     select u.entry_id, c.line, c.cents, {_EXPECTED_CENTS} as expected

@@ -7,13 +7,11 @@ from decimal import Decimal
 
 import pytest
 
-from metering import token_counts
-from metering.components import TOKEN_COMPONENTS
 from metering.prices import PriceTable
 from metering.reconciliation import NOTHING, TOKENS, WEB_SEARCH, Cause, Figures
 from metering.token_counts import TokenCounts
 from store.traces.database import TraceDatabase
-from store.traces.recorded_usage import COMPONENTS, RecordedUsage, read_recorded_usage
+from store.traces.recorded_usage import RecordedUsage, read_recorded_usage
 from tests.store.traffic import make_entry, make_item
 
 DAY = date(2026, 1, 2)
@@ -65,12 +63,6 @@ def figures_of(found):
 
 def count(found, name):
     return sum(getattr(item.counts, name) for item in found.items)
-
-
-def test_every_class_of_tokens_and_every_component_is_compared():
-    assert COMPONENTS.keys() == set(token_counts.NAMES)
-    named = [name for names in COMPONENTS.values() for name in names]
-    assert sorted(named) == sorted(each.name for each in TOKEN_COMPONENTS)
 
 
 def test_each_pass_counts_for_the_model_that_ran(path, record):

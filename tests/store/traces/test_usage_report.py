@@ -13,7 +13,7 @@ from metering.billing import Billing
 from metering.entry import Outcome, UsageLogEntry, UsageSource
 from metering.token_counts import UNKNOWN, ZERO, TokenCounts
 from store.spool.format import Rejection
-from store.traces.rollup import MAY_BE_BILLED
+from store.traces.booking_sql import MAY_BE_BILLED
 from store.traces.run_report import read_run
 from store.traces.usage_report import Grouping, Totals, read_usage
 from tests.store.traffic import make_item, with_items
@@ -176,7 +176,9 @@ def test_sql_and_code_agree_on_which_calls_may_have_been_billed(traces):
             for n, (outcome, status, source) in enumerate(values)
         ]
     )
-    found = traces.connection.execute(f"select {MAY_BE_BILLED} from usage order by id").fetchall()  # noqa: S608
+    found = traces.connection.execute(
+        f"select {MAY_BE_BILLED} from usage as u order by id"  # noqa: S608
+    ).fetchall()
     assert [bool(row[0]) for row in found] == [may_be_billed(*each) for each in values]
 
 
