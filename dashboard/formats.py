@@ -17,10 +17,11 @@ from metering.formats import (
     format_prompt,
     format_tokens,
 )
+from metering.refusals import STOP_REASON as REFUSAL
 from metering.token_counts import TokenCounts
 from runtime.safe_text import reveal
 
-type Kind = Literal["ok", "cut", "bad"]
+type Kind = Literal["ok", "refused", "cut", "bad"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +43,23 @@ _MARKS: dict[str, Mark] = {
 }
 
 
+_REFUSED = Mark("refused", "refused")
+
+
 def outcome_label(outcome: str) -> str:
     """Return the words for an outcome, or what is stored where there are none."""
     mark = _MARKS.get(outcome)
     return outcome if mark is None else mark.label
 
 
-def outcome_mark(outcome: str | None, status_code: int | None = None) -> Mark:
-    """Return the mark of an outcome, with the status where it is not 200."""
+def outcome_mark(
+    outcome: str | None, status_code: int | None = None, stop_reason: str | None = None
+) -> Mark:
+    """Return the mark of an outcome, with the status where it is not 200.
+
+    A refusal of the model is complete, and has a mark of its own."""
+    if outcome == "complete" and stop_reason == REFUSAL:
+        return _REFUSED
     mark = _MARKS.get(outcome or "", Mark("cut", outcome or "unknown"))
     if status_code is None or status_code == 200:
         return mark

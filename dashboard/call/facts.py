@@ -63,7 +63,7 @@ def make_headline(entry: UsageLogEntry) -> Headline:
         model=reveal(entry.model or entry.request_model or "Unknown model"),
         instant=reveal(entry.created_at),
         time=clock.format_stored(reveal(entry.created_at)),
-        mark=outcome_mark(entry.outcome, entry.status_code),
+        mark=outcome_mark(entry.outcome, entry.status_code, entry.stop_reason),
         cost=format_cents(None if entry.cost_cents is None else float(entry.cost_cents)),
         duration=format_duration(entry.duration_ms),
         first_byte=format_duration(entry.ttfb_ms),

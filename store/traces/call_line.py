@@ -6,6 +6,7 @@ It is in ``store`` because two processes print it: the recorder as calls are rec
 
 from metering.entry import UsageLogEntry
 from metering.formats import format_cents_for_column, format_count, format_milliseconds
+from metering.refusals import STOP_REASON as REFUSAL
 from metering.token_counts import TokenCounts
 from runtime import clock
 from runtime.safe_text import terminal_line
@@ -16,7 +17,7 @@ _MAX_NAME = 80
 
 def format_entry(entry: UsageLogEntry) -> str:
     """Return the line of a call: time of arrival (UTC), slug, model, tokens, cost, status, duration, and
-    the outcome unless all went well.
+    the outcome unless all went well, with a refusal of the model among what did not.
 
     ``2026-01-31 14:03:27Z  default  claude-opus-5-5  1,204 in (980 cached)  88 out  $0.0123  200  2,310 ms``
     """
@@ -34,6 +35,10 @@ def format_entry(entry: UsageLogEntry) -> str:
         parts.append(entry.outcome)
         if entry.error_type and entry.error_type != entry.outcome:
             parts[-1] += f" {_format_name(entry.error_type)}"
+    elif entry.stop_reason == REFUSAL:
+        parts.append("refused")
+        if entry.refusal_category:
+            parts[-1] += f" {_format_name(entry.refusal_category)}"
     return "  ".join(parts)
 
 

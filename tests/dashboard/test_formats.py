@@ -25,6 +25,12 @@ def test_marks_say_how_a_call_ended(outcome, status, kind, label):
     assert formats.outcome_mark(outcome, status) == formats.Mark(kind, label)
 
 
+def test_a_refusal_is_no_tick_and_an_error_stays_one():
+    assert formats.outcome_mark("complete", 200, "refusal") == formats.Mark("refused", "refused")
+    assert formats.outcome_mark("complete", 200, "end_turn").kind == "ok"
+    assert formats.outcome_mark("client_disconnected", 200, "refusal").kind == "cut"
+
+
 def test_templates_have_them():
     environment = Environment(autoescape=True)
     formats.add_filters(environment)

@@ -264,6 +264,18 @@ async def test_errors_show_their_status(ann, ask):
     ]
 
 
+async def test_a_refusal_has_a_mark_of_its_own_and_a_link_to_all_of_them(ann, ask):
+    ann.record({"stop_reason": "refusal", "refusal_category": "cyber"}, {"stop_reason": "end_turn"})
+    page = await ask("/traces/usage")
+    assert [row["outcome"].text for row in rows(page)] == ["complete", "refused"]
+    marks = page.find("span", "mark")
+    assert [each.attributes["class"] for each in marks] == ["mark ok", "mark refused"]
+    assert marks[1].attributes["title"] == "The model declined to respond, category cyber."
+    (link,) = [each for each in page.find("a") if each.text == "Refused calls"]
+    refused = await ask(link.attributes["href"])
+    assert [row["outcome"].text for row in rows(refused)] == ["refused"]
+
+
 async def test_markup_in_what_clients_send_is_shown_as_text(client, ann):
     ann.record(
         {

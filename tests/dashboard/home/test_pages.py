@@ -128,6 +128,13 @@ def test_the_value_of_a_subscription_is_told_from_spend(ann, record):
     assert "$12.40 <small>$12.09 value of a subscription, $0.3100 spend</small>" in figure
 
 
+def test_a_refusal_is_not_marked_as_complete(ann, record):
+    record(ann.organization_id, {"stop_reason": "refusal"})
+    newest = ann.get("/").text.partition("Newest calls")[2]
+    assert 'class="mark refused"' in newest
+    assert "mark ok" not in newest.partition("</table>")[0]
+
+
 def test_calls_that_may_have_been_billed_are_counted_apart(ann, record):
     gone = {"usage_source": "none", "cost_cents": None, "cost_items": ()}
     record(ann.organization_id, gone | {"outcome": "proxy_restarted", "status_code": None})

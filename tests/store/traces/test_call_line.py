@@ -61,6 +61,13 @@ def test_what_is_not_known_is_a_dash_and_what_went_wrong_is_named():
     assert format_entry(entry).endswith("529  -  upstream_error overloaded_error")
 
 
+def test_a_refusal_is_named_with_its_category():
+    entry = make_entry(status_code=200, stop_reason="refusal", cost_cents=Decimal(0))
+    assert format_entry(entry).endswith("$0.0000  200  -  refused")
+    entry = replace(entry, refusal_category="cyber")
+    assert format_entry(entry).endswith("200  -  refused cyber")
+
+
 def test_a_hostile_model_name_cannot_steer_the_terminal():
     line = format_entry(make_entry(slug="\x1b[1m", model="\x1b[2Jclaude\r\n\u202e" + "x" * 500))
     assert line.isprintable()
