@@ -8,6 +8,7 @@ A value that is not what it should be (negative, not finite, text) is treated as
 """
 
 import re
+import sys
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -196,7 +197,8 @@ def _list_columns() -> dict[str, _Column]:
         columns[f"unified-{window}-status"] = (f"unified_{window}_status", _parse_word)
         columns[f"unified-{window}-utilization"] = (f"unified_{window}_utilization", _parse_number)
         columns[f"unified-{window}-reset"] = (f"unified_{window}_reset_at", _parse_instant)
-    return columns
+    # As arguments, names that are of the class themselves are found at once, others one by one.
+    return {header: (sys.intern(name), parse) for header, (name, parse) in columns.items()}
 
 
 _COLUMNS = _list_columns()

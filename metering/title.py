@@ -52,7 +52,9 @@ def _skip_space(text: str, place: int) -> int:
 
 
 def _shorten(text: str) -> str:
-    line = " ".join(text.split())
+    line = " ".join(text[: 2 * MAX_CHARS].split())
+    if len(line) <= MAX_CHARS:  # few words, or much space between them
+        line = " ".join(text.split())
     if len(line) > MAX_CHARS:
         words = line[: MAX_CHARS + 1].rpartition(" ")[0]
         line = f"{words or line[:MAX_CHARS]}…"

@@ -119,8 +119,7 @@ class Recorder:
         return result
 
     def _print_lines(self, entries: Sequence[UsageLogEntry]) -> None:
-        for entry in entries:
-            self._lines.write_line(format_entry(entry))
+        self._lines.write_line("\n".join(map(format_entry, entries)))
 
     def _may_come_more(self, last: Round) -> bool:
         if last.handled > 0:

@@ -34,7 +34,7 @@ def parse_instant(text: str) -> datetime:
 
 def format_line_time(instant: datetime) -> str:
     """Return ``YYYY-MM-DD HH:MM:SSZ``, for lines on a terminal."""
-    return instant.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    return instant.astimezone(UTC).isoformat(" ")[:19] + "Z"
 
 
 def format_minute(instant: datetime) -> str:

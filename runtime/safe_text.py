@@ -40,6 +40,8 @@ def _name_of(found: re.Match[str]) -> str:
 
 def terminal_line(text: str) -> str:
     """Return text as one line for a terminal, with ``?`` for every character that is not printable."""
+    if text.isprintable():  # as nearly all are; joiners are not
+        return text
     return _replace_unprintable(text.translate(_JOINERS), "?")
 
 

@@ -1,7 +1,7 @@
 """Writing to a terminal without waiting for it.
 
 A stream that stands still (a paused terminal, a pipe into a stopped program) blocks its writer. So
-a thread writes, from a queue of bounded length, and lines that find no room are dropped.
+a thread writes, from a queue of bounded length, and what finds no room is dropped.
 """
 
 import queue
@@ -9,7 +9,7 @@ import threading
 from contextlib import suppress
 from typing import TextIO
 
-MAX_WAITING_LINES = 2000
+MAX_WAITING_TEXTS = 2000
 LAST_LINES_S = 0.5
 
 
@@ -18,12 +18,12 @@ class LineWriter:
         if hasattr(stream, "reconfigure"):  # not every terminal can show every character
             stream.reconfigure(errors="replace")
         self._stream = stream
-        self._lines: queue.Queue[str | None] = queue.Queue(MAX_WAITING_LINES)
+        self._lines: queue.Queue[str | None] = queue.Queue(MAX_WAITING_TEXTS)
         self._thread = threading.Thread(target=self._write, name="writer", daemon=True)
         self._thread.start()
 
     def write_line(self, line: str) -> None:
-        """Write a line, soon. Never waits, never raises."""
+        """Write a line soon, or several in one text, which takes no longer. Never waits, never raises."""
         with suppress(queue.Full):
             self._lines.put_nowait(line)
 

@@ -31,7 +31,7 @@ Requests that our own rate limit rejected are counted in ``<id>~rejections.done`
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
 from typing import Literal, NamedTuple
 
 import orjson
@@ -214,6 +214,20 @@ def parse_rejections(data: bytes, name: str) -> list[Rejection]:
         raise SpoolError(f"{name}: {error}") from error
 
 
+# The values of fields that a file lacks.
+_DEFAULTS: dict[type, dict[str, object]] = {
+    kind: {each.name: each.default for each in fields(kind) if each.default is not MISSING}
+    for kind in (RequestHead, ResponseHead, Ending)
+}
+
+
+def _read_object[T](kind: type[T], payload: bytes) -> T:
+    """Return the object of this class in a JSON payload. Raises ValueError, TypeError."""
+    # An argument takes its time by the comparisons of its name with those of the class, one after the
+    # other. For names that are of the class themselves, a comparison is one of pointers.
+    return kind(**(_DEFAULTS[kind] | orjson.loads(payload)))
+
+
 def _parse_request_head(frame: "_Frame | None", name: str) -> RequestHead | None:
     if frame is None:
         return None
@@ -222,7 +236,7 @@ def _parse_request_head(frame: "_Frame | None", name: str) -> RequestHead | None
     if frame.torn:
         return None
     try:
-        return RequestHead(**orjson.loads(frame.payload))
+        return _read_object(RequestHead, frame.payload)
     except (ValueError, TypeError) as error:
         raise SpoolError(f"{name}: {error}") from error
 
@@ -247,10 +261,10 @@ class _PartialResponse:
             return False
         try:
             if frame.kind == b"R":
-                self.head = ResponseHead(**orjson.loads(frame.payload))
+                self.head = _read_object(ResponseHead, frame.payload)
                 self.ttfb_ms = self.last_byte_ms = frame.elapsed_ms
             elif frame.kind == b"E":
-                self.ending = Ending(**orjson.loads(frame.payload))
+                self.ending = _read_object(Ending, frame.payload)
         except (ValueError, TypeError):
             return False
         return frame.kind == b"R"

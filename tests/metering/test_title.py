@@ -49,4 +49,5 @@ def test_a_long_text_is_cut_between_words():
     assert title.endswith("word…")
     assert len(title) <= MAX_CHARS + 1
     assert title_of(said("x" * 1000)) == "x" * MAX_CHARS + "…"
+    assert title_of(said("few" + " " * 200 + "words")) == "few words"
     assert title_of(said("<system-reminder>" + "y" * 2_000_000 + "</system-reminder>z")) == "z"

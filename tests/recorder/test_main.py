@@ -7,6 +7,9 @@ from recorder.__main__ import Recorder
 from recorder.ingest import Ingester
 from runtime.heartbeat import Heartbeat
 from runtime.settings import Settings
+from runtime.terminal_output import LineWriter
+from store.spool.format import Ending, RequestHead
+from store.spool.writer import SpoolRun
 from store.traces.backfill_progress import BODY_FIELDS
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
@@ -58,3 +61,32 @@ def test_a_resting_recorder_fills_new_columns_of_stored_calls(tmp_path, monkeypa
     recorder.run()
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("select effort from usage_log").fetchall() == [("low",)]
+
+
+def test_the_lines_of_a_batch_are_written_at_once(tmp_path, monkeypatch):
+    """A text wakes the thread that writes, which takes as long as to read a response."""
+    texts = []
+    monkeypatch.setattr(LineWriter, "write_line", lambda _writer, text: texts.append(text))
+    settings = Settings.from_env({"TAXIMETER_DATA_DIR": str(tmp_path)})
+    run = SpoolRun(settings.spool_path)
+    for slug in ("first", "second"):
+        head = RequestHead(
+            entry_id=slug,
+            created_at="2026-01-31T14:03:27.678Z",
+            organization_id="org",
+            proxy_endpoint_id="endpoint",
+            slug=slug,
+            metadata_only=False,
+            request_bytes=2,
+            request_body="whole",
+        )
+        run.create(head, b"{}").finish(Ending(outcome="upstream_unreachable"), 1.0)
+    run.close()
+    recorder = Recorder(settings)
+    recorder.stop()
+    recorder.run()
+    (text,) = texts
+    assert [line[:27] for line in text.splitlines()] == [
+        "2026-01-31 14:03:27Z  first",
+        "2026-01-31 14:03:27Z  secon",
+    ]

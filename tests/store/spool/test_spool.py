@@ -1,7 +1,7 @@
 import fcntl
 import os
 from contextlib import suppress
-from dataclasses import fields
+from dataclasses import asdict, fields
 
 import orjson
 import pytest
@@ -80,6 +80,19 @@ def test_the_file_of_an_older_proxy_is_read_and_what_it_did_not_note_is_none(roo
     names = (field.name for field in fields(RequestHead) if field.name not in head)
     assert {getattr(exchange.head, name) for name in names} == {None}
     assert exchange.response == ResponseHead(status_code=200)
+
+
+@pytest.mark.parametrize("head", [{"slug": "default"}, "no object", ["pair"]])
+def test_a_head_without_the_fields_that_every_proxy_writes_is_an_error(head):
+    payload = orjson.dumps(head)
+    with pytest.raises(SpoolError):
+        parse_exchange(FRAME.pack(b"H", 0.0, len(payload)) + payload + FRAME.pack(b"Q", 0.0, 0))
+
+
+def test_a_head_with_an_unknown_field_is_an_error():
+    payload = orjson.dumps({**asdict(make_head()), "unknown": 1})
+    with pytest.raises(SpoolError, match="unknown"):
+        parse_exchange(FRAME.pack(b"H", 0.0, len(payload)) + payload + FRAME.pack(b"Q", 0.0, 0))
 
 
 def test_a_finished_file_waits_and_an_open_one_of_a_living_run_does_not(root, run):
