@@ -116,6 +116,32 @@ def test_visitors_share_no_cookies(new_browser):
     assert bob.cookies() == {}
 
 
+def test_a_visitor_finds_nothing_of_another_who_was_there_before(driver, site):
+    write = """localStorage.a = sessionStorage.b = 1;
+        const request = indexedDB.open("c");
+        request.onsuccess = () => { request.result.close(); done(); };"""
+    read = """indexedDB.databases().then(
+        (found) => done([...Object.keys(localStorage), ...Object.keys(sessionStorage), ...found]));"""
+    sites = (site.url, site.url.replace("127.0.0.1", "localhost"))
+    with new_visitor(driver, site.url) as before:
+        before.resize(390, 844)
+        before.live_in("America/St_Johns")
+        for address in sites:
+            before.open(f"{address}/sign-in")
+            before.set_cookie("whose", "before's")
+            before.run_async(write)
+            assert before.run_async(read)
+        before.run("window.open('/sign-in')")
+        tabs = len(driver.window_handles)
+    with new_visitor(driver, site.url) as after:
+        assert len(driver.window_handles) == tabs - 1
+        for address in sites:
+            after.open(f"{address}/sign-in")
+            assert after.cookies() == {}
+            assert after.run_async(read) == []
+        assert after.run("return [innerWidth, new Date(0).getTimezoneOffset()]") == [1280, 0]
+
+
 def test_fields_and_buttons_are_found_by_name(desk):
     desk.open(
         page(

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 from urllib.parse import urljoin, urlsplit
 from weakref import WeakKeyDictionary
 
@@ -43,6 +43,7 @@ for (const [kind, answer] of [["alert", undefined], ["confirm", false], ["prompt
   window[kind] = (text) => { console.error(`${kind}: ${text}`); return answer; };
 """
 _looked_at: WeakKeyDictionary[WebDriver, str] = WeakKeyDictionary()
+_empty_jars: "WeakKeyDictionary[WebDriver, list[_Jar]]" = WeakKeyDictionary()
 _MISSING = (JavascriptException, StaleElementReferenceException)
 
 
@@ -338,23 +339,54 @@ class Visitor:
         return found[0]
 
 
+@dataclass(frozen=True, slots=True)
+class _Jar:
+    """What a visitor keeps, and an empty tab, which keeps the process of the visitor's pages: to start
+    one takes longer than most tests."""
+
+    user_context: str
+    empty_tab: str
+
+    @classmethod
+    def make(cls, driver: WebDriver) -> Self:
+        user_context = driver.browser.create_user_context()
+        return cls(user_context, driver.browsing_context.create("tab", user_context=user_context))
+
+    def empty(self, driver: WebDriver) -> None:
+        """Forget the visitor: tabs, cookies, storage of every site, and what was fetched."""
+        for tab in driver.browsing_context.get_tree():
+            if tab.user_context == self.user_context and tab.context != self.empty_tab:
+                driver.browsing_context.close(tab.context)
+        driver.switch_to.window(self.empty_tab)
+        driver.execute_cdp_cmd("Network.clearBrowserCache", {})
+        everything = {"origin": "*", "storageTypes": "all"}
+        driver.execute_cdp_cmd("Storage.clearDataForOrigin", everything)
+
+
 @contextmanager
 def new_visitor(driver: WebDriver, base_url: str) -> Iterator[Visitor]:
     """With an empty jar of cookies. At the end nothing may be left in the console that no test has
     asked for: a violation of the policy anywhere fails the test it happened in."""
     home = driver.window_handles[0]
-    context = driver.browser.create_user_context()
+    jars = _empty_jars.setdefault(driver, [])
+    jar = jars.pop() if jars else _Jar.make(driver)
+    is_whole = False
     try:
-        window = driver.browsing_context.create(type="tab", user_context=context)
+        window = driver.browsing_context.create("tab", user_context=jar.user_context)
         driver.switch_to.window(window)
         _looked_at[driver] = window
         visitor = Visitor(driver, window, base_url)
         visitor.cdp("Page.addScriptToEvaluateOnNewDocument", source=_NO_DIALOGS)
         yield visitor
         assert not (complaints := visitor.complaints()), complaints
+        is_whole = True
     finally:
-        with suppress(WebDriverException):  # the test may have closed it
-            driver.browser.remove_user_context(context)
+        if is_whole:
+            jar.empty(driver)
+            jars.append(jar)
+        else:
+            with suppress(WebDriverException):  # the test may have closed it
+                driver.browser.remove_user_context(jar.user_context)
         driver.switch_to.window(home)
         _looked_at[driver] = home
         driver.execute("getLog", {"type": "browser"})
