@@ -11,7 +11,7 @@ of all that was delivered.
 
 import random
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from statistics import median
 
@@ -89,16 +89,7 @@ def measure_errors(exchanges: Sequence[Exchange]) -> Iterator[Errors]:
 
 def add_up(sizes: Sequence[OutputSize]) -> OutputSize:
     """Return the sum of the sizes of several responses."""
-    total = UNKNOWN_SIZE
-    for size in sizes:
-        total = replace(
-            total,
-            characters=total.characters + size.characters,
-            tokens=total.tokens + size.tokens,
-            thinking_characters=total.thinking_characters + size.thinking_characters,
-            thinking_tokens=total.thinking_tokens + size.thinking_tokens,
-        )
-    return total
+    return sum(sizes, UNKNOWN_SIZE)
 
 
 def _cut(exchange: Exchange) -> Iterator[bytes]:

@@ -45,6 +45,14 @@ class OutputSize:
     thinking_characters: float = 0
     thinking_tokens: float = 0
 
+    def __add__(self, other: "OutputSize") -> "OutputSize":
+        return OutputSize(
+            characters=self.characters + other.characters,
+            tokens=self.tokens + other.tokens,
+            thinking_characters=self.thinking_characters + other.thinking_characters,
+            thinking_tokens=self.thinking_tokens + other.thinking_tokens,
+        )
+
 
 UNKNOWN_SIZE = OutputSize()
 

@@ -15,6 +15,7 @@ from metering.prices import PriceTable
 from metering.request_facts import make_facts
 from metering.usage import Usage, read_usage
 from recorder.body_fields import calculate_speed, make_request_fields, make_response_fields
+from recorder.late_estimates import LateEstimates
 from recorder.open_databases import OpenDatabases
 from recorder.rebilling import find_corrected_cost
 from recorder.requests import RequestReader
@@ -30,7 +31,7 @@ RETRY_S = 60.0
 
 
 class Backfill:
-    """Fills new columns of stored calls and corrects their costs.
+    """Fills new columns of stored calls, corrects their costs and estimates streams that were cut.
 
     It takes one organisation after the other, and the newest calls first."""
 
@@ -45,6 +46,7 @@ class Backfill:
         self._prices = prices
         self._clock_s = clock_s
         self._requests = RequestReader(ConversationMemory(MEMORY_BYTES))
+        self._estimates = LateEstimates(prices, clock_s)
         self._organizations = deque[str]()
         self._not_before_s = 0.0
 
@@ -60,7 +62,8 @@ class Backfill:
             return bool(self._organizations)
         organization_id = self._organizations[0]
         try:
-            is_done = self._fill_some(self._databases.open(organization_id).connection)
+            connection = self._databases.open(organization_id).connection
+            is_done = self._fill_some(organization_id, connection)
         except (sqlite3.Error, OSError, ValueError) as error:
             # Recording goes on; the database may be locked or the disk full for now.
             logger.warning("New columns of %s cannot be filled now: %s", organization_id, error)
@@ -72,13 +75,19 @@ class Backfill:
             self._organizations.popleft()
         return bool(self._organizations)
 
-    def _fill_some(self, connection: sqlite3.Connection) -> bool:
-        """Fill the columns of some calls; return whether those were the last ones. The hourly sums come
-        first, because they take less time."""
+    def _fill_some(self, organization_id: str, connection: sqlite3.Connection) -> bool:
+        """Do some of the work; return whether that was the last of it. The hourly sums come first,
+        because they take less time."""
         ends_at_s = self._clock_s() + STEP_S
         while rebooking.rebook_some(connection):
             if self._clock_s() >= ends_at_s:
                 return False
+        if not self._fill_columns(connection, ends_at_s):
+            return False
+        return self._estimates.estimate_some(organization_id, connection, ends_at_s)
+
+    def _fill_columns(self, connection: sqlite3.Connection, ends_at_s: float) -> bool:
+        """Fill the columns of some calls; return whether those were the last ones."""
         next_id = backfill_progress.find_next(connection, BODY_FIELDS)
         if next_id is None:
             return True

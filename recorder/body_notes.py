@@ -41,6 +41,11 @@ def join_notes(*notes: str | None) -> str | None:
     return SEPARATOR.join(note for note in notes if note) or None
 
 
+def lacks_response(notes: str | None) -> bool:
+    """Return whether something of the response is missing, or could not be decoded."""
+    return any(each.startswith("response ") for each in (notes or "").split(SEPARATOR))
+
+
 def drop_body(entry: UsageLogEntry, side: Side, reason: Reason) -> UsageLogEntry:
     """Return the entry without a body that it has, and with a note of it."""
     others = (

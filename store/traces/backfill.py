@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from metering.entry import CostItem, Outcome, UsageSource
+from metering.request_facts import CacheTtl
 from store import database
 from store.traces import backfill_progress, bodies, costs, rate_limits
 from store.traces.backfill_progress import BODY_FIELDS
@@ -40,6 +41,9 @@ class StoredCall(NamedTuple):
     cost_cents: float | None
     request_body_length: int | None
     response_body_length: int | None
+    model: str | None
+    cache_ttl: CacheTtl | None
+    body_notes: str | None
 
 
 class Stored(NamedTuple):
@@ -60,15 +64,19 @@ class Filled:
     cost: NewCost | None = None
 
 
-_SELECT = (
-    f"select {', '.join(StoredCall._fields)} from usage where id <= ? order by id desc limit 1"  # noqa: S608 - our own names
-)
+SELECT = f"select {', '.join(StoredCall._fields)} from usage where "  # noqa: S608 - our own names
+_NEWEST = f"{SELECT} id <= ? order by id desc limit 1"
 
 
 def read_call(connection: sqlite3.Connection, up_to_id: int) -> Stored | None:
     """Return the newest call up to an id, or None where there is none."""
+    return read_one(connection, _NEWEST, (up_to_id,))
+
+
+def read_one(connection: sqlite3.Connection, sql: str, values: Sequence[object]) -> Stored | None:
+    """Return the first call that a query finds, whose columns are those of ``StoredCall``."""
     with database.snapshot(connection):
-        row = connection.execute(_SELECT, (up_to_id,)).fetchone()
+        row = connection.execute(sql, values).fetchone()
         if row is None:
             return None
         call = StoredCall(*row)

@@ -12,10 +12,11 @@ from typing import Literal
 
 from store import database
 
-type Work = Literal["body fields", "hourly sums"]
+type Work = Literal["body fields", "hourly sums", "cut streams"]
 
 BODY_FIELDS: Work = "body fields"
 HOURLY_SUMS: Work = "hourly sums"
+CUT_STREAMS: Work = "cut streams"
 BUSY_TIMEOUT_S = 5.0
 
 

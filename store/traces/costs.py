@@ -54,11 +54,13 @@ class Booked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewCost:
-    """A new cost for a stored entry."""
+    """A new cost for a stored entry. ``output_tokens`` is an estimate that replaces the count of the
+    entry, None where the count stays."""
 
     usage_id: int
     cost_cents: Decimal | None
     cost_items: tuple[CostItem, ...]
+    output_tokens: int | None = None
 
 
 def write_items(
@@ -123,22 +125,37 @@ def write_costs(connection: sqlite3.Connection, costs: Sequence[NewCost]) -> int
     written = 0
     for cost in costs:
         for old in read_booked(connection, [cost.usage_id]):
-            new_cents = to_real(cost.cost_cents)
-            new = replace(old, call=old.call._replace(cost_cents=new_cents), items=cost.cost_items)
+            new = _apply(cost, old)
             for each, sign in ((old, -1), (new, 1)):
                 if cost.usage_id <= as_before_id:
                     tally.add_as_before(each.call, each.tokens, sign=sign)
                 else:
                     tally.add(each.call, each.items, sign=sign)
             connection.execute(
-                "update usage set cost_cents = ?, estimated_cents = ? where id = ?",
-                (new_cents, to_real(sum_estimates(cost.cost_items)), cost.usage_id),
+                "update usage set cost_cents = ?, estimated_cents = ?, usage_source = ?,"
+                " output_tokens = ? where id = ?",
+                (
+                    new.call.cost_cents,
+                    to_real(sum_estimates(cost.cost_items)),
+                    new.call.usage_source,
+                    new.tokens.output_tokens,
+                    cost.usage_id,
+                ),
             )
             connection.execute("delete from usage_cost where usage_id = ?", (cost.usage_id,))
             write_items(connection, [(cost.usage_id, cost.cost_items)])
             written += 1
     tally.write(connection)
     return written
+
+
+def _apply(cost: NewCost, old: Booked) -> Booked:
+    call = old.call._replace(cost_cents=to_real(cost.cost_cents))
+    tokens = old.tokens
+    if cost.output_tokens is not None:
+        call = call._replace(usage_source="estimated")
+        tokens = replace(tokens, output_tokens=cost.output_tokens)
+    return Booked(call=call, tokens=tokens, items=cost.cost_items)
 
 
 def read_booked(connection: sqlite3.Connection, ids: list[int]) -> list[Booked]:

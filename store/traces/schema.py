@@ -489,3 +489,11 @@ def m009_book_each_pass_to_the_model_that_ran_it(db: Database) -> None:
         "insert into backfills select 'hourly sums', max(id) from usage having max(id) is not null",
     ):
         db.execute(statement)
+
+
+@migrations()
+def m010_estimate_the_streams_that_were_cut_before(db: Database) -> None:
+    """Note that streams which were cut before there were estimates are still to be estimated."""
+    db.execute(
+        "insert into backfills select 'cut streams', max(id) from usage having max(id) is not null"
+    )

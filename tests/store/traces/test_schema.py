@@ -183,6 +183,7 @@ def test_the_oldest_schema_grows_into_the_newest_and_keeps_its_rows(tmp_path, ol
         assert row == ("e", "{}", *(None,) * 8)
         assert grown.execute("select name, next_id from backfills").fetchall() == [
             ("body fields", 1),
+            ("cut streams", 1),
             ("hourly sums", 1),
         ]
         with closing(database.open_database(tmp_path / "new.db", schema.migrations)) as new:
