@@ -3,7 +3,7 @@
 import logging
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from starlette.staticfiles import StaticFiles
 from dashboard import rendering
 from dashboard.help.pages import HelpPages
 from dashboard.home.pages import HomePages
+from dashboard.kept_connections import KeptConnections
 from dashboard.mail.mailer import Mailer
 from dashboard.pool import ControlPool
 from dashboard.reconciliation.pages import ReconciliationPages
@@ -41,12 +42,13 @@ class Dashboard:
         self, settings: Settings, pool: ControlPool, mailer: Mailer, bad_keys: AttemptLimit
     ) -> None:
         self._visitors = visitors = Visitors(pool, settings.base_url, bad_keys)
-        self._home = HomePages(settings, pool, visitors)
+        self._connections = connections = KeptConnections()
+        self._home = HomePages(settings, visitors, connections)
         self._help = HelpPages(visitors)
         self._reconciliation = ReconciliationPages(settings, visitors)
         self._settings = SettingsPages(settings, pool, visitors, mailer)
         self._sign_in = SignInPages(settings, pool, visitors, mailer)
-        self._traces = Traces(settings, visitors)
+        self._traces = Traces(settings, visitors, connections)
 
     def routes(self) -> list[BaseRoute]:
         return [
@@ -62,7 +64,7 @@ class Dashboard:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        with self._traces.running():
+        with closing(self._connections), self._traces.running():
             yield
 
     def exception_handlers(self) -> Mapping[Any, Handler]:

@@ -27,6 +27,7 @@ from dashboard import rendering
 from dashboard.addresses import raw_path
 from dashboard.call.addresses import find_address
 from dashboard.call.pages import CallPages
+from dashboard.kept_connections import KeptConnections
 from dashboard.organization_locks import BusyError
 from dashboard.queries.processes import NoProcessError
 from dashboard.queries.protocol import Caller as QueryCaller
@@ -56,11 +57,13 @@ logger = logging.getLogger(__name__)
 class Traces:
     """The ASGI application of ``/traces``. Enter ``running`` before the first request."""
 
-    def __init__(self, settings: Settings, visitors: Visitors) -> None:
+    def __init__(
+        self, settings: Settings, visitors: Visitors, connections: KeptConnections
+    ) -> None:
         self._settings = settings
         self._scheme = urlsplit(settings.base_url).scheme
         self._visitors = visitors
-        self._calls = CallPages(settings)
+        self._calls = CallPages(settings, connections)
         sockets = os.environ.get(QUERY_SOCKETS_VARIABLE)
         self._queries = QueryProxy(Path(sockets) if sockets else None, settings.query_processes)
 

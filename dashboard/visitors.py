@@ -13,6 +13,7 @@ from dashboard.pool import ControlPool
 from runtime.attempts import AttemptLimit, client_network
 from runtime.clock import now
 from store.control import key_authentication
+from store.control.database import ControlDatabase
 from store.control.people import Caller
 from store.control.sessions import Visitor
 from store.control.sign_in import SignIn
@@ -63,6 +64,24 @@ class Visitors:
         if visitor is None:
             raise NotSignedInError
         return visitor
+
+    async def require_with[T](
+        self, request: Request, read: Callable[[ControlDatabase, Visitor], T]
+    ) -> tuple[Visitor, T]:
+        """Return the visitor of the session and what ``read`` finds for them, from one turn in a thread.
+
+        Raises NotSignedInError, sqlite3.Error and what ``read`` raises."""
+        session = request.cookies.get(self._cookie)
+        if session is None:
+            raise NotSignedInError
+
+        def work(control: ControlDatabase) -> tuple[Visitor, T]:
+            visitor = SignIn(control).find_visitor(session)
+            if visitor is None:
+                raise NotSignedInError
+            return visitor, read(control, visitor)
+
+        return await self._pool.run(work)
 
     async def require_caller(self, request: Request) -> Caller:
         """Return the caller by the Authorization header, or by the session if there is none.

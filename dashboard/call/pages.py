@@ -25,6 +25,7 @@ from dashboard.call.bodies import View, open_body, outline_body
 from dashboard.call.curl import MAX_PASTED_BYTES, make_curl
 from dashboard.call.downloads import NO_BODY, NO_CALL, BodyFile, Download
 from dashboard.call.fact import calls_address
+from dashboard.kept_connections import KeptConnections
 from dashboard.organization_locks import BusyError, OrganizationLocks
 from dashboard.rendering import PRIVATE
 from runtime.settings import Settings
@@ -52,8 +53,9 @@ class _CallRequest:
 class CallPages:
     """The pages of calls. Enter ``running`` before the first request."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, connections: KeptConnections) -> None:
         self._settings = settings
+        self._connections = connections
         self._pool: ThreadPoolExecutor | None = None
         self._locks = OrganizationLocks()
         self._downloads = Counter[str]()
@@ -95,7 +97,8 @@ class CallPages:
         try:
             if not target.path.exists():
                 return None
-            with CallReader(target.path) as reader:
+            with self._connections.lend(target.path) as connection:
+                reader = CallReader(connection)
                 if target.address.entry_id is not None:
                     return self._redirect(target, reader.find_id(target.address.entry_id))
                 call = reader.find_call(target.address.usage_id)
@@ -165,7 +168,7 @@ class CallPages:
         try:
             if not target.path.exists():
                 return None
-            reader = CallReader(target.path)
+            reader = CallReader.open(target.path)
             file = BodyFile(reader, target.address.usage_id, cast(Side, target.address.side))
         except (sqlite3.Error, MissingPieceError, OSError):
             logger.exception("a body cannot be read")

@@ -7,13 +7,14 @@ call it in a thread.
 
 import logging
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
 
-from store.traces.reader import Row, TraceReader
-from store.traces.usage_report import Group, Totals, read_usage
+from dashboard.kept_connections import KeptConnections
+from store.traces.reader import Row, read_latest
+from store.traces.usage_report import Group, Totals, read_groups
 
 DAYS = 14
 NEWEST = 10
@@ -69,33 +70,27 @@ class Overview:
         return max(day.totals.cost_cents for day in self.days)
 
 
-def read_overview(path: Path, today: date) -> Overview:
+def read_overview(connections: KeptConnections, path: Path, today: date) -> Overview:
     """Return the overview of a trace database; its size and an error where it cannot be read."""
+    if not path.exists():
+        return Overview(days=_list_days(today, {}))
     try:
-        return Overview(
-            days=_read_days(path, today),
-            models=read_usage(path, "model", today, today).groups,
-            newest=_read_newest(path),
-            size_bytes=_measure(path),
-        )
+        with connections.lend(path) as db:
+            groups = read_groups(db, "day", today - timedelta(days=DAYS - 1), today)
+            return Overview(
+                days=_list_days(today, {group.day: group.totals for group in groups}),
+                models=read_groups(db, "model", today, today),
+                newest=read_latest(db, NEWEST),
+                size_bytes=_measure(path),
+            )
     except sqlite3.Error as error:
         return Overview(size_bytes=_measure(path), trouble=_explain(path, error))
 
 
-def _read_days(path: Path, today: date) -> Sequence[Day]:
+def _list_days(today: date, found: Mapping[str | None, Totals]) -> Sequence[Day]:
+    """Return the last days with their totals, of which there are none for a day without calls."""
     days = [today - timedelta(days=back) for back in range(DAYS)][::-1]
-    report = read_usage(path, "day", days[0], today)
-    found = {group.day: group.totals for group in report.groups}
     return [Day(day, found.get(day.isoformat(), Totals())) for day in days]
-
-
-def _read_newest(path: Path) -> Sequence[Row]:
-    if not path.exists():
-        return ()
-    with TraceReader(path) as traces:
-        if not traces.is_ready:
-            return ()
-        return traces.read_latest(NEWEST)
 
 
 def _measure(path: Path) -> int:

@@ -1,5 +1,7 @@
 """``/``: today's usage, the newest calls, the server status, and how to connect a client."""
 
+from dataclasses import dataclass
+
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
@@ -8,7 +10,8 @@ from starlette.routing import BaseRoute, Route
 from dashboard import notices, rendering
 from dashboard.home.chart import make_bars
 from dashboard.home.overview import read_overview
-from dashboard.pool import ControlPool
+from dashboard.kept_connections import KeptConnections
+from dashboard.notices import Notice
 from dashboard.visitors import Visitors
 from metering.formats import format_bytes
 from runtime import clock
@@ -25,38 +28,48 @@ from store.traces.paths import trace_path
 ENDPOINTS = 5  # the others are in the settings
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """The rows of ``control.db`` that the page shows."""
+
+    endpoints: Page[ProxyEndpoint]
+    invitations: list[Invitation]
+
+
 class HomePages:
-    def __init__(self, settings: Settings, pool: ControlPool, visitors: Visitors) -> None:
+    def __init__(
+        self, settings: Settings, visitors: Visitors, connections: KeptConnections
+    ) -> None:
         self._settings = settings
-        self._pool = pool
         self._visitors = visitors
+        self._connections = connections
 
     def routes(self) -> list[BaseRoute]:
         return [Route("/", self.home_page)]
 
     async def home_page(self, request: Request) -> Response:
-        visitor = await self._visitors.require(request)
-        endpoints, invitations = await self._pool.run(lambda control: self._read(control, visitor))
+        visitor, found = await self._visitors.require_with(request, self._read)
+        return await run_in_threadpool(self._render, visitor, found, notices.find(request))
+
+    def _read(self, control: ControlDatabase, visitor: Visitor) -> _Found:
+        management = Management.make(control, self._settings)
+        return _Found(
+            endpoints=management.list_endpoints(visitor, limit=ENDPOINTS),
+            invitations=list(management.list_invitations_for(visitor.email)),
+        )
+
+    def _render(self, visitor: Visitor, found: _Found, notice: Notice | None) -> Response:
         path = trace_path(self._settings.data_dir, visitor.organization_id)
-        overview = await run_in_threadpool(read_overview, path, clock.now().date())
+        overview = read_overview(self._connections, path, clock.now().date())
         return rendering.render(
             "home.html",
             visitor=visitor,
-            notice=notices.find(request),
+            notice=notice,
             settings=self._settings,
-            endpoints=endpoints,
-            invitations=invitations,
+            endpoints=found.endpoints,
+            invitations=found.invitations,
             overview=overview,
             bars=make_bars(overview.days),
             size=format_bytes(overview.size_bytes),
-            recorder=await run_in_threadpool(Heartbeat.read, self._settings.data_dir),
-        )
-
-    def _read(
-        self, control: ControlDatabase, visitor: Visitor
-    ) -> tuple[Page[ProxyEndpoint], list[Invitation]]:
-        management = Management.make(control, self._settings)
-        return (
-            management.list_endpoints(visitor, limit=ENDPOINTS),
-            list(management.list_invitations_for(visitor.email)),
+            recorder=Heartbeat.read(self._settings.data_dir),
         )

@@ -20,9 +20,7 @@ from starlette.types import ASGIApp
 
 from dashboard.queries.protocol import MAX_OPEN
 from dashboard.tables.trace_browser import TraceBrowser
-from store.traces.paths import trace_path_in
-
-type FileId = tuple[int, int]
+from store.traces.paths import FileId, identify_file, trace_path_in
 
 
 @dataclass(slots=True, kw_only=True)
@@ -78,7 +76,7 @@ class Instances:
 
     def _find(self, organization_id: str) -> Instance | None:
         path = trace_path_in(self.traces, organization_id)
-        file_id = _identify(path)
+        file_id = identify_file(path)
         instance = self._open.get(organization_id)
         if instance is not None and instance.file_id != file_id:
             self._retire(organization_id)
@@ -105,12 +103,3 @@ class Instances:
         instance.is_retired = True
         if not instance.users:
             instance.close()
-
-
-def _identify(path: Path) -> FileId | None:
-    """Return what identifies a file: one that was replaced is another, even under the same name."""
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino

@@ -58,20 +58,26 @@ class Call:
 
 
 class CallReader:
-    """A read-only connection to one organisation's traces, for several threads in turn.
+    """Reads one organisation's traces by a read-only connection. Several threads may do so in turn.
 
     Every method may raise sqlite3.Error."""
 
-    def __init__(self, path: Path) -> None:
-        """Open a trace database. Raises sqlite3.Error when there is none that can be read."""
-        self._db = database.open_readonly(path, busy_timeout_s=BUSY_TIMEOUT_S, any_thread=True)
-        try:
-            there = {row[1] for row in self._db.execute("pragma table_info(usage)")}
-        except BaseException:
-            self._db.close()
-            raise
+    def __init__(self, db: sqlite3.Connection) -> None:
+        """Take a connection that somebody else closes."""
+        self._db = db
+        there = {row[1] for row in self._db.execute("pragma table_info(usage)")}
         # A database that no newer recorder has opened yet lacks the newest ones.
         self._columns = tuple(name for name in _COLUMNS if name in there)
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Open a trace database, to be closed. Raises sqlite3.Error when there is none that can be read."""
+        db = database.open_readonly(path, busy_timeout_s=BUSY_TIMEOUT_S, any_thread=True)
+        try:
+            return cls(db)
+        except BaseException:
+            db.close()
+            raise
 
     def __enter__(self) -> Self:
         return self

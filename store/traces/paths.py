@@ -4,6 +4,8 @@ import re
 from functools import lru_cache
 from pathlib import Path
 
+type FileId = tuple[int, int]
+
 _ORGANIZATION_ID = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 
 
@@ -22,6 +24,16 @@ def trace_path_in(folder: Path, organization_id: str) -> Path:
     if not _ORGANIZATION_ID.fullmatch(organization_id):
         raise ValueError(f"not an organisation id: {organization_id!r}")
     return folder / organization_id / "traces.db"
+
+
+def identify_file(path: Path) -> FileId | None:
+    """Return what identifies a file, or None when there is none. One that was replaced is another, even
+    under the same name."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def find_trace_files(data_dir: Path) -> list[Path]:

@@ -66,11 +66,10 @@ class TraceReader:
         self._db = database.open_readonly(path, busy_timeout_s=BUSY_TIMEOUT_S)
         self._db.row_factory = _row
         try:
-            found = [row["name"] for row in self._db.execute("pragma table_info(usage_log)")]
+            self.columns = _list_columns(self._db)
         except BaseException:
             self._db.close()
             raise
-        self.columns = tuple(name for name in found if name not in BODIES)
         self._select = f"select {', '.join(self.columns)} from usage_log"  # noqa: S608 - its own names
 
     def __enter__(self) -> Self:
@@ -95,10 +94,6 @@ class TraceReader:
     def read_newest(self, count: int, up_to_id: int, entry_filter: EntryFilter) -> list[Row]:
         """Return the last ``count`` entries that were inserted up to an id, oldest first."""
         return self._read(entry_filter, ["id <= ?"], [up_to_id], "id desc", count)[::-1]
-
-    def read_latest(self, count: int) -> list[Row]:
-        """Return the entries that arrived last, newest first."""
-        return self._read(EntryFilter(), [], [], "created_at desc, id desc", count)
 
     def iter_inserted(
         self, after_id: int, up_to_id: int, entry_filter: EntryFilter
@@ -166,6 +161,29 @@ def _row(cursor: sqlite3.Cursor, values: tuple[Any, ...]) -> Row:
     return {
         description[0]: value for description, value in zip(cursor.description, values, strict=True)
     }
+
+
+def read_latest(db: sqlite3.Connection, count: int) -> list[Row]:
+    """Return the entries that arrived last, newest first, from a database that is open. There are none
+    before the recorder has finished creating it. Raises sqlite3.Error."""
+    columns = _list_columns(db)
+    if not columns:
+        return []
+    cursor = db.cursor()
+    cursor.row_factory = _row
+    return cursor.execute(
+        f"select {', '.join(columns)} from usage_log"  # noqa: S608 - its own names
+        " order by created_at desc, id desc limit ?",
+        (count,),
+    ).fetchall()
+
+
+def _list_columns(db: sqlite3.Connection) -> tuple[str, ...]:
+    """Return the columns of ``usage_log`` without the bodies."""
+    cursor = db.cursor()
+    cursor.row_factory = None
+    found = cursor.execute("select name from pragma_table_info('usage_log')")
+    return tuple(name for (name,) in found if name not in BODIES)
 
 
 def read_newest_arrival(path: Path) -> str | None:

@@ -103,12 +103,8 @@ def read_usage(
     sums: dict[Names, Sums] = {}
     rejected: dict[Names, int] = {}
     if path.exists():
-        with closing(open_readonly(path, busy_timeout_s=READ_TIMEOUT_S)) as db, snapshot(db):
-            columns = list_columns(db, "usage_hourly")
-            if columns:  # the recorder creates the file a moment before the tables
-                where, parameters = _between(from_day, to_day)
-                sums = read_sums(db, by, f"usage_hourly {where}", parameters, columns)
-                rejected = _read_rejected(db, by, where, parameters)
+        with closing(open_readonly(path, busy_timeout_s=READ_TIMEOUT_S)) as db:
+            sums, rejected = _read_period(db, by, from_day, to_day)
     return UsageReport(
         by=by,
         from_day=from_day,
@@ -116,6 +112,24 @@ def read_usage(
         totals=add_up(sums.values(), sum(rejected.values())),
         groups=make_groups(by, sums, rejected),
     )
+
+
+def read_groups(db: sqlite3.Connection, by: Grouping, from_day: date, to_day: date) -> list[Group]:
+    """Return the groups of the report of a period, from a database that is open. Raises sqlite3.Error."""
+    return make_groups(by, *_read_period(db, by, from_day, to_day))
+
+
+def _read_period(
+    db: sqlite3.Connection, by: Grouping, from_day: date | None, to_day: date | None
+) -> tuple[dict[Names, Sums], dict[Names, int]]:
+    """Return the sums of a period and the numbers of rejected requests, both by the names of the groups."""
+    with snapshot(db):
+        columns = list_columns(db, "usage_hourly")
+        if not columns:  # the recorder creates the file a moment before the tables
+            return {}, {}
+        where, parameters = _between(from_day, to_day)
+        sums = read_sums(db, by, f"usage_hourly {where}", parameters, columns)
+        return sums, _read_rejected(db, by, where, parameters)
 
 
 def list_columns(db: sqlite3.Connection, table: str) -> set[str]:

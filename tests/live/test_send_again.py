@@ -26,7 +26,7 @@ def test_the_upstream_gets_the_same_path_headers_and_body_again(live: Endpoint) 
     assert row["betas"] == "oauth-2025-04-20,fine-grained-tool-streaming-2025-05-14"
 
     [path] = live.service.data_dir.glob("traces/*/traces.db")
-    with CallReader(path) as reader:
+    with CallReader.open(path) as reader:
         call = reader.find_call(row["id"])
         assert call is not None
         body = reader.read_body(row["id"], "request", MAX_PASTED_BYTES)

@@ -11,6 +11,7 @@ import pytest
 from dashboard.home import overview
 from dashboard.home.chart import make_bars
 from dashboard.home.overview import Day, read_overview
+from dashboard.kept_connections import KeptConnections
 from runtime import clock
 from runtime.heartbeat import Heartbeat
 from store.control.management import Management
@@ -214,7 +215,7 @@ def test_there_are_fourteen_days_with_today_last(tmp_path, record):
         {"created_at": "2026-03-14T23:59:59.999Z", "cost_cents": Decimal(2)},
         path=path,
     )
-    seen = read_overview(path, TODAY)
+    seen = read_overview(KeptConnections(), path, TODAY)
     assert [day.day for day in seen.days] == [
         TODAY - timedelta(days=back) for back in reversed(range(14))
     ]
@@ -253,7 +254,7 @@ def test_a_broken_database_leaves_the_rest_of_the_page(ann, control, settings, c
 
 
 def test_a_locked_database_leaves_the_rest_of_the_page(ann, record, settings, monkeypatch):
-    monkeypatch.setattr("store.traces.usage_report.READ_TIMEOUT_S", 0.01)
+    monkeypatch.setattr("dashboard.kept_connections.BUSY_TIMEOUT_S", 0.01)
     record(ann.organization_id, {})
     path = trace_path(settings.data_dir, ann.organization_id)
     locked = sqlite3.connect(path, isolation_level=None)

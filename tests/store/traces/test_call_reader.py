@@ -21,7 +21,7 @@ def traces(traces_path):
 
 @pytest.fixture
 def reader(traces, traces_path):
-    with CallReader(traces_path) as reader:
+    with CallReader.open(traces_path) as reader:
         yield reader
 
 
@@ -146,5 +146,5 @@ def test_nothing_can_be_written(traces, reader):
 
 
 def test_there_is_nothing_to_read_where_there_is_no_file(tmp_path):
-    with pytest.raises(sqlite3.OperationalError), closing(CallReader(tmp_path / "none.db")):
+    with pytest.raises(sqlite3.OperationalError), closing(CallReader.open(tmp_path / "none.db")):
         pass
