@@ -15,6 +15,7 @@ from metering.formats import (
     format_count_change,
     format_duration,
     format_prompt,
+    format_signed_cents,
     format_tokens,
 )
 from metering.refusals import STOP_REASON as REFUSAL
@@ -86,6 +87,7 @@ FILTERS = {
     "cents": format_cents,
     "cents_change": format_cents_change,
     "cents_for_column": format_cents_for_column,
+    "signed_cents": format_signed_cents,
     "count_change": format_count_change,
     "duration": format_duration,
     "tokens": format_tokens,

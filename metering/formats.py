@@ -37,6 +37,14 @@ def format_cents_change(cents: Decimal) -> str:
     return f"+{text}" if cents > 0 else f"-{text}"
 
 
+def format_signed_cents(cents: Decimal) -> str:
+    """Return a difference in cents as dollars with a sign, rounded as a figure that stands alone."""
+    text = format_cents(float(abs(cents)))
+    if cents == 0 or text.startswith("<"):
+        return text
+    return f"+{text}" if cents > 0 else f"-{text}"
+
+
 def format_count_change(count: int) -> str:
     """Return a difference with all digits and a sign."""
     return f"{count:+,}" if count else "0"

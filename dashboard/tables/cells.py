@@ -37,12 +37,12 @@ _MAX_SHOWN = 60  # of a name that somebody chose
 
 
 def column_label(column: str) -> Markup:
-    """Return the heading of a column. Cents are displayed as dollars, and headed so."""
+    """Return the heading of a column, which may be wrapped between its words. Cents are displayed as
+    dollars, and headed so."""
+    words = escape(reveal(_CENTS.get(column, column))).replace("_", Markup("_<wbr>"))
     if column in _CENTS:
-        return Markup('<span title="{}, in US cents">{}</span>').format(
-            reveal(column), _CENTS[column]
-        )
-    return escape(reveal(column))
+        return Markup('<span title="{}, in US cents">{}</span>').format(reveal(column), words)
+    return words
 
 
 def table_cells(row: Iterable[Cell], table: str) -> Markup:

@@ -43,7 +43,11 @@ class Addresses:
 
 
 @click.command()
-@click.option("--listen", metavar="HOST:PORT", help="[default: 127.0.0.1:8080, or any free port]")
+@click.option(
+    "--listen",
+    metavar="HOST:PORT",
+    help="The address to listen on.  [default: 127.0.0.1:8080, or any free port]",
+)
 @click.option(
     "--keep", "folder", metavar="PATH", type=click.Path(path_type=Path),
     help="Keep the data in this directory, which must be new or empty.  [default: a temporary one]",
@@ -55,10 +59,11 @@ def demo(listen: str | None, folder: Path | None, pace: float, as_json: bool) ->
 
     Runs the whole program on a data directory of its own, with a scripted upstream in place of the
     real one. Example clients make some thirty calls through it: a coding agent with subagents, a
-    cache break, failures and retries, a stream that is cut, a model without a price. Open the link
-    that it prints.
+    cache break, failures and retries, a refusal, streams that are cut, a subscription, rate limits,
+    a model without a price. Open the link that it prints.
 
-    It runs until Ctrl-C, then removes its data. Settings in the environment are ignored.
+    It runs until Ctrl-C, then removes its data unless --keep names a directory for it. Settings in
+    the environment are ignored.
 
     \b
     Examples:

@@ -424,6 +424,16 @@ def test_every_text_stands_out_from_every_surface(scheme):
         assert contrast(named["edge"], named[surface]) >= 3, surface
 
 
+def test_what_a_wide_table_hides_is_told_by_a_shadow_at_its_edge():
+    """The shadows stay at the edges, and the covers of both move with the content."""
+    (box,) = re.findall(
+        r"^\.table-scroll \{(.*)\}$", (STATIC / "taximeter.css").read_text(), re.MULTILINE
+    )
+    assert "overflow-x: auto" in box
+    assert "background-attachment: local, local, scroll, scroll" in box
+    assert len(re.findall(r"var\(--(behind|shade)\)", box)) == 4
+
+
 # -- the metadata file -------------------------------------------------------------------------------
 
 

@@ -26,6 +26,20 @@ def test_cents_are_shown_as_dollars(cents, text):
 
 
 @pytest.mark.parametrize(
+    ("cents", "text"),
+    [
+        ("0", "$0"),
+        ("0.000001", "<$0.0001"),
+        ("-0.000001", "<$0.0001"),
+        ("1.234", "+$0.0123"),
+        ("-123456.7", "-$1,234.57"),
+    ],
+)
+def test_a_difference_that_stands_alone_has_a_sign_and_few_digits(cents, text):
+    assert formats.format_signed_cents(Decimal(cents)) == text
+
+
+@pytest.mark.parametrize(
     ("milliseconds", "text"),
     [
         (None, "—"),

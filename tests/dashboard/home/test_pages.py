@@ -113,8 +113,9 @@ def test_the_estimated_part_of_the_cost_is_said(ann, record):
     )
     page = ann.get("/").text
     figure = page.partition("<dt>Cost</dt>")[2].partition("</div>")[0]
-    assert "$12.40 <small>of which $0.3100 estimated</small>" in figure
-    assert page.count("of which $0.3100 estimated") == 3  # today, its row, its model
+    calls = f"/traces/usage?created_at__gte={clock.now().date()}&amp;usage_source=estimated"
+    assert f'<a href="{calls}">$0.3100 estimated</a>' in figure
+    assert page.count("$0.3100 estimated") == 3  # today, its row, its model
     newest = page.partition("Newest calls")[2]
     assert newest.count("<small>estimated</small>") == 1
 
@@ -126,7 +127,8 @@ def test_the_value_of_a_subscription_is_told_from_spend(ann, record):
         {"cost_cents": Decimal("31")},
     )
     figure = ann.get("/").text.partition("<dt>Cost</dt>")[2].partition("</div>")[0]
-    assert "$12.40 <small>$12.09 value of a subscription, $0.3100 spend</small>" in figure
+    assert '<small class="part">$0.3100 spend, <a href="/traces/usage?created_at__gte=' in figure
+    assert '&amp;billing=subscription">$12.09 covered by a subscription</a></small>' in figure
 
 
 def test_a_refusal_is_not_marked_as_complete(ann, record):

@@ -77,6 +77,14 @@ def test_both_sides_stand_in_a_row_with_the_difference_and_its_causes(ann, keep)
     assert "<dt>not proxied</dt>" in page
 
 
+def test_the_main_figures_are_dollars_and_whole_tokens(ann, keep):
+    keep(ann, reported("m", "123456.78", figures=Figures(
+        tokens=TokenCounts(12_345_678, 0, 0, 0), cost_cents=Decimal("123456.78"))))  # fmt: skip
+    figures = ann.get("/reconciliation").text.partition("By day and model")[0]
+    assert "<dd>$1,234.57 <small>12,345,678 tokens</small></dd>" in figures
+    assert "<dd>+$1,234.57 <small>+12,345,678 tokens</small></dd>" in figures
+
+
 def test_a_row_without_a_difference_agrees(ann, keep):
     keep(ann, reported("free", "0.001", figures=Figures(cost_cents=Decimal("0.001"))))
     page = ann.get("/reconciliation").text

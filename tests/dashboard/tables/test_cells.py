@@ -94,5 +94,6 @@ def test_markup_in_a_value_or_a_column_name_is_escaped():
 def test_a_heading_names_what_is_shown():
     assert column_label("slug") == "slug"
     assert text_of(column_label("cost_cents")) == "cost_usd"
+    assert column_label("input_tokens_percent") == "input_<wbr>tokens_<wbr>percent"
     assert text_of(column_label("estimated_cents")) == "estimated_usd"
     assert "cost_cents" in column_label("cost_cents")
