@@ -5,7 +5,6 @@ whose message says what to do. Responses are validated, and text in them is made
 """
 
 import os
-import ssl
 from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any, Self
@@ -18,14 +17,19 @@ from manage.api.models import RequestModel, ResponseModel
 from manage.api.operation import Operation
 from manage.api.validation import validate
 from manage.cli.console import API_KEY_VARIABLE, BackendError
+from manage.http_client import (
+    describe_fault,
+    explain_connection_error,
+    load_trust_store,
+    shorten,
+)
 from metering.json_reading import parse_object
 from runtime.errors import ControlError, restore_error
-from runtime.safe_text import terminal_line
 from runtime.settings import LOOPBACK_HOSTS
 from store.control.api_keys import RAW_KEY
 
 TIMEOUT_S, CONNECT_TIMEOUT_S = 30.0, 10.0
-_MAX_MESSAGE = 300
+_ADVICE = "check that the service runs and the address is right"
 
 
 class RemoteError(BackendError):
@@ -79,7 +83,7 @@ class RemoteBackend:
                 "user-agent": f"taximeter/{version('taximeter')}",
             },
             timeout=httpx.Timeout(TIMEOUT_S, connect=CONNECT_TIMEOUT_S),
-            verify=httpx.create_ssl_context(),  # SSL_CERT_FILE, else those bundled with httpx
+            verify=load_trust_store(),
             trust_env=not is_loopback(base_url),  # no HTTP proxy is on the way to this machine
         )
 
@@ -106,18 +110,22 @@ class RemoteBackend:
         try:
             return operation.response.model_validate_json(response.content)
         except ValidationError as error:
-            raise self._unexpected(_describe_fault(response, error)) from error
+            is_object = parse_object(response.content) is not None
+            what = describe_fault(error) if is_object else _describe_kind(response)
+            raise self._unexpected(what) from error
 
     def _send(self, method: str, path: str, **parts: Any) -> httpx.Response:
         try:
             return self._client.request(method, path, **parts)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise RemoteError(f"{self._base_url} {_explain(error)}") from error
+            raise RemoteError(
+                f"{self._base_url} {explain_connection_error(error, _ADVICE)}"
+            ) from error
 
     def _refusal(self, response: httpx.Response) -> ControlError | RemoteError:
         status = response.status_code
         if response.is_redirect:
-            target = _shorten(response.headers.get("location", ""))
+            target = shorten(response.headers.get("location", ""))
             return RemoteError(
                 f"{self._base_url} redirects to {target}; use that address if it is the right one"
             )
@@ -125,14 +133,14 @@ class RemoteBackend:
         text = error.get("message") if isinstance(error, dict) else None
         if not isinstance(error, dict) or not isinstance(text, str):
             return self._unexpected(_describe_kind(response))
-        message = _shorten(text)
+        message = shorten(text)
         if status == 401:
             return RemoteError(
                 f"{self._base_url} does not accept the key in {API_KEY_VARIABLE}; it may have been"
                 " deleted, or belong to another service (`taximeter keys create` creates one)"
             )
         if status == 429:
-            wait = _shorten(response.headers.get("retry-after", ""))
+            wait = shorten(response.headers.get("retry-after", ""))
             again = f"; try again in {wait} s" if wait.isdigit() else "; try again later"
             return RemoteError(f"{message}{again}")
         if status >= 500:
@@ -155,38 +163,6 @@ def _make_path(path: str, id_: str) -> str:
     return path.replace("{id}", quote(id_, safe=""))
 
 
-def _describe_fault(response: httpx.Response, error: ValidationError) -> str:
-    """Return where a response is not what the operation has."""
-    fault = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    if not fault["loc"]:  # not a JSON object
-        return _describe_kind(response)
-    return _shorten(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}")
-
-
 def _describe_kind(response: httpx.Response) -> str:
     kind = response.headers.get("content-type", "no type").partition(";")[0]
-    return f"status {response.status_code}, {_shorten(kind)}"
-
-
-def _explain(error: Exception) -> str:
-    """Return the cause of a connection error, as the end of a sentence begun by the address."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            return (
-                f"has a certificate that is not trusted: {cause.verify_message}; point SSL_CERT_FILE"
-                " at the certificate authority's file if it is yours"
-            )
-        if isinstance(cause, ssl.SSLError):
-            return "failed the TLS handshake; check http:// or https:// in --base-url"
-        cause = cause.__cause__ or cause.__context__
-    if isinstance(error, httpx.TimeoutException):
-        is_connecting = isinstance(error, httpx.ConnectTimeout)
-        return f"does not respond within {CONNECT_TIMEOUT_S if is_connecting else TIMEOUT_S:g} s"
-    if isinstance(error, httpx.ConnectError):
-        return f"cannot be reached: {_shorten(str(error))}; check that the service runs and the address is right"
-    return f"closed the connection: {_shorten(str(error)) or type(error).__name__}"
-
-
-def _shorten(text: str) -> str:
-    return terminal_line(text)[:_MAX_MESSAGE] if text else ""
+    return f"status {response.status_code}, {shorten(kind)}"

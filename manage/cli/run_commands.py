@@ -18,6 +18,7 @@ from manage.cli.client_process import ClientError, check_client, run_client
 from manage.cli.console import explained, read_settings, service_options
 from manage.cli.remote import is_loopback
 from manage.cli.run_summary import describe_run
+from manage.http_client import load_trust_store
 from manage.supervision.run_service import RunService
 from runtime.runs import append_run, new_run_id
 from runtime.safe_text import terminal_line
@@ -161,7 +162,7 @@ def _check_address(url: str) -> None:
         response = httpx.head(
             url,
             timeout=PROBE_S,
-            verify=httpx.create_ssl_context(),
+            verify=load_trust_store(),
             trust_env=not is_loopback(url),
         )
     except (httpx.HTTPError, httpx.InvalidURL) as error:

@@ -8,6 +8,7 @@ from importlib.metadata import version
 import httpx
 
 from manage.doctor.findings import Finding, advise_owner
+from manage.http_client import load_trust_store
 from manage.supervision.announcement import Announcement, relevant_variables
 from runtime.child_troubles import read_troubles
 from runtime.heartbeat import Heartbeat
@@ -112,12 +113,15 @@ def _check_base_url(base_url: str) -> Finding:
     name, url = "address", f"{base_url}/livez"
     advice = "check TAXIMETER_BASE_URL and what is in front of the service"
     try:
-        response = httpx.get(url, timeout=HEALTH_TIMEOUT_S, verify=httpx.create_ssl_context())
+        response = httpx.get(url, timeout=HEALTH_TIMEOUT_S, verify=load_trust_store())
         is_ours = response.status_code == 200 and response.json().get("status") == "ok"
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         return Finding(
             name, "note", f"{url} does not respond here: {terminal_line(str(error))}", advice
         )
+    except OSError as error:
+        advice = terminal_line(f"{error.filename}: {error.strerror}")
+        return Finding(name, "note", f"{url} was not requested", advice)
     except (ValueError, AttributeError):
         is_ours = False
     if not is_ours:

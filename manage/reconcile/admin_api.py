@@ -4,25 +4,30 @@ The key is in the headers of the client and nowhere else: no address, message or
 """
 
 import logging
-import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC
 from email.utils import parsedate_to_datetime
-from functools import cache
 from importlib.metadata import version
 from typing import Self
 
 import httpx
 from pydantic import ValidationError
 
+from manage.http_client import (
+    MAX_MESSAGE_CHARS,
+    describe_fault,
+    explain_connection_error,
+    find_tls_error,
+    load_trust_store,
+    shorten,
+)
 from manage.reconcile.admin_key import explain_refusal
 from manage.reconcile.errors import AdminKeyError, ReportError
 from manage.reconcile.shapes import CostItem, Page, UsageItem
 from metering.json_reading import as_object, parse_object
 from runtime import clock
-from runtime.safe_text import terminal_line
 
 API_VERSION = "2023-06-01"
 CONNECT_TIMEOUT_S, READ_TIMEOUT_S = 10.0, 60.0
@@ -32,7 +37,7 @@ MAX_ATTEMPTS = 4
 MAX_WAIT_S = 60.0
 FIRST_WAIT_S = 1.0
 _SPARE_PAGES = 10  # a page holds a day at least, so this many more than days do not come
-_MAX_MESSAGE = 300
+_ADVICE = "check the network and the address"
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +58,7 @@ class AdminApi:
         tell: Callable[[str], None] = logger.info,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Prepare the connection. Raises ReportError.
+        """Prepare the connection. Raises OSError when the trust store cannot be read.
 
         ``is_local``: no HTTP proxy is on the way to it. ``tell`` is called with a line before each
         wait."""
@@ -70,7 +75,7 @@ class AdminApi:
                 "user-agent": f"taximeter/{version('taximeter')}",
             },
             timeout=httpx.Timeout(READ_TIMEOUT_S, connect=CONNECT_TIMEOUT_S),
-            verify=base_url.startswith("https:") and _load_trust_store(),
+            verify=base_url.startswith("https:") and load_trust_store(),
             trust_env=not is_local,
         )
 
@@ -93,7 +98,7 @@ class AdminApi:
             try:
                 page = page_type.model_validate_json(content)
             except ValidationError as error:
-                raise self._unexpected(path, _describe_fault(error)) from None
+                raise self._unexpected(path, describe_fault(error)) from None
             yield page
             if not page.has_more:
                 return
@@ -113,11 +118,13 @@ class AdminApi:
             try:
                 response, content = self._request(path, parameters)
             except httpx.TransportError as error:
-                trouble = f"{self.base_url} {_explain(error)}"
-                if is_last or _find_tls_error(error) is not None:
+                trouble = f"{self.base_url} {explain_connection_error(error, _ADVICE)}"
+                if is_last or find_tls_error(error) is not None:
                     raise ReportError(trouble) from error
             except (httpx.HTTPError, httpx.InvalidURL) as error:
-                raise ReportError(f"{self.base_url} {_explain(error)}") from error
+                raise ReportError(
+                    f"{self.base_url} {explain_connection_error(error, _ADVICE)}"
+                ) from error
             else:
                 if response.status_code == 200:
                     self._note_organization(response)
@@ -146,7 +153,7 @@ class AdminApi:
 
     def _note_organization(self, response: httpx.Response) -> None:
         named = response.headers.get(f"{self._vendor}-organization-id", "")
-        self.organization_id = named[:_MAX_MESSAGE] or self.organization_id
+        self.organization_id = named[:MAX_MESSAGE_CHARS] or self.organization_id
 
     def _refusal(
         self, path: str, response: httpx.Response, content: bytes, retry_after_s: float | None
@@ -183,27 +190,13 @@ class AdminApi:
         message = as_object((parse_object(content) or {}).get("error")).get("message")
         if not isinstance(message, str):
             return ""
-        return _shorten(message.replace(self._client.headers["x-api-key"], "…"))
+        return shorten(message.replace(self._client.headers["x-api-key"], "…"))
 
     def _unexpected(self, path: str, what: str) -> ReportError:
         return ReportError(
             f"{self.base_url}{path} does not respond with a report as documented ({what}); check the"
             " address, or update Taximeter"
         )
-
-
-@cache
-def _load_trust_store() -> ssl.SSLContext:
-    """Return the trust store: that of SSL_CERT_FILE, else that of httpx. Raises ReportError.
-
-    It is read once, because that takes longer than all else in making a client."""
-    try:
-        return httpx.create_ssl_context()
-    except OSError as error:
-        raise ReportError(
-            f"the certificate authorities cannot be read ({error.strerror}); check SSL_CERT_FILE and"
-            " SSL_CERT_DIR"
-        ) from error
 
 
 def _is_passing(response: httpx.Response) -> bool:
@@ -220,37 +213,3 @@ def _read_retry_after(response: httpx.Response) -> float | None:
         at = at.replace(tzinfo=UTC) if at.tzinfo is None else at
         return max((at - clock.now()).total_seconds(), 0.0)
     return None
-
-
-def _describe_fault(error: ValidationError) -> str:
-    fault = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    return _shorten(f"{'.'.join(map(str, fault['loc'])) or 'body'}: {fault['msg']}")
-
-
-def _explain(error: Exception) -> str:
-    """Return the cause of a connection error, as the end of a sentence that begins with the address."""
-    tls_error = _find_tls_error(error)
-    if isinstance(tls_error, ssl.SSLCertVerificationError):
-        return (
-            f"has a certificate that is not trusted: {tls_error.verify_message}; point SSL_CERT_FILE"
-            " at the certificate authority's file if it is yours"
-        )
-    if tls_error is not None:
-        return "failed the TLS handshake; check http:// or https:// in the address"
-    if isinstance(error, httpx.TimeoutException):
-        return "does not respond in time; check the network, and try again"
-    if isinstance(error, httpx.ConnectError):
-        return f"cannot be reached: {_shorten(str(error))}; check the network and the address"
-    return f"closed the connection: {_shorten(str(error)) or type(error).__name__}"
-
-
-def _find_tls_error(error: BaseException) -> ssl.SSLError | None:
-    """Return the TLS error that is behind an error, or None. Such an error does not pass."""
-    cause: BaseException | None = error
-    while cause is not None and not isinstance(cause, ssl.SSLError):
-        cause = cause.__cause__ or cause.__context__
-    return cause
-
-
-def _shorten(text: str) -> str:
-    return terminal_line(text)[:_MAX_MESSAGE]

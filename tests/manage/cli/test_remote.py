@@ -257,6 +257,18 @@ def test_a_certificate_that_is_not_trusted(monkeypatch, tmp_path):
         assert run("keys", "list", "--base-url", secured.url).exit_code == 0
 
 
+@pytest.mark.parametrize("content", [None, "no certificate"])
+def test_certificate_authorities_that_cannot_be_read_are_named(monkeypatch, tmp_path, content):
+    path = tmp_path / "ca.pem"
+    if content is not None:
+        path.write_text(content)
+    monkeypatch.setenv("SSL_CERT_FILE", str(path))
+    result = run("keys", "list", "--base-url", "https://taximeter.example")
+    assert result.exit_code == 1
+    assert f"{path}: certificate authorities cannot be read" in result.stderr
+    assert "check SSL_CERT_FILE" in result.stderr
+
+
 def test_tls_where_there_is_none():
     def serve(listener):
         connection, _ = listener.accept()

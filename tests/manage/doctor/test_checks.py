@@ -295,6 +295,17 @@ def test_the_address_that_people_use_is_looked_at_too(
         assert found(run("doctor", "--json"))["address"]["verdict"] == verdict
 
 
+def test_certificate_authorities_that_cannot_be_read_are_a_note_on_the_address(
+    run, running, front, upstream_url, monkeypatch
+):
+    monkeypatch.setenv("SSL_CERT_FILE", "/nowhere/ca.pem")
+    everywhere = front.url.replace("127.0.0.1", "0.0.0.0")  # noqa: S104 - announced, not bound
+    running(everywhere, UPSTREAM_URL=upstream_url, BASE_URL="https://taximeter.example")
+    address = found(run("doctor", "--json"))["address"]
+    assert address["verdict"] == "note"
+    assert "/nowhere/ca.pem: certificate authorities cannot be read" in address["advice"]
+
+
 def test_what_the_service_writes_down_is_private_and_has_no_secrets(data_dir):
     environ = {
         "TAXIMETER_DATA_DIR": str(data_dir),

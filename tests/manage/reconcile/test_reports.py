@@ -10,7 +10,6 @@ from decimal import Decimal
 import pytest
 import trustme
 
-from manage.reconcile import admin_api as admin_api_module
 from manage.reconcile.admin_api import MAX_ATTEMPTS, AdminApi
 from manage.reconcile.admin_key import read_admin_key
 from manage.reconcile.errors import AdminKeyError, ReportError
@@ -338,17 +337,11 @@ def test_a_response_that_drips_is_given_up(upstream, fetch, waits, monkeypatch):
     assert len(waits) == MAX_ATTEMPTS - 1
 
 
-@pytest.fixture
-def no_trust_store(monkeypatch):
+def test_certificate_authorities_that_cannot_be_read_are_an_error(fetch, monkeypatch):
     monkeypatch.setenv("SSL_CERT_FILE", "/nowhere/authorities.pem")
-    admin_api_module._load_trust_store.cache_clear()
-    yield
-    admin_api_module._load_trust_store.cache_clear()
-
-
-def test_certificate_authorities_that_cannot_be_read_are_an_error(fetch, no_trust_store):
-    with pytest.raises(ReportError, match=r"No such file or directory.*SSL_CERT_FILE"):
+    with pytest.raises(OSError, match=r"No such file or directory.*SSL_CERT_FILE") as caught:
         fetch(url="https://api.example.org")
+    assert caught.value.filename == "/nowhere/authorities.pem"
 
 
 def test_a_certificate_that_is_not_trusted_is_named_and_not_tried_again(fetch, waits):
