@@ -25,6 +25,7 @@ from store.traces.call_line import format_entry
 logger = logging.getLogger(__name__)
 
 ROUND_S = 0.1  # a batch costs as much as two more calls would, so it is given time to grow
+BUSY_FILL_S = 1.0  # between two steps of the work on earlier calls while calls wait
 BEAT_S = 1.0
 FAILED_ROUND_S = 0.5
 LAST_ROUNDS_S = 2.5
@@ -54,6 +55,7 @@ class Recorder:
         self._stop = threading.Event()
         self._is_supervised = parent_watch.inherited_fd() is not None
         self._last_beat_s = 0.0
+        self._last_fill_s = 0.0
 
     def stop(self, *_: int | FrameType | None) -> None:
         """Finish what waits, then end. Under a supervisor that includes what proxies still drain:
@@ -91,6 +93,8 @@ class Recorder:
             result = self._round()
             if not result.has_more:
                 self._rest()
+            elif time.monotonic() - self._last_fill_s >= BUSY_FILL_S:
+                self._fill()  # a recorder that never rests would never get to it
         patience_s = LAST_ROUNDS_S + (self._settings.drain_seconds if self._is_supervised else 0)
         deadline_s = time.monotonic() + patience_s
         while self._may_come_more(self._round()) and time.monotonic() < deadline_s:
@@ -102,8 +106,12 @@ class Recorder:
     def _rest(self) -> None:
         """Wait for the next round, and use some of that time for what nobody waits for."""
         ends_at_s = time.monotonic() + ROUND_S
-        self._ingester.fill_columns()
+        self._fill()
         self._stop.wait(max(0.0, ends_at_s - time.monotonic()))
+
+    def _fill(self) -> None:
+        self._ingester.fill_columns()
+        self._last_fill_s = time.monotonic()
 
     def _round(self) -> Round:
         try:

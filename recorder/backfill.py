@@ -1,12 +1,12 @@
 """Reading calls again that were stored before there were columns for what their bodies say.
 
 The recorder does this between its rounds, while it would wait anyway, and a little at a time: calls that
-end meanwhile are recorded as soon as before, and nobody waits long for the write lock.
+end meanwhile are recorded as soon as before, and nobody waits long for the write lock. While calls wait it
+takes one step each second. A database that cannot be written waits alone.
 """
 
 import logging
 import sqlite3
-from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -47,8 +47,8 @@ class Backfill:
         self._clock_s = clock_s
         self._requests = RequestReader(ConversationMemory(MEMORY_BYTES))
         self._estimates = LateEstimates(prices, clock_s)
-        self._organizations = deque[str]()
-        self._not_before_s = 0.0
+        self._organizations: list[str] = []
+        self._not_before_s: dict[str, float] = {}  # by organisation
 
     def begin(self, organization_id: str) -> None:
         """Take up the work on an organisation. If there is none, that is noticed by the first step."""
@@ -58,9 +58,9 @@ class Backfill:
         """Fill the columns of a few calls. Return whether there is more to do.
 
         Never raises: what cannot be done now is tried again later."""
-        if not self._organizations or self._clock_s() < self._not_before_s:
+        organization_id = self._choose()
+        if organization_id is None:
             return bool(self._organizations)
-        organization_id = self._organizations[0]
         try:
             connection = self._databases.open(organization_id).connection
             is_done = self._fill_some(organization_id, connection)
@@ -68,12 +68,17 @@ class Backfill:
             # Recording goes on; the database may be locked or the disk full for now.
             logger.warning("New columns of %s cannot be filled now: %s", organization_id, error)
             self._databases.close(organization_id)
-            self._organizations.rotate(-1)
-            self._not_before_s = self._clock_s() + RETRY_S
+            self._not_before_s[organization_id] = self._clock_s() + RETRY_S
             return True
         if is_done:
-            self._organizations.popleft()
+            self._organizations.remove(organization_id)
         return bool(self._organizations)
+
+    def _choose(self) -> str | None:
+        """Return the first organisation that need not wait, or None."""
+        now_s = self._clock_s()
+        ready = (each for each in self._organizations if now_s >= self._not_before_s.get(each, 0))
+        return next(ready, None)
 
     def _fill_some(self, organization_id: str, connection: sqlite3.Connection) -> bool:
         """Do some of the work; return whether that was the last of it. The hourly sums come first,

@@ -257,6 +257,26 @@ def test_a_database_that_is_locked_is_tried_again_later(path, make_backfill, tmp
     assert backfill_progress.count_left(trace_path(tmp_path, "other")) == 0
 
 
+@pytest.mark.parametrize("fault", ["locked", "corrupt"])
+def test_a_database_that_cannot_be_written_delays_no_other(path, make_backfill, tmp_path, fault):
+    """The clock stands still: whoever had to wait for it would wait for ever."""
+    others = [trace_path(tmp_path, name) for name in ("second", "third")]
+    for each in (path, *others):
+        store_as_before(each, [make_entry(request_body=REQUEST) for _ in range(3)])
+    work = make_backfill(lambda: 0.0)
+    for each in others:
+        work.begin(each.parent.name)
+    with closing(sqlite3.connect(path, isolation_level=None)) as lock:
+        if fault == "locked":
+            lock.execute("begin immediate")
+        else:
+            path.write_bytes(b"this is no database" * 1_000)
+        for _ in range(3):
+            assert work.run_step()
+    assert [backfill_progress.count_left(each) for each in others] == [0, 0]
+    assert work.run_step()
+
+
 def test_one_step_takes_no_longer_than_it_may(path, make_backfill):
     """By a clock that moves on with each call that is read."""
     store_as_before(path, [make_entry(request_body=REQUEST) for _ in range(10)])

@@ -2,9 +2,11 @@ import errno
 import os
 import sqlite3
 from contextlib import closing
+from itertools import pairwise
+from types import SimpleNamespace
 
 from recorder.__main__ import Recorder
-from recorder.ingest import Ingester
+from recorder.ingest import Ingester, Round
 from runtime.heartbeat import Heartbeat
 from runtime.settings import Settings
 from runtime.terminal_output import LineWriter
@@ -61,6 +63,27 @@ def test_a_resting_recorder_fills_new_columns_of_stored_calls(tmp_path, monkeypa
     recorder.run()
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("select effort from usage_log").fetchall() == [("low",)]
+
+
+def test_a_recorder_that_never_rests_takes_a_step_each_second(tmp_path, monkeypatch):
+    recorder = Recorder(Settings.from_env({"TAXIMETER_DATA_DIR": str(tmp_path)}))
+    now_s = 100.0
+    rounds, steps = 0, []
+
+    def run_round(_ingester):
+        nonlocal now_s, rounds
+        now_s += 0.25
+        rounds += 1
+        if rounds == 20:
+            recorder.stop()
+        return Round(has_more=rounds < 20)
+
+    clock = SimpleNamespace(monotonic=lambda: now_s, sleep=lambda _: None)
+    monkeypatch.setattr("recorder.__main__.time", clock)
+    monkeypatch.setattr(Ingester, "run_round", run_round)
+    monkeypatch.setattr(Ingester, "fill_columns", lambda _ingester: steps.append(now_s))
+    recorder.run()
+    assert [after - before for before, after in pairwise(steps[:-1])] == [1.0] * 4
 
 
 def test_the_lines_of_a_batch_are_written_at_once(tmp_path, monkeypatch):
