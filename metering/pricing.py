@@ -9,17 +9,23 @@ Recorder and ``reprice`` both price a ``Call``, which holds everything that matt
 cost is unknown, the cost is None. All arithmetic is exact.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from itertools import groupby
+from operator import attrgetter
 
 from metering.billed_passes import Call
 from metering.components import SEARCH_UNIT, TOKEN_UNIT, WEB_SEARCH
 from metering.entry import CostItem
 from metering.model_names import find_version
 from metering.prices import PriceTable
+from metering.rates import Rates
 
 UNBILLED, LIST_PRICE = Decimal(0), Decimal(1)
+# Of one token or search at a rate of one dollar.
+TOKEN_CENTS, SEARCH_CENTS = Decimal(100) / TOKEN_UNIT, Decimal(100) / SEARCH_UNIT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +51,8 @@ class Multiplier:
 BATCH = (Multiplier(factor=Decimal("0.5"), starts=date(2024, 10, 8)),)
 US = (Multiplier(factor=Decimal("1.1"), starts=date(2026, 2, 5), since_version=(4, 6)),)
 
+_read_pass = attrgetter("model", "prompt_tokens", "speed")
+
 type Bill = tuple[tuple[CostItem, ...], Decimal | None]
 
 
@@ -55,9 +63,11 @@ def price_call(call: Call, prices: PriceTable) -> Bill:
     has no known price."""
     if not call.items:
         return (), Decimal(0) if call.is_unbilled or _is_free(call, prices) else None
-    items = tuple(_price_item(item, call, prices) for item in call.items)
+    items: list[CostItem] = []
+    for _, alike in groupby(call.items, _read_pass):
+        items += _price_pass(list(alike), call, prices)
     known = [item.cents for item in items if item.cents is not None]
-    return items, sum(known, Decimal(0)) if len(known) == len(items) else None
+    return tuple(items), sum(known, Decimal(0)) if len(known) == len(items) else None
 
 
 def _is_free(call: Call, prices: PriceTable) -> bool:
@@ -67,27 +77,39 @@ def _is_free(call: Call, prices: PriceTable) -> bool:
     return prices.find_rates(call.model, call.created_at) is not None
 
 
-def _price_item(item: CostItem, call: Call, prices: PriceTable) -> CostItem:
-    is_batch = call.service_tier == "batch"
+def _price_pass(items: Sequence[CostItem], call: Call, prices: PriceTable) -> list[CostItem]:
+    """Return items of one model, prompt and speed, which have the same rates, with their prices."""
+    model = items[0].model
     # Items of before speeds were stored have none, which comes to the same.
-    speed = item.speed or (call.speed if item.model == call.model else None)
-    rates = rate = None
-    if item.model is not None:
+    speed = items[0].speed or (call.speed if model == call.model else None)
+    is_batch = call.service_tier == "batch"
+    rates = None
+    if model is not None:
         rates = prices.find_rates(
-            item.model,
+            model,
             call.created_at,
-            prompt_tokens=item.prompt_tokens,
+            prompt_tokens=items[0].prompt_tokens,
             speed=None if is_batch else speed,  # fast is not offered in batches
         )
-    if rates is not None:
-        rate = rates.of(item.component)
-    unit = SEARCH_UNIT if item.component == WEB_SEARCH.name else TOKEN_UNIT
+    multiplier = LIST_PRICE
+    if is_batch:
+        multiplier *= find_factor(BATCH, model, call.created_at)
+    if call.inference_geo == "us":
+        multiplier *= find_factor(US, model, call.created_at)
+    return [_price_item(item, speed, rates, multiplier) for item in items]
+
+
+def _price_item(
+    item: CostItem, speed: str | None, rates: Rates | None, of_tokens: Decimal
+) -> CostItem:
+    rate = None if rates is None else rates.of(item.component)
     multiplier = cents = None
     if item.unbilled_reason is not None:
         multiplier, cents = UNBILLED, Decimal(0)
     elif rate is not None:
-        multiplier = _find_multiplier(item, call)
-        cents = item.quantity * rate * multiplier * 100 / unit
+        is_search = item.component == WEB_SEARCH.name
+        multiplier = LIST_PRICE if is_search else of_tokens
+        cents = item.quantity * rate * multiplier * (SEARCH_CENTS if is_search else TOKEN_CENTS)
     return CostItem(  # in order of its fields: by name takes twice as long
         item.pass_index,
         item.model,
@@ -103,17 +125,6 @@ def _price_item(item: CostItem, call: Call, prices: PriceTable) -> CostItem:
         None if rates is None or rate is None else rates.price_version,
         cents,
     )
-
-
-def _find_multiplier(item: CostItem, call: Call) -> Decimal:
-    multiplier = LIST_PRICE
-    if item.component == WEB_SEARCH.name:
-        return multiplier
-    if call.service_tier == "batch":
-        multiplier *= find_factor(BATCH, item.model, call.created_at)
-    if call.inference_geo == "us":
-        multiplier *= find_factor(US, item.model, call.created_at)
-    return multiplier
 
 
 def find_factor(table: tuple[Multiplier, ...], model: str | None, at: datetime) -> Decimal:

@@ -71,17 +71,22 @@ def _find_blocks(body: bytes, containing: Sequence[bytes]) -> Iterator[bytes]:
 
 def _find_spans(body: bytes, containing: Sequence[bytes], end: int) -> Iterator[tuple[int, int]]:
     """Find where the blocks after ``end`` that hold one of these begin and end."""
-    hits = [body.find(wanted, end) for wanted in containing]
-    while (hit := min((hit for hit in hits if hit >= 0), default=-1)) >= 0:
+    size = len(body)
+    hits = [_find(body, wanted, end) for wanted in containing]
+    while (hit := min(hits)) < size:
         before = body.rfind(BLANK_LINE, end, hit)
         start = before + len(BLANK_LINE) if before >= 0 else end
-        after = body.find(BLANK_LINE, hit)
-        end = after if after >= 0 else len(body)
+        end = _find(body, BLANK_LINE, hit)
         yield start, end
-        hits = [
-            body.find(wanted, end) if 0 <= found < end else found
-            for wanted, found in zip(containing, hits, strict=True)
-        ]
+        for place, wanted in enumerate(containing):
+            if hits[place] < end:
+                hits[place] = _find(body, wanted, end)
+
+
+def _find(body: bytes, wanted: bytes, start: int) -> int:
+    """Return where the next of these begins; the end of the body where there are none."""
+    place = body.find(wanted, start)
+    return place if place >= 0 else len(body)
 
 
 def _parse_block(block: bytes) -> Event | None:

@@ -53,7 +53,6 @@ class PreparedRequest(NamedTuple):
 @dataclass(slots=True, kw_only=True)  # not frozen: made for each call, three times as fast
 class PreparedResponse:
     sha256: bytes
-    length: int
     body: str | bytes
 
 
@@ -122,7 +121,6 @@ def prepare_response(body: bytes) -> PreparedResponse:
     text = _as_text(body)
     return PreparedResponse(
         sha256=hashlib.sha256(body).digest(),
-        length=len(body),
         body=body if text is None else text,
     )
 

@@ -34,20 +34,22 @@ _PATHS = {
     name: path for name, path in list_flat_fields(UsageLogEntry).items() if name not in _NOT_SCALAR
 }
 SCALARS = tuple(_PATHS)
-_COLUMNS = (*SCALARS, "request_body_length", "response_body_length")
+_MONEY = ("cost_cents", "estimated_cents")
+_PLAIN = tuple(name for name in SCALARS if name not in _MONEY)
+_COLUMNS = (*_PLAIN, *_MONEY, "request_body_length", "response_body_length")
 _INSERT = (
     f"insert into usage ({', '.join(_COLUMNS)}) values ({', '.join('?' * len(_COLUMNS))})"  # noqa: S608
     " on conflict (entry_id) do nothing"
 )
-_scalars = attrgetter(*_PATHS.values())
+_read_plain = attrgetter(*(_PATHS[name] for name in _PLAIN))
 _TEXTS = tuple(field.name for field in fields(UsageLogEntry) if field.type in (str, str | None))
 _texts = attrgetter(*_TEXTS)
-_COSTS = [(SCALARS.index(name), attrgetter(name)) for name in ("cost_cents", "estimated_cents")]
 
 
 @dataclass(slots=True, kw_only=True)  # not frozen: made for each call, three times as fast
 class _Prepared:
     entry: UsageLogEntry
+    row: tuple[object, ...]
     request: PreparedRequest | None
     response: PreparedResponse | None
 
@@ -105,15 +107,17 @@ class TraceDatabase:
     def _prepare(self, entry: UsageLogEntry) -> _Prepared:
         request, response = entry.request_body, entry.response_body
         labels = (entry.session_id, entry.agent_id)
+        storable = _make_storable(entry)
         return _Prepared(
-            entry=_storable(entry),
+            entry=storable,
+            row=_make_row(storable),
             request=None if request is None else self._preparer.prepare(request, *labels),
             response=None if response is None else bodies.prepare_response(response),
         )
 
     def _insert_one(self, prepared: _Prepared) -> int | None:
         """Insert an entry with its bodies. Returns its row id, None when it is stored already."""
-        cursor = self.connection.execute(_INSERT, _row(prepared))
+        cursor = self.connection.execute(_INSERT, prepared.row)
         usage_id = cursor.lastrowid
         if cursor.rowcount == 0 or usage_id is None:
             return None
@@ -198,16 +202,18 @@ class TraceDatabase:
             return costs.write_costs(self.connection, new_costs)
 
 
-def _row(prepared: _Prepared) -> tuple[object, ...]:
-    values = list(_scalars(prepared.entry))
-    for index, read in _COSTS:
-        values[index] = costs.to_real(read(prepared.entry))
-    values.append(None if prepared.request is None else len(prepared.request.body))
-    values.append(None if prepared.response is None else prepared.response.length)
-    return tuple(values)
+def _make_row(entry: UsageLogEntry) -> tuple[object, ...]:
+    request, response = entry.request_body, entry.response_body
+    return (
+        *_read_plain(entry),
+        costs.to_real(entry.cost_cents),
+        costs.to_real(entry.estimated_cents),
+        None if request is None else len(request),
+        None if response is None else len(response),
+    )
 
 
-def _storable(entry: UsageLogEntry) -> UsageLogEntry:
+def _make_storable(entry: UsageLogEntry) -> UsageLogEntry:
     """Return the entry with characters replaced that SQLite cannot store: NUL and lone surrogates.
 
     Text from clients and upstream may hold them. One such entry must not keep its whole batch out
@@ -233,8 +239,7 @@ def _storable(entry: UsageLogEntry) -> UsageLogEntry:
 
 def _list_item_texts(entry: UsageLogEntry) -> list[str]:
     """Return the texts in the line items that are not our own."""
-    texts = (text for item in entry.cost_items for text in (item.model, item.speed))
-    return [text for text in texts if text]
+    return [text for item in entry.cost_items for text in (item.model, item.speed) if text]
 
 
 def _is_storable(text: str) -> bool:
