@@ -49,7 +49,7 @@ class _Connection(asyncio.Protocol):
         self._received = bytearray()
         self._responding: asyncio.Task[None] | None = None
         self._head: bytes | None = None  # sent together with the first part of the body
-        self._has_begun, self._is_whole = False, False
+        self._has_begun, self._is_whole = False, False  # to be written, and to its end
         self._is_dropping = False  # what is sent from now on
         self._may_write = asyncio.Event()
         self._may_write.set()
@@ -93,6 +93,7 @@ class _Connection(asyncio.Protocol):
         try:
             await self._app(scope, _receive_nothing, self._send)
         except Exception:
+            # Nothing of a bug reaches the caller but a 500, or a response without its end.
             logger.exception("a response could not be made")
             if not self._has_begun:
                 await PlainTextResponse("Internal Server Error", 500)(
@@ -110,7 +111,6 @@ class _Connection(asyncio.Protocol):
         if self._is_dropping:
             return
         if message["type"] == "http.response.start":
-            self._has_begun = True
             self._head = make_frame(encode_head(message["status"], message["headers"]))
             return
         body = message.get("body", b"")
@@ -118,7 +118,7 @@ class _Connection(asyncio.Protocol):
         if not message.get("more_body"):
             frames.append(make_frame(b""))
             self._is_whole = True
-        self._head = None
+        self._head, self._has_begun = None, True
         self._transport.write(b"".join(frames))
 
 

@@ -44,7 +44,7 @@ class QueryApp:
         caller = Caller.decode(dict(scope["headers"]))
         with self.instances.use(caller.organization_id) as app:
             if app is not None:
-                await response_guard.send_response(app, _describe(scope, caller), send)
+                await response_guard.send_response(app, _describe(scope, caller), receive, send)
                 return
         refusal = JSONResponse({"ok": False, "error": "Nothing has been recorded."}, 404)
         await refusal(scope, receive, send)

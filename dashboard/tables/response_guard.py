@@ -7,7 +7,7 @@ import asyncio
 import logging
 
 from starlette.requests import Request
-from starlette.types import ASGIApp, Message, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dashboard import rendering
 
@@ -30,11 +30,11 @@ class BrokenOffError(Exception):
     """A response cannot be finished. Its connection is cut, so that it does not look complete."""
 
 
-async def send_response(app: ASGIApp, scope: Scope, send: Send) -> None:
+async def send_response(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
     """Send the response of the application, with our headers. Raises BrokenOffError."""
     guard = _Guard(scope, send)
     try:
-        await app(scope, _receive_nothing, guard.send)
+        await app(scope, receive, guard.send)
     except asyncio.CancelledError:
         if not guard.is_over:
             raise
@@ -43,7 +43,7 @@ async def send_response(app: ASGIApp, scope: Scope, send: Send) -> None:
         sorry = rendering.refuse(
             Request(scope), 500, "internal_error", "This page could not be shown."
         )
-        await sorry(scope, _receive_nothing, send)
+        await sorry(scope, receive, send)
 
 
 class _Guard:
@@ -80,10 +80,6 @@ class _Guard:
             await self._send(self._head)
             await self._send({"type": "http.response.body", "body": b""})
             raise asyncio.CancelledError
-
-
-async def _receive_nothing() -> Message:
-    return {"type": "http.request", "body": b"", "more_body": False}
 
 
 def _with_length(head: Message, body: Message) -> Message:

@@ -166,6 +166,16 @@ async def read_all(connection):
         yield part
 
 
+async def test_a_response_that_fails_before_its_body_is_told_as_an_error_too(tmp_path):
+    async def app(_scope, _receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        raise ValueError("broken off")
+
+    async with connected(tmp_path, app, threading.Event(), lambda: None) as connection:
+        assert (await connection.read_head()).status == 500
+        assert b"broken" not in b"".join([part async for part in read_all(connection)])
+
+
 async def test_a_response_that_fails_in_its_middle_is_not_taken_for_a_whole_one(tmp_path):
     async def app(_scope, _receive, send):
         await send({"type": "http.response.start", "status": 200, "headers": []})
