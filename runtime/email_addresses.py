@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from contextlib import suppress
 
 from runtime.errors import InvalidInputError
 
@@ -19,17 +20,13 @@ def parse_email(text: str) -> str:
     is_plain = unicodedata.is_normalized("NFKC", typed)
     fits = len(email) <= MAX_EMAIL_LENGTH and email.isprintable() and _EMAIL.fullmatch(email)
     # An encoded word would be decoded in the header of a mail (RFC 2047), to another address.
-    if not fits or not is_plain or "=?" in email:
-        raise InvalidInputError(
-            f"{text!r} is not a valid e-mail address: use one such as ada@example.org", "email"
-        )
-    mailbox, _, domain = email.partition("@")
-    try:
-        return f"{mailbox}@{parse_domain(domain)}"
-    except UnicodeError:
-        raise InvalidInputError(
-            f"{text!r} is not a valid e-mail address: use one such as ada@example.org", "email"
-        ) from None
+    if fits and is_plain and "=?" not in email:
+        mailbox, _, domain = email.partition("@")
+        with suppress(UnicodeError):
+            return f"{mailbox}@{parse_domain(domain)}"
+    raise InvalidInputError(
+        f"{text!r} is not a valid e-mail address: use one such as ada@example.org", "email"
+    )
 
 
 def parse_domain(domain: str) -> str:

@@ -43,9 +43,8 @@ class CommandGroup(click.Group):
                 sys.stdout.flush()
         except OSError as error:
             _discard_output()
-            if (
-                error.errno != errno.EPIPE
-            ):  # the reader has closed the pipe on purpose, as head does
+            # A reader that has closed the pipe did so on purpose, as head does.
+            if error.errno != errno.EPIPE:
                 what = error.filename or "standard output"
                 with suppress(OSError):
                     click.echo(f"Error: {what}: {error.strerror}", err=True)

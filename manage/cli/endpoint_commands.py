@@ -4,7 +4,7 @@ import click
 
 from manage.api import endpoint_operations as operations
 from manage.cli.backend import call_for_all, given
-from manage.cli.choose_backend import open_backend, print_response
+from manage.cli.backend_choice import open_backend, print_response
 from manage.cli.console import explained, json_option, service_options
 from manage.cli.terminal import format_time, print_table
 from runtime.safe_text import terminal_line

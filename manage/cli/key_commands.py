@@ -4,7 +4,7 @@ import click
 
 from manage.api import key_operations as operations
 from manage.cli.backend import call_for_all
-from manage.cli.choose_backend import open_backend, print_response
+from manage.cli.backend_choice import open_backend, print_response
 from manage.cli.console import (
     API_KEY_VARIABLE,
     explained,

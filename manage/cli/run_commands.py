@@ -13,7 +13,7 @@ import httpx
 from manage.api import endpoint_operations, usage_operations
 from manage.api.usage_operations import Run
 from manage.cli.backend import Backend, call_for_all
-from manage.cli.choose_backend import find_remote, open_backend
+from manage.cli.backend_choice import find_remote, open_backend
 from manage.cli.client_process import ClientError, check_client, run_client
 from manage.cli.console import explained, read_settings, service_options
 from manage.cli.remote import is_loopback

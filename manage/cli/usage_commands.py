@@ -7,7 +7,7 @@ import click
 from manage.api import usage_operations
 from manage.api.usage_operations import Usage
 from manage.cli.backend import given
-from manage.cli.choose_backend import open_backend, print_response
+from manage.cli.backend_choice import open_backend, print_response
 from manage.cli.console import explained, json_option, service_options
 from manage.cli.periods import Day, find_days, period_options
 from manage.cli.terminal import make_bar, print_table
