@@ -3,8 +3,9 @@
 import fcntl
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from sqlite_utils import Database, Migrations
@@ -13,10 +14,26 @@ BUSY_TIMEOUT_MS = 100
 MIGRATION_TIMEOUT_MS = 10_000
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigrationSteps:
+    """Work on large tables in transactions of its own, before and after that of the migrations.
+
+    ``is_finished`` returns whether nothing is left for ``finish``, as a process that was killed may leave
+    something."""
+
+    prepare: Callable[[sqlite3.Connection], None]
+    finish: Callable[[sqlite3.Connection], None]
+    is_finished: Callable[[sqlite3.Connection], bool]
+
+
+NO_STEPS = MigrationSteps(prepare=lambda _: None, finish=lambda _: None, is_finished=lambda _: True)
+
+
 def open_database(
     path: Path,
     migrations: Migrations,
     *,
+    steps: MigrationSteps = NO_STEPS,
     synchronous: str = "FULL",
     busy_timeout_ms: int = BUSY_TIMEOUT_MS,
     any_thread: bool = False,
@@ -34,7 +51,7 @@ def open_database(
         check_same_thread=not any_thread,
     )
     try:
-        _migrate(connection, path.parent, migrations)
+        _migrate(connection, path.parent, migrations, steps)
         connection.execute(f"PRAGMA busy_timeout={busy_timeout_ms}")
         connection.execute(f"PRAGMA synchronous={synchronous}")
     except BaseException:
@@ -85,30 +102,35 @@ def _transaction(connection: sqlite3.Connection, begin: str) -> Iterator[None]:
         raise
 
 
-def _migrate(connection: sqlite3.Connection, folder: Path, migrations: Migrations) -> None:
+def _migrate(
+    connection: sqlite3.Connection, folder: Path, migrations: Migrations, steps: MigrationSteps
+) -> None:
     """Apply what is pending. Leaves another busy timeout than it found."""
     db = Database(connection, recursive_triggers=False, execute_plugins=False)
     with suppress(sqlite3.OperationalError):  # another process migrates it: wait for its end below
-        if _is_migrated(db, migrations):
+        if _is_migrated(db, migrations, steps):
             return
     # A migration may take longer than the busy timeout. A second process waits for its end here,
     # rather than fail, and then finds nothing left to do.
     with _locked(folder):
-        if _is_migrated(db, migrations):
+        if _is_migrated(db, migrations, steps):
             return
         # Others may look at it at any moment, which only delays the change to WAL.
         connection.execute(f"PRAGMA busy_timeout={MIGRATION_TIMEOUT_MS}")
         # Only an empty file can take auto_vacuum, and WAL makes it not empty.
         connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
         connection.execute("PRAGMA journal_mode=WAL")
+        steps.prepare(connection)
         with immediate(connection):
             migrations.apply(db)
+        steps.finish(connection)
 
 
-def _is_migrated(db: Database, migrations: Migrations) -> bool:
+def _is_migrated(db: Database, migrations: Migrations, steps: MigrationSteps) -> bool:
     """Return whether nothing is pending. Raises sqlite3.OperationalError when it is locked."""
     (journal_mode,) = db.conn.execute("PRAGMA journal_mode").fetchone()
-    return journal_mode == "wal" and not migrations.pending(db)
+    is_current = journal_mode == "wal" and not migrations.pending(db)
+    return is_current and steps.is_finished(db.conn)
 
 
 @contextmanager

@@ -19,7 +19,17 @@ from metering.entry import UsageLogEntry
 from metering.token_counts import list_flat_fields
 from store import database
 from store.spool.format import Rejection
-from store.traces import bodies, costs, output_sizes, rate_limits, retention, rollup, schema, verify
+from store.traces import (
+    bodies,
+    costs,
+    hourly_copy,
+    output_sizes,
+    rate_limits,
+    retention,
+    rollup,
+    schema,
+    verify,
+)
 from store.traces.bodies import (
     PieceStore,
     PreparedRequest,
@@ -67,7 +77,7 @@ class TraceDatabase:
         """Open the database, made and migrated if need be. ``preparer`` may be shared by many
         databases: what it remembers is of requests and of no database. Raises sqlite3.Error and
         OSError."""
-        self.connection = database.open_database(path, schema.migrations)
+        self.connection = database.open_database(path, schema.migrations, steps=hourly_copy.STEPS)
         self._preparer = RequestPreparer() if preparer is None else preparer
         self._pieces = PieceStore(self.connection, max_cached_ids)
 

@@ -23,6 +23,8 @@ from collections.abc import Mapping
 
 from sqlite_utils import Database, Migrations
 
+from store.traces.hourly_copy import take_copy
+
 migrations = Migrations("traces")
 
 
@@ -448,47 +450,12 @@ def m009_book_each_pass_to_the_model_that_ran_it(db: Database) -> None:
     """Make the hourly sums anew, by client, credential and billing too, with their tokens told apart.
 
     What there is, is kept without these, and ``backfills`` notes up to which entry it is to be booked
-    anew: ``store.traces.rebooking`` does that a little at a time."""
-    before = (
-        "hour, proxy_endpoint_id, slug, model, entries, errors, unpriced, timed, input_tokens,"
-        " output_tokens, cache_creation_input_tokens, cache_read_input_tokens, cost_cents,"
-        " duration_ms, estimated_cents, maybe_billed"
+    anew: ``store.traces.rebooking`` does that a little at a time. Where there is much, it has been copied
+    before (``store.traces.hourly_copy``)."""
+    take_copy(db.conn)
+    db.execute(
+        "insert into backfills select 'hourly sums', max(id) from usage having max(id) is not null"
     )
-    for statement in (
-        "alter table usage_hourly rename to usage_hourly_before",
-        """
-        create table usage_hourly (
-            hour text not null,             -- YYYY-MM-DDTHH, UTC
-            proxy_endpoint_id text not null,
-            slug text not null,
-            model text not null,            -- of the pass; '': not known, as in the next three
-            client text not null default '',
-            credential_hmac text not null default '',
-            billing text not null default '',
-            entries integer not null,       -- calls, with the model of the call
-            errors integer not null,        -- neither complete nor ended by the client
-            unpriced integer not null,      -- there is usage, but no known price
-            maybe_billed integer not null,
-            timed integer not null,         -- entries that have a duration
-            input_tokens integer not null,  -- tokens: those that are billed
-            output_tokens integer not null,
-            cache_creation_input_tokens integer not null,
-            cache_read_input_tokens integer not null,
-            cache_write_1h_tokens integer not null default 0,
-            web_search_requests integer not null default 0,
-            unbilled_tokens integer not null default 0,
-            unpriced_tokens integer not null default 0,
-            cost_cents real not null,
-            estimated_cents real not null,
-            duration_ms real not null,
-            primary key (hour, proxy_endpoint_id, slug, model, client, credential_hmac, billing)
-        ) without rowid
-        """,
-        f"insert into usage_hourly ({before}) select {before} from usage_hourly_before",  # noqa: S608 - our own names
-        "drop table usage_hourly_before",
-        "insert into backfills select 'hourly sums', max(id) from usage having max(id) is not null",
-    ):
-        db.execute(statement)
 
 
 @migrations()
