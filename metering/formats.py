@@ -50,12 +50,17 @@ def format_count_change(count: int) -> str:
     return f"{count:+,}" if count else "0"
 
 
-def format_dollars(amount: Decimal | None, unknown: str = UNKNOWN) -> str:
-    """Return every digit, so that a bill adds up to its total."""
+def format_dollars(amount: Decimal | None, unknown: str = UNKNOWN, *, digits: int = 2) -> str:
+    """Return every digit, so that a bill adds up to its total, and at least as many decimals."""
     if amount is None:
         return unknown
     whole, _, fraction = f"{amount:,f}".partition(".")
-    return f"${whole}.{fraction.rstrip('0'):0<2}"
+    return f"${whole}.{fraction.rstrip('0'):0<{max(digits, 2)}}"
+
+
+def count_decimals(amount: Decimal) -> int:
+    """Return the number of decimals of an amount, without zeros at its end."""
+    return len(f"{amount:f}".partition(".")[2].rstrip("0"))
 
 
 def format_count(count: int | None, unknown: str = UNKNOWN) -> str:

@@ -13,6 +13,7 @@ from metering import components
 from metering.entry import CostItem, CostNote, UnbilledReason, UsageLogEntry
 from metering.formats import (
     UNKNOWN,
+    count_decimals,
     format_count,
     format_dollars,
 )
@@ -61,12 +62,14 @@ class Pass:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bill:
     """All line items of a call. ``unpriced_models`` are the models that have no known price.
-    ``estimated`` is the part of the total that is estimated, empty where nothing is. ``is_covered``: a
-    subscription covers the call, so that the total is a value and no bill."""
+    ``estimated`` is the part of the total that is estimated, empty where nothing is, and
+    ``estimated_cents`` the same as a number. ``is_covered``: a subscription covers the call, so that the
+    total is a value and no bill."""
 
     passes: tuple[Pass, ...]
     total: str
     estimated: str
+    estimated_cents: float | None
     is_covered: bool
     explanation: Explanation
     pass_count: int
@@ -78,19 +81,23 @@ class Bill:
 def make_bill(entry: UsageLogEntry) -> Bill:
     """Return the bill of an entry, by pass and in the order of the line items."""
     items = entry.cost_items
+    cents = [entry.cost_cents, entry.estimated_cents, *(item.cents for item in items)]
+    # As many digits in each row, so that the column aligns.
+    digits = max((count_decimals(each / 100) for each in cents if each is not None), default=0)
     return Bill(
         passes=tuple(
             Pass(
                 number=number + 1,
                 model=reveal(model) or UNKNOWN,
-                lines=tuple(map(_make_line, lines)),
+                lines=tuple(_make_line(line, digits) for line in lines),
             )
             for (number, model), lines in groupby(sorted(items, key=_pass_of), _pass_of)
         ),
-        total=format_dollars(None if entry.cost_cents is None else entry.cost_cents / 100),
+        total=_format_cents(entry.cost_cents, digits),
         estimated=""
         if entry.estimated_cents is None
-        else format_dollars(entry.estimated_cents / 100),
+        else _format_cents(entry.estimated_cents, digits),
+        estimated_cents=None if entry.estimated_cents is None else float(entry.estimated_cents),
         is_covered=entry.billing == "subscription" and not entry.overage,
         explanation=_explain(entry),
         pass_count=len({item.pass_index for item in items}),
@@ -110,14 +117,18 @@ def _pass_of(item: CostItem) -> tuple[int, str]:
     return item.pass_index, item.model or ""
 
 
-def _make_line(item: CostItem) -> Line:
+def _format_cents(cents: Decimal | None, digits: int) -> str:
+    return format_dollars(None if cents is None else cents / 100, digits=digits)
+
+
+def _make_line(item: CostItem, digits: int) -> Line:
     unit = "1k" if item.component == components.WEB_SEARCH.name else "1M"
     return Line(
         component=components.TITLES.get(item.component, item.component),
         quantity=format_count(item.quantity),
         rate=UNKNOWN if item.rate_usd is None else f"{format_dollars(item.rate_usd)} / {unit}",
         multiplier=_format_multiplier(item),
-        cost=format_dollars(None if item.cents is None else item.cents / 100),
+        cost=_format_cents(item.cents, digits),
         remark=_explain_line(item),
     )
 

@@ -23,6 +23,8 @@ _HINTS = {
     "session-id": "session-id",
     TRACE_ID: "Trace id",
 }
+# What upstream calls the limits of a subscription, as they are called here.
+_CLAIMS = {"five_hour": "5 hours", "seven_day": "7 days", "overage": "extra usage"}
 
 
 def list_hints(hints: str | None) -> Iterator[Fact]:
@@ -80,7 +82,10 @@ def _list_stated(limits: RateLimits) -> Iterator[Fact]:
     if limits.unified_status is not None:
         yield Fact(label="Subscription status", text=reveal(limits.unified_status))
     if limits.unified_claim is not None:
-        yield Fact(label="Limit that counts most", text=reveal(limits.unified_claim))
+        yield Fact(
+            label="Limit that counts most",
+            text=_CLAIMS.get(limits.unified_claim, reveal(limits.unified_claim)),
+        )
     if limits.retry_after_s is not None:
         yield Fact(label="Retry after", text=f"{limits.retry_after_s:g} s")
 

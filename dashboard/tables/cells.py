@@ -30,6 +30,8 @@ _SHARED = {
     "session_id", "agent_id", "parent_agent_id", "run_id", "proxy_endpoint_id", "credential_hmac",
 }  # fmt: skip
 _PLAIN_NUMBERS = {"id", "line", "pass_index", "piece", "status_code", "year"}
+# Shown with as many digits in each row, so that a column aligns.
+_ONE_DIGIT = ("_percent", "_per_s")
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?Z", re.ASCII)
 _HOUR = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d)", re.ASCII)
 _IDENTIFIER = re.compile(r"[0-9a-f-]{24,}", re.ASCII)
@@ -39,10 +41,19 @@ _MAX_SHOWN = 60  # of a name that somebody chose
 def column_label(column: str) -> Markup:
     """Return the heading of a column, which may be wrapped between its words. Cents are displayed as
     dollars, and headed so."""
-    words = escape(reveal(_CENTS.get(column, column))).replace("_", Markup("_<wbr>"))
+    words = _wrap(reveal(_CENTS.get(column, column)))
     if column in _CENTS:
         return Markup('<span title="{}, in US cents">{}</span>').format(reveal(column), words)
     return words
+
+
+def _wrap(name: str) -> Markup:
+    """Return a name that may be wrapped once, between the words nearest to its middle."""
+    places = [place + 1 for place, letter in enumerate(name) if letter == "_"]
+    if not places:
+        return escape(name)
+    place = min(places, key=lambda each: abs(2 * each - len(name)))
+    return Markup("{}<wbr>{}").format(name[:place], name[place:])
 
 
 def table_cells(row: Iterable[Cell], table: str) -> Markup:
@@ -100,6 +111,10 @@ def _render_number(name: str, value: float) -> Markup:
         return _titled(format_cents(value * 100), str(value))
     if name in _PLAIN_NUMBERS or name.endswith("_id"):
         return escape(str(value))
+    if name.endswith("_ms"):
+        return _titled(format_count(round(value)), str(value))
+    if name.endswith(_ONE_DIGIT):
+        return _titled(f"{value:,.1f}", str(value))
     if isinstance(value, int):
         return escape(format_count(value))
     if abs(value) < 1:

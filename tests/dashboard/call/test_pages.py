@@ -225,7 +225,7 @@ async def test_what_else_is_known_of_a_call_is_said_in_words(ask, ann):
         "Subscription, 5 hours 26% used, allowed",
         "Extra usage rejected",
         "Subscription status allowed",
-        "Limit that counts most five_hour",
+        "Limit that counts most 5 hours",
         "Retry after 2.5 s",
     ):
         assert text in seen
@@ -391,6 +391,16 @@ async def test_an_estimated_line_says_so_and_so_does_the_total(
     assert "of which estimated $0.0125" in seen
     assert "of which $0.0125 estimated" in seen, "at the top"
     assert "its output is estimated by what was delivered" in seen
+
+
+async def test_the_costs_of_a_bill_have_as_many_decimals_each(ask, ann):
+    items = [make_item(cents=Decimal(cents)) for cents in ("0.03064", "0.063", "100")]
+    estimate = {"estimated_cents": Decimal("0.063"), "usage_source": "estimated"}
+    ann.record(cost_items=tuple(items), cost_cents=Decimal("100.09364"), **estimate)
+    seen = words(await ask("/traces/usage/1"))
+    for cost in ("$0.0003064", "$0.0006300", "$1.0000000", "Total $1.0009364"):
+        assert cost in seen
+    assert "of which $0.0006 estimated" in seen, "at the top it is rounded, as the cost is"
 
 
 # -- bodies ------------------------------------------------------------------------------------------

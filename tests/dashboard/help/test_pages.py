@@ -11,7 +11,21 @@ async def test_the_page_about_costs_has_the_text_of_the_documentation(client, an
         if line.startswith("#"):
             assert f">{line.lstrip('# ')}</h" in page.text
     assert 'role="region" aria-label="What is not in it"' in page.text
+    assert 'role="region" aria-label="The words beside a figure"' in page.text
     assert '<th scope="col">Why</th>' in page.text
+    for words in (
+        "Spend",
+        "Value, covered by a subscription",
+        "Of which estimated",
+        "Message batches",
+        "Hours of containers",
+        "Files",
+        "Contract prices",
+        "Commitments",
+        "Subscriptions",
+    ):
+        assert f'<th scope="row">{words}' in page.text
+    assert page.text.count('<table class="stack named"') == 2
     assert "prices.md" not in page.text
     assert "[[[" not in page.text
 

@@ -20,8 +20,11 @@ def text_of(markup):
     ("column", "value", "shown"),
     [
         ("calls", 1234567, "1,234,567"),
-        ("duration_ms", 1234.56789, "1,234.568"),
+        ("duration_ms", 1234.56789, "1,235"),
         ("duration_ms", 12.0, "12"),
+        ("requests_percent", 90, "90.0"),
+        ("requests_percent", 62.5, "62.5"),
+        ("output_tokens_per_s", 45.678, "45.7"),
         ("hit_ratio", 0.873, "0.873"),
         ("anything", 0.0000012, "1.2e-06"),
         ("anything", float("inf"), "inf"),
@@ -94,6 +97,7 @@ def test_markup_in_a_value_or_a_column_name_is_escaped():
 def test_a_heading_names_what_is_shown():
     assert column_label("slug") == "slug"
     assert text_of(column_label("cost_cents")) == "cost_usd"
-    assert column_label("input_tokens_percent") == "input_<wbr>tokens_<wbr>percent"
+    assert column_label("input_tokens_percent") == "input_tokens_<wbr>percent"
+    assert column_label("cache_creation_input_tokens") == "cache_creation_<wbr>input_tokens"
     assert text_of(column_label("estimated_cents")) == "estimated_usd"
     assert "cost_cents" in column_label("cost_cents")

@@ -71,6 +71,19 @@ async def test_each_credential_is_named_with_the_endpoints_and_clients_that_used
     ]
 
 
+async def test_the_heading_of_figures_stands_above_them_though_the_first_is_not_known(
+    client, ann, read
+):
+    sql = "select null as first union all select 5 union all select 6"
+    page = (await client.get("/traces", params={"sql": sql}, headers=ann.cookie)).text
+    assert '<th role="columnheader" class="col-first type-int" scope="col">' in page
+
+
+async def test_calls_without_a_model_are_named_in_the_latencies(client, ann, read):
+    ann.record({"model": None, "ttfb_ms": 5.0}, created_at=clock.format_ms(clock.now()))
+    assert [row["model"] for row in await read("latency_by_model")] == ["(none named)"]
+
+
 async def test_refusals_say_whether_they_are_billed(read):
     assert [
         (row["model"], row["refusal_category"], row["not_billed_because"], row["unbilled_tokens"],

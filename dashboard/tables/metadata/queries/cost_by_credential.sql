@@ -5,7 +5,7 @@ place = 24
 parameters.days = { label = "Days", type = "integer", minimum = 0, maximum = 36_500, default = 7 }
 */
 select nullif(credential_hmac, '') as credential_hmac,
-  group_concat(distinct slug) as endpoints, group_concat(distinct nullif(client, '')) as clients,
+  replace(group_concat(distinct slug), ',', ', ') as endpoints, replace(group_concat(distinct nullif(client, '')), ',', ', ') as clients,
   sum(entries) as calls, sum(errors) as errors, round(sum(cost_cents) / 100, 4) as cost_usd,
   round(total(case when billing <> 'subscription' then cost_cents end) / 100, 4) as spend_usd,
   round(total(case when billing = 'subscription' then cost_cents end) / 100, 4) as subscription_value_usd,

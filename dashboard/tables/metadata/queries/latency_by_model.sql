@@ -14,9 +14,9 @@ with recent as (
     percent_rank() over (partition by model order by duration_ms) as duration_rank
   from recent
 )
-select model, count(*) as calls,
+select coalesce(model, '(none named)') as model, count(*) as calls,
   cast(round(max(ttfb_ms) filter (where ttfb_rank <= 0.5)) as integer) as ttfb_p50_ms,
   cast(round(max(ttfb_ms) filter (where ttfb_rank <= 0.95)) as integer) as ttfb_p95_ms,
   cast(round(max(duration_ms) filter (where duration_rank <= 0.5)) as integer) as duration_p50_ms,
   cast(round(max(duration_ms) filter (where duration_rank <= 0.95)) as integer) as duration_p95_ms
-from ranked group by model order by calls desc
+from ranked group by ranked.model order by calls desc
