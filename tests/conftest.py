@@ -1,4 +1,4 @@
-"""What holds for every test: where its files are, and how examples are made."""
+"""Settings of all tests: the place of their files, the making of examples, the order of files."""
 
 import gc
 import os

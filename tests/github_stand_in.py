@@ -54,7 +54,7 @@ class Email:
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """`emails` None: the address list cannot be had (the application may not read it)."""
+    """A person at GitHub. `emails` None: the address list cannot be had (the application may not read it)."""
 
     id: int
     login: str
@@ -90,8 +90,10 @@ class Seen:
 
 
 class GitHub:
-    """With `at_once` a person who comes is sent back without a page, as somebody is who has allowed
-    the application before. `instead[path]` is a status to answer with, or None for no answer at all."""
+    """A stand-in of GitHub.
+
+    With `at_once` a person who comes is sent back without a page, as one is who has allowed the
+    application before. `instead[path]` is a status to answer with, or None for no answer at all."""
 
     def __init__(
         self, *people: Person, callback: str | None = None, at_once: str | None = None
@@ -120,7 +122,7 @@ class GitHub:
 
     @property
     def secrets(self) -> list[str]:
-        """What it gave out and nobody should keep: codes and tokens."""
+        """Return the codes and tokens that were given out, which nobody should keep."""
         return [*self._grants, *self._tokens]
 
     def __enter__(self) -> Self:

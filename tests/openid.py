@@ -14,7 +14,7 @@ import oidc_provider_mock
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """`verified` None: the provider says nothing about it."""
+    """A person at the provider. `verified` None: the provider says nothing about it."""
 
     subject: str
     email: str | None
@@ -44,7 +44,7 @@ class OpenIdProvider:
         return f"{self.url}/.well-known/openid-configuration"
 
     def change(self, account: Account) -> None:
-        """What it says of this person from now on."""
+        """Change what the provider says of this person from now on."""
         with httpx.Client(trust_env=False) as client:
             client.put(
                 f"{self.url}/users/{account.subject}", json=account.claims

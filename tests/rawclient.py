@@ -182,7 +182,7 @@ class RawClient:
         return b"".join(self._iter_until_close())
 
     def arrived(self) -> bytes:
-        """What lies here unread, without waiting for more and without taking it."""
+        """Return what has arrived unread, without waiting for more and without taking it."""
         self.socket.setblocking(False)
         try:
             return self._buffer + self.socket.recv(1 << 16, socket.MSG_PEEK)

@@ -1,4 +1,4 @@
-"""Who may import whom: the tables of rooms in ``CONTRIBUTING.md``, and one loop over all modules."""
+"""Rules of imports: the tables of rooms in ``CONTRIBUTING.md``, and one loop over all modules."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""What the benchmarks count as theirs and not as their neighbours'."""
+"""The processor time that benchmarks count as theirs and not as their neighbours'."""
 
 import subprocess
 import sys

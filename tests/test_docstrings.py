@@ -95,6 +95,20 @@ def test_docstrings_of_functions_begin_with_a_sentence_in_the_imperative(package
     assert list(find_faults(package, ast.AsyncFunctionDef)) == []
 
 
+def test_no_docstring_of_the_tests_begins_as_a_question():
+    """Their names are the sentences there, and a docstring may be a remark, but not a fragment."""
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    found = [
+        f"{path.relative_to(ROOT)}: {docstring}"
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, kinds)
+        and (docstring := ast.get_docstring(node))
+        and QUESTIONS.match(docstring)
+    ]
+    assert found == []
+
+
 @pytest.mark.parametrize(
     ("docstring", "is_good"),
     [

@@ -52,7 +52,7 @@ def client(github):
 
 
 def authorize(client: OAuth2Client, github: GitHub, **changes: str | None) -> httpx.Response:
-    """What a browser gets that is sent there."""
+    """Return the response to a browser that is sent there."""
     url, _state = client.create_authorization_url(
         f"{github.url}/login/oauth/authorize", code_verifier=VERIFIER
     )

@@ -1,4 +1,4 @@
-"""What `run.sh` installs, and when. Its Python is a stand-in that writes down how it is called."""
+"""The installations of `run.sh`. Its Python is a stand-in that writes down how it is called."""
 
 import os
 import re
@@ -164,7 +164,7 @@ def test_a_changed_lock_is_installed(clone):
 
 
 def pins(lock):
-    """What a lock file pins: each name with its version, marker and hashes."""
+    """Return what a lock file pins: each name with its version, marker and hashes."""
     entries = re.split(r"\n(?=\S)", lock.read_text())
     found = [
         re.match(r"([a-z0-9-]+)==(.*?)\n    #", entry.replace("_", "-"), re.S) for entry in entries

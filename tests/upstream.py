@@ -98,7 +98,7 @@ type Step = bytes | Gate | Action
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """What happens after a request. With `early` it begins as soon as the request's head is there."""
+    """The steps after a request. With `early` it begins as soon as the request's head is there."""
 
     steps: tuple[Step, ...]
     early: bool = False

@@ -1,4 +1,4 @@
-"""What tests of the spool need."""
+"""Helpers for tests of the spool: reading it, and making its writes fail."""
 
 import os
 

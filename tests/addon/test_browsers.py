@@ -99,7 +99,7 @@ def test_a_page_of_another_origin_is_refused_without_the_headers_of_secure_conte
 @pytest.mark.parametrize("sign", [FIREFOX, (b"Referer", b"http://rebound.example/")])
 @pytest.mark.parametrize("host", [b"rebound.example:8080", b"", b"2130706433", b"127.1"])
 def test_a_browser_at_a_name_that_is_not_ours_is_refused(sign, host):
-    """So a rebound name is met where no Sec-Fetch-Site comes, which is with plain http."""
+    """A rebound name is found by this where there is no Sec-Fetch-Site, as with plain http."""
     assert code_of((b"host", host), sign) == "host_refused"
 
 

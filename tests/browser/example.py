@@ -1,4 +1,4 @@
-"""An organisation as one looks after some weeks: for pictures, and for tests that look at every page."""
+"""An organisation with the calls of some weeks, for pictures and for tests of every page."""
 
 import json
 import sqlite3
@@ -54,7 +54,7 @@ SOURCE = "def is_night(at: time) -> bool:\n    return at > time(22) or at < time
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """``took_s`` and ``ago_min`` are what the entry will say."""
+    """A call of the example. ``took_s`` and ``ago_min`` are written into its entry."""
 
     slug: str
     model: str
@@ -191,9 +191,9 @@ CALLS = (
 @dataclass(frozen=True, slots=True)
 class Example:
     email: str
-    """Who is signed in."""
+    """The address of the user who is signed in."""
     call_id: int
-    """The call with a conversation and its tools."""
+    """The id of the call with a conversation and tools."""
     failed_id: int
     unpriced_id: int
     endpoint_id: str
@@ -201,7 +201,7 @@ class Example:
     member_id: str
 
     def pages(self) -> dict[str, str]:
-        """Every kind of page that somebody sees who is signed in, by name."""
+        """Return the address of each kind of page for a signed-in user, by name."""
         call, settings = f"/traces/usage/{self.call_id}", "/settings"
         return {
             "home": "/",
@@ -231,7 +231,7 @@ class Example:
 
 
 def make_example(site: Site) -> Example:
-    """On a service where it is not yet."""
+    """Make the example on a service that does not have it yet."""
     with ControlDatabase(site.service.data_dir / "control.db") as control:
         with control.transaction() as db:
             organization = people.create_organization(db, ORGANIZATION)
@@ -283,7 +283,7 @@ def _send(site: Site, call: Call) -> None:
 
 
 def _spread_out(site: Site, organization_id: str) -> None:
-    """Over the last hours, with times as models need them, and with two weeks before."""
+    """Spread the calls over some hours, and their sums over two weeks. Durations are as models need."""
     path = site.service.data_dir / "traces" / organization_id / "traces.db"
     with closing(sqlite3.connect(path, timeout=10)) as db, db:
         for number, call in enumerate(CALLS, 1):
@@ -303,7 +303,7 @@ def _spread_out(site: Site, organization_id: str) -> None:
 
 
 def _reconcile(data_dir: Path, organization_id: str) -> None:
-    """As ``taximeter reconcile`` leaves it, when some calls went upstream directly or as batches."""
+    """Write the result of ``taximeter reconcile`` where some calls were batches or bypassed the proxy."""
     today = now().date()
     yesterday = today - timedelta(days=1)  # midnight may be in the middle of the calls
     recorded = read_recorded_usage(

@@ -1,5 +1,4 @@
-"""The running service as those who visit it know it: an address, links that sign in, clients, mail,
-and the providers that know who somebody is."""
+"""A running service with all that its visitors use: sign-in links, clients, mail, providers."""
 
 import re
 import sqlite3
@@ -44,7 +43,7 @@ class Site:
         return f"http://{self.service.host}"
 
     def run(self, *arguments: str) -> str:
-        """A command of the operator; what it prints."""
+        """Run a command of the operator, and return what it prints."""
         done = subprocess.run(  # noqa: S603 - our own program
             [sys.executable, "-m", "manage.cli.main", *arguments],
             cwd=ROOT,
@@ -57,8 +56,9 @@ class Site:
         return done.stdout
 
     def make_link(self, email: str | None = None) -> str:
-        """What `taximeter users link` prints, without waiting for Python to start; for an address,
-        what a mail would say, so that who is new is signed up."""
+        """Return a sign-in link for the local user, or for an address, which may be new.
+
+        It is made in this process: `taximeter users link` would wait for Python to start."""
         settings = Settings.from_env(self._environment)
         with ControlDatabase(settings.control_path) as control:
             if email is None:
@@ -73,8 +73,9 @@ class Site:
     # --- signing in ---
 
     def sign_in(self, visitor: Visitor, email: str | None = None) -> None:
-        """By a link, the first time; later visitors get the cookie of the first, which is quicker.
-        Whoever signs out should use a link."""
+        """Sign a visitor in: the first by a link, the others by the cookie of the first.
+
+        That is quicker. A test that signs out should use a link."""
         if email in self._sessions:
             visitor.set_cookie("taximeter", self._sessions[email], httpOnly=True)
             return
@@ -86,7 +87,7 @@ class Site:
         visitor.follow(SIGN_IN, "button")
 
     def ask_for_mail(self, visitor: Visitor, email: str) -> str:
-        """Type the address into the page that is open; the link of the mail that comes.
+        """Type the address into the page that is open, and return the link of the mail that comes.
 
         The service sends 20 mails in a quarter of an hour to who asks from one address."""
         mailbox = email.lower()
@@ -100,7 +101,7 @@ class Site:
 
     @contextmanager
     def control(self) -> Iterator[sqlite3.Connection]:
-        """To look, and to make things older than they are."""
+        """Open ``control.db``, to look at it and to make things older than they are."""
         path = self.service.data_dir / "control.db"
         with closing(sqlite3.connect(path, timeout=10)) as db, db:
             yield db
@@ -109,7 +110,7 @@ class Site:
         self._make_old("sign_in_links", "expires_at", "email = ?", email)
 
     def age_sessions(self, email: str, column: Literal["created_at", "seen_at"]) -> None:
-        """As if all of this person's had been begun, or used last, long ago."""
+        """Make all sessions of a person old, as if begun, or used last, long ago."""
         whose = "user_id = (select id from users where email = ?)"
         self._make_old("sessions", column, whose, email)
 
@@ -119,7 +120,7 @@ class Site:
             assert db.execute(sql, (email,)).rowcount > 0, f"nothing of {email} in {table}"
 
     def homes(self, email: str) -> list[tuple[str, str]]:
-        """The ids of everybody with this address, and of the organisations they are in."""
+        """Return the ids of all users with this address, and of the organisations they are in."""
         with self.control() as db:
             return db.execute(
                 "select u.id, m.organization_id from users u join memberships m on m.user_id = u.id"
@@ -130,24 +131,23 @@ class Site:
     # --- calls ---
 
     def call(self, body: bytes = b"{}", slug: str = "default", *more: tuple[str, str]) -> Response:
-        """A message call through the front door, as a client makes it."""
+        """Make a message call through the front door, as a client does."""
         headers = [*REQUEST_HEADERS, *more]
         return self.service.send(request("POST", f"/proxy/{slug}/v1/messages", headers, body))
 
     def count_calls(self, slug: str = "%") -> int:
-        """How many entries there are of this endpoint, in whichever organisation, when all that
-        happened so far has become one."""
+        """Return how many entries an endpoint has, once all calls so far have become entries."""
         self.service.wait_spool_empty()
         return sum(_count(path, slug) for path in self.service.data_dir.glob("traces/*/traces.db"))
 
     def get(self, path: str, key: str) -> Response:
-        """As a script asks, with a service API key."""
+        """Send a request with a service API key, as a script does."""
         return self.service.get(path, [("Authorization", f"Bearer {key}")])
 
 
 @contextmanager
 def run_site(folder: Path) -> Iterator[Site]:
-    """With a mail server, GitHub and Google."""
+    """Run a service with a mail server, GitHub and Google."""
     with (
         Upstream() as upstream,
         Mailbox() as mailbox,
@@ -174,7 +174,7 @@ def run_site(folder: Path) -> Iterator[Site]:
 
 
 def find_printed_link(service: Service, email: str) -> str:
-    """What a service without a mail server prints for this address."""
+    """Return the link that a service without a mail server prints for this address."""
     pattern = re.compile(_PRINTED_LINK.format(address=re.escape(email)))
     service.wait_until(lambda: pattern.search(service.output), f"a link for {email}")
     found = pattern.search(service.output)

@@ -122,7 +122,7 @@ def owner(marked: Marked, browser: Visitor) -> Visitor:
 
 
 def links_on(visitor: Visitor) -> list[str]:
-    """Where one can go from here without leaving the service."""
+    """Return the addresses of links on the page that stay within the service."""
     found = visitor.run("return [...document.links].map((a) => a.href)")
     return [href for href in found if href.startswith(f"{visitor.base_url}/")]
 
@@ -152,7 +152,7 @@ def walk(visitor: Visitor, starts: list[str]) -> set[str]:
 
 
 def assert_harmless(visitor: Visitor) -> None:
-    """With everything unfolded, also what is loaded then."""
+    """Check that no markup took effect, with everything unfolded and its parts loaded."""
     unfolded = """
         document.querySelectorAll("details").forEach((d) => { d.open = true; });
         return !document.querySelector(".later[aria-busy], [data-part]:not([data-requested])");

@@ -94,7 +94,7 @@ def test_the_sql_of_a_canned_query_is_formatted_where_it_stands(reader):
     ],
 )
 def test_no_page_breaks_the_policy(reader, path):
-    """What breaks it fails any test here; this one visits more pages."""
+    """A violation fails every test here; this one visits more pages."""
     reader.open(path)
     assert reader.heading
     assert reader.violations() == []

@@ -136,7 +136,7 @@ class Visitor:
 
     @property
     def text(self) -> str:
-        """What can be read on the page."""
+        """Return the text that can be read on the page."""
         return str(self.run("return document.body?.innerText ?? ''"))
 
     @property
@@ -250,7 +250,7 @@ class Visitor:
         (Path(folder) / f"{name}.png").write_bytes(base64.b64decode(picture["data"]))
 
     def faults(self) -> list[str]:
-        """What on this page stands in the way of somebody who cannot see it or has a small screen."""
+        """Return the obstacles on this page for people who cannot see it or have a small screen."""
         return list(self.run("return findFaults()"))
 
     # --- cookies ---
@@ -266,11 +266,11 @@ class Visitor:
     # --- the console ---
 
     def violations(self) -> list[str]:
-        """What the Content-Security-Policy has refused since this was asked last, on all pages."""
+        """Return what the Content-Security-Policy has refused since the last call, on all pages."""
         return self._take(lambda entry: entry.is_violation)
 
     def errors(self) -> list[str]:
-        """What else the browser complained about since this was asked last."""
+        """Return the other errors that the browser has logged since the last call."""
         return self._take(lambda entry: entry.is_error(self.base_url))
 
     def complaints(self) -> list[str]:
@@ -317,7 +317,9 @@ class Visitor:
         return self.driver.execute_cdp_cmd(command, parameters)
 
     def _turn_to(self) -> None:
-        """What the driver looks at is remembered: to ask it would double the time of all tests."""
+        """Have the driver look at this tab, if it does not yet.
+
+        The tab is remembered, because to ask the driver would double the time of all tests."""
         if _looked_at.get(self.driver) != self._window:
             self.driver.switch_to.window(self._window)
             _looked_at[self.driver] = self._window
@@ -341,8 +343,9 @@ class Visitor:
 
 @dataclass(frozen=True, slots=True)
 class _Jar:
-    """What a visitor keeps, and an empty tab, which keeps the process of the visitor's pages: to start
-    one takes longer than most tests."""
+    """The cookies of a visitor, with an empty tab that keeps the process of the visitor's pages.
+
+    To start a process takes longer than most tests."""
 
     user_context: str
     empty_tab: str
@@ -365,8 +368,10 @@ class _Jar:
 
 @contextmanager
 def new_visitor(driver: WebDriver, base_url: str) -> Iterator[Visitor]:
-    """With an empty jar of cookies. At the end nothing may be left in the console that no test has
-    asked for: a violation of the policy anywhere fails the test it happened in."""
+    """Make a visitor with an empty jar of cookies.
+
+    At the end nothing may be left in the console that no test has asked for: a violation of the
+    policy anywhere fails the test it happened in."""
     home = driver.window_handles[0]
     jars = _empty_jars.setdefault(driver, [])
     jar = jars.pop() if jars else _Jar.make(driver)

@@ -1,4 +1,4 @@
-"""What the tests of the trace browser have in common: marked traces, queries, instances."""
+"""Helpers that the tests of the trace browser share: marked traces, queries, instances."""
 
 import asyncio
 import os

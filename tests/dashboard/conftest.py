@@ -1,4 +1,4 @@
-"""What the tests of the pages start from: a service in this process, and two strangers."""
+"""Fixtures of the tests of pages: a service in this process, and two strangers."""
 
 import shutil
 from contextlib import asynccontextmanager

@@ -17,7 +17,7 @@ HERE = {"origin": BASE_URL}
 
 
 class Someone:
-    """Who is signed in: the owner of an organisation of their own, or a member of another's."""
+    """A signed-in user: the owner of an organisation of their own, or a member of another's."""
 
     def __init__(
         self, control: ControlDatabase, data_dir, email: str, organization_id=None
@@ -35,7 +35,7 @@ class Someone:
         self.sign_in()
 
     def sign_in(self) -> None:
-        """With a new session; an earlier one stays good."""
+        """Sign in with a new session; an earlier one stays valid."""
         self.session = SignIn(self.control).sign_in(self.email)
         self.cookie = {"cookie": f"taximeter={self.session}"}
 
@@ -58,7 +58,7 @@ class Someone:
 
 
 class Person(Someone):
-    """With a browser of their own, which sends forms as our pages do."""
+    """A signed-in user with a browser, which sends forms as our pages do."""
 
     def __init__(self, app, *given, **named) -> None:
         self.browser = TestClient(app, base_url=BASE_URL, follow_redirects=False)

@@ -1,4 +1,4 @@
-"""What every page has, ours and Datasette's; the list of traces; and what the metadata file promises."""
+"""The looks of every page, ours and Datasette's, and of the list of calls."""
 
 import json
 import re

@@ -47,7 +47,7 @@ pytestmark = [
 
 
 class Visible(HTMLParser):
-    """What can be read on a page, without code and what is typed."""
+    """A parser for the words of a page, without code and what is typed."""
 
     def __init__(self, text):
         super().__init__()

@@ -56,7 +56,7 @@ def tool_use(name: str, arguments: dict[str, Any], *, block_id: str = "toolu_01M
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """What was used. All kinds differ, so that none can pass for another."""
+    """Token counts of an answer. All kinds differ, so that none can pass for another."""
 
     input: int = 1204
     output: int = 153
@@ -138,7 +138,7 @@ class Answer:
         ]
 
     def script(self, *, streamed: bool, compressed: bool = False) -> Script:
-        """What gives it to a client that asked for a stream, or did not."""
+        """Return the script that answers a client that asked for a stream, or did not."""
         if not compressed:
             if streamed:
                 return stream_of(self.events())

@@ -54,7 +54,7 @@ _MODULES: Mapping[Child, str] = {
 
 
 class Output:
-    """What a stream of the process printed, collected by a thread so that no pipe fills up."""
+    """The output of a process, collected by a thread so that no pipe fills up."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._lines: list[str] = []
@@ -179,7 +179,7 @@ class Service:
         return code
 
     def kill(self) -> None:
-        """kill -9 of `up` alone, without waiting for its children, which go by themselves."""
+        """Kill `up` alone with SIGKILL, without waiting for its children, which go by themselves."""
         assert self._process
         self._process.kill()
         self._process.wait(STOP_S)

@@ -1,4 +1,4 @@
-"""What hostile clients and upstreams do, and what others notice of it: nothing."""
+"""Attacks by hostile clients and upstreams, of which others must notice nothing."""
 
 import json
 import random

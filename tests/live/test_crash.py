@@ -560,7 +560,7 @@ class Chaos:
     """What clients got that heard a whole answer."""
 
     def plan(self, number: int) -> tuple[str, str]:
-        """How the client and how the upstream behave in this call."""
+        """Choose how the client and the upstream behave in a call."""
         dice = random.Random(f"{self.seed} {number}")  # noqa: S311
         if dice.random() < 0.25:
             client = dice.choice(ABORTED)

@@ -66,7 +66,7 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What one exchange looked like from every side."""
+    """One exchange, as it looked from every side."""
 
     sent: Headers
     seen: SeenRequest

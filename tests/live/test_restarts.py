@@ -1,4 +1,4 @@
-"""What the service does about processes that die: the proxy goes on, and /healthz says why."""
+"""Restarts of processes that die: the proxy goes on, and /healthz says why."""
 
 import json
 from contextlib import suppress

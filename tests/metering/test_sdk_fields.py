@@ -1,4 +1,4 @@
-"""What is done with each field of a response that may bear on its cost, by the installed SDK.
+"""A decision for each field of the installed SDK that may bear on the cost of a response.
 
 A new SDK with other fields fails the first test here until somebody decides about them: read the field
 (``metering/usage.py``) and list it as read, or say why it is not."""

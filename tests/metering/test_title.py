@@ -1,4 +1,4 @@
-"""What a call is called: the first words that a person said last."""
+"""The title of a call: the first words of what a person said last."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Whoever runs the checks, they are those of `./run.sh check` and `.ci/run`."""
+"""The ways to run the checks, all of which run `./run.sh check` or `.ci/run`."""
 
 import tomllib
 

@@ -1,4 +1,4 @@
-"""What the tests of the recorder start from."""
+"""Fixtures of the tests of the recorder."""
 
 import pytest
 

@@ -278,7 +278,7 @@ def test_a_database_that_cannot_be_written_delays_no_other(path, make_backfill, 
 
 
 def test_one_step_takes_no_longer_than_it_may(path, make_backfill):
-    """By a clock that moves on with each call that is read."""
+    """The clock moves on with each call that is read."""
     store_as_before(path, [make_entry(request_body=REQUEST) for _ in range(10)])
     ticks = iter(range(10**9))
     work = make_backfill(lambda: next(ticks) * recorder_backfill.STEP_S / 3)

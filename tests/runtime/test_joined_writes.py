@@ -1,4 +1,4 @@
-"""What a protocol writes in one step of the event loop is sent at once."""
+"""Joined writes: data that a protocol writes in one step of the event loop, sent at once."""
 
 import asyncio
 

@@ -11,7 +11,7 @@ MB = 1024 * 1024
 
 @pytest.fixture
 def disk(monkeypatch):
-    """What the file system says of itself."""
+    """The free space that the file system reports."""
     disk = SimpleNamespace(f_frsize=1, f_blocks=1000 * MB, f_bavail=500 * MB)
     monkeypatch.setattr(os, "statvfs", lambda _: disk)
     return disk

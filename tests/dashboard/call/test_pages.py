@@ -67,7 +67,7 @@ def ask(client, ann):
 
 
 def words(answer):
-    """What a reader sees."""
+    """Return the words of a page, as a reader sees them."""
     text = re.sub(r"<(script|style).*?</\1>", "", answer.text, flags=re.DOTALL)
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", text)).split())
 

@@ -102,7 +102,7 @@ def running_pool(traces: Path, prelude: str = "") -> Iterator[Pool]:
 
 @dataclass(slots=True)
 class Client:
-    """Who asks the proxy. It reads on only while it may, and can leave."""
+    """A client of the query proxy. It reads on only while it may, and can leave."""
 
     status: int = 0
     headers: dict[str, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What one organisation can take of the web process: memory, threads, descriptors, time."""
+"""Bounds on what one organisation takes of the web process: memory, threads, descriptors, time."""
 # ruff: noqa: S608 - SQL made of text is what is tried here
 
 import asyncio

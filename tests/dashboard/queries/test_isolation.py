@@ -1,4 +1,4 @@
-"""What a query process can do, tried in a process of its own: none of it can be undone."""
+"""The isolation of a query process, tried in a process of its own: it cannot be undone."""
 
 import os
 import subprocess

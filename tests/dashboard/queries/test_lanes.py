@@ -1,4 +1,4 @@
-"""Who is computed next. The clock stands still unless it is moved."""
+"""The choice of the request that is computed next. The clock stands still unless it is moved."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""What goes with every request in a query process."""
+"""The alarm, the confirmation and the end of each request in a query process."""
 
 import asyncio
 import contextlib

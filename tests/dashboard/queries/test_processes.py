@@ -1,4 +1,4 @@
-"""Who is killed and who is not, with processes that only listen."""
+"""The choice of the processes to kill, with processes that only listen."""
 
 import errno
 import os

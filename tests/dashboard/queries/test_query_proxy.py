@@ -1,4 +1,4 @@
-"""What the proxy does with time, tried without processes."""
+"""The times that the query proxy keeps, tried without processes."""
 
 import asyncio
 

@@ -103,7 +103,7 @@ def caller(management, person):
 
 
 def actions(control, organization_id):
-    """What was done after signing in, newest first."""
+    """Return the actions in the activity log after signing in, newest first."""
     with control.reading() as db:
         done = [entry.action for entry in audit.read(db, organization_id)]
     return [action for action in done if action != "user.sign_in"]

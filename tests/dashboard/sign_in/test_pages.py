@@ -99,7 +99,7 @@ def test_the_answer_is_the_same_for_an_address_that_is_known(site, mailbox):
 
 
 async def test_the_answer_is_on_its_way_before_there_is_any_mail(site, mailbox):
-    """What comes after the answer is Starlette's background task, which this counts on."""
+    """The mail is sent by Starlette's background task, which runs after the answer."""
     sent = []
 
     async def send(message):

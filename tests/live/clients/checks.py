@@ -1,4 +1,4 @@
-"""What clients are asked and told in these tests, and what must come of it."""
+"""The questions and answers of the tests of clients, and the checks of what came of them."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Where the clients run."""
+"""The environment in which the clients run."""
 
 import os
 

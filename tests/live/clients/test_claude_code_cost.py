@@ -1,4 +1,4 @@
-"""What Claude Code says that a session cost, and what the entries of the session say.
+"""The cost of a session by Claude Code, and by the entries of the session.
 
 Claude Code reckons by a table of prices of its own. In version 2.1.329 it has the rates of ours for both
 models here, so that every cent of a difference is a fault of one of the two.

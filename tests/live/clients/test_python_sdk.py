@@ -46,7 +46,7 @@ from tests.upstream import Gate, Script, SeenRequest, event
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What the SDK says that it sent and received."""
+    """The request and the response headers of a call, as the SDK has them."""
 
     headers: dict[str, str]
     body: bytes
@@ -54,7 +54,7 @@ class Sent:
 
 
 class Sdk(Protocol):
-    """What the tests do with either kind of client."""
+    """The calls that the tests make with either kind of client."""
 
     product: str
 

@@ -44,7 +44,7 @@ def report_of(program: Program) -> dict[str, Any]:
 
 
 def run_typescript(endpoint: Endpoint, folder: Path, scenario: str) -> Any:
-    """What the SDK gave to its caller in this scenario of sdk.mjs."""
+    """Return what the SDK gave to its caller in this scenario of sdk.mjs."""
     with typescript(endpoint, folder, scenario) as program:
         report = report_of(program)
     assert "error" not in report, report

@@ -1,1 +1,1 @@
-"""What must hold on the wire between a client and the upstream, in all its awkward variants."""
+"""Tests of the wire between a client and the upstream, in all its awkward variants."""

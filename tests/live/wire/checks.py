@@ -59,7 +59,7 @@ def wait_spooled(service: Service, text: bytes) -> None:
 
 
 def files_with(service: Service, *needles: bytes) -> list[str]:
-    """Where in the data directory any of these is found."""
+    """Return the files in the data directory that hold any of these."""
     return [
         path.name
         for path in service.data_dir.rglob("*")

@@ -1,4 +1,4 @@
-"""What an entry says about the call."""
+"""The fields of an entry that describe the call on the wire."""
 
 import json
 

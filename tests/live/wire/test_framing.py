@@ -1,4 +1,4 @@
-"""How requests and responses are framed on the wire, in all awkward variants."""
+"""The framing of requests and responses on the wire, in all awkward variants."""
 
 import gzip
 import zlib

@@ -1,4 +1,4 @@
-"""Which headers of requests and responses are forwarded."""
+"""The forwarding of headers of requests and responses."""
 
 import pytest
 

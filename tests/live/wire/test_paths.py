@@ -1,4 +1,4 @@
-"""Which paths are forwarded, logged or refused."""
+"""The paths that are forwarded, logged or refused."""
 
 import pytest
 

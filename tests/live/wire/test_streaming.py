@@ -1,4 +1,4 @@
-"""When each part of a response reaches the client."""
+"""The moment at which each part of a response reaches the client."""
 
 import random
 

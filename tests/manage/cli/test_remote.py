@@ -1,4 +1,4 @@
-"""What a remote service may answer, or not, and what people are told then."""
+"""Commands on a remote service, and their errors for all that it may answer, or not."""
 
 import json
 import socket

@@ -1,4 +1,4 @@
-"""What the scripted upstream sends is read as what the real one sends."""
+"""The messages of the scripted upstream, read as those of the real one."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What the scripted upstream states of rate limits is read as what the real one states."""
+"""The rate limits of the scripted upstream, read as those of the real one."""
 
 from manage.demo.rate_limits import REQUESTS, RETRY_AFTER_S, RateLimits
 from metering.billing import find_billing

@@ -72,7 +72,7 @@ def free_port():
 
 @pytest.fixture
 def look(data_dir, upstream_url, free_port):
-    """What is found of one check, by verdict."""
+    """Returns the findings of one check, by verdict."""
 
     def look(check, **settings):
         environ = {
@@ -197,14 +197,14 @@ WELL = answer(200, b'{"status":"ok","reasons":[]}')
 
 @pytest.fixture
 def front():
-    """What listens at the front door."""
+    """A server at the front door."""
     with Upstream() as front:
         front.otherwise = WELL
         yield front
 
 
 def found(result):
-    """What is found of each check, by its name."""
+    """Return the finding of each check, by its name."""
     return {each["check"]: each for each in json.loads(result.stdout)["checks"]}
 
 

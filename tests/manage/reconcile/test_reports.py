@@ -1,4 +1,4 @@
-"""What is fetched of the Admin API, and what people are told when it cannot be had."""
+"""Fetching the reports of the Admin API, and the errors where they cannot be had."""
 
 import json
 import logging

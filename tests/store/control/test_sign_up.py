@@ -1,4 +1,4 @@
-"""Who may make an account by signing in, and what the log says of who signed in."""
+"""The rule for accounts that are made by signing in, and the log of those who signed in."""
 
 import os
 import pwd

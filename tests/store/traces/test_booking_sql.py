@@ -1,4 +1,4 @@
-"""Whether the SQL agrees with ``rollup`` is tested with what uses it: verification and reports."""
+"""The components in the SQL. That it agrees with ``rollup`` is tested with verification and reports."""
 
 import sqlite3
 from contextlib import closing

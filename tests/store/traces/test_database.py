@@ -131,7 +131,7 @@ def test_a_fresh_plain_connection_can_select_everything(traces, traces_path):
 
 
 def test_the_view_keeps_the_order_of_thousands_of_pieces(traces):
-    """What SQLite 3.40 does with an ordered sub-query under group_concat, pinned."""
+    """SQLite 3.40 keeps the order of a sub-query under group_concat, and does not promise it."""
     messages = [b'{"role":"user","content":"%d"},' % n for n in range(3000)]
     forwards = b"[" + b"".join(messages) + b"]"
     # The same pieces again in another order, so that order of id is not order of the body.

@@ -55,7 +55,7 @@ def test_hours_and_credentials_are_apart(traces):
 
 
 def test_after_many_credentials_of_an_hour_the_rest_share_a_row(traces):
-    """Whoever knows a slug may send calls with made-up credentials, and these rows stay."""
+    """Clients may make credentials up, and these rows stay."""
     limits = MAX_CREDENTIALS
     names = [f"{number:03}" for number in range(limits + 3)]
     traces.insert([make_entry(credential_hmac=name) for name in names[:-2]])

@@ -52,7 +52,7 @@ def read(path, first=DAY, last=DAY, organization=None):
 
 
 def figures_of(found):
-    """By day, kind and model."""
+    """Return the figures by day, kind and model."""
     figures: dict[tuple[date, str, str | None], Figures] = {}
     for item in found.items:
         if item.figures != NOTHING:

@@ -195,7 +195,7 @@ def test_the_oldest_schema_grows_into_the_newest_and_keeps_its_rows(tmp_path, ol
 
 
 def test_a_database_of_the_oldest_schema_is_read_before_it_has_grown(oldest_path):
-    """By who may not write it: the recorder lets it grow when it next opens it."""
+    """Its reader may not write it: the recorder migrates it when it next opens it."""
     with CallReader.open(oldest_path) as reader:
         call = reader.find_call(1)
     assert call is not None

@@ -228,7 +228,7 @@ def test_a_class_of_tokens_that_has_no_column_yet_is_zero(tmp_path, traces, trac
 
 
 def test_the_value_of_a_subscription_and_spend_are_told_apart(traces, traces_path):
-    """What paid extra usage covers is spend, and so is what nothing tells of."""
+    """Calls that paid extra usage covers are spend, and so are those of which nothing tells."""
     billed: list[tuple[int, Billing | None, bool | None]] = [
         (1, "subscription", None),
         (2, "subscription", False),
