@@ -1,13 +1,20 @@
 """The stored metadata of a request: named fields of its headers, never the headers as they are."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 
 from addon import headers
 from addon.redaction import drop_credential, redact_query
 from metering.billing import classify_credential
-from metering.client_hints import collect_hints
-from metering.request_facts import NO_FACTS, keep_plain_names, parse_facts
+from metering.client_hints import collect_hints, keep_identifiers
+from metering.request_facts import (
+    NO_FACTS,
+    keep_plain_list,
+    keep_plain_name,
+    keep_plain_names,
+    parse_facts,
+)
 from runtime import clock
 from store.control.database import ProxyEndpoint
 from store.spool.format import RequestHead
@@ -46,7 +53,7 @@ class RequestMetadata:
         if endpoint.metadata_only:
             facts = keep_plain_names(facts)
         credential = headers.find_credential(named)
-        return RequestHead(
+        head = RequestHead(
             entry_id=clock.new_id(),
             created_at=clock.format_ms(arrived_at),
             organization_id=endpoint.organization_id,
@@ -79,10 +86,26 @@ class RequestMetadata:
             thinking_budget=facts.thinking_budget,
             cache_ttl=facts.cache_ttl,
         )
+        return _without_text(head) if endpoint.metadata_only else head
 
     def _join_betas(self, fields: headers.Fields) -> str | None:
         betas = b",".join(headers.get_all(fields, self._beta_header)).decode("latin-1")
         return drop_credential(betas) or None
+
+
+def _without_text(head: RequestHead) -> RequestHead:
+    """Return the head without values of headers that may be text instead of the names that belong there."""
+    return replace(
+        head,
+        content_encoding=keep_plain_list(head.content_encoding, ","),
+        session_id=keep_plain_name(head.session_id),
+        agent_id=keep_plain_name(head.agent_id),
+        retry_count=keep_plain_name(head.retry_count),
+        api_version=keep_plain_name(head.api_version),
+        workspace_id=keep_plain_name(head.workspace_id),
+        betas=keep_plain_list(head.betas, ","),
+        client_hints=keep_identifiers(head.client_hints or {}) or None,
+    )
 
 
 def _collect_hints(named: Mapping[bytes, str]) -> dict[str, str] | None:

@@ -8,6 +8,8 @@ never captured is lost for old calls.
 import re
 from collections.abc import Mapping
 
+from metering.request_facts import keep_plain_name
+
 MAX_CHARS = 200
 # A fixed list, so that no header with a credential is ever among them. Values are how many characters
 # are kept.
@@ -32,6 +34,8 @@ REQUEST_CLASS = "x-claude-code-request-class"
 PROMPT_ID = "x-claude-code-prompt-id"
 COLUMNS = (PARENT_AGENT_ID, REQUEST_CLASS, PROMPT_ID)
 TRACE_ID = "trace-id"
+# Not names and ids but what people and requests call things: tags, and the tools that ran.
+TEXTS = ("x-litellm-tags", "x-claude-code-prev-tool-durations")
 
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}.*", re.DOTALL)
 
@@ -49,3 +53,12 @@ def collect_hints(named: Mapping[bytes, str]) -> dict[str, str]:
     if trace is not None:
         hints[TRACE_ID] = trace[1]
     return hints
+
+
+def keep_identifiers(hints: Mapping[str, str]) -> dict[str, str]:
+    """Return the hints that are names and ids, without those that are text or may be."""
+    return {
+        name: value
+        for name, value in hints.items()
+        if name not in TEXTS and keep_plain_name(value) is not None
+    }

@@ -115,6 +115,12 @@ def keep_plain_name(value: str | None) -> str | None:
     return value if value is not None and _PLAIN_NAME.fullmatch(value) else None
 
 
+def keep_plain_list(values: str | None, separator: str) -> str | None:
+    """Return the values of a list that look like names, joined as they were; None where none does."""
+    names = (keep_plain_name(value.strip()) for value in (values or "").split(separator))
+    return separator.join(name for name in names if name) or None
+
+
 def keep_plain_names(facts: RequestFacts) -> RequestFacts:
     """Return the facts without those that may be text."""
     return replace(

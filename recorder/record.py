@@ -22,7 +22,13 @@ import orjson
 
 from metering.billed_passes import make_call
 from metering.billing import find_billing
-from metering.client_hints import COLUMNS, PARENT_AGENT_ID, PROMPT_ID, REQUEST_CLASS
+from metering.client_hints import (
+    COLUMNS,
+    PARENT_AGENT_ID,
+    PROMPT_ID,
+    REQUEST_CLASS,
+    keep_identifiers,
+)
 from metering.cut_streams import estimate_usage
 from metering.entry import Outcome, UsageLogEntry, sum_estimates
 from metering.json_reading import as_text, parse_object
@@ -30,7 +36,7 @@ from metering.output_estimate import is_estimable, measure_output
 from metering.prices import PriceTable
 from metering.pricing import price_call
 from metering.rate_limits import RateLimits, parse_limits
-from metering.request_facts import RequestFacts, keep_plain_name, make_facts
+from metering.request_facts import RequestFacts, keep_plain_list, keep_plain_name, make_facts
 from metering.usage import Usage, clean_text, read_usage
 from recorder.body_fields import calculate_speed, make_request_fields, make_response_fields
 from recorder.body_notes import Reason, Side, format_note, join_notes
@@ -185,16 +191,14 @@ def make_entry(
 
 def _without_text(entry: UsageLogEntry) -> UsageLogEntry:
     """Return the entry without values that may be text instead of the names that belong there."""
-    betas = (keep_plain_name(beta.strip()) for beta in (entry.betas or "").split(","))
-    words = (keep_plain_name(word) for word in (entry.client or "").split(" "))
     names: dict[str, Any] = {name: keep_plain_name(getattr(entry, name)) for name in _NAMES}
     return replace(
         entry,
         **names,
         title_text=None,
         rate_limits=entry.rate_limits and _keep_plain_limits(entry.rate_limits),
-        betas=",".join(beta for beta in betas if beta) or None,
-        client=" ".join(word for word in words if word) or None,
+        betas=keep_plain_list(entry.betas, ","),
+        client=keep_plain_list(entry.client, " "),
         cost_items=tuple(
             item._replace(model=keep_plain_name(item.model), speed=keep_plain_name(item.speed))
             for item in entry.cost_items
@@ -221,7 +225,7 @@ def _read_hints(head: RequestHead) -> dict[str, str]:
     hints = head.client_hints or {}
     if not head.metadata_only:
         return hints
-    return {name: value for name, value in hints.items() if keep_plain_name(value)}
+    return keep_identifiers(hints)
 
 
 def _format_hints(hints: dict[str, str]) -> str | None:

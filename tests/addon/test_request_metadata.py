@@ -139,6 +139,41 @@ def test_a_request_without_such_headers_has_none_of_it(spooler, open_capture, tm
     assert (head.credential_kind, head.workspace_id, head.client_hints) == (None, None, None)
 
 
+def test_no_header_of_an_endpoint_without_bodies_brings_text_into_the_spool(
+    spooler, open_capture, tmp_path
+):
+    """A spool file that is set aside stays, so the recorder is too late to drop it."""
+    text = b"private words"
+    names = (
+        b"x-claude-code-session-id",
+        b"x-claude-code-agent-id",
+        b"x-stainless-retry-count",
+        b"content-encoding",
+        b"acme-version",
+        b"acme-workspace-id",
+        b"x-session-id",
+    )
+    fields = (
+        *((name, text) for name in names),
+        (b"acme-beta", b"beta-1, private words,beta-2"),
+        (b"x-claude-code-prompt-id", b"prompt-1"),
+        (b"x-claude-code-agent-type", b"Explore"),
+        (b"x-litellm-tags", b"private"),
+        (b"x-claude-code-prev-tool-durations", b"private_tool=5"),
+    )
+    for endpoint in (ENDPOINT, replace(ENDPOINT, metadata_only=True)):
+        capture = open_capture(spooler, fields=fields, endpoint=endpoint)
+        capture.finish(Ending(outcome="complete"), 1.0)
+    files = [waiting.path.read_bytes() for waiting in reader.find_waiting(tmp_path / "spool")]
+    assert sorted(data.count(b"private") for data in files) == [0, 10]
+    (head,) = [each.head for each in read_all(tmp_path / "spool") if each.head.metadata_only]
+    assert head.betas == "beta-1,beta-2"
+    assert head.client_hints == {
+        "x-claude-code-prompt-id": "prompt-1",
+        "x-claude-code-agent-type": "Explore",
+    }
+
+
 TEXT_AND_NUMBERS = {
     "model": "claude-x",
     "max_tokens": 100,

@@ -1,6 +1,6 @@
 import pytest
 
-from metering.client_hints import HEADERS, MAX_CHARS, collect_hints
+from metering.client_hints import HEADERS, MAX_CHARS, TEXTS, collect_hints, keep_identifiers
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 
@@ -37,3 +37,13 @@ def test_values_are_bounded():
     hints = collect_hints(dict.fromkeys(HEADERS, "x" * 10_000))
     assert hints.pop("x-claude-code-prev-tool-durations") == "x" * 4096
     assert {len(value) for value in hints.values()} == {MAX_CHARS}
+
+
+def test_identifiers_are_kept_and_what_is_text_or_stands_in_their_place_is_not():
+    hints = {name.decode(): "a-1" for name in HEADERS} | {"trace-id": TRACE}
+    assert keep_identifiers(hints).keys() == hints.keys() - {
+        "x-litellm-tags",
+        "x-claude-code-prev-tool-durations",
+    }
+    assert keep_identifiers(dict.fromkeys(hints, "a private text")) == {}
+    assert all(name.encode() in HEADERS for name in TEXTS)
