@@ -94,7 +94,7 @@ def _price_pass(items: Sequence[CostItem], call: Call, prices: PriceTable) -> li
     multiplier = LIST_PRICE
     if is_batch:
         multiplier *= find_factor(BATCH, model, call.created_at)
-    if call.inference_geo == "us":
+    if call.inference_geo is not None and call.inference_geo.lower() == "us":
         multiplier *= find_factor(US, model, call.created_at)
     return [_price_item(item, speed, rates, multiplier) for item in items]
 

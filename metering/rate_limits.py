@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -116,8 +117,12 @@ def _is_unknown(name: str) -> bool:
     return name not in _COLUMNS
 
 
-def parse_limits(headers: Mapping[str, str] | None) -> RateLimits | None:
-    """Return the limits in what ``collect_limits`` found, None where it found none. Never raises."""
+def parse_limits(
+    headers: Mapping[str, str] | None, received_s: float | None = None
+) -> RateLimits | None:
+    """Return the limits in what ``collect_limits`` found, None where it found none. Never raises.
+
+    ``received_s`` is when the response came, in seconds since 1970: ``retry-after`` may be a date."""
     if not headers:
         return None
     values: dict[str, Any] = {}
@@ -130,13 +135,24 @@ def parse_limits(headers: Mapping[str, str] | None) -> RateLimits | None:
                 values[column[0]] = value
         elif name != RETRY_AFTER_MS and text.isascii() and text.isprintable():
             other[name] = text
-    if RETRY_AFTER_MS in headers and "retry_after_s" not in values:
-        milliseconds = _parse_number(headers[RETRY_AFTER_MS])
-        if milliseconds is not None:
-            values["retry_after_s"] = milliseconds / 1000
+    if "retry_after_s" not in values:
+        pause_s = _find_pause(headers, received_s)
+        if pause_s is not None:
+            values["retry_after_s"] = pause_s
     if other:
         values["other"] = orjson.dumps(other, option=orjson.OPT_SORT_KEYS).decode()
     return RateLimits(**values) if values else None
+
+
+def _find_pause(headers: Mapping[str, str], received_s: float | None) -> float | None:
+    """Return the seconds to wait that are not stated as a number of seconds."""
+    milliseconds = _parse_number(headers.get(RETRY_AFTER_MS, ""))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    until_s = _parse_date(headers.get(RETRY_AFTER, ""))
+    if until_s is None or received_s is None:
+        return None
+    return round(max(0.0, until_s - received_s), 3)
 
 
 def _parse_count(text: str) -> int | None:
@@ -146,6 +162,17 @@ def _parse_count(text: str) -> int | None:
 
 def _parse_number(text: str) -> float | None:
     return float(text) if _NUMBER.fullmatch(text) else None
+
+
+def _parse_date(text: str) -> float | None:
+    """Return the seconds since 1970 of an HTTP date, which is in UTC."""
+    if not text:  # as nearly always
+        return None
+    try:
+        instant = parsedate_to_datetime(text)
+        return instant.replace(tzinfo=instant.tzinfo or UTC).timestamp()
+    except (ValueError, OverflowError):
+        return None
 
 
 def _parse_word(text: str) -> str | None:

@@ -117,7 +117,8 @@ def make_entry(
         exchange.last_byte_ms if ending.duration_ms is None else ending.duration_ms
     )
     ttfb_ms = _round(exchange.ttfb_ms)
-    limits = parse_limits(response.rate_limits) if response else None
+    received_s = created_at.timestamp() + (ttfb_ms or 0) / 1000
+    limits = parse_limits(response.rate_limits, received_s) if response else None
     hints = _read_hints(head)
     keeps_bodies = not head.metadata_only
     has_request = exchange.request_body is not None

@@ -101,6 +101,7 @@ def test_an_item_explains_itself():
         ({"speed": "standard"}, "500"),
         ({"speed": "fast", "service_tier": "batch"}, "250"),
         ({"inference_geo": "us"}, "550"),
+        ({"inference_geo": "US"}, "550"),
         ({"inference_geo": "global"}, "500"),
         ({"inference_geo": "not_available"}, "500"),
         ({"inference_geo": "us", "speed": "fast"}, "1100"),

@@ -1,4 +1,5 @@
 import json
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given, strategies as st
@@ -41,9 +42,12 @@ UNIFIED = {
 }
 
 
-def read(headers, prefix="anthropic"):
+RECEIVED_S = datetime(2026, 11, 22, 4, 0, 28, 500_000, tzinfo=UTC).timestamp()
+
+
+def read(headers, prefix="anthropic", received_s=None):
     named = {name.encode(): value for name, value in headers.items()}
-    return parse_limits(collect_limits(named, f"{prefix}-ratelimit-".encode()))
+    return parse_limits(collect_limits(named, f"{prefix}-ratelimit-".encode()), received_s)
 
 
 def test_limits_per_minute_are_read():
@@ -169,7 +173,30 @@ def test_of_very_many_headers_those_with_a_column_are_kept():
     assert len(json.loads(limits.other or "")) == MAX_HEADERS - 12
 
 
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry-after": "Sun, 22 Nov 2026 04:00:30 GMT"}, 1.5),
+        ({"retry-after": "Sunday, 22-Nov-26 04:00:30 GMT"}, 1.5),
+        ({"retry-after": "Sun Nov 22 04:00:30 2026"}, 1.5),
+        ({"retry-after": "Sun, 22 Nov 2026 04:00:00 GMT"}, 0),  # over already
+        ({"retry-after": "Sun, 22 Nov 2026 04:00:30 GMT", "retry-after-ms": "1700"}, 1.7),
+    ],
+)
+def test_a_pause_until_a_date_is_counted_from_the_response(headers, seconds):
+    assert read(headers, received_s=RECEIVED_S) == RateLimits(retry_after_s=seconds)
+
+
+@pytest.mark.parametrize("text", ["soon", "Sun, 22 Nov 99999 04:00:30 GMT", "Sun, 40 Nov 2026"])
+def test_a_date_that_is_none_is_missing(text):
+    assert read({"retry-after": text}, received_s=RECEIVED_S) is None
+
+
+def test_a_date_says_nothing_where_the_time_of_the_response_is_unknown():
+    assert read({"retry-after": "Sun, 22 Nov 2026 04:00:30 GMT"}) is None
+
+
 @given(st.dictionaries(st.sampled_from([*PER_MINUTE, *UNIFIED, "retry-after"]), st.text()))
 def test_any_text_is_read(headers):
-    limits = read(headers)
+    limits = read(headers, received_s=RECEIVED_S)
     assert limits is None or isinstance(limits, RateLimits)

@@ -309,6 +309,12 @@ def test_an_entry_of_which_nothing_more_is_known_has_no_more_fields():
     assert make(b"", None, outcome="upstream_unreachable").cache_write_1h_tokens is None
 
 
+def test_a_pause_until_a_date_begins_when_the_response_does():
+    limits = {"retry-after": "Fri, 20 Nov 2026 10:00:30 GMT"}
+    entry = make(b"", replace(DOCUMENT, status_code=429, rate_limits=limits))
+    assert entry.rate_limits == RateLimits(retry_after_s=29.778)
+
+
 def test_a_subscription_is_known_by_its_limits():
     limits = {"unified-status": "allowed", "unified-representative-claim": "overage"}
     entry = make(response=replace(STREAM, rate_limits=limits), head={"credential_kind": "other"})
