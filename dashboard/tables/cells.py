@@ -31,7 +31,7 @@ _SHARED = {
 }  # fmt: skip
 _PLAIN_NUMBERS = {"id", "line", "pass_index", "piece", "status_code", "year"}
 # Shown with as many digits in each row, so that a column aligns.
-_ONE_DIGIT = ("_percent", "_per_s")
+_DECIMALS = {"_ms": 0, "_percent": 1, "_per_s": 1, "_ratio": 3, "_share": 3}
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?Z", re.ASCII)
 _HOUR = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d)", re.ASCII)
 _IDENTIFIER = re.compile(r"[0-9a-f-]{24,}", re.ASCII)
@@ -111,15 +111,18 @@ def _render_number(name: str, value: float) -> Markup:
         return _titled(format_cents(value * 100), str(value))
     if name in _PLAIN_NUMBERS or name.endswith("_id"):
         return escape(str(value))
-    if name.endswith("_ms"):
-        return _titled(format_count(round(value)), str(value))
-    if name.endswith(_ONE_DIGIT):
-        return _titled(f"{value:,.1f}", str(value))
+    if (decimals := _find_decimals(name)) is not None:
+        return _titled(f"{value:,.{decimals}f}", str(value))
     if isinstance(value, int):
         return escape(format_count(value))
     if abs(value) < 1:
         return escape(f"{value:.6g}")
     return escape(f"{value:,.3f}".rstrip("0").rstrip("."))
+
+
+def _find_decimals(name: str) -> int | None:
+    """Return how many decimals a column has, or None where each value has its own."""
+    return next((count for ending, count in _DECIMALS.items() if name.endswith(ending)), None)
 
 
 def _render_text(name: str, value: str, shown: str) -> Markup:

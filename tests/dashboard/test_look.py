@@ -264,6 +264,14 @@ async def test_errors_show_their_status(ann, ask):
     ]
 
 
+async def test_calls_come_first_among_the_tables(ann, ask):
+    ann.record({})
+    page = await ask("/traces")
+    names = [each.text for each in page.find("code", "soft")]
+    assert names[:4] == ["usage", "usage_log", "usage_cost", "usage_hourly"]
+    assert len(names) == len(set(names)) >= 8
+
+
 async def test_a_refusal_has_a_mark_of_its_own_and_a_link_to_all_of_them(ann, ask):
     ann.record({"stop_reason": "refusal", "refusal_category": "cyber"}, {"stop_reason": "end_turn"})
     page = await ask("/traces/usage")

@@ -23,6 +23,7 @@ def text_of(markup):
         ("duration_ms", 1234.56789, "1,235"),
         ("duration_ms", 12.0, "12"),
         ("requests_percent", 90, "90.0"),
+        ("hit_ratio", 0.0, "0.000"),
         ("requests_percent", 62.5, "62.5"),
         ("output_tokens_per_s", 45.678, "45.7"),
         ("hit_ratio", 0.873, "0.873"),
