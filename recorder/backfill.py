@@ -13,12 +13,13 @@ from typing import Any
 from metering.conversation_memory import ConversationMemory
 from metering.prices import PriceTable
 from metering.request_facts import make_facts
-from metering.usage import Usage, read_usage
+from metering.usage import Usage
 from recorder.body_fields import calculate_speed, make_request_fields, make_response_fields
 from recorder.late_estimates import LateEstimates
 from recorder.open_databases import OpenDatabases
 from recorder.rebilling import find_corrected_cost
 from recorder.requests import RequestReader
+from recorder.stored_calls import read_stored_usage
 from store.traces import backfill, backfill_progress, rebooking
 from store.traces.backfill import Filled, Stored
 from store.traces.backfill_progress import BODY_FIELDS
@@ -125,13 +126,7 @@ class Backfill:
             fields = self._requests.read(bodies.request, call.session_id, call.agent_id)
             columns |= make_request_fields(make_facts(fields))
         if bodies.response is not None:
-            usage = read_usage(
-                call.status_code,
-                "text/event-stream" if call.streamed else "application/json",
-                bodies.response,
-                is_complete=call.usage_source == "final",
-                cache_ttl=columns.get("cache_ttl"),
-            )
+            usage = read_stored_usage(call, bodies.response, columns.get("cache_ttl"))
             columns |= make_response_fields(usage)
         columns["output_tokens_per_s"] = calculate_speed(
             streamed=bool(call.streamed),

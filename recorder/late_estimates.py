@@ -9,15 +9,12 @@ import sqlite3
 from collections.abc import Callable
 from functools import partial
 
-from metering.billed_passes import make_call
 from metering.cut_streams import FindSize, estimate_usage
 from metering.delivered import UNKNOWN_SIZE, OutputSize
 from metering.output_estimate import is_estimable, measure_output
 from metering.prices import PriceTable
-from metering.pricing import price_call
-from metering.usage import Usage, read_usage
 from recorder.body_notes import lacks_response
-from runtime import clock
+from recorder.stored_calls import price_again, read_stored_usage
 from store.traces import backfill_progress, cut_streams, output_sizes
 from store.traces.backfill import Stored
 from store.traces.backfill_progress import CUT_STREAMS
@@ -86,21 +83,14 @@ def estimate_stored(stored: Stored, find_size: FindSize, prices: PriceTable) -> 
     call, response = stored.call, stored.bodies.response
     if call.usage_source != "partial" or response is None or lacks_response(call.body_notes):
         return None
-    usage = _read(stored, response)
+    usage = read_stored_usage(call, response, call.cache_ttl)
     if not is_estimable(usage):
         return None
     usage = estimate_usage(usage, response, find_size, stored.bodies.request or b"")
-    items, cents = price_call(
-        make_call(
-            usage,
-            created_at=clock.parse_instant(call.created_at),
-            outcome=call.outcome,
-            status_code=call.status_code,
-        ),
-        prices,
-    )
-    if cents is None and call.cost_cents is not None:
+    bill = price_again(call, usage, prices)
+    if bill is None:
         return None
+    items, cents = bill
     return NewCost(
         usage_id=call.id,
         cost_cents=cents,
@@ -116,18 +106,8 @@ def _measure_stored(connection: sqlite3.Connection, model: str) -> OutputSize:
         stored = cut_streams.read_complete(connection, model, number)
         if stored is None:
             break
-        response = stored.bodies.response
-        size = None if response is None else measure_output(_read(stored, response), response)
-        total = total if size is None else total + size
+        call, response = stored.call, stored.bodies.response
+        if response is not None:
+            size = measure_output(read_stored_usage(call, response, call.cache_ttl), response)
+            total = total if size is None else total + size
     return total
-
-
-def _read(stored: Stored, response: bytes) -> Usage:
-    call = stored.call
-    return read_usage(
-        call.status_code,
-        "text/event-stream" if call.streamed else "application/json",
-        response,
-        is_complete=call.usage_source == "final",
-        cache_ttl=call.cache_ttl,
-    )

@@ -7,12 +7,10 @@ anyway. What they say alike keeps the price that it has, also where a price list
 
 from collections.abc import Sequence
 
-from metering.billed_passes import make_call
 from metering.entry import CostItem
 from metering.prices import PriceTable
-from metering.pricing import price_call
 from metering.usage import Usage
-from runtime import clock
+from recorder.stored_calls import price_again
 from store.traces.backfill import Stored
 from store.traces.costs import NewCost
 
@@ -29,17 +27,10 @@ def find_corrected_cost(stored: Stored, usage: Usage, prices: PriceTable) -> New
     call, old_items = stored.call, stored.cost_items
     if usage.source != call.usage_source:
         return None
-    items, cents = price_call(
-        make_call(
-            usage,
-            created_at=clock.parse_instant(call.created_at),
-            outcome=call.outcome,
-            status_code=call.status_code,
-        ),
-        prices,
-    )
-    if cents is None and call.cost_cents is not None:
+    bill = price_again(call, usage, prices)
+    if bill is None:
         return None
+    items, cents = bill
     # Without items the cost tells what is free from what is unknown.
     is_same = _describe(items) == _describe(old_items) and (items or cents == call.cost_cents)
     # Every pass was priced at the speed of the call.
