@@ -1,0 +1,1 @@
+"""Conversations: prompts, which call continues which, and cache breaks. Pure functions."""

@@ -1,0 +1,260 @@
+"""Cache breaks: calls that read less of the cache than the call before had left there, and their cost.
+
+With K the size of the prefix that the predecessor left, and T and R the prompt and the reads of the call:
+
+    missed = min(K, T) - R       a break: at least 2,000 tokens, and more than 5 % of K
+
+All of that is billed, so it is *measured*. That the tokens would have been read otherwise, and why they
+were not (``causes``), is *inferred*, and kept apart. A difference in bytes alone never makes a break.
+
+Never a break: the first call of a conversation, the first one after its history was shortened, a side
+call, a prompt that is too short to be cached.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from decimal import Decimal
+
+from conversations.cache_rules import CacheRules, read_own_rules
+from conversations.causes import Cause, Situation, explain
+from conversations.diagnosis import NO_REPORT, CacheReport
+from conversations.predecessor import FoundBy, find_predecessor, is_same_group
+from conversations.summaries import CallSummary, PromptTokens
+from conversations.units import Prompt
+from metering.billed_passes import Call
+from metering.components import CACHE_WRITE_1H
+from metering.model_names import is_same_model
+from metering.prices import PriceTable
+from metering.pricing import price_call
+
+METHOD = 1  # of all that is stored of a break; a change of the rules gets the next number
+MIN_MISSED_TOKENS, MIN_MISSED_SHARE = 2_000, Decimal("0.05")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """The arithmetic of a break, from billed tokens. ``prefix_tokens`` is the size of what the
+    predecessor had left in the cache; ``is_estimated`` says that it is converted from the tokenizer of
+    another model. ``gap_s`` is the time since any call used that prefix."""
+
+    predecessor: CallSummary
+    found_by: FoundBy
+    prefix_tokens: int
+    read_tokens: int
+    missed_tokens: int
+    gap_s: float
+    is_estimated: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheBreak:
+    """One break, as it is stored. Up to ``is_estimated`` it is measured, from ``found_by`` on inferred.
+
+    ``tokens`` were written again or sent uncached, and ``extra_cost_cents`` is what that cost more than
+    reading them, None where a price is not known. ``upstream_reason`` is upstream's own diagnosis and
+    ``upstream_tokens`` its estimate."""
+
+    entry_id: str
+    predecessor_entry_id: str
+    method: int
+    prefix_tokens: int
+    read_tokens: int
+    tokens: int
+    gap_ms: int
+    extra_cost_cents: Decimal | None
+    is_estimated: bool
+    found_by: FoundBy
+    cause: Cause
+    detail: str
+    upstream_reason: str | None
+    upstream_tokens: int | None
+
+
+def detect_break(
+    call: CallSummary,
+    prompt: Prompt | None,
+    candidates: Sequence[CallSummary],
+    rules: CacheRules | None = None,
+) -> Measured | None:
+    """Return the arithmetic of a break, None where there is none. ``prompt`` is that of the call;
+    ``candidates`` are the latest calls of its session, of all agents."""
+    rules = rules or read_own_rules()
+    if call.is_side_call or not call.tokens.total:
+        return None
+    before = find_predecessor(call, prompt, candidates)
+    if before is None or _is_expected(call, before.call, candidates):
+        return None
+    prefix = before.call.prefix_tokens
+    if not prefix:
+        return None
+    is_estimated = _has_other_tokenizer(before.call, call)
+    if is_estimated:
+        prefix = _convert_prefix(before.call, call)
+    missed = min(prefix, call.tokens.total) - call.tokens.read
+    if missed < MIN_MISSED_TOKENS or missed <= MIN_MISSED_SHARE * prefix:
+        return None
+    if call.tokens.total < _find_minimum(call, rules):
+        return None
+    return Measured(
+        predecessor=before.call,
+        found_by=before.found_by,
+        prefix_tokens=prefix,
+        read_tokens=call.tokens.read,
+        missed_tokens=missed,
+        gap_s=call.began_at - _find_last_use(before.call, call, candidates),
+        is_estimated=is_estimated,
+    )
+
+
+def explain_break(
+    call: CallSummary,
+    measured: Measured,
+    bill: Call,
+    prices: PriceTable,
+    *,
+    prompt: Prompt | None = None,
+    before: Prompt | None = None,
+    requests: tuple[Mapping[str, object], Mapping[str, object]] | None = None,
+    report: CacheReport = NO_REPORT,
+    rules: CacheRules | None = None,
+) -> CacheBreak:
+    """Return a break with its cost and its cause.
+
+    ``prompt`` and ``before`` are the prompts of the call and of its predecessor, ``requests`` both
+    requests, predecessor first; without these the detail says no words. ``bill`` is what the cost of the
+    call is made from."""
+    cause, detail = explain(
+        Situation(
+            call=call,
+            before=measured.predecessor,
+            gap_s=measured.gap_s,
+            prefix_tokens=measured.prefix_tokens,
+            prompt=prompt,
+            prompt_before=before,
+            requests=requests,
+            report=report,
+            rules=rules or read_own_rules(),
+        )
+    )
+    parts = _share(measured.missed_tokens, call.tokens)
+    return CacheBreak(
+        entry_id=call.entry_id,
+        predecessor_entry_id=measured.predecessor.entry_id,
+        method=METHOD,
+        prefix_tokens=measured.prefix_tokens,
+        read_tokens=measured.read_tokens,
+        tokens=sum(parts.values()),
+        gap_ms=round(measured.gap_s * 1000),
+        extra_cost_cents=_price_extra(parts, call.pass_index, bill, prices),
+        is_estimated=measured.is_estimated,
+        found_by=measured.found_by,
+        cause=cause,
+        detail=detail,
+        upstream_reason=report.reason,
+        upstream_tokens=report.missed_tokens,
+    )
+
+
+def _is_expected(call: CallSummary, before: CallSummary, candidates: Iterable[CallSummary]) -> bool:
+    """Return whether the history was shortened since the predecessor.
+
+    The header that says so comes once. Where the call with it failed, it holds for the next one."""
+    if call.is_rebuild:
+        return True
+    if call.prompt and before.prompt and call.prompt.is_continuation:
+        return not before.prompt.is_continuation
+    return any(
+        each.is_rebuild
+        and each.answered_at is None
+        and before.began_at < each.began_at < call.began_at
+        and is_same_group(each, call)
+        for each in candidates
+    )
+
+
+def _has_other_tokenizer(before: CallSummary, call: CallSummary) -> bool:
+    if before.model is None or call.model is None:
+        return False
+    return not is_same_model(before.model, call.model)
+
+
+def _convert_prefix(before: CallSummary, call: CallSummary) -> int:
+    """Return the size of the predecessor's prefix in tokens of this call's model.
+
+    It is estimated by its share of the bytes of this prompt, and left as it is where these are not
+    known."""
+    if before.prompt is None or call.prompt is None or not call.prompt.size:
+        return before.prefix_tokens or 0
+    markers = before.prompt.markers
+    size = markers[-1].size if markers else before.prompt.size
+    return min(call.tokens.total * size // call.prompt.size, call.tokens.total)
+
+
+def _find_minimum(call: CallSummary, rules: CacheRules) -> int:
+    day = datetime.fromtimestamp(call.began_at, UTC).date()
+    return rules.find(call.model, day).minimum_tokens or 0
+
+
+def _find_last_use(
+    before: CallSummary, call: CallSummary, candidates: Iterable[CallSummary]
+) -> float:
+    """Return when any call of the session last wrote or read the prefix of the predecessor.
+
+    A read renews it, and time runs from the start of a request."""
+    latest = before.began_at
+    prefix = _cached_digests(before)
+    for each in candidates:
+        if (
+            prefix is not None
+            and each.prompt is not None
+            and each.answered_at is not None
+            and each.tokens.prefix
+            and latest < each.began_at < call.began_at
+            and is_same_model(each.model, before.model)
+            and each.prompt.digests.startswith(prefix)
+        ):
+            latest = each.began_at
+    return latest
+
+
+def _cached_digests(call: CallSummary) -> bytes | None:
+    if call.prompt is None or not call.prompt.markers:
+        return None
+    return call.prompt.slice_digests(0, call.prompt.markers[-1].place + 1)
+
+
+def _share(missed: int, tokens: PromptTokens) -> dict[str, int]:
+    """Return how many of the missed tokens each component of the bill has.
+
+    Writes come first, those for an hour before those for five minutes, as they stand in the prompt; then
+    what was uncached."""
+    parts = {}
+    for component, quantity in (
+        (CACHE_WRITE_1H, tokens.written_1h),
+        ("cache_write_5m", tokens.written_5m),
+        ("input", tokens.uncached),
+    ):
+        parts[component] = min(missed, quantity)
+        missed -= parts[component]
+    return parts
+
+
+def _price_extra(
+    parts: Mapping[str, int], pass_index: int, bill: Call, prices: PriceTable
+) -> Decimal | None:
+    """Return what the parts cost more than reading as many tokens, in US cents.
+
+    Rules, rates and multipliers are those of the call."""
+    paid = [
+        item
+        for item in bill.items
+        if item.pass_index == pass_index and parts.get(item.component, 0)
+    ]
+    if not paid:
+        return None
+    again = [item._replace(quantity=parts[item.component]) for item in paid]
+    reads = [item._replace(component="cache_read") for item in again]
+    cost = price_call(replace(bill, items=again), prices)[1]
+    read_cost = price_call(replace(bill, items=reads), prices)[1]
+    return None if cost is None or read_cost is None else cost - read_cost

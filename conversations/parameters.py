@@ -1,0 +1,107 @@
+"""The settings of a request that decide what of the cache it may read.
+
+They are no part of its prompt. Changing one of them loses the cache of a level and of those after it. A
+setting that is stated with its default is the same as one that is left out.
+"""
+
+from collections.abc import Iterator, Mapping
+from hashlib import blake2b
+from typing import Literal, NamedTuple
+
+import orjson
+
+from metering.json_reading import as_object
+
+MAX_CHARS = 40
+
+
+class Parameters(NamedTuple):
+    """The settings of one request. ``images`` counts them in the whole prompt; ``output_format`` is a
+    digest of the schema that the response must follow."""
+
+    speed: str = "standard"
+    citations: str = "off"
+    output_format: str = "none"
+    tool_choice: str = "auto"
+    parallel_tools: str = "allowed"
+    thinking: str = "disabled"
+    effort: str = "high"
+    images: int = 0
+
+
+class Change(NamedTuple):
+    """A setting that two requests do not share. ``title`` is its name in a sentence; the values are None
+    where they say nothing to people."""
+
+    name: str
+    level: Literal["system", "messages"]
+    title: str
+    before: str | None
+    after: str | None
+
+
+_SETTINGS: tuple[tuple[str, Literal["system", "messages"], str], ...] = (
+    ("speed", "system", "the speed"),
+    ("citations", "system", "citations"),
+    ("output_format", "system", "the output format"),
+    ("tool_choice", "messages", "the tool choice"),
+    ("parallel_tools", "messages", "parallel tool use"),
+    ("thinking", "messages", "thinking"),
+    ("effort", "messages", "the effort"),
+)
+# Whether these lose the cache of tools and system too depends on the model.
+BY_MODEL = ("thinking", "effort")
+
+
+def read_parameters(request: Mapping[str, object], *, images: int, cites: bool) -> Parameters:
+    """Return the settings of a request whose prompt has so many images."""
+    choice = as_object(request.get("tool_choice"))
+    output = as_object(request.get("output_config"))
+    return Parameters(
+        speed=_as_word(request.get("speed"), "standard"),
+        citations="on" if cites else "off",
+        output_format=_digest(output.get("format") or request.get("output_format")),
+        tool_choice=_format_choice(choice),
+        parallel_tools="off" if choice.get("disable_parallel_tool_use") is True else "allowed",
+        thinking=_format_thinking(as_object(request.get("thinking"))),
+        effort=_as_word(output.get("effort"), "high"),
+        images=images,
+    )
+
+
+def list_changes(before: Parameters, after: Parameters) -> Iterator[Change]:
+    """Yield the settings that differ, those that lose most first. Images are not among them: each one
+    that a conversation gains would be."""
+    for name, level, title in _SETTINGS:
+        old, new = getattr(before, name), getattr(after, name)
+        if old != new:
+            says_nothing = name == "output_format"
+            yield Change(
+                name, level, title, None if says_nothing else old, None if says_nothing else new
+            )
+
+
+def _as_word(value: object, default: str) -> str:
+    return value[:MAX_CHARS] if isinstance(value, str) and value else default
+
+
+def _format_choice(choice: Mapping[str, object]) -> str:
+    kind = _as_word(choice.get("type"), "auto")
+    name = choice.get("name")
+    return f"{kind} {name}"[:MAX_CHARS] if isinstance(name, str) else kind
+
+
+def _format_thinking(thinking: Mapping[str, object]) -> str:
+    kind = _as_word(thinking.get("type"), "disabled")
+    budget = thinking.get("budget_tokens")
+    return f"{kind} ({budget:,} tokens)" if kind == "enabled" and type(budget) is int else kind
+
+
+def _digest(value: object) -> str:
+    if value is None:
+        return "none"
+    try:
+        written = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except orjson.JSONEncodeError:  # nested deeply, or lone surrogates: all such are alike
+        written = b""
+    return blake2b(written, digest_size=8).hexdigest()

@@ -1,0 +1,162 @@
+"""Finding the call whose prompt a call continues.
+
+That is not always the one before it: side calls, parallel calls and other conversations share a session.
+A call continues another one of its session and agent when
+
+- all message units of that one are the beginning of its own (it grew, or was sent again), or
+- at least half of them are in it in the same order, and it either has more messages or shares what the
+  model answered after the place where both differ (an early text was edited).
+
+Having the same tools and system prompt is not enough: that is another conversation. Without bodies
+only the numbers of messages and tools are left to go by. The one that shares most units is taken, of
+those the one with the same tools and system prompt, of those the latest.
+"""
+
+from bisect import bisect_left
+from collections import defaultdict, deque
+from collections.abc import Iterable, Sequence
+from typing import Literal, NamedTuple
+
+from conversations.summaries import CallSummary, PromptSummary
+from conversations.units import DIGEST_BYTES, Prompt
+from metering.conversation_memory import shared_length
+
+MAX_IDLE_S = 4 * 3600.0  # between two calls of a program that sends no session
+
+type FoundBy = Literal["upstream", "chain", "overlap", "counts"]
+
+
+class Predecessor(NamedTuple):
+    """The call before, and how it was found: named in the request and known to upstream, by equal units
+    from the beginning, by many of them, or by counts alone."""
+
+    call: CallSummary
+    found_by: FoundBy
+
+
+class _Rank(NamedTuple):
+    shared: int
+    shared_front: int
+    began_at: float
+
+
+def find_predecessor(
+    call: CallSummary, prompt: Prompt | None, candidates: Iterable[CallSummary]
+) -> Predecessor | None:
+    """Return the call that this one continues, None where it begins a conversation. ``prompt`` is that
+    of ``call``; a few latest calls of the session are enough as candidates."""
+    possible = [each for each in candidates if may_precede(each, call)]
+    for each in possible:
+        if call.previous_message_id is not None and each.message_id == call.previous_message_id:
+            return Predecessor(each, "upstream")
+    if prompt is None or call.prompt is None:
+        return _find_by_counts(call, possible)
+    matches = [_match(each, call, prompt) for each in possible]
+    if found := [match for match in matches if match is not None]:
+        return max(found, key=lambda each: each[0])[1]
+    return _find_by_counts(call, [each for each in possible if each.prompt is None])
+
+
+def may_precede(earlier: CallSummary, call: CallSummary) -> bool:
+    """Return whether what the earlier call left in the cache was there when this one began."""
+    return (
+        earlier.entry_id != call.entry_id
+        and earlier.answered_at is not None
+        and earlier.answered_at <= call.began_at
+        and earlier.tokens.total > 0
+        and not earlier.is_side_call
+        and is_same_group(earlier, call)
+    )
+
+
+def is_same_group(one: CallSummary, other: CallSummary) -> bool:
+    """Return whether two calls may be of one conversation, by what their clients say of themselves."""
+    if one.session_id is not None or other.session_id is not None:
+        return (one.session_id, one.agent_id) == (other.session_id, other.agent_id)
+    is_near = abs(one.began_at - other.began_at) <= MAX_IDLE_S
+    return is_near and one.credential_hmac == other.credential_hmac
+
+
+def _match(
+    earlier: CallSummary, call: CallSummary, prompt: Prompt
+) -> tuple[_Rank, Predecessor] | None:
+    before, now = earlier.prompt, call.prompt
+    if before is None or now is None or not before.message_digests:
+        return None
+    front = _count_equal(before.slice_digests(0, before.front), now.slice_digests(0, now.front))
+    total = len(before.message_digests) // DIGEST_BYTES
+    if now.message_digests.startswith(before.message_digests):
+        return _Rank(total, front, earlier.began_at), Predecessor(earlier, "chain")
+    places = match_in_order(_split(before.message_digests), _split(now.message_digests))
+    if 2 * len(places) < total:
+        return None
+    if not _is_continued(before, now, places, prompt):
+        return None
+    return _Rank(len(places), front, earlier.began_at), Predecessor(earlier, "overlap")
+
+
+def _is_continued(
+    before: PromptSummary, now: PromptSummary, places: Sequence[int], prompt: Prompt
+) -> bool:
+    """Return whether the conversation went on, and neither went back nor only looks alike."""
+    if now.messages > before.messages:
+        return True
+    alike = _count_equal(before.message_digests, now.message_digests)
+    roles = (prompt.units[now.front + place].role for place in places if place >= alike)
+    return "assistant" in roles
+
+
+def _count_equal(before: bytes, now: bytes) -> int:
+    """Return how many units both begin with."""
+    return shared_length(before, now) // DIGEST_BYTES
+
+
+def _split(digests: bytes) -> list[bytes]:
+    return [digests[n : n + DIGEST_BYTES] for n in range(0, len(digests), DIGEST_BYTES)]
+
+
+def match_in_order(before: Sequence[bytes], now: Sequence[bytes]) -> list[int]:
+    """Return the places in ``now`` of as many values of ``before`` as are there in the same order.
+
+    The first occurrence of a value stands for the first one, the second for the second, and so on; of
+    the pairs the longest ascending run is taken."""
+    places: defaultdict[bytes, deque[int]] = defaultdict(deque)
+    for place, value in enumerate(now):
+        places[value].append(place)
+    ends: list[int] = []  # the smallest end of an ascending run of each length
+    runs: list[tuple[int, int]] = []  # of each pair: its place, and the pair before it in its run
+    last: list[int] = []  # the pair at the end of the run of each length
+    for value in before:
+        if not (waiting := places.get(value)):
+            continue
+        place = waiting.popleft()
+        length = bisect_left(ends, place)
+        runs.append((place, last[length - 1] if length else -1))
+        if length == len(ends):
+            ends.append(place)
+            last.append(len(runs) - 1)
+        else:
+            ends[length], last[length] = place, len(runs) - 1
+    found: list[int] = []
+    pair = last[-1] if last else -1
+    while pair >= 0:
+        place, pair = runs[pair]
+        found.append(place)
+    return found[::-1]
+
+
+def _find_by_counts(call: CallSummary, possible: Iterable[CallSummary]) -> Predecessor | None:
+    """Return the longest conversation that is not longer than this one, within a session: a guess."""
+    if call.session_id is None or call.message_count is None:
+        return None
+    found = [
+        each
+        for each in possible
+        if each.message_count is not None
+        and each.message_count <= call.message_count
+        and bool(each.tool_count) == bool(call.tool_count)
+    ]
+    if not found:
+        return None
+    latest = max(found, key=lambda each: (each.message_count or 0, each.began_at))
+    return Predecessor(latest, "counts")

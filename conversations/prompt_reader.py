@@ -1,0 +1,184 @@
+"""Reading the prompts of requests while analysing only what is new in each.
+
+The next request of a conversation begins with nearly all of the one before. It is taken apart as
+``recorder/requests.py`` does it: a head before the messages, messages, and a tail with the last few
+messages and all fields after them. Each part is made whole and parsed by itself; if each is JSON, so is
+the whole. The units of the head and of the messages that both requests have are kept.
+
+What cannot be taken apart like this is analysed as a whole, with the same result.
+"""
+
+import re
+import secrets
+from collections.abc import Sequence
+from itertools import islice
+from typing import NamedTuple
+
+import orjson
+
+from conversations.units import (
+    Level,
+    Prompt,
+    Unit,
+    list_front_units,
+    list_message_units,
+    make_prompt,
+    read_prompt,
+)
+from metering.conversation_memory import (
+    MIN_BODY_BYTES,
+    ConversationMemory,
+    Findings,
+    guess_key,
+    shared_length,
+)
+from metering.json_reading import MAX_VALUES, parse_object
+from metering.json_weight import is_light
+
+MAX_BODY_BYTES = 8 * 1024 * 1024  # of a larger one nothing is remembered
+LAST_STARTS, MAX_STARTS = 4, 64
+_MESSAGE = re.compile(rb'\{"role": ?"')
+_MESSAGES_END = re.compile(rb'"messages"[ \t\r\n]*:[ \t\r\n]*\[$')
+_SPACE = b" \t\r\n"
+_FRONT = ("tools", "mcp_servers", "system")
+# What the last messages are called when they are parsed with the tail: nobody else can know it.
+_LAST = secrets.token_hex()
+
+type Front = dict[Level, list[Unit]]
+
+
+class _Start(NamedTuple):
+    """A place in the body where a message begins: how many messages and units come before it."""
+
+    place: int
+    messages: int
+    units: int
+
+
+class _Known(NamedTuple):
+    """The analysis of a request up to its last messages. ``settings`` are the fields of the head without
+    those that ``front`` is made of, whose names are in ``front_names``."""
+
+    settings: dict[str, object]
+    front_names: frozenset[str]
+    front: Front
+    mark: bytes
+    starts: tuple[_Start, ...]
+    units: Sequence[Unit]
+
+
+class PromptReader:
+    """Returns the prompts of requests, and remembers the last one of each conversation."""
+
+    def __init__(self, memory: ConversationMemory | None = None) -> None:
+        """Read prompts with a memory of conversations, which may be shared with others."""
+        self._findings = Findings[_Known | None](memory)
+
+    def read(self, body: bytes, *labels: object, is_first_party: bool = True) -> Prompt | None:
+        """Return the prompt of a request, None for what is no JSON object or too much to be parsed.
+        ``labels`` tell conversations apart as far as the caller can."""
+        if not MIN_BODY_BYTES <= len(body) <= MAX_BODY_BYTES:
+            return _read_whole(body, is_first_party=is_first_party)
+        key = guess_key(body, *labels, is_first_party)
+        kept = self._findings.find(key)
+        if kept is not None and kept.found is None:
+            return _read_whole(body, is_first_party=is_first_party)
+        known = None
+        if kept is not None and kept.found is not None:
+            known = _recall(body, kept.body, kept.found)
+        is_recalled = known is not None
+        known = known or _read_head(body, is_first_party=is_first_party)
+        known = None if known is None else _read_messages(body, known)
+        prompt = None
+        if known is not None:
+            prompt = _read_tail(body, known, is_first_party=is_first_party)
+        if known is not None and prompt is not None:
+            self._findings.keep(key, body, known)
+            return prompt
+        if not is_recalled:
+            self._findings.keep(key, b"", None)
+        return _read_whole(body, is_first_party=is_first_party)
+
+
+def _read_whole(body: bytes, *, is_first_party: bool) -> Prompt | None:
+    request = parse_object(body)
+    return None if request is None else read_prompt(request, is_first_party=is_first_party)
+
+
+def _recall(body: bytes, before: bytes, known: _Known) -> _Known | None:
+    """Return what is known of as much as the request before has in common with this one."""
+    last = shared_length(before, body) - len(known.mark)
+    starts = tuple(start for start in known.starts if start.place <= last)
+    if not starts:
+        return None
+    return known._replace(starts=starts, units=known.units[: starts[-1].units])
+
+
+def _read_head(body: bytes, *, is_first_party: bool) -> _Known | None:
+    message = _MESSAGE.search(body)
+    if message is None or not _MESSAGES_END.search(body[: message.start()].rstrip(_SPACE)):
+        return None
+    start = message.start()
+    head = _parse(body[:start] + b"]}")
+    if not isinstance(head, dict):
+        return None
+    return _Known(
+        settings={name: head[name] for name in head if name not in (*_FRONT, "messages")},
+        front_names=frozenset(name for name in _FRONT if name in head),
+        front=list_front_units(head, is_first_party=is_first_party),
+        mark=message[0],
+        starts=(_Start(start, 0, 0),),
+        units=[],
+    )
+
+
+def _read_messages(body: bytes, known: _Known) -> _Known | None:
+    """Return the same with all messages but the last few."""
+    starts, units = [known.starts[-1]], list(known.units)
+    for place in _find_last_starts(body, known.mark, starts[0].place):
+        text = body[starts[-1].place : place].rstrip(_SPACE)
+        messages = _parse(b"[" + text[:-1] + b"]") if text.endswith(b",") else None
+        if not isinstance(messages, list):
+            return None
+        number = starts[-1].messages
+        units += list_message_units(messages, number)
+        starts.append(_Start(place, number + len(messages), len(units)))
+    kept = (*known.starts[:-1], *starts)[-MAX_STARTS:]
+    return known._replace(starts=kept, units=units)
+
+
+def _find_last_starts(body: bytes, mark: bytes, after: int) -> list[int]:
+    """Return where the last few messages begin: the next request may change some, as markers move."""
+    starts: list[int] = []
+    end = len(body)
+    while len(starts) < LAST_STARTS and (end := body.rfind(mark, after + 1, end)) >= 0:
+        starts.append(end)
+    return starts[::-1]
+
+
+def _read_tail(body: bytes, known: _Known, *, is_first_party: bool) -> Prompt | None:
+    """Return the prompt of the whole, None where the rest is not what it should be."""
+    start = known.starts[-1]
+    tail = _parse(f'{{"{_LAST}":['.encode() + body[start.place :])
+    if not isinstance(tail, dict) or "messages" in tail or known.front_names & tail.keys():
+        return None
+    last = tail.pop(_LAST)
+    front = known.front
+    if any(name in tail for name in _FRONT):
+        if known.front_names:  # on both sides of the messages: no client writes that
+            return None
+        front = list_front_units(tail, is_first_party=is_first_party)
+    units = [*front["tools"], *front["system"], *islice(known.units, start.units)]
+    units += list_message_units(last, start.messages)
+    return make_prompt(known.settings | tail, units)
+
+
+def _parse(data: bytes) -> object:
+    """Parse JSON strictly: what is lenient must see the whole. Returns None for what is not JSON,
+    or too much of it."""
+    if not is_light(data, MAX_VALUES):
+        return None
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return None

@@ -1,0 +1,268 @@
+"""Small values that stand for a call when a later one is compared with it.
+
+Of a prompt that is twelve bytes for each unit, at most ``MAX_UNITS``, and less than 1 KB besides: 4 KB
+for an agent's call with 300 units, and never more than 50 KB.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import NamedTuple
+
+from conversations.diagnosis import NO_REPORT, CacheReport
+from conversations.parameters import Parameters
+from conversations.units import DIGEST_BYTES, ORDER_BYTES, Prompt
+from metering.billed_passes import ATTEMPT, ATTEMPTS
+from metering.entry import UsageLogEntry
+from metering.json_reading import parse_object
+from metering.model_names import is_same_model
+from metering.request_facts import CacheTtl
+from metering.usage import Pass, Usage
+
+MAX_UNITS = 4_000
+MAX_MARKERS = 8  # upstream takes four; the last ones decide
+AUXILIARY, COMPACTED_HINT = "auxiliary", "x-claude-code-context-compacted"
+PROBE_TOKENS = 1  # a request for so little output warms the cache or asks for a quota
+
+
+class UnitDigests(NamedTuple):
+    """The digests of one unit: of its content, and of the order of its keys."""
+
+    digest: bytes
+    order: bytes
+
+
+class CachedTo(NamedTuple):
+    """A cache marker: the place of its unit, its lifetime, and the bytes of the prefix that it ends."""
+
+    place: int
+    ttl: CacheTtl
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptSummary:
+    """The units of a prompt as digests, one after the other. ``tools`` and ``system`` are the numbers of
+    units of these levels, ``messages`` that of messages, ``size`` that of bytes."""
+
+    digests: bytes
+    orders: bytes
+    tools: int
+    system: int
+    messages: int
+    size: int
+    markers: tuple[CachedTo, ...]
+    parameters: Parameters
+    is_continuation: bool
+
+    @property
+    def unit_count(self) -> int:
+        return len(self.digests) // DIGEST_BYTES
+
+    @property
+    def front(self) -> int:
+        """Return how many units come before the messages."""
+        return self.tools + self.system
+
+    @property
+    def levels(self) -> tuple[range, range, range]:
+        """Return the places of the units of each level."""
+        return range(self.tools), range(self.tools, self.front), range(self.front, self.unit_count)
+
+    @property
+    def message_digests(self) -> bytes:
+        return self.digests[DIGEST_BYTES * self.front :]
+
+    def slice_digests(self, start: int, end: int) -> bytes:
+        """Return the digests of these units, one after the other."""
+        return self.digests[DIGEST_BYTES * start : DIGEST_BYTES * end]
+
+    def list_units(self, start: int, end: int) -> list[UnitDigests]:
+        """Return the digests of these units, each by itself."""
+        return [
+            UnitDigests(
+                self.digests[DIGEST_BYTES * n : DIGEST_BYTES * (n + 1)],
+                self.orders[ORDER_BYTES * n : ORDER_BYTES * (n + 1)],
+            )
+            for n in range(start, end)
+        ]
+
+    @property
+    def memory_bytes(self) -> int:
+        """Return about how much memory this takes."""
+        return len(self.digests) + len(self.orders) + 800
+
+
+class PromptTokens(NamedTuple):
+    """The prompt of one pass by what it cost: read from the cache, written to it, or neither."""
+
+    read: int = 0
+    written_5m: int = 0
+    written_1h: int = 0
+    uncached: int = 0
+
+    @property
+    def written(self) -> int:
+        return self.written_5m + self.written_1h
+
+    @property
+    def total(self) -> int:
+        return self.read + self.written + self.uncached
+
+    @property
+    def prefix(self) -> int:
+        """Return the size of the prefix that is in the cache after this pass."""
+        return self.read + self.written
+
+
+NO_TOKENS = PromptTokens()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallSummary:
+    """One call, as far as later ones of its conversation depend on it. Times are in seconds since 1970.
+
+    ``answered_at`` is when the response began, None for a call that was not answered: nothing of it is
+    in the cache. ``tokens`` are those of the pass that read what earlier calls wrote, which is the one
+    with the number ``pass_index``; ``prefix_tokens`` is the size of what the call left in the cache,
+    None where that is not known. ``is_rebuild``: upstream or the client has shortened the history.
+    ``prompt`` is None where the body is not kept or cannot be read."""
+
+    entry_id: str
+    began_at: float
+    answered_at: float | None = None
+    session_id: str | None = None
+    agent_id: str | None = None
+    credential_hmac: str | None = None
+    upstream_organization_id: str | None = None
+    model: str | None = None
+    request_class: str | None = None
+    max_tokens: int | None = None
+    message_count: int | None = None
+    tool_count: int | None = None
+    cache_ttl: CacheTtl | None = None
+    message_id: str | None = None
+    previous_message_id: str | None = None
+    pass_index: int = 0
+    tokens: PromptTokens = NO_TOKENS
+    prefix_tokens: int | None = 0
+    is_rebuild: bool = False
+    prompt: PromptSummary | None = None
+
+    @property
+    def is_side_call(self) -> bool:
+        """Return whether this is no turn of a conversation: a title, a classifier, a probe."""
+        is_probe = self.max_tokens is not None and self.max_tokens <= PROBE_TOKENS
+        return is_probe or self.request_class == AUXILIARY
+
+    @property
+    def memory_bytes(self) -> int:
+        """Return about how much memory this takes."""
+        return 1_000 + (self.prompt.memory_bytes if self.prompt else 0)
+
+
+def summarize_prompt(prompt: Prompt) -> PromptSummary:
+    """Return the summary of a prompt. Units beyond ``MAX_UNITS`` are left out."""
+    units = prompt.units[:MAX_UNITS]
+    ends: list[int] = []
+    size = 0
+    for unit in units:
+        size += unit.size
+        ends.append(size)
+    levels = [unit.level for unit in units]
+    return PromptSummary(
+        digests=b"".join([unit.digest for unit in units]),
+        orders=b"".join([unit.order for unit in units]),
+        tools=levels.count("tools"),
+        system=levels.count("system"),
+        messages=units[-1].message + 1 if units else 0,
+        size=size,
+        markers=tuple(
+            CachedTo(marker.place, marker.ttl, ends[marker.place])
+            for marker in prompt.markers
+            if marker.place < len(units)
+        )[-MAX_MARKERS:],
+        parameters=prompt.parameters,
+        is_continuation=prompt.is_continuation,
+    )
+
+
+def summarize_call(
+    entry: UsageLogEntry, usage: Usage, prompt: Prompt | None, report: CacheReport = NO_REPORT
+) -> CallSummary:
+    """Return the summary of a call that is recorded. ``prompt`` is that of its request, None where the
+    body is not kept; ``report`` is what the response says about the cache.
+
+    Raises ValueError only if ``created_at`` is not an instant."""
+    began_at = datetime.fromisoformat(entry.created_at).timestamp()
+    is_answered = entry.status_code == 200 and usage.tokens.are_known and entry.ttfb_ms is not None
+    summary = CallSummary(
+        entry_id=entry.entry_id,
+        began_at=began_at,
+        answered_at=began_at + (entry.ttfb_ms or 0) / 1000 if is_answered else None,
+        session_id=entry.session_id,
+        agent_id=entry.agent_id,
+        credential_hmac=entry.credential_hmac,
+        upstream_organization_id=entry.upstream_organization_id,
+        model=entry.model,
+        request_class=entry.request_class,
+        max_tokens=entry.max_tokens,
+        message_count=entry.message_count,
+        tool_count=entry.tool_count,
+        cache_ttl=entry.cache_ttl,
+        message_id=report.message_id,
+        previous_message_id=prompt.previous_message_id if prompt else None,
+        is_rebuild=_is_rebuild(entry, usage, report),
+        prompt=summarize_prompt(prompt) if prompt else None,
+    )
+    return _with_tokens(summary, usage)
+
+
+def _is_rebuild(entry: UsageLogEntry, usage: Usage, report: CacheReport) -> bool:
+    hints = parse_object((entry.client_hints or "").encode()) or {}
+    has_compacted = any(each.type == "compaction" for each in usage.passes)
+    return COMPACTED_HINT in hints or has_compacted or report.has_edits
+
+
+def _with_tokens(call: CallSummary, usage: Usage) -> CallSummary:
+    """Return the call with its counts. Of several passes of the model that answered, the first reads what
+    earlier calls wrote, and the last leaves the longest prefix."""
+    whole = Pass(
+        type=ATTEMPT,
+        model=usage.model,
+        tokens=usage.tokens,
+        cache_write_1h_tokens=usage.cache_write_1h_tokens,
+    )
+    attempts = _list_attempts(usage)
+    if not attempts:
+        is_sum = usage.is_sum or bool(usage.web_search_requests)
+        tokens = _count(whole)
+        return replace(call, tokens=tokens, prefix_tokens=None if is_sum else tokens.prefix)
+    index, first = attempts[0]
+    return replace(
+        call,
+        pass_index=index,
+        tokens=_count(first),
+        prefix_tokens=_count(attempts[-1][1]).prefix,
+    )
+
+
+def _list_attempts(usage: Usage) -> Sequence[tuple[int, Pass]]:
+    """Return the passes of the model that answered and that upstream has counted, with their numbers."""
+    if usage.passes_are_stale:  # then the counts of the whole call are newer
+        return []
+    return [
+        (index, each)
+        for index, each in enumerate(usage.passes)
+        if each.type in ATTEMPTS and (each.model is None or is_same_model(each.model, usage.model))
+    ]
+
+
+def _count(counts: Pass) -> PromptTokens:
+    written = counts.tokens.cache_creation_input_tokens or 0
+    return PromptTokens(
+        read=counts.tokens.cache_read_input_tokens or 0,
+        written_5m=written - counts.cache_write_1h_tokens,
+        written_1h=counts.cache_write_1h_tokens,
+        uncached=counts.tokens.input_tokens or 0,
+    )

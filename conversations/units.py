@@ -1,0 +1,319 @@
+"""The prompt of a request as units, in the order in which upstream caches it: tools, system, messages.
+
+A unit is one tool, one system block or one block of a message. Two prompts have a prefix in common when
+they begin with the same units. What is no part of the prompt is left out: cache markers, metadata,
+limits, deferred tools. A text is the same as a list with one text block, because clients write one as
+the other when a marker moves.
+
+Each unit has two digests of its content. ``digest`` is of the canonical form, with sorted keys;
+``order`` besides tells apart the order of keys where upstream's rules say that it counts: in tools and
+in the input of tool calls.
+
+Some settings change the system prompt that upstream makes. Web search is a unit at the beginning of the
+system level, so that the tools keep their cache when it is switched on. Other settings are
+``Parameters``. What comes from outside may be any JSON, and nothing here raises.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Literal, NamedTuple
+
+import orjson
+
+from conversations.diagnosis import read_previous_message_id
+from conversations.parameters import Parameters, read_parameters
+from metering.json_reading import as_list, as_object, as_text
+from metering.request_facts import CacheTtl
+
+type Level = Literal["tools", "system", "messages"]
+LEVELS: tuple[Level, ...] = ("tools", "system", "messages")
+
+DIGEST_BYTES, ORDER_BYTES = 8, 4
+NO_MESSAGE = -1
+IMAGE_BYTES = 6_000  # an image is some 1,500 tokens, whatever its encoded size
+ATTRIBUTION = "x-anthropic-billing-header:"
+CONTINUATION = "This session is being continued from a previous conversation"
+# Kinds of units that are no types of blocks.
+TOOL, WEB_SEARCH, MCP_SERVER, ATTRIBUTION_BLOCK, CONTINUED, OTHER = (
+    "tool",
+    "web_search",
+    "mcp_server",
+    "attribution",
+    "continuation",
+    "other",
+)
+THINKING_KINDS = ("thinking", "redacted_thinking")
+_ORDERED = ("tool_use", "server_tool_use", "mcp_tool_use")
+_RUNS = ("tool_use", "tool_result")
+_CITED = ("document", "search_result")
+_TOO_DEEP = b"(nested too deeply to be written)"
+
+
+class Unit(NamedTuple):
+    """One unit of a prompt. ``message`` and ``block`` count from 0 in the request; ``message`` is -1
+    outside of messages. ``size`` is in bytes of JSON, without what is no text for the model: signatures,
+    and the data of ``images`` beyond what they weigh in tokens."""
+
+    level: Level
+    message: int
+    block: int
+    role: str
+    kind: str
+    digest: bytes
+    order: bytes
+    size: int
+    marker: CacheTtl | None
+    images: int
+    cites: bool
+
+    @property
+    def is_markable(self) -> bool:
+        """Return whether a cache marker may stand on it: not on thinking, nor on an empty text."""
+        return self.kind not in THINKING_KINDS and not (self.kind == "text" and not self.size)
+
+
+class Marker(NamedTuple):
+    """A cache marker on the unit at this place."""
+
+    place: int
+    ttl: CacheTtl
+
+
+@dataclass(slots=True, kw_only=True)  # not frozen: made for each call, three times as fast
+class Prompt:
+    """The prompt of a request. ``automatic`` is the lifetime that automatic caching asks for,
+    ``previous_message_id`` names the message that upstream is to compare with."""
+
+    units: Sequence[Unit]
+    parameters: Parameters
+    automatic: CacheTtl | None = None
+    previous_message_id: str | None = None
+
+    @property
+    def markers(self) -> list[Marker]:
+        """Return the cache markers in order, with the one that automatic caching sets."""
+        found = [Marker(n, unit.marker) for n, unit in enumerate(self.units) if unit.marker]
+        if self.automatic is not None:
+            last = self._find_last_markable()
+            if last is not None and (not found or found[-1].place != last):
+                found = sorted([*found, Marker(last, self.automatic)])
+        return found
+
+    @property
+    def is_continuation(self) -> bool:
+        """Return whether the first message is the summary that a compaction left."""
+        return any(unit.kind == CONTINUED for unit in self.units)
+
+    def count_positions(self) -> list[int]:
+        """Return for each unit how many positions come before it, as upstream looks back over them.
+
+        A run of tool calls is one position, and so is a run of tool results."""
+        positions: list[int] = []
+        position, before = -1, None
+        for unit in self.units:
+            if unit.kind not in _RUNS or before is None or unit.kind != before.kind:
+                position += 1
+            positions.append(position)
+            before = unit
+        return positions
+
+    def _find_last_markable(self) -> int | None:
+        indexes = range(len(self.units) - 1, -1, -1)
+        return next((n for n in indexes if self.units[n].is_markable), None)
+
+
+def read_prompt(request: Mapping[str, object], *, is_first_party: bool = True) -> Prompt:
+    """Return the prompt of a request. ``is_first_party``: the upstream is the vendor's own API, which
+    removes the attribution block of Claude Code."""
+    messages = list_message_units(as_list(request.get("messages")), 0)
+    front = list_front_units(request, is_first_party=is_first_party)
+    return make_prompt(request, [*front["tools"], *front["system"], *messages])
+
+
+def make_prompt(settings: Mapping[str, object], units: Sequence[Unit]) -> Prompt:
+    """Return a prompt of these units, with the settings of its request."""
+    return Prompt(
+        units=units,
+        parameters=read_parameters(
+            settings,
+            images=sum(unit.images for unit in units),
+            cites=any(unit.cites for unit in units),
+        ),
+        automatic=_read_ttl(settings.get("cache_control")),
+        previous_message_id=read_previous_message_id(settings),
+    )
+
+
+def list_front_units(
+    request: Mapping[str, object], *, is_first_party: bool
+) -> dict[Level, list[Unit]]:
+    """Return the units before the messages, by level."""
+    tools, searches = [], []
+    for block, tool in enumerate(as_list(request.get("tools"))):
+        if as_object(tool).get("defer_loading") is True:
+            continue
+        if as_text(as_object(tool).get("type")).startswith(WEB_SEARCH):
+            searches.append(_make_unit("system", block, WEB_SEARCH, tool))
+        else:
+            tools.append(_make_unit("tools", block, TOOL, tool))
+    for block, server in enumerate(as_list(request.get("mcp_servers"))):
+        known = as_object(server)  # its address and its token are no part of the prompt
+        part = {name: known[name] for name in ("name", "tool_configuration") if name in known}
+        tools.append(_make_unit("tools", block, MCP_SERVER, part))
+    system = list(_list_system_units(request.get("system"), is_first_party=is_first_party))
+    return {"tools": tools, "system": [*searches, *system]}
+
+
+def list_message_units(messages: Sequence[object], first: int) -> list[Unit]:
+    """Return the units of messages, of which the first one has this number."""
+    units: list[Unit] = []
+    for number, message in enumerate(messages, first):
+        fields = as_object(message)
+        role = as_text(fields.get("role"))
+        blocks = as_blocks(fields.get("content")) if fields else [message]
+        for place, block in enumerate(blocks):
+            units.append(_make_message_unit(number, place, role, block))
+    return units
+
+
+def as_blocks(content: object) -> list[object]:
+    """Return content as blocks: a text is the same as one text block."""
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return content if isinstance(content, list) else [] if content is None else [content]
+
+
+def _list_system_units(system: object, *, is_first_party: bool) -> Iterator[Unit]:
+    for place, block in enumerate(as_blocks(system)):
+        kind = _kind_of(block)
+        text = as_text(as_object(block).get("text"))
+        # A whole system prompt in one text is never the attribution block alone.
+        if place == 0 and isinstance(system, list) and text.startswith(ATTRIBUTION):
+            if is_first_party:
+                continue
+            kind = ATTRIBUTION_BLOCK
+        yield _make_unit("system", place, kind, block)
+
+
+def _make_message_unit(number: int, place: int, role: str, block: object) -> Unit:
+    kind = _kind_of(block)
+    if kind == "text" and isinstance(block, dict):
+        text = block.get("text")
+        if isinstance(text, str):
+            return _make_text_unit(number, place, role, text, _read_ttl(block.get("cache_control")))
+    bare, marker, images, surplus, cites = _strip(block)
+    content = _write(bare)
+    digest = _digest(f"{role}\0{kind}\0".encode("utf-8", "replace"), content)
+    size = len(content) - surplus
+    if kind in THINKING_KINDS:
+        size = len(as_text(as_object(block).get("thinking")))
+    order = _digest_order(bare, content, digest) if kind in _ORDERED else digest[:ORDER_BYTES]
+    return Unit("messages", number, place, role, kind, digest, order, size, marker, images, cites)
+
+
+def _make_text_unit(number: int, place: int, role: str, text: str, marker: CacheTtl | None) -> Unit:
+    """Return the unit of a text, which most of a long prompt is: no JSON is written for it."""
+    content = text.encode("utf-8", "surrogatepass")
+    digest = _digest(f"{role}\0text\0".encode("utf-8", "replace"), content)
+    is_continued = number == 0 and text.lstrip().startswith(CONTINUATION)
+    kind = CONTINUED if is_continued else "text"
+    order = digest[:ORDER_BYTES]
+    return Unit(
+        "messages", number, place, role, kind, digest, order, len(content), marker, 0, False
+    )
+
+
+def _make_unit(level: Level, place: int, kind: str, block: object) -> Unit:
+    bare, marker, images, surplus, cites = _strip(block)
+    content = _write(bare)
+    digest = _digest(level.encode(), content)
+    order = _digest_order(bare, content, digest) if level == "tools" else digest[:ORDER_BYTES]
+    return Unit(
+        level,
+        NO_MESSAGE,
+        place,
+        "",
+        kind,
+        digest,
+        order,
+        len(content) - surplus,
+        marker,
+        images,
+        cites,
+    )
+
+
+class _Stripped(NamedTuple):
+    bare: object
+    marker: CacheTtl | None
+    images: int
+    surplus: int
+    cites: bool
+
+
+def _strip(block: object, *, is_part: bool = False) -> _Stripped:
+    """Return a block, or a part of a tool result, without markers and settings, and what these were.
+
+    Markers are looked for where blocks may have them, and not in the input of tools or in schemas,
+    which may hold any names."""
+    if not isinstance(block, dict):
+        return _Stripped(block, None, 0, 0, False)
+    marker = _read_ttl(block.get("cache_control"))
+    bare = {name: value for name, value in block.items() if name != "cache_control"}
+    kind = block.get("type")
+    images, surplus, cites = 0, 0, False
+    if kind == "image":
+        data = as_text(as_object(block.get("source")).get("data"))
+        images, surplus = 1, max(len(data) - IMAGE_BYTES, 0)
+    elif kind in _CITED and isinstance(block.get("citations"), dict):
+        cites = as_object(bare.pop("citations")).get("enabled") is True
+    if kind == "tool_result" and "content" in bare and not is_part:
+        parts = [_strip(part, is_part=True) for part in as_blocks(bare["content"])]
+        bare["content"] = [part.bare for part in parts]
+        marker = marker or next((part.marker for part in parts if part.marker), None)
+        images += sum(part.images for part in parts)
+        surplus += sum(part.surplus for part in parts)
+        cites = cites or any(part.cites for part in parts)
+    return _Stripped(bare, marker, images, surplus, cites)
+
+
+def _read_ttl(marker: object) -> CacheTtl | None:
+    """Return the lifetime that a cache marker asks for, None for what is not one."""
+    if not isinstance(marker, dict):
+        return None
+    return "1h" if marker.get("ttl") == "1h" else "5m"
+
+
+def _kind_of(block: object) -> str:
+    kind = block.get("type") if isinstance(block, dict) else None
+    return kind[:40] if isinstance(kind, str) and kind else OTHER
+
+
+def _write(value: object) -> bytes:
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except orjson.JSONEncodeError:  # lone surrogates, or nested deeply
+        return _write_leniently(value, sort_keys=True)
+
+
+def _write_leniently(value: object, *, sort_keys: bool) -> bytes:
+    try:
+        return json.dumps(value, sort_keys=sort_keys).encode()
+    except RecursionError:
+        return _TOO_DEEP
+
+
+def _digest(prefix: bytes, content: bytes) -> bytes:
+    found = blake2b(prefix, digest_size=DIGEST_BYTES)
+    found.update(content)
+    return found.digest()
+
+
+def _digest_order(bare: object, content: bytes, digest: bytes) -> bytes:
+    try:
+        written = orjson.dumps(bare)
+    except orjson.JSONEncodeError:
+        written = _write_leniently(bare, sort_keys=False)
+    return digest[:ORDER_BYTES] if written == content else _digest(b"", written)[:ORDER_BYTES]

@@ -1,0 +1,196 @@
+"""Sentences on what differs between two prompts, with no more of their text than it takes.
+
+Both requests are read again for that, which happens only where a cache broke.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import orjson
+
+from conversations.units import ATTRIBUTION_BLOCK, TOOL, WEB_SEARCH, Prompt, Unit, as_blocks
+from metering.conversation_memory import shared_length
+from metering.json_reading import as_list, as_object, as_text
+from metering.usage import clean_text
+
+MAX_QUOTE_CHARS, MAX_DETAIL_CHARS = 40, 240
+_PLACES = {WEB_SEARCH: "web search", ATTRIBUTION_BLOCK: "the attribution block of Claude Code"}
+_KIND_WORDS = {
+    "text": "text",
+    "tool_use": "tool call",
+    "tool_result": "tool result",
+    "image": "image",
+    "document": "document",
+    "thinking": "thinking",
+}
+
+
+def describe_tools(
+    before: Prompt, now: Prompt, requests: tuple[Mapping[str, object], Mapping[str, object]]
+) -> str:
+    """Return which tools were added, removed, changed or moved, as a clause."""
+    old = _list_tools(before, requests[0])
+    new = _list_tools(now, requests[1])
+    if gone := [name for name in old if name not in new]:
+        return f"{_name_all(gone)} removed"
+    if added := [name for name in new if name not in old]:
+        return f"{_name_all(added)} added"
+    changed = [name for name in old if old[name][0].digest != new[name][0].digest]
+    if changed:
+        name = changed[0]
+        words = _compare_texts(_as_text(old[name][1]), _as_text(new[name][1]))
+        return f"{_name_all(changed)} changed" + (f": {words}" if words else "")
+    shuffled = [name for name in old if old[name][0].order != new[name][0].order]
+    if shuffled:
+        return f"the order of the keys of {_quote(shuffled[0])} changed"
+    moved = [one for one, other in zip(old, new, strict=False) if one != other]
+    return f"{_quote(moved[0])} was moved" if moved else "they are listed otherwise"
+
+
+def describe_unit(
+    before: Prompt,
+    now: Prompt,
+    index: tuple[int, int],
+    requests: tuple[Mapping[str, object], Mapping[str, object]],
+) -> str:
+    """Return what happened to the unit with this index in each prompt, as a clause."""
+    old = before.units[index[0]] if index[0] < len(before.units) else None
+    new = now.units[index[1]] if index[1] < len(now.units) else None
+    level = (old or new or before.units[-1]).level
+    if old is None or old.level != level or new is None or new.level != level:
+        return "a block was added" if old is None else "a block was removed"
+    if new.digest in {unit.digest for unit in before.units[index[0] + 1 :]}:
+        return f"{_name_kind(old)} was removed"
+    if old.digest in {unit.digest for unit in now.units[index[1] + 1 :]}:
+        return f"{_name_kind(new)} was added"
+    if (old.kind, old.role) != (new.kind, new.role):
+        return f"{_name_kind(old)} was replaced by {_name_kind(new)}"
+    if old.digest == new.digest:
+        return "the order of the keys changed"
+    words = _compare_texts(
+        _as_text(find_block(requests[0], old)), _as_text(find_block(requests[1], new))
+    )
+    return words or f"{_name_kind(new)} changed"
+
+
+def name_place(unit: Unit, *, with_block: bool) -> str:
+    """Return where a unit stands, counted from 1."""
+    if unit.level == "tools":
+        return "the tools"
+    if unit.kind in _PLACES:
+        return _PLACES[unit.kind]
+    if unit.level == "system":
+        return f"system block {unit.block + 1}"
+    block = f", block {unit.block + 1}" if with_block else ""
+    return f"message {unit.message + 1}{block}"
+
+
+def bound(detail: str) -> str:
+    """Return a sentence of bounded length that SQLite can store, whatever names it quotes."""
+    if len(detail) > MAX_DETAIL_CHARS:
+        detail = f"{detail[: MAX_DETAIL_CHARS - 1]}…"
+    return clean_text(detail, MAX_DETAIL_CHARS) or ""
+
+
+def find_block(request: Mapping[str, object], unit: Unit) -> object:
+    """Return the block of a request that a unit was made of, None where it is not there."""
+    if unit.level == "messages":
+        messages = as_list(request.get("messages"))
+        message = as_object(messages[unit.message]) if unit.message < len(messages) else {}
+        blocks = as_blocks(message.get("content"))
+    elif unit.level == "system" and unit.kind != WEB_SEARCH:
+        blocks = as_blocks(request.get("system"))
+    else:
+        blocks = as_list(request.get("tools" if unit.kind in (TOOL, WEB_SEARCH) else "mcp_servers"))
+    return blocks[unit.block] if unit.block < len(blocks) else None
+
+
+def _list_tools(prompt: Prompt, request: Mapping[str, object]) -> dict[str, tuple[Unit, object]]:
+    """Return tools by name. Of two with one name the later one counts."""
+    found: dict[str, tuple[Unit, object]] = {}
+    for unit in prompt.units:
+        if unit.level != "tools":
+            break
+        tool = find_block(request, unit)
+        fields = as_object(tool)
+        name = as_text(fields.get("name")) or as_text(fields.get("mcp_server_name"))
+        found[name or as_text(fields.get("type")) or "(without a name)"] = unit, tool
+    return found
+
+
+def _name_all(names: Sequence[str]) -> str:
+    if len(names) == 1:
+        return f"{_quote(names[0])} was"
+    return f"{_quote(names[0])} and {len(names) - 1} more were"
+
+
+def _name_kind(unit: Unit) -> str:
+    kind = _KIND_WORDS.get(unit.kind)
+    if kind is None:
+        return "a block"
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}" if kind != "thinking" else kind
+
+
+def _as_text(block: object) -> str:
+    """Return what of a block people would compare: its text, or its JSON."""
+    fields = as_object(block)
+    match fields.get("type"):
+        case "text":
+            return as_text(fields.get("text"))
+        case "tool_result":
+            return "\n".join(_list_texts(fields.get("content")))
+        case "tool_use":
+            fields = as_object(fields.get("input"))
+        case "image" | "redacted_thinking":
+            return ""
+        case "thinking":
+            return as_text(fields.get("thinking"))
+    bare = {name: value for name, value in fields.items() if name != "cache_control"}
+    try:
+        return orjson.dumps(bare).decode()
+    except orjson.JSONEncodeError:  # nested deeply, or lone surrogates
+        return ""
+
+
+def _list_texts(content: object) -> Iterator[str]:
+    for part in as_blocks(content):
+        yield as_text(as_object(part).get("text"))
+
+
+def _compare_texts(before: str, now: str) -> str | None:
+    """Return the words in which two texts differ, as a clause; None where they do not."""
+    old, new = _find_difference(before, now)
+    if old and new:
+        return f"{_quote(old)} became {_quote(new)}"
+    if new:
+        return f"{_quote(new)} was added"
+    return f"{_quote(old)} was removed" if old else None
+
+
+def _find_difference(before: str, now: str) -> tuple[str, str]:
+    """Return what is left of two texts without the words that both begin and end with."""
+    one, other = before.encode("utf-8", "replace"), now.encode("utf-8", "replace")
+    start = shared_length(one, other)
+    if start == len(one) == len(other):
+        return "", ""
+    start = _find_word_start(one, other, start)
+    one, other = one[start:], other[start:]
+    end = shared_length(one[::-1], other[::-1])
+    end = _find_word_start(one[::-1], other[::-1], end)
+    parts = (part[: len(part) - end].decode("utf-8", "ignore") for part in (one, other))
+    old, new = (" ".join(part.split()) for part in parts)
+    return old, new
+
+
+def _find_word_start(one: bytes, other: bytes, place: int) -> int:
+    """Return where the word begins in which a place stands, up to which both texts are equal."""
+    after = (one[place : place + 1], other[place : place + 1])
+    if all(not byte or byte.isspace() for byte in after):
+        return place
+    word = max(one.rfind(space, 0, place) for space in (b" ", b"\n", b"\t", b"\r")) + 1
+    return max(word, place - MAX_QUOTE_CHARS // 2)
+
+
+def _quote(text: str) -> str:
+    if len(text) > MAX_QUOTE_CHARS:
+        text = f"{text[: MAX_QUOTE_CHARS - 1]}…"
+    return f"“{text}”"

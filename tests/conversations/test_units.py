@@ -1,0 +1,144 @@
+from typing import Any
+
+import pytest
+
+from conversations.parameters import Parameters
+from conversations.summaries import MAX_MARKERS, MAX_UNITS, summarize_prompt
+from conversations.units import Prompt, read_prompt
+from metering.json_reading import parse_object
+from tests.conversations.sessions import HOUR, MARKER, assistant, conversation, text, tool, user
+from tests.recorded import CASES, RECORDED, needs_recorded
+
+
+def read(*messages: Any, **fields: Any) -> Prompt:
+    return read_prompt({"messages": list(messages), **fields})
+
+
+def digests(prompt: Prompt) -> list[bytes]:
+    return [unit.digest for unit in prompt.units]
+
+
+def test_units_are_in_the_order_of_the_prefix_and_not_of_the_body():
+    body = {"messages": conversation(2), "system": "Be brief.", "tools": [tool("Read")]}
+    prompt = read_prompt(body)
+    places = [(unit.level, unit.message, unit.block, unit.role) for unit in prompt.units]
+    assert places == [
+        ("tools", -1, 0, ""),
+        ("system", -1, 0, ""),
+        ("messages", 0, 0, "user"),
+        ("messages", 1, 0, "assistant"),
+        ("messages", 2, 0, "user"),
+    ]
+    assert digests(read_prompt(dict(reversed(body.items())))) == digests(prompt)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"messages": [user(text("a"))]}, {"messages": [{"role": "user", "content": "a"}]}),
+        ({"system": [text("a")]}, {"system": "a"}),
+        ({"system": [text("a", MARKER)]}, {"system": [text("a", HOUR)]}),
+        ({"tools": [tool("a") | {"cache_control": MARKER}]}, {"tools": [tool("a")]}),
+        ({"tools": [tool("a") | {"cache_control": None}]}, {"tools": [tool("a")]}),
+        ({"tools": [tool("a"), tool("b") | {"defer_loading": True}]}, {"tools": [tool("a")]}),
+        (
+            {"messages": [user({"type": "tool_result", "tool_use_id": "t", "content": "x"})]},
+            {
+                "messages": [
+                    user(
+                        {"type": "tool_result", "tool_use_id": "t", "content": [text("x", MARKER)]}
+                    )
+                ]
+            },
+        ),
+        (
+            {"system": [text("x-anthropic-billing-header: a"), text("b")]},
+            {"system": [text("x-anthropic-billing-header: c"), text("b")]},
+        ),
+        (
+            {"mcp_servers": [{"name": "a", "authorization_token": "one"}]},
+            {"mcp_servers": [{"name": "a", "authorization_token": "two"}]},
+        ),
+    ],
+)
+def test_what_is_no_part_of_the_prompt_is_left_out(one, other):
+    assert digests(read_prompt(one)) == digests(read_prompt(other))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"messages": [user(text("a"))]}, {"messages": [assistant(text("a"))]}),
+        ({"messages": [user(text("a"))]}, {"messages": [user(text("A"))]}),
+        (
+            {"messages": [assistant({"type": "tool_use", "input": {"cache_control": 1}})]},
+            {"messages": [assistant({"type": "tool_use", "input": {}})]},
+        ),
+        (
+            {"tools": [{"name": "a", "input_schema": {"properties": {"cache_control": {}}}}]},
+            {"tools": [{"name": "a", "input_schema": {"properties": {}}}]},
+        ),
+        ({"system": "x-anthropic-billing-header: a"}, {"system": "x-anthropic-billing-header: b"}),
+        ({"system": [text("b"), text("x-anthropic-billing-header: a")]}, {"system": [text("b")]}),
+    ],
+)
+def test_what_the_model_reads_makes_a_difference(one, other):
+    assert digests(read_prompt(one)) != digests(read_prompt(other))
+
+
+def test_markers_have_their_place_and_lifetime():
+    result = {"type": "tool_result", "tool_use_id": "t", "content": [text("x", HOUR)]}
+    prompt = read(user(text("a", MARKER), text("b")), user(result), tools=[tool("c")])
+    assert [(marker.place, marker.ttl) for marker in prompt.markers] == [(1, "5m"), (3, "1h")]
+
+
+def test_automatic_caching_passes_over_thinking_and_empty_text():
+    thought = {"type": "thinking", "thinking": "hm", "signature": "s"}
+    prompt = read(user(text("a")), assistant(text("b"), thought, text("")), cache_control=HOUR)
+    assert [(marker.place, marker.ttl) for marker in prompt.markers] == [(1, "1h")]
+    assert read(assistant(thought), cache_control=HOUR).markers == []
+
+
+def test_images_and_signatures_weigh_what_they_are_in_tokens():
+    source = {"type": "base64", "media_type": "image/png", "data": "A" * 900_000}
+    nested = {"type": "tool_result", "content": [{"type": "image", "source": source}]}
+    thought = {"type": "thinking", "thinking": "hm", "signature": "s" * 9_000}
+    prompt = read(user({"type": "image", "source": source}, nested), assistant(thought))
+    assert [unit.images for unit in prompt.units] == [1, 1, 0]
+    assert [unit.size < 6_500 for unit in prompt.units] == [True] * 3
+    assert prompt.parameters.images == 2
+
+
+def test_settings_that_are_stated_with_their_default_are_those_of_a_bare_request():
+    stated = {
+        "speed": "standard",
+        "tool_choice": {"type": "auto", "disable_parallel_tool_use": False},
+        "thinking": {"type": "disabled"},
+        "output_config": {"effort": "high"},
+    }
+    assert read(**stated).parameters == read().parameters == Parameters()
+
+
+def test_a_summary_is_small_and_bounded():
+    prompt = read(*(user(text(f"{n}", MARKER)) for n in range(300)))
+    assert summarize_prompt(prompt).memory_bytes < 5_000
+    assert len(summarize_prompt(prompt).markers) == MAX_MARKERS
+    vast = read(*(user(text(f"{n}")) for n in range(MAX_UNITS + 500)))
+    assert summarize_prompt(vast).unit_count == MAX_UNITS
+    assert summarize_prompt(vast).memory_bytes < 50_000
+
+
+@needs_recorded
+def test_recorded_requests_have_a_unit_for_each_block():
+    seen = 0
+    for name in CASES:
+        path = RECORDED / f"{name}.request.json"
+        if not path.exists():
+            continue
+        body = parse_object(path.read_bytes()) or {}
+        prompt = read_prompt(body)
+        messages: Any = body["messages"]
+        blocks = [m["content"] if isinstance(m["content"], list) else [0] for m in messages]
+        assert len([u for u in prompt.units if u.message >= 0]) == sum(map(len, blocks)), name
+        seen += 1
+    assert seen > 30
