@@ -33,15 +33,19 @@ MESSAGE = {
     "role": "assistant",
     "model": "claude-sonnet-4-5-20250929",
 }
+LIMITS = b"".join(
+    b"anthropic-ratelimit-%b-limit: 4000\r\n"
+    b"anthropic-ratelimit-%b-remaining: 3999\r\n"
+    b"anthropic-ratelimit-%b-reset: 2026-01-01T00:00:00Z\r\n" % (kind, kind, kind)
+    for kind in (b"requests", b"tokens", b"input-tokens", b"output-tokens")
+)
 HEADERS = (
     b"HTTP/1.1 200 OK\r\n"
     b"date: Thu, 01 Jan 2026 00:00:00 GMT\r\n"
     b"request-id: req_011CSHoEeqs5C35K2UUqR7Fy\r\n"
     b"anthropic-organization-id: 01234567-89ab-cdef-0123-456789abcdef\r\n"
-    b"anthropic-ratelimit-requests-limit: 4000\r\n"
-    b"anthropic-ratelimit-requests-remaining: 3999\r\n"
-    b"anthropic-ratelimit-requests-reset: 2026-01-01T00:00:00Z\r\n"
-    b"server: cloudflare\r\n"
+    + LIMITS
+    + b"server: cloudflare\r\n"
 )
 STREAM_HEAD = (
     HEADERS + b"content-type: text/event-stream; charset=utf-8\r\ncache-control: no-cache\r\n"

@@ -53,7 +53,7 @@ class DecodedBody:
 
 def decode_body(raw: bytes, content_encoding: str | None) -> DecodedBody:
     """Never raises: a body that cannot be decoded is a finding, not a failure."""
-    layers = _parse_encodings(content_encoding)
+    layers = _parse_encodings(content_encoding) if content_encoding else ()
     if not layers or not raw:
         return DecodedBody(body=raw, text=raw)
     if len(layers) > MAX_LAYERS:
@@ -73,8 +73,8 @@ def decode_body(raw: bytes, content_encoding: str | None) -> DecodedBody:
     return DecodedBody(body=text if exact else raw, text=text, problem=problem)
 
 
-def _parse_encodings(header: str | None) -> list[str]:
-    names = [name.strip().lower() for name in (header or "").split(",")]
+def _parse_encodings(header: str) -> list[str]:
+    names = [name.strip().lower() for name in header.split(",")]
     return [name for name in names if name and name != "identity"]
 
 

@@ -15,7 +15,7 @@ Values that come from outside are bounded and cleaned, because they land in a na
 import math
 import re
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import orjson
@@ -286,6 +286,7 @@ def _refine_outcome(
     return "complete"
 
 
+@lru_cache(maxsize=1_000)  # many calls come from the same client
 def _parse_product(user_agent: str | None) -> str | None:
     """Return the first product with its version: ``claude-cli/2.1`` of ``claude-cli/2.1 (external)``.
 
