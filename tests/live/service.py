@@ -139,6 +139,11 @@ class Service:
         self.address = (parts.hostname, parts.port)
         self.wait_healthy()
 
+    def ensure_started(self) -> None:
+        """Start it again if a test has ended it."""
+        if self._process_ended():
+            self.start()
+
     def wait_healthy(self) -> None:
         self.wait_until(
             lambda: self._process_ended() or self._is_up(),
@@ -295,12 +300,12 @@ class Service:
                 raise
         return [dict(row) for row in found]
 
-    def wait_for_rows(self, count: int) -> list[Row]:
+    def wait_for_rows(self, count: int, slug: str = "%") -> list[Row]:
         """Wait until there are at least so many entries; the caller asserts that there are no more."""
         found: list[Row] = []
 
         def enough() -> bool:
-            found[:] = self.rows()
+            found[:] = self.rows(slug)
             return len(found) >= count
 
         self.wait_until(enough, lambda: f"{count} entries; there are {len(found)}")
