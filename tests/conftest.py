@@ -25,7 +25,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep the files of tests in memory where there is room: SQLite waits for the disk at each commit."""
+    """Keep the files of tests in memory where there is room: SQLite waits for the disk at each commit.
+    What is imported and collected is no garbage, so it is not looked for until all of it is there."""
+    gc.disable()
     if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= ROOM_BYTES:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
@@ -47,3 +49,4 @@ def pytest_collection_finish() -> None:
     """Keep the collector of garbage away from what lasts until the end: thousands of tests."""
     gc.collect()
     gc.freeze()
+    gc.enable()

@@ -79,6 +79,7 @@ class QueryServer:
         for server in self._servers:
             server.close()
         self._servers.clear()
+        self.app.abandoned.set()  # an endless query would take the processor until its time limit
         self.app.instances.close()
         others = asyncio.all_tasks() - {asyncio.current_task()}
         for task in others:  # of clients that have left
