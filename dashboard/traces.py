@@ -11,7 +11,7 @@ import logging
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -75,7 +75,7 @@ class Traces:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        with self._calls.running():
+        with closing(self._queries), self._calls.running():
             yield
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

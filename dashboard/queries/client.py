@@ -5,6 +5,7 @@ waits.
 """
 
 import asyncio
+import socket
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,11 +46,14 @@ class SilentError(ProcessGoneError):
 
 
 class Connection:
-    """A connection for one request. Every method raises ProcessGoneError."""
+    """A connection, which has one request at a time. Every method raises ProcessGoneError.
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader = reader
-        self._writer = writer
+    It is a bare socket, since it outlives a request: what asyncio makes of a socket takes longer to make
+    than a request takes to send."""
+
+    def __init__(self, connected: socket.socket) -> None:
+        self._socket = connected
+        self._received = bytearray()
         self._left_bytes = 0  # of the part that is read
         self._is_abandoned = False
         self.is_over = False  # the process computes nothing for this connection any more
@@ -57,27 +61,38 @@ class Connection:
     @classmethod
     async def open(cls, path: Path) -> Self:
         """Connect to a process. Raises NotThereError, or OSError when it is this side that cannot."""
+        connected = socket.socket(socket.AF_UNIX)
         try:
-            return cls(*await asyncio.open_unix_connection(path, limit=CHUNK_BYTES))
-        except (ConnectionRefusedError, ConnectionResetError, FileNotFoundError) as error:
-            raise NotThereError(str(error)) from error
+            connected.setblocking(False)
+            await asyncio.get_running_loop().sock_connect(connected, str(path))
+        except BaseException as error:
+            connected.close()
+            if isinstance(error, ConnectionRefusedError | ConnectionResetError | FileNotFoundError):
+                raise NotThereError(str(error)) from error
+            raise
+        return cls(connected)
+
+    @property
+    def may_go_on(self) -> bool:
+        """Return whether another request may follow: all of the response was read."""
+        return self.is_over and not self._is_abandoned
 
     def fileno(self) -> int:
         """Return the descriptor of the socket."""
-        descriptor: int = self._writer.get_extra_info("socket").fileno()
-        return descriptor
+        return self._socket.fileno()
 
     def close(self) -> None:
-        self._writer.transport.abort()
+        self._socket.close()
 
     async def begin(self, method: str, target: bytes, headers: Headers) -> None:
         """Send a request without a body, and wait until the process confirms it. Raises NotThereError when
         it ends before: it then never had the request, which is not to blame."""
+        self.is_over = False
+        request = make_frame(encode_request(method, target, headers))
         try:
-            self._writer.write(make_frame(encode_request(method, target, headers)))
-            await self._writer.drain()
-            await self._reader.readexactly(len(RUNNING))
-        except (OSError, asyncio.IncompleteReadError) as error:
+            await asyncio.get_running_loop().sock_sendall(self._socket, request)
+            await self._read_exactly(len(RUNNING))
+        except (OSError, ProcessGoneError) as error:
             raise NotThereError(f"it ended before it confirmed the request: {error}") from error
 
     async def read_head(self) -> Head:
@@ -100,12 +115,15 @@ class Connection:
                 return None
         part = await self._read_some(min(self._left_bytes, CHUNK_BYTES))
         self._left_bytes -= len(part)
+        if self._left_bytes:  # of a long part there may always be more, and others want their turn
+            await asyncio.sleep(0)
         return part
 
     def abandon(self) -> None:
         """Tell the process to stop. It closes the connection when it has."""
         self._is_abandoned = True
-        self._writer.write(STOP)
+        with suppress(OSError):  # it has ended, or reads nothing
+            self._socket.send(STOP)
 
     async def stop(self, within_s: float) -> bool:
         """Tell the process to stop. Return whether it did within that time."""
@@ -120,19 +138,28 @@ class Connection:
         return int.from_bytes(await self._read_exactly(LENGTH_BYTES))
 
     async def _read_exactly(self, count: int) -> bytes:
-        try:
-            return await self._reader.readexactly(count)
-        except (OSError, asyncio.IncompleteReadError) as error:
-            raise self._note_end(str(error)) from error
+        while len(self._received) < count:
+            self._received += await self._receive()
+        return self._take(count)
 
     async def _read_some(self, most: int) -> bytes:
+        if not self._received:
+            self._received += await self._receive()
+        return self._take(most)
+
+    def _take(self, most: int) -> bytes:
+        part = bytes(self._received[:most])
+        del self._received[:most]
+        return part
+
+    async def _receive(self) -> bytes:
         try:
-            part = await self._reader.read(most)
+            data = await asyncio.get_running_loop().sock_recv(self._socket, CHUNK_BYTES)
         except OSError as error:
             raise self._note_end(str(error)) from error
-        if not part:
+        if not data:
             raise self._note_end("the connection ended")
-        return part
+        return data
 
     def _note_end(self, reason: str) -> ProcessGoneError:
         self.is_over = self._is_abandoned

@@ -1,4 +1,5 @@
-"""The connections of a query process, each with one request to an ASGI application (see protocol)."""
+"""The connections of a query process, each with one request after the other to an ASGI application (see
+protocol)."""
 
 import asyncio
 import logging
@@ -14,6 +15,7 @@ from starlette.types import ASGIApp, Message, Scope
 from dashboard.queries.protocol import (
     LENGTH_BYTES,
     RUNNING,
+    STOP,
     decode_request,
     encode_head,
     make_frame,
@@ -27,25 +29,52 @@ async def listen(
     listener: socket.socket,
     abandoned: threading.Event,
     on_broken: Callable[[], None],
-) -> asyncio.Server:
+) -> "Server":
     """Serve an application. ``abandoned`` is set when nobody waits for the response any more, and
     ``on_broken`` is called when the connection ends while the response is being made."""
-    return await asyncio.get_running_loop().create_unix_server(
-        lambda: _Connection(app, abandoned, on_broken), sock=listener
-    )
+    server = Server(app, abandoned, on_broken)
+    await server.begin(listener)
+    return server
 
 
-class _Connection(asyncio.Protocol):
-    """A connection, which confirms its request, and stops it when nobody waits for the response."""
+class Server:
+    """An application on a socket, until ``close``."""
 
-    _transport: asyncio.Transport
+    _listening: asyncio.Server
 
     def __init__(
         self, app: ASGIApp, abandoned: threading.Event, on_broken: Callable[[], None]
     ) -> None:
-        self._app = app
-        self._abandoned = abandoned
-        self._on_broken = on_broken
+        self.app = app
+        self.abandoned = abandoned
+        self.on_broken = on_broken
+        self.is_closing = False
+        self.connections: set[_Connection] = set()
+
+    async def begin(self, listener: socket.socket) -> None:
+        self._listening = await asyncio.get_running_loop().create_unix_server(
+            lambda: _Connection(self), sock=listener
+        )
+
+    def close(self) -> None:
+        """End with the responses that are being made."""
+        self.is_closing = True
+        self._listening.close()
+        for connection in self.connections:
+            connection.end_if_idle()
+
+    async def wait_closed(self) -> None:
+        """Wait until the last response is sent."""
+        await self._listening.wait_closed()
+
+
+class _Connection(asyncio.Protocol):
+    """A connection, which confirms each request, and stops it when nobody waits for the response."""
+
+    _transport: asyncio.Transport
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
         self._received = bytearray()
         self._responding: asyncio.Task[None] | None = None
         self._head: bytes | None = None  # sent together with the first part of the body
@@ -56,20 +85,34 @@ class _Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        self._server.connections.add(self)
 
     def data_received(self, data: bytes) -> None:
+        self._received += data
         if self._responding is None:
-            self._received += data
-            end = LENGTH_BYTES + int.from_bytes(self._received[:LENGTH_BYTES])
-            if len(self._received) < max(end, LENGTH_BYTES + 1):
-                return
-            self._transport.write(RUNNING)  # before anything is computed
-            scope = _make_scope(bytes(self._received[LENGTH_BYTES:end]))
-            self._responding = asyncio.create_task(self._respond(scope))
-            data = bytes(self._received[end:])
-        if data:
-            self._abandoned.set()
+            self._begin()
+        if self._responding is not None and not self._is_whole and self._received:
+            self._server.abandoned.set()
             self._drop()
+
+    def _begin(self) -> None:
+        """Begin with the next request, if it is there. End when nobody waits for the last response."""
+        if self._received.startswith(STOP):
+            self._transport.abort()
+            return
+        end = LENGTH_BYTES + int.from_bytes(self._received[:LENGTH_BYTES])
+        if len(self._received) < max(end, LENGTH_BYTES + 1):
+            return
+        self._transport.write(RUNNING)  # before anything is computed
+        scope = _make_scope(bytes(self._received[LENGTH_BYTES:end]))
+        del self._received[:end]
+        self._has_begun, self._is_whole = False, False
+        self._responding = asyncio.create_task(self._respond(scope))
+
+    def end_if_idle(self) -> None:
+        """Close the connection, unless a response is being made."""
+        if self._responding is None:
+            self._transport.close()
 
     def pause_writing(self) -> None:
         self._may_write.clear()
@@ -78,12 +121,11 @@ class _Connection(asyncio.Protocol):
         self._may_write.set()
 
     def connection_lost(self, error: Exception | None) -> None:
-        is_broken = (
-            self._responding is not None and not self._responding.done() and not self._is_whole
-        )
+        is_broken = self._responding is not None and not self._is_whole
+        self._server.connections.discard(self)
         self._drop()
         if is_broken:
-            self._on_broken()
+            self._server.on_broken()
 
     def _drop(self) -> None:
         self._is_dropping = True
@@ -91,7 +133,7 @@ class _Connection(asyncio.Protocol):
 
     async def _respond(self, scope: Scope) -> None:
         try:
-            await self._app(scope, _receive_nothing, self._send)
+            await self._server.app(scope, _receive_nothing, self._send)
         except Exception:
             # Nothing of a bug reaches the caller but a 500, or a response without its end.
             logger.exception("a response could not be made")
@@ -100,8 +142,11 @@ class _Connection(asyncio.Protocol):
                     scope, _receive_nothing, self._send
                 )
         finally:
+            self._responding = None
             if self._is_dropping:
                 self._transport.abort()
+            elif self._is_whole and not self._server.is_closing:
+                self._begin()  # the next request may have come meanwhile
             else:
                 self._transport.close()
 

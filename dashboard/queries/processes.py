@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
 
 from dashboard.queries.client import Connection, NotThereError, ProcessGoneError
-from dashboard.queries.handles import hold, kill_process, send_signal
+from dashboard.queries.handles import hold, is_hung_up, kill_process, send_signal
 from dashboard.queries.protocol import MAX_OPEN, READING_SIGNAL, SOCKET_SUFFIX
 
 WAIT_S, LOOK_EVERY_S = 3.0, 0.004
@@ -34,7 +34,8 @@ class Processes:
         self._folder = folder
         self._slow_count = slow_count
         self._lent: set[int] = set()
-        self._pidfds: dict[int, int | None] = {}  # of those that a connection was made to
+        self._pidfds: dict[int, int | None] = {}  # of those that there is a connection to
+        self._kept: dict[int, Connection] = {}  # for the next request
         self._slow: set[int] = set()
         self._served: dict[int, OrderedDict[str, None]] = {}
 
@@ -46,22 +47,27 @@ class Processes:
 
     @asynccontextmanager
     async def lend(self, pid: int) -> AsyncIterator[Connection]:
-        """Connect to a process for one request. It is killed when that ends by an exception, unless it
-        has stopped.
+        """Lend the connection to a process for one request. The process is killed when that ends by an
+        exception, unless it has stopped.
 
         Raises NotThereError when it has ended, NoProcessError when this process is out of descriptors."""
         try:
-            with closing(await self._connect(pid)) as connection:
-                try:
-                    yield connection
-                except ProcessGoneError:
-                    if not connection.is_over:
-                        self.discard(pid)
-                    raise
-                except BaseException:
-                    if not connection.is_over:
-                        self.kill(pid)
-                    raise
+            connection = await self._connect(pid)
+            try:
+                yield connection
+            except ProcessGoneError:
+                if not connection.is_over:
+                    self.discard(pid)
+                raise
+            except BaseException:
+                if not connection.is_over:
+                    self.kill(pid)
+                raise
+            finally:
+                if connection.may_go_on:
+                    self._kept[pid] = connection
+                else:
+                    connection.close()
         except NotThereError:
             self.path(pid).unlink(missing_ok=True)  # its number may be another's
             raise
@@ -69,7 +75,12 @@ class Processes:
             self._return(pid)
 
     async def _connect(self, pid: int) -> Connection:
-        """Connect to a process. Only then can it be killed."""
+        """Return the connection to a process, a new one if none stands. Only then can it be killed."""
+        kept = self._kept.get(pid)
+        if kept is not None and not is_hung_up(kept.fileno()):
+            del self._kept[pid]
+            return kept
+        self._forget(pid)
         try:
             connection = await Connection.open(self.path(pid))
             try:
@@ -127,6 +138,7 @@ class Processes:
 
     def _discard_idle(self, pid: int) -> None:
         """Kill a process that is not lent, if it still listens."""
+        self._forget(pid)
         with closing(socket.socket(socket.AF_UNIX)) as connected:
             connected.setblocking(False)
             try:
@@ -140,8 +152,21 @@ class Processes:
         self.discard(pid)
         self._return(pid)
 
+    def close(self) -> None:
+        """Close the connections that are kept."""
+        for pid in list(self._kept):
+            self._forget(pid)
+
     def _return(self, pid: int) -> None:
         self._lent.discard(pid)
+        if pid not in self._kept:
+            self._forget(pid)
+
+    def _forget(self, pid: int) -> None:
+        """Close what is kept of a process."""
+        kept = self._kept.pop(pid, None)
+        if kept is not None:
+            kept.close()
         pidfd = self._pidfds.pop(pid, None)
         if pidfd is not None:
             os.close(pidfd)
@@ -185,6 +210,7 @@ class Processes:
         present = {int(name.removesuffix(SOCKET_SUFFIX)) for name in sockets}
         for gone in self._served.keys() - present - self._lent:
             del self._served[gone]
+            self._forget(gone)
         self._slow &= present | self._lent
         return present
 

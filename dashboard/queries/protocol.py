@@ -1,13 +1,13 @@
 """The protocol between the web process and a query process.
 
-A connection over a Unix socket carries one request, as a frame: its length and then JSON, which has the
-method, the target as it was received and the headers that Datasette may see. One header more describes the
-caller. The web process alone sets it; one from a client is dropped.
+A connection over a Unix socket carries one request after the other. Each is a frame: its length and then
+JSON, which has the method, the target as it was received and the headers that Datasette may see. One header
+more describes the caller. The web process alone sets it; one from a client is dropped.
 
-A process confirms the request before it computes (``RUNNING``). Then come frames: the status and the
-headers, the parts of the body, and an empty one, which is the end. What follows the request (``STOP``) tells
-that nobody waits for the response any more. HTTP/1.1 says the same in more words, and reading and writing
-those takes as long as a small page does.
+A process confirms each request before it computes (``RUNNING``). Then come frames: the status and the
+headers, the parts of the body, and an empty one, which is the end. What follows the request (``STOP``, which
+begins like no length) tells that nobody waits for the response any more, and ends the connection. HTTP/1.1
+says the same in more words, and reading and writing those takes as long as a small page does.
 """
 
 import json

@@ -81,6 +81,10 @@ class QueryProxy:
         self._readers = Readers()
         self._downloads: Counter[str] = Counter()
 
+    def close(self) -> None:
+        """Close the connections that are kept for the next requests."""
+        self._processes.close()
+
     async def forward(self, query: Query, receive: Receive, send: Send) -> None:
         """Forward the request and its response, until the client disconnects.
 

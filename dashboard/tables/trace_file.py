@@ -93,6 +93,13 @@ class TraceFile(RememberedSchema):
 
         return await self.execute_fn(run)
 
+    async def read_schema_version(self) -> int:
+        """Return the version without a turn in the thread, which takes longer than that."""
+        if self._connection is None:
+            return await super().read_schema_version()
+        version: int = self._connection.execute("pragma schema_version").fetchone()[0]
+        return version
+
     async def primary_keys(self, table: str) -> list[str]:
         """Return the primary keys of a table, and those of the view too. Datasette links every BLOB
         by its row's key, and fails without."""

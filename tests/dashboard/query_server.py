@@ -18,7 +18,7 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from dashboard.queries import processes, protocol, query_proxy
-from dashboard.queries.connections import listen
+from dashboard.queries.connections import Server, listen
 from dashboard.queries.process import QueryApp
 from runtime.settings import QUERY_SOCKETS_VARIABLE
 
@@ -32,7 +32,7 @@ class QueryServer:
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._app: QueryApp | None = None
-        self._servers: list[asyncio.Server] = []
+        self._servers: list[Server] = []
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
 

@@ -91,8 +91,12 @@ def now_s():
 
 @pytest.fixture
 def proxy(pool, now_s):
+    def clock_s():
+        return time.monotonic() + now_s[0]
+
     pool.wait_ready()
-    return QueryProxy(pool.folder, COUNT - 1, lambda: time.monotonic() + now_s[0])
+    with closing(QueryProxy(pool.folder, COUNT - 1, clock_s)) as proxy:
+        yield proxy
 
 
 def sql(query, suffix=".json"):
@@ -316,6 +320,23 @@ async def test_a_request_whose_process_is_killed_is_repeated(proxy, pool):
     assert proxy._refusals.find_wait("repeated") == 0
 
 
+async def test_requests_share_a_connection_until_its_process_ends(proxy, pool, monkeypatch):
+    opened: list[Path] = []
+    original = Connection.open
+
+    async def open_and_note(path):
+        opened.append(path)
+        return await original(path)
+
+    monkeypatch.setattr(Connection, "open", open_and_note)
+    for _ in range(3):
+        await assert_served(proxy)
+    assert len(opened) == 1
+    os.kill(int(opened[0].stem), signal.SIGKILL)
+    await assert_served(proxy)
+    assert opened[1:]
+
+
 async def test_processes_that_stand_still_are_replaced_and_nobody_is_blamed(
     proxy, pool, monkeypatch
 ):
@@ -440,7 +461,8 @@ async def test_a_pool_that_was_told_to_end_leaves_room_for_the_next(tmp_path):
                 other.folder.rmdir()
             other.restart()
             other.wait_ready()
-            await assert_served(QueryProxy(other.folder, COUNT - 1))
+            with closing(QueryProxy(other.folder, COUNT - 1)) as proxy:
+                await assert_served(proxy)
 
 
 async def test_a_refused_fork_harms_nobody_and_is_tried_again(tmp_path):

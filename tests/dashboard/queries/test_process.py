@@ -118,6 +118,52 @@ async def test_what_is_told_that_nobody_waits_leaves_off_and_sends_nothing(tmp_p
     assert broken == []
 
 
+async def respond(scope, _receive, send):
+    """Send the path. Something is left to be done when the response is whole."""
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": scope["raw_path"]})
+    await asyncio.sleep(0.01)
+
+
+async def test_a_connection_has_one_request_after_the_other(tmp_path):
+    abandoned = threading.Event()
+    async with connected(tmp_path, respond, abandoned, lambda: None) as connection:
+        for number in range(3):
+            if number:
+                await connection.begin("GET", f"/{number}".encode(), [])
+            assert not connection.may_go_on
+            await connection.read_head()
+            parts = [part async for part in read_all(connection)]
+            assert parts == [f"/{number}".encode() if number else b"/"]
+            assert connection.may_go_on
+    assert not abandoned.is_set(), "what comes before the last response is done with is no STOP"
+
+
+async def test_a_response_that_nobody_reads_to_its_end_is_dropped_with_its_connection(tmp_path):
+    async def app(_scope, _receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": bytes(8 << 20)})
+
+    async with connected(tmp_path, app, threading.Event(), lambda: None) as connection:
+        await connection.read_head()
+        assert await connection.stop(60)
+        assert not connection.may_go_on
+
+
+async def test_a_process_that_ends_closes_connections_without_a_request(tmp_path):
+    with contextlib.closing(socket.socket(socket.AF_UNIX)) as listener:
+        listener.bind(str(tmp_path / "one.sock"))
+        server = await connections.listen(respond, listener, threading.Event(), lambda: None)
+        with contextlib.closing(await Connection.open(tmp_path / "one.sock")) as connection:
+            await connection.begin("GET", b"/", [])
+            await connection.read_head()
+            assert [part async for part in read_all(connection)] == [b"/"]
+            server.close()
+            await asyncio.wait_for(server.wait_closed(), 60)
+            with pytest.raises(NotThereError):
+                await connection.begin("GET", b"/", [])
+
+
 async def test_a_process_whose_connection_ends_while_it_computes_is_told(tmp_path):
     broken, never = asyncio.Event(), asyncio.Event()
 

@@ -6,11 +6,12 @@ import socket
 import subprocess
 import sys
 from contextlib import closing, contextmanager
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
-from dashboard.queries import processes as processes_module
+from dashboard.queries import client, processes as processes_module
 from dashboard.queries.processes import SLOW_NICENESS, NoProcessError, Processes
 from dashboard.queries.query_proxy import QueryProxy
 from tests.dashboard.queries.pool import ask
@@ -91,10 +92,10 @@ def test_slow_processes_that_have_ended_displace_no_other(stale, bystander, monk
 
 
 async def test_without_descriptors_no_healthy_process_is_killed(stale, bystander, monkeypatch):
-    async def refuse(*_arguments, **_more):
+    def refuse(*_arguments):
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
-    monkeypatch.setattr("asyncio.open_unix_connection", refuse)
+    monkeypatch.setattr(client, "socket", SimpleNamespace(AF_UNIX=socket.AF_UNIX, socket=refuse))
     with pytest.raises(NoProcessError, match="Too many open files"):
         await ask(QueryProxy(stale, 2), "ours", "/traces/usage.json")
     assert list(stale.glob("*.sock"))
