@@ -1,4 +1,5 @@
-"""Addresses of this service: the path of a request, and where to go after signing in."""
+"""Addresses of this service: the path of a request, where to go after signing in, and pages
+that several rooms link to."""
 
 import re
 from urllib.parse import quote, urlsplit
@@ -26,6 +27,11 @@ def sign_in_address(next_path: str, provider: str | None = None) -> str:
     address = "/sign-in" if provider is None else f"/sign-in/{provider}"
     here = local_path(next_path)
     return address if here == HOME else f"{address}?next={quote(here, safe='/')}"
+
+
+def session_address(session_id: str) -> str:
+    """Return the address of the page of a session."""
+    return f"/sessions/{quote(session_id.encode('utf-8', 'replace'), safe='')}"
 
 
 def raw_path(scope: Scope) -> str:

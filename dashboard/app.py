@@ -20,6 +20,7 @@ from dashboard.kept_connections import KeptConnections
 from dashboard.mail.mailer import Mailer
 from dashboard.pool import ControlPool
 from dashboard.reconciliation.pages import ReconciliationPages
+from dashboard.sessions.pages import SessionPages
 from dashboard.settings.pages import SettingsPages
 from dashboard.sign_in.pages import SignInPages
 from dashboard.traces import Traces
@@ -46,6 +47,7 @@ class Dashboard:
         self._home = HomePages(settings, visitors, connections)
         self._help = HelpPages(visitors)
         self._reconciliation = ReconciliationPages(settings, visitors)
+        self._sessions = SessionPages(settings, visitors)
         self._settings = SettingsPages(settings, pool, visitors, mailer)
         self._sign_in = SignInPages(settings, pool, visitors, mailer)
         self._traces = Traces(settings, visitors, connections)
@@ -55,6 +57,7 @@ class Dashboard:
             *self._home.routes(),
             *self._help.routes(),
             *self._reconciliation.routes(),
+            *self._sessions.routes(),
             *self._settings.routes(),
             *self._sign_in.routes(),
             *self._traces.routes(),

@@ -20,7 +20,7 @@ from recorder.open_databases import OpenDatabases
 from recorder.rebilling import find_corrected_cost
 from recorder.requests import RequestReader
 from recorder.stored_calls import read_stored_usage
-from store.traces import backfill, backfill_progress, rebooking
+from store.traces import backfill, backfill_progress, rebooking, session_sums
 from store.traces.backfill import Filled, Stored
 from store.traces.backfill_progress import BODY_FIELDS
 
@@ -82,12 +82,13 @@ class Backfill:
         return next(ready, None)
 
     def _fill_some(self, organization_id: str, connection: sqlite3.Connection) -> bool:
-        """Do some of the work; return whether that was the last of it. The hourly sums come first,
+        """Do some of the work; return whether that was the last of it. The sums come first,
         because they take less time."""
         ends_at_s = self._clock_s() + STEP_S
-        while rebooking.rebook_some(connection):
-            if self._clock_s() >= ends_at_s:
-                return False
+        for work in (rebooking.rebook_some, session_sums.book_some):
+            while work(connection):
+                if self._clock_s() >= ends_at_s:
+                    return False
         if not self._fill_columns(connection, ends_at_s):
             return False
         return self._estimates.estimate_some(organization_id, connection, ends_at_s)

@@ -6,6 +6,7 @@ All text here is fit to be shown (see ``runtime.safe_text``) and still to be esc
 from dataclasses import dataclass
 from urllib.parse import quote
 
+from dashboard.addresses import session_address
 from metering.formats import (
     UNKNOWN,
     format_bytes,
@@ -52,6 +53,13 @@ def linked(label: str, value: str | int | None, column: str) -> Fact:
     return Fact(
         label=label, text=reveal(str(value)), href=calls_address(column, value), is_name=is_name
     )
+
+
+def session(value: str | None) -> Fact:
+    """Return the session, with a link to its page."""
+    if value is None:
+        return Fact(label="Session", text=UNKNOWN)
+    return Fact(label="Session", text=reveal(value), href=session_address(value), is_name=True)
 
 
 def name(label: str, value: str | None) -> Fact:

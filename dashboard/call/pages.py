@@ -18,13 +18,13 @@ from typing import cast
 from starlette.responses import RedirectResponse, Response
 
 from dashboard import rendering
+from dashboard.addresses import session_address
 from dashboard.call import facts
 from dashboard.call.addresses import Address
 from dashboard.call.bill import make_bill
 from dashboard.call.bodies import View, open_body, outline_body
 from dashboard.call.curl import MAX_PASTED_BYTES, make_curl
 from dashboard.call.downloads import NO_BODY, NO_CALL, BodyFile, Download
-from dashboard.call.fact import calls_address
 from dashboard.kept_connections import KeptConnections
 from dashboard.organization_locks import BusyError, OrganizationLocks
 from dashboard.rendering import PRIVATE
@@ -137,7 +137,7 @@ class CallPages:
             response=outline_body(call, "response", reader),
             curl=curl,
             is_pasted=curl is not None and "--data-raw" in curl,
-            session=entry.session_id and calls_address("session_id", entry.session_id),
+            session=entry.session_id and session_address(entry.session_id),
         )
 
     def _render_body(self, target: _CallRequest, call: Call, reader: CallReader) -> Response:

@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup, escape
 
+from dashboard.addresses import session_address
 from dashboard.formats import finalize
 from dashboard.tables.patched_datasette import to_css_class
 from dashboard.tables.rows import Cell
@@ -27,7 +28,7 @@ _CALL_IDS = {"id", "last_id"}  # of calls, in a query that reads the table of ca
 # Columns of cents with their headings: cents are displayed as dollars.
 _CENTS = {"cost_cents": "cost_usd", "cents": "cost_usd", "estimated_cents": "estimated_usd"}
 _SHARED = {
-    "session_id", "agent_id", "parent_agent_id", "run_id", "proxy_endpoint_id", "credential_hmac",
+    "agent_id", "parent_agent_id", "run_id", "proxy_endpoint_id", "credential_hmac",
 }  # fmt: skip
 _PLAIN_NUMBERS = {"id", "line", "pass_index", "piece", "status_code", "year"}
 # Shown with as many digits in each row, so that a column aligns.
@@ -132,6 +133,8 @@ def _render_text(name: str, value: str, shown: str) -> Markup:
         return _trusted(f'<time datetime="{value}:00Z">{found[1]} {found[2]}:00</time>')
     if name == "entry_id":
         return _link(f"{CALLS}/{quote(value, safe='')}", value)
+    if name == "session_id":
+        return _link(session_address(value), value)
     if name in _SHARED:
         return _link(f"{CALLS}?{name}={quote(value, safe='')}", value)
     if _IDENTIFIER.fullmatch(value):

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from metering.entry import CostItem, Outcome, UsageSource
 from metering.request_facts import CacheTtl
 from store import database
-from store.traces import backfill_progress, bodies, costs, rate_limits
+from store.traces import backfill_progress, bodies, costs, rate_limits, session_sums
 from store.traces.backfill_progress import BODY_FIELDS
 from store.traces.bodies import MissingPieceError, StoredBodies
 from store.traces.costs import NewCost
@@ -109,5 +109,7 @@ def write_filled(
                     {**each.columns, "id": each.call.id},
                 )
         costs.write_costs(connection, [each.cost for each in filled if each.cost is not None])
+        # Titles may have been filled.
+        session_sums.book(connection, [each.call.id for each in filled], sign=0)
         hours.write(connection)
         backfill_progress.write_next(connection, BODY_FIELDS, next_id)

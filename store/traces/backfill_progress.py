@@ -12,11 +12,12 @@ from typing import Literal
 
 from store import database
 
-type Work = Literal["body fields", "hourly sums", "cut streams"]
+type Work = Literal["body fields", "hourly sums", "cut streams", "session sums"]
 
 BODY_FIELDS: Work = "body fields"
 HOURLY_SUMS: Work = "hourly sums"
 CUT_STREAMS: Work = "cut streams"
+SESSION_SUMS: Work = "session sums"
 BUSY_TIMEOUT_S = 5.0
 
 

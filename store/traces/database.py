@@ -28,6 +28,7 @@ from store.traces import (
     retention,
     rollup,
     schema,
+    session_sums,
     verify,
 )
 from store.traces.bodies import (
@@ -104,6 +105,7 @@ class TraceDatabase:
                     if usage_id is not None
                 ]
                 self._insert_details(new)
+                session_sums.book(self.connection, [usage_id for usage_id, _ in new])
                 for _, entry in new:
                     tally.add(rollup.BookedCall.of(entry), entry.cost_items)
                     hours.add(entry, entry.rate_limits)

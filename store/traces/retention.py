@@ -26,6 +26,7 @@ from typing import TypedDict, Unpack
 import orjson
 
 from store.database import immediate
+from store.traces import session_sums
 
 LOCK_S = 0.02
 PAUSE_S = 0.03
@@ -132,6 +133,7 @@ def _remove_entry(connection: sqlite3.Connection, usage_id: int) -> None:
     )
     for table in ("request_bodies", "response_bodies", "usage_cost", "rate_limits"):
         connection.execute(f"delete from {table} where usage_id = ?", (usage_id,))  # noqa: S608
+    session_sums.remove_before_last(connection, usage_id)
     connection.execute("delete from usage where id = ?", (usage_id,))
 
 

@@ -464,3 +464,36 @@ def m010_estimate_the_streams_that_were_cut_before(db: Database) -> None:
     db.execute(
         "insert into backfills select 'cut streams', max(id) from usage having max(id) is not null"
     )
+
+
+@migrations()
+def m011_sum_up_sessions(db: Database) -> None:
+    """Add the sums of each session. Those of the calls that are there are added later, as ``backfills``
+    has it."""
+    for statement in (
+        """
+        create table sessions (
+            session_id text primary key,
+            title text,                     -- first thing that was said; null: not known
+            title_order text not null,      -- of the call that the title is from: the lowest wins
+            started_at text not null,       -- of the first call
+            ended_at text not null,         -- when the last response ended
+            slug text not null,             -- of the call that ended last, as the client
+            client text,
+            peak_prompt_tokens integer not null,
+            calls integer not null,
+            errors integer not null,        -- neither complete nor ended by the client
+            unpriced integer not null,      -- there is usage, but no known price
+            input_tokens integer not null,
+            output_tokens integer not null,
+            cache_creation_input_tokens integer not null,
+            cache_read_input_tokens integer not null,
+            cost_cents real not null,
+            estimated_cents real not null,
+            value_cents real not null       -- of calls that a subscription covers
+        ) without rowid
+        """,
+        "create index sessions_ended_at on sessions (ended_at, session_id)",
+        "insert into backfills select 'session sums', max(id) from usage having max(id) is not null",
+    ):
+        db.execute(statement)

@@ -11,10 +11,8 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from conversations.cache_breaks import METHOD, detect_break
 from conversations.cache_rules import ModelRules, read_own_rules
 from conversations.diagnosis import CacheReport
-from conversations.summaries import summarize_call, summarize_prompt
+from conversations.summaries import summarize_prompt
 from conversations.units import read_prompt
-from metering.token_counts import ZERO, TokenCounts
-from metering.usage import Pass, Usage
 from tests.conversations.sessions import (
     HOUR,
     LONG,
@@ -310,35 +308,6 @@ def test_of_several_passes_the_first_reads_and_the_last_leaves_the_prefix():
     found = session.send(request(*conversation(3)), counts=whole | {"iterations": later})
     assert found is not None
     assert (found.read_tokens, found.tokens) == (400, 2_505)
-
-
-def test_a_pass_that_upstream_has_not_counted_says_nothing_about_the_prefix():
-    counted = Pass(
-        type="message",
-        model=None,
-        tokens=TokenCounts(input_tokens=5, cache_creation_input_tokens=10_000),
-    )
-    assumed = replace(counted, estimates_prompt=True)
-    unknown = Pass(type="message", model=None, tokens=ZERO)
-    entry = Session().record(request(*conversation(2)), 0, counts(written=10_000)).entry
-    usage = Usage(
-        streamed=True,
-        source="estimated",
-        model=MODEL,
-        tokens=TokenCounts(input_tokens=5, cache_creation_input_tokens=4_000),
-        passes=(unknown, counted, assumed, unknown),
-    )
-    call = summarize_call(entry, usage, None)
-    assert (call.pass_index, call.prefix_tokens) == (1, 10_000)
-
-
-def test_a_call_that_begins_in_the_millisecond_of_the_answer_continues_it():
-    session = Session()
-    session.send(request(*conversation(2)), counts=counts(written=20_000), answered_after_s=0.0009)
-    body = request(*conversation(3))
-    found = session.send(body, 0, counts=counts(written=21_000), answered_after_s=0.0009)
-    assert found.predecessor_entry_id == session.calls[0].entry.entry_id
-    assert session.judge(session.calls[0]) is None
 
 
 def test_a_sum_over_searches_says_nothing_about_the_prefix():

@@ -48,6 +48,7 @@ async def test_the_icon_is_where_browsers_look_for_it(client):
 
 OURS = [
     "/",
+    "/sessions",
     "/sign-in",
     "/settings",
     "/traces/usage/1",
@@ -118,7 +119,12 @@ async def test_the_navigation_says_where_one_is(ann, ask, path, status, here):
         for each in page.find("a")
         if any(p.has_class("top") for p in each.parents) and each.is_within("nav")
     ]
-    assert [each.attributes["href"] for each in links] == ["/", "/traces/usage", "/settings"]
+    assert [each.attributes["href"] for each in links] == [
+        "/",
+        "/sessions",
+        "/traces/usage",
+        "/settings",
+    ]
     marked = {
         each.attributes["href"]: each.attributes["aria-current"]
         for each in links

@@ -147,7 +147,7 @@ async def test_the_page_shows_the_call(ask, ann):
     for text in ("claude-sonnet-4-5", "complete", "1.2 s", "req_1", "claude-cli/2.1.0", "$0.0125"):
         assert text in seen
     assert "50% from cache" in seen
-    assert 'href="/traces/usage?session_id=s%201%2F%C3%A9"' in page.text
+    assert 'href="/sessions/s%201%2F%C3%A9"' in page.text
     assert 'href="/traces/usage/1.json"' in page.text
     assert "Agent —" in seen, "what is not known is a dash"
     for text in ("You are brief.", "read_file", "What is in it?", "forty-two", "It is 42."):

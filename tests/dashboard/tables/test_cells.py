@@ -62,7 +62,7 @@ def test_what_is_shortened_has_its_stored_value_in_a_title(column, value, title)
     [
         ("usage_id", 7, "/traces/usage/7"),
         ("entry_id", UUID, f"/traces/usage/{UUID}"),
-        ("session_id", "a/b c", "/traces/usage?session_id=a%2Fb%20c"),
+        ("session_id", "a/b c", "/sessions/a%2Fb%20c"),
         ("agent_id", "main&x=1", "/traces/usage?agent_id=main%26x%3D1"),
     ],
 )

@@ -1,0 +1,217 @@
+"""``/sessions`` and ``/sessions/<id>``: pages for people, and with ``.json`` data for programs.
+
+Reading is done in threads, one request of an organisation at a time.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from dashboard import rendering
+from dashboard.addresses import session_address
+from dashboard.call.fact import calls_address
+from dashboard.organization_locks import BusyError, OrganizationLocks
+from dashboard.rendering import PRIVATE
+from dashboard.sessions.agents import make_tree
+from dashboard.sessions.cursors import Place, format_cursor, parse_cursor
+from dashboard.sessions.strip import HEIGHT, PART_TITLES, STEP, WIDTH, make_strip
+from dashboard.sessions.turns import make_lines
+from dashboard.visitors import Visitors
+from runtime.errors import InvalidInputError
+from runtime.settings import Settings
+from store.control.people import Caller
+from store.pagination import DEFAULT_LIMIT, MAX_LIMIT
+from store.traces.paths import trace_path
+from store.traces.session_reader import Agent, Session, SessionReader, Turn
+
+PAGE_LIMIT = 50
+JSON = ".json"
+NO_SESSION = "There is no such session, or retention has removed its calls."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """A page of the list, newest first."""
+
+    sessions: list[Session]
+    next_cursor: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """One session with its agents and its last turns."""
+
+    session: Session
+    agents: list[Agent]
+    turns: list[Turn]
+
+
+class SessionPages:
+    """The pages of sessions of the caller's organisation."""
+
+    def __init__(self, settings: Settings, visitors: Visitors) -> None:
+        self._settings = settings
+        self._visitors = visitors
+        self._locks = OrganizationLocks()
+
+    def routes(self) -> list[BaseRoute]:
+        return [
+            Route("/sessions", self.list_page),
+            Route("/sessions.json", self.list_json),
+            # An id is text of the client's, which may hold slashes.
+            Route("/sessions/{session_id:path}", self.session_page),
+        ]
+
+    async def list_page(self, request: Request) -> Response:
+        caller = await self._visitors.require_caller(request)
+        cursor = request.query_params.get("cursor")
+        before = None if cursor is None else parse_cursor(cursor)
+        listed = await self._read(caller, lambda reader: _list(reader, PAGE_LIMIT, before))
+        return rendering.render(
+            "sessions.html",
+            visitor=caller,
+            headers=PRIVATE,
+            listed=listed,
+            is_first=before is None,
+            address=session_address,
+        )
+
+    async def list_json(self, request: Request) -> Response:
+        caller = await self._visitors.require_caller(request)
+        limit = _parse_limit(request.query_params.get("limit"))
+        cursor = request.query_params.get("cursor")
+        before = None if cursor is None else parse_cursor(cursor)
+        listed = await self._read(caller, lambda reader: _list(reader, limit, before))
+        sessions = [] if listed is None else listed.sessions
+        next_cursor = None if listed is None else listed.next_cursor
+        return JSONResponse(
+            {
+                "items": [describe_session(each) for each in sessions],
+                "nextCursor": next_cursor,
+                "hasMore": next_cursor is not None,
+            },
+            headers=PRIVATE,
+        )
+
+    async def session_page(self, request: Request) -> Response:
+        """Serve a session as a page, or in JSON where its id is followed by ``.json``."""
+        caller = await self._visitors.require_caller(request)
+        name = request.path_params["session_id"]
+        found = await self._read(caller, lambda reader: _open(reader, name))
+        if found is None and name.endswith(JSON):
+            name = name.removesuffix(JSON)
+            found = await self._read(caller, lambda reader: _open(reader, name))
+            if found is not None:
+                return JSONResponse(describe_opened(found), headers=PRIVATE)
+        if found is None:
+            raise HTTPException(404, NO_SESSION)
+        return rendering.render(
+            "session.html",
+            visitor=caller,
+            headers=PRIVATE,
+            session=found.session,
+            agents=found.agents,
+            lines=make_lines(found.turns, found.session.calls - len(found.turns) + 1),
+            bars=make_strip(found.turns),
+            bar_step=STEP,
+            bar_width=WIDTH,
+            bar_height=HEIGHT,
+            part_titles=PART_TITLES,
+            tree=make_tree(found.agents),
+            calls_address=calls_address("session_id", name),
+            json_address=f"{session_address(name)}{JSON}",
+        )
+
+    async def _read[T](self, caller: Caller, read: Callable[[SessionReader], T]) -> T | None:
+        """Return what was read of the caller's organisation, None while nothing has been recorded.
+
+        Raises sqlite3.Error, and HTTPException where too many requests wait."""
+        path = trace_path(self._settings.data_dir, caller.organization_id)
+
+        def run() -> T | None:
+            if not path.exists():
+                return None
+            with SessionReader(path) as reader:
+                return read(reader) if reader.is_ready else None
+
+        try:
+            async with self._locks.acquire(caller.organization_id):
+                return await run_in_threadpool(run)
+        except BusyError as error:
+            message = "Earlier requests of your organisation are still running."
+            raise HTTPException(503, message, {"retry-after": "3"}) from error
+
+
+def describe_session(session: Session) -> dict[str, Any]:
+    """Return a session as a JSON object."""
+    return {
+        "session_id": session.session_id,
+        "title": session.title,
+        "started_at": session.started_at,
+        "ended_at": session.ended_at,
+        "calls": session.calls,
+        "errors": session.errors,
+        "cost_cents": round(session.cost_cents, 6),
+    }
+
+
+def describe_opened(opened: Opened) -> dict[str, Any]:
+    """Return a session with its agents and turns as a JSON object."""
+    return describe_session(opened.session) | {
+        "agents": [
+            {
+                "agent_id": agent.agent_id,
+                "parent_agent_id": agent.parent_agent_id,
+                "calls": agent.calls,
+                "cost_cents": round(agent.cost_cents, 6),
+            }
+            for agent in opened.agents
+        ],
+        "turns": [
+            {
+                "id": turn.id,
+                "entry_id": turn.entry_id,
+                "agent_id": turn.agent_id,
+                "created_at": turn.created_at,
+                "model": turn.model,
+                "cost_cents": turn.cost_cents,
+                "outcome": turn.outcome,
+            }
+            for turn in opened.turns
+        ],
+    }
+
+
+def _list(reader: SessionReader, limit: int, before: Place | None) -> Listed:
+    found = reader.list_sessions(limit + 1, before)
+    sessions = found[:limit]
+    cursor = None
+    if len(found) > limit:
+        cursor = format_cursor((sessions[-1].ended_at, sessions[-1].session_id))
+    return Listed(sessions=sessions, next_cursor=cursor)
+
+
+def _open(reader: SessionReader, session_id: str) -> Opened | None:
+    session = reader.find(session_id)
+    if session is None:
+        return None
+    return Opened(
+        session=session,
+        agents=reader.list_agents(session_id),
+        turns=reader.list_turns(session_id),
+    )
+
+
+def _parse_limit(text: str | None) -> int:
+    """Return the limit of a page of the list. Raises InvalidInputError."""
+    if text is None:
+        return DEFAULT_LIMIT
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= MAX_LIMIT:
+        raise InvalidInputError(f"limit must be between 1 and {MAX_LIMIT}", "limit")
+    return int(text)

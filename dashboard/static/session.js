@@ -1,0 +1,24 @@
+// Keys on the page of a session: j and k go from turn to turn, n to the next one that failed.
+(() => {
+  const turns = [...document.querySelectorAll(".turn")];
+  const hint = document.querySelector(".keys");
+  if (!turns.length) return;
+  if (hint) hint.hidden = false;
+
+  const here = () => turns.findIndex((turn) => turn.contains(document.activeElement));
+  const focus = (turn) => {
+    if (!turn) return;
+    turn.querySelector("a").focus({ preventScroll: true });
+    turn.scrollIntoView({ block: "nearest" });
+  };
+  const steps = {
+    j: (place) => turns[place + 1],
+    k: (place) => turns[Math.max(place - 1, 0)],
+    n: (place) => turns.slice(place + 1).find((turn) => "failed" in turn.dataset),
+  };
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select")) return;
+    const step = steps[event.key];
+    if (step) focus(step(here()));
+  });
+})();

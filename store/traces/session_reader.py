@@ -1,0 +1,210 @@
+"""Reading sessions: the list, and one session with its agents and turns."""
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import orjson
+
+from metering.token_counts import NAMES, TokenCounts
+from runtime import clock
+from store import database
+from store.traces.rollup import NO_ERROR
+
+BUSY_TIMEOUT_S = 1.0
+# A session with more is rare; reading so many takes some 0.1 s.
+MAX_TURNS = 2_000
+MAX_AGENTS = 500
+_SUMS = (
+    "session_id, title, started_at, ended_at, slug, client, peak_prompt_tokens, calls, errors, unpriced,"
+    f" cost_cents, estimated_cents, value_cents, {', '.join(NAMES)}"
+)
+_TURN = (
+    "id, entry_id, agent_id, parent_agent_id, created_at, model, request_model, outcome, status_code,"
+    " error_type, stop_reason, usage_source, message_count, title_text, request_class, prompt_id,"
+    f" duration_ms, ttfb_ms, cost_cents, estimated_cents, {', '.join(NAMES)}"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """The sums of a session. Cost and value are in US cents."""
+
+    session_id: str
+    title: str | None
+    started_at: str
+    ended_at: str
+    slug: str
+    client: str | None
+    peak_prompt_tokens: int
+    calls: int
+    errors: int
+    unpriced: int
+    cost_cents: float
+    estimated_cents: float
+    value_cents: float
+    tokens: TokenCounts
+
+    @property
+    def lasted_ms(self) -> float:
+        """Return the time from the first request to the last response."""
+        lasted = clock.parse_instant(self.ended_at) - clock.parse_instant(self.started_at)
+        return lasted.total_seconds() * 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agent:
+    """The main agent (``agent_id`` None) or a subagent of a session, with the sums of its calls."""
+
+    agent_id: str | None
+    parent_agent_id: str | None
+    started_at: str
+    calls: int
+    errors: int
+    cost_cents: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One call of a session. ``new_messages`` is how many messages its request has more than that of
+    the last call of the same agent that did not fail: below 0 after a compaction, None for the first
+    one. ``cents`` are the costs by component
+    (``metering/components.py``)."""
+
+    id: int
+    entry_id: str
+    agent_id: str | None
+    parent_agent_id: str | None
+    created_at: str
+    model: str | None
+    request_model: str | None
+    outcome: str
+    status_code: int | None
+    error_type: str | None
+    stop_reason: str | None
+    usage_source: str
+    message_count: int | None
+    title_text: str | None
+    request_class: str | None
+    prompt_id: str | None
+    duration_ms: float | None
+    ttfb_ms: float | None
+    cost_cents: float | None
+    estimated_cents: float | None
+    tokens: TokenCounts
+    new_messages: int | None
+    cents: dict[str, float]
+
+    @property
+    def is_failed(self) -> bool:
+        """Return whether the call failed. A client that disconnects is not a failure."""
+        return self.outcome not in NO_ERROR
+
+
+class SessionReader:
+    """A read-only connection to the sessions of one organisation.
+
+    Every method may raise sqlite3.Error."""
+
+    def __init__(self, path: Path) -> None:
+        """Open a trace database. Raises sqlite3.Error when there is none that can be read."""
+        self._db = database.open_readonly(path, busy_timeout_s=BUSY_TIMEOUT_S)
+        self._db.row_factory = sqlite3.Row
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._db.close()
+
+    @property
+    def is_ready(self) -> bool:
+        """Return whether the recorder has made the tables that are read here."""
+        found = self._db.execute("select 1 from sqlite_schema where name = 'sessions'").fetchone()
+        return found is not None
+
+    def list_sessions(self, limit: int, before: tuple[str, str] | None = None) -> list[Session]:
+        """Return the sessions that ended last, newest first: those behind a place in this order, which
+        is an ``ended_at`` with a ``session_id``."""
+        where, place = (
+            ("", ()) if before is None else ("where (ended_at, session_id) < (?, ?)", before)
+        )
+        rows = self._db.execute(
+            f"select {_SUMS} from sessions {where} order by ended_at desc, session_id desc limit ?",  # noqa: S608 - our own text
+            (*place, limit),
+        )
+        return [_make_session(row) for row in rows]
+
+    def find(self, session_id: str) -> Session | None:
+        """Return a session, None where there is none with this id."""
+        row = self._db.execute(
+            f"select {_SUMS} from sessions where session_id = ?",  # noqa: S608 - our own text
+            (session_id,),
+        ).fetchone()
+        return None if row is None else _make_session(row)
+
+    def list_agents(self, session_id: str) -> list[Agent]:
+        """Return the agents of a session in the order in which they began.
+
+        Their sums are those of the calls that are still there."""
+        rows = self._db.execute(
+            "select agent_id, max(parent_agent_id) as parent_agent_id, min(created_at) as started_at,"
+            " count(*) as calls, sum(outcome not in (?, ?)) as errors, total(cost_cents) as cost_cents"
+            " from usage where session_id = ? group by agent_id order by 3, 1 limit ?",
+            (*NO_ERROR, session_id, MAX_AGENTS),
+        )
+        return [Agent(**dict(row)) for row in rows]
+
+    def list_turns(self, session_id: str, limit: int = MAX_TURNS) -> list[Turn]:
+        """Return the last turns of a session, oldest first."""
+        rows = self._db.execute(
+            f"select {_TURN} from usage where session_id = ? order by created_at desc, id desc limit ?",  # noqa: S608 - our own text
+            (session_id, limit),
+        ).fetchall()[::-1]
+        cents = self._read_cents([row["id"] for row in rows])
+        return [
+            Turn(
+                **_scalars(row),
+                tokens=TokenCounts.from_row(row),
+                new_messages=added,
+                cents=cents.get(row["id"], {}),
+            )
+            for row, added in zip(rows, _count_new_messages(rows), strict=True)
+        ]
+
+    def _read_cents(self, ids: list[int]) -> dict[int, dict[str, float]]:
+        """Return the costs of calls by component, without lines of which the price is not known."""
+        found: dict[int, dict[str, float]] = {}
+        for usage_id, component, cents in self._db.execute(
+            "select usage_id, component, sum(cents) from usage_cost"
+            " where usage_id in (select value from json_each(?)) and cents is not null group by 1, 2",
+            (orjson.dumps(ids).decode(),),
+        ):
+            found.setdefault(usage_id, {})[component] = cents
+        return found
+
+
+def _make_session(row: sqlite3.Row) -> Session:
+    return Session(**_scalars(row), tokens=TokenCounts.from_row(row))
+
+
+def _scalars(row: sqlite3.Row) -> dict[str, Any]:
+    """Return the values by name without the token counts, which are one field."""
+    return {name: row[name] for name in row.keys() if name not in NAMES}  # noqa: SIM118 - a Row has no names in it
+
+
+def _count_new_messages(rows: Sequence[sqlite3.Row]) -> list[int | None]:
+    last: dict[str | None, int] = {}
+    counts: list[int | None] = []
+    for row in rows:
+        agent_id, count = row["agent_id"], row["message_count"]
+        before = last.get(agent_id)
+        counts.append(None if before is None or count is None else count - before)
+        if count is not None and row["outcome"] in NO_ERROR:
+            last[agent_id] = count
+    return counts

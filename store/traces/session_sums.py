@@ -1,0 +1,110 @@
+"""The sums of each session, updated in the transaction that changes its calls.
+
+A list of sessions reads one row for each, however many calls they have. The sums of a session stay while
+retention removes some of its calls, and go with the last one.
+
+Calls that were stored before there were sums are added later, newest first, a few in each transaction
+(``backfill_progress``).
+"""
+
+import sqlite3
+from collections.abc import Sequence
+
+import orjson
+
+from metering import token_counts
+from metering.token_counts import PROMPT_CLASSES
+from store.database import immediate
+from store.traces import backfill_progress
+from store.traces.backfill_progress import SESSION_SUMS
+from store.traces.rollup import NO_ERROR, SUBSCRIPTION
+
+CALLS = 100  # take some 10 ms
+
+_PROMPT = " + ".join(f"coalesce({each.name}, 0)" for each in PROMPT_CLASSES)
+_IS_ERROR = f"outcome not in ({', '.join(repr(outcome) for outcome in NO_ERROR)})"
+_IS_COVERED = f"billing = '{SUBSCRIPTION}' and not coalesce(overage, 0)"
+# Added to, with a sign.
+_SUMS = {
+    "calls": "1",
+    "errors": _IS_ERROR,
+    "unpriced": "cost_cents is null and usage_source <> 'none'",
+    **{name: f"coalesce({name}, 0)" for name in token_counts.NAMES},
+    "cost_cents": "coalesce(cost_cents, 0)",
+    "estimated_cents": "coalesce(estimated_cents, 0)",
+    "value_cents": f"case when {_IS_COVERED} then coalesce(cost_cents, 0) else 0 end",
+}
+# The title is that of the earliest call with tools: the first message of an agent's session comes with
+# them, while requests without ask for a title, or whether there is quota, and may come before it.
+_TITLE_ORDER = (
+    "case when title_text is null then '9' when tool_count > 0 then '1' else '2' end || created_at"
+)
+_ENDED_AT = (
+    "strftime('%Y-%m-%dT%H:%M:%fZ', created_at, (coalesce(duration_ms, 0) / 1000.0) || ' seconds')"
+)
+_OTHERS = {
+    "session_id": "session_id",
+    "title": "title_text",
+    "title_order": _TITLE_ORDER,
+    "started_at": "created_at",
+    "ended_at": f"coalesce({_ENDED_AT}, created_at)",
+    "slug": "slug",
+    "client": "client",
+    "peak_prompt_tokens": _PROMPT,
+}
+_BOOK = (
+    f"insert into sessions ({', '.join((*_OTHERS, *_SUMS))})"  # noqa: S608 - our own text
+    f" select {', '.join(_OTHERS.values())}, {', '.join(f':sign * ({sql})' for sql in _SUMS.values())}"
+    " from usage where id in (select value from json_each(:ids)) and session_id is not null"
+    " on conflict (session_id) do update set"
+    " title = iif(excluded.title_order < title_order, excluded.title, title),"
+    " title_order = min(title_order, excluded.title_order),"
+    " slug = iif(excluded.ended_at < ended_at, slug, excluded.slug),"
+    " client = iif(excluded.ended_at < ended_at, client, excluded.client),"
+    " started_at = min(started_at, excluded.started_at),"
+    " ended_at = max(ended_at, excluded.ended_at),"
+    " peak_prompt_tokens = max(peak_prompt_tokens, excluded.peak_prompt_tokens), "
+    + ", ".join(f"{name} = {name} + excluded.{name}" for name in _SUMS)
+)
+_REMOVE = (
+    "delete from sessions where session_id = (select session_id from usage where id = :id)"
+    " and not exists (select 1 from usage where session_id = sessions.session_id and id <> :id)"
+)
+
+
+def book(connection: sqlite3.Connection, ids: Sequence[int], *, sign: int = 1) -> None:
+    """Add stored calls to the sums of their sessions; with a sign of -1, take out what was added.
+
+    With a sign of 0, only title and times are looked at again. They are never taken out: a call that is
+    taken out comes back with another cost. Wants the write lock."""
+    connection.execute(_BOOK, {"ids": orjson.dumps(ids).decode(), "sign": sign})
+
+
+def is_booked(connection: sqlite3.Connection, usage_id: int) -> bool:
+    """Return whether a stored call is in the sums already."""
+    return usage_id > (backfill_progress.find_next(connection, SESSION_SUMS) or 0)
+
+
+def remove_before_last(connection: sqlite3.Connection, usage_id: int) -> None:
+    """Remove the sums of a session whose last call is about to be removed. Wants the write lock."""
+    connection.execute(_REMOVE, {"id": usage_id})
+
+
+def book_some(connection: sqlite3.Connection) -> bool:
+    """Add a few calls that were stored before there were sums. Return whether there may be more.
+
+    Raises sqlite3.Error."""
+    if backfill_progress.find_next(connection, SESSION_SUMS) is None:
+        return False
+    with immediate(connection):
+        next_id = backfill_progress.find_next(connection, SESSION_SUMS)
+        ids = [
+            row[0]
+            for row in connection.execute(
+                "select id from usage where id <= ? order by id desc limit ?", (next_id, CALLS)
+            )
+        ]
+        book(connection, ids)
+        is_last = len(ids) < CALLS
+        backfill_progress.write_next(connection, SESSION_SUMS, None if is_last else ids[-1] - 1)
+    return not is_last

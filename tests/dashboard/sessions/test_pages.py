@@ -1,0 +1,187 @@
+"""The pages of sessions: the list, one session, and both as JSON."""
+
+import re
+from decimal import Decimal
+
+import pytest
+from starlette.testclient import TestClient
+
+from runtime import clock
+from store.traces.session_reader import SessionReader
+from tests.dashboard.people import BASE_URL, Person
+
+HOUR = "2026-03-01T10:"
+
+
+@pytest.fixture
+def ann(app, control, settings):
+    return Person(app, control, settings.data_dir, "ann@example.org")
+
+
+@pytest.fixture
+def cid(app, control, settings):
+    return Person(app, control, settings.data_dir, "cid@example.org")
+
+
+def call(minute, session="a", **changes):
+    at = f"{HOUR}{minute:02}:00.000Z"
+    return {"session_id": session, "created_at": at, "duration_ms": 1_000.0} | changes
+
+
+def lines(page):
+    """The turns of a page as text."""
+    found = re.findall(r'<li id="turn-\d+".*?</li>', page.text, re.S)
+    return [" ".join(re.sub(r"<[^>]+>", " ", line).split()) for line in found]
+
+
+def test_before_the_first_session_the_list_says_what_to_do(ann):
+    assert "No session has been recorded yet" in ann.get("/sessions").text
+    ann.record(session_id=None)
+    assert "No session has been recorded yet" in ann.get("/sessions").text
+    assert ann.get("/sessions.json").json() == {"items": [], "nextCursor": None, "hasMore": False}
+
+
+def test_the_session_that_ended_last_is_first(ann):
+    ann.record(call(1, "old"), call(2, "busy"), call(30, "old"), call(31, None), call(3, "busy"))
+    items = ann.get("/sessions.json").json()["items"]
+    assert [(item["session_id"], item["calls"]) for item in items] == [("old", 2), ("busy", 2)]
+    assert (items[0]["started_at"], items[0]["ended_at"]) == (
+        f"{HOUR}01:00.000Z",
+        f"{HOUR}30:01.000Z",
+    )
+    assert items[0]["cost_cents"] == 2.5
+    page = ann.get("/sessions").text
+    assert page.index('href="/sessions/old"') < page.index('href="/sessions/busy"')
+
+
+def test_every_session_is_on_one_page_of_the_list(ann):
+    ann.record(*(call(minute, f"s{minute}") for minute in range(25)))
+    seen, more = [], ""
+    for count in (10, 10, 5):
+        page = ann.get(f"/sessions.json?limit=10{more}").json()
+        assert len(page["items"]) == count
+        seen += [item["session_id"] for item in page["items"]]
+        more = f"&cursor={page['nextCursor']}"
+    assert (page["nextCursor"], page["hasMore"]) == (None, False)
+    assert seen == [f"s{minute}" for minute in reversed(range(25))]
+
+
+def test_the_list_goes_on_with_older_sessions(ann):
+    ann.record(*(call(minute, f"s{minute}") for minute in range(55)))
+    first = ann.get("/sessions").text
+    (older,) = re.findall(r'rel="next" href="([^"]+)"', first)
+    second = ann.get(older).text
+    assert 'href="/sessions/s5"' in first
+    assert 'href="/sessions/s4"' in second
+    assert "Older sessions" not in second
+
+
+@pytest.mark.parametrize("query", ["limit=0", "limit=101", "limit=x", "cursor=x", "cursor=WzFd"])
+def test_a_bad_limit_or_cursor_is_refused(ann, query):
+    ann.record(call(1))
+    response = ann.get(f"/sessions.json?{query}")
+    assert response.status_code == 400
+    assert response.json()["error"]["message"]
+
+
+def test_a_session_has_its_agents_and_turns(ann):
+    ann.record(
+        call(1, message_count=1),
+        call(2, agent_id="sub", cost_cents=Decimal("0.5")),
+        call(3, outcome="upstream_error", status_code=529, cost_cents=0, cost_items=()),
+        call(4, "other"),
+    )
+    session = ann.get("/sessions/a.json").json()
+    assert (session["calls"], session["cost_cents"]) == (3, 1.75)
+    assert session["agents"] == [
+        {"agent_id": None, "parent_agent_id": None, "calls": 2, "cost_cents": 1.25},
+        {"agent_id": "sub", "parent_agent_id": None, "calls": 1, "cost_cents": 0.5},
+    ]
+    turns = session["turns"]
+    assert [turn["outcome"] for turn in turns] == ["complete", "complete", "upstream_error"]
+    assert [turn["id"] for turn in turns] == [1, 2, 3]
+    assert turns[1]["agent_id"] == "sub"
+    assert turns[0].keys() == {
+        "id", "entry_id", "agent_id", "created_at", "model", "cost_cents", "outcome"
+    }  # fmt: skip
+
+
+def test_a_turn_says_what_it_added(ann):
+    ann.record(
+        call(1, message_count=1, title_text="Mend the test", cache_creation_input_tokens=1997),
+        call(2, message_count=3, title_text="Mend the test", cache_creation_input_tokens=0),
+        call(3, message_count=5, outcome="upstream_error", status_code=529, title_text="Now this"),
+        call(4, message_count=5, title_text="Now this", cache_creation_input_tokens=0),
+        call(10, message_count=1, title_text="Go on", cache_creation_input_tokens=0),
+        call(11, message_count=1, agent_id="sub", cache_creation_input_tokens=0),
+    )
+    page = ann.get("/sessions/a")
+    first, second, failed, again, compacted, sub = lines(page)
+    assert "Mend the test 1 message, 1,997 tokens written to cache" in first
+    assert "+2 messages" in second
+    assert "Mend the test" not in second
+    assert "error 529" in failed
+    assert "+2 messages" in again, "a call that failed is not what the next one goes on from"
+    assert "Go on history cut to 1 message" in compacted
+    assert "1 message, subagent" in sub
+    assert "6 min 00 s without a call" in page.text
+    assert page.text.count("data-failed") == 1
+
+
+def test_a_long_session_lists_its_last_turns(ann, monkeypatch):
+    ann.record(*(call(minute) for minute in range(8)))
+    monkeypatch.setattr(SessionReader.list_turns, "__defaults__", (3,))
+    page = ann.get("/sessions/a")
+    assert "Only the last 3 turns are listed" in page.text
+    assert [line.split()[0] for line in lines(page)] == ["6", "7", "8"]
+
+
+@pytest.mark.parametrize("name", ["a b/c?d", "<b>x</b>", "é.json", "\u202eabc"])
+def test_any_id_has_a_page(ann, name):
+    ann.record(call(1, name))
+    page = ann.get("/sessions")
+    (address,) = re.findall(r'href="(/sessions/[^"]+)"', page.text)
+    opened = ann.get(address)
+    assert opened.status_code == 200
+    assert "<b>x</b>" not in opened.text
+    assert "\u202e" not in opened.text
+    assert ann.get(f"{address}.json").json()["session_id"] == name
+
+
+def test_a_session_without_words_is_named_by_its_id(ann):
+    ann.record(call(1, "b3e0"))
+    assert ">b3e0</bdi></a>" in ann.get("/sessions").text
+    assert "<bdi>Session b3e0</bdi></h1>" in ann.get("/sessions/b3e0").text
+
+
+def test_a_session_that_is_not_there_is_404(ann):
+    assert ann.get("/sessions/gone").status_code == 404
+    ann.record(call(1))
+    assert ann.get("/sessions/gone").status_code == 404
+    assert ann.get("/sessions/gone.json").json()["error"]["code"] == "not_found"
+
+
+def test_nobody_sees_the_sessions_of_another_organisation(ann, cid):
+    ann.record(call(1, "secret", title_text="marmalade"))
+    cid.record(call(1, "own"))
+    for path in ("/sessions", "/sessions.json", "/sessions/own", "/sessions/own.json"):
+        text = cid.get(path).text
+        assert "secret" not in text
+        assert "marmalade" not in text
+    for path in ("/sessions/secret", "/sessions/secret.json"):
+        assert cid.get(path).status_code == 404
+
+
+def test_programs_read_with_a_key_and_strangers_not_at_all(ann, app):
+    ann.record(call(1))
+    stranger = TestClient(app, base_url=BASE_URL, follow_redirects=False)
+    assert stranger.get("/sessions.json", headers=ann.bearer).json()["items"]
+    assert stranger.get("/sessions/a.json", headers=ann.bearer).json()["turns"]
+    assert stranger.get("/sessions/a.json").status_code == 401
+    assert stranger.get("/sessions").status_code == 303
+
+
+def test_times_of_a_page_can_be_read_by_machines(ann):
+    ann.record(call(1))
+    for instant in re.findall(r'datetime="([^"]+)"', ann.get("/sessions/a").text):
+        clock.parse_instant(instant)
