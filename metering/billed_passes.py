@@ -21,8 +21,8 @@ from datetime import datetime
 from typing import NamedTuple
 
 from metering import refusals
-from metering.components import OUTPUT, TOKEN_COMPONENTS, WEB_SEARCH
-from metering.entry import CostItem, CostNote, Outcome, UnbilledReason, UsageSource
+from metering.components import INPUT, OUTPUT, TOKEN_COMPONENTS, WEB_SEARCH
+from metering.entry import COUNT_MISSING, CostItem, CostNote, Outcome, UnbilledReason, UsageSource
 from metering.model_names import is_same_model
 from metering.usage import Hop, Pass, Usage
 
@@ -103,7 +103,9 @@ def may_be_billed(outcome: Outcome, status_code: int | None, usage_source: Usage
 def make_call(
     usage: Usage, *, created_at: datetime, outcome: Outcome, status_code: int | None
 ) -> Call:
-    """Return what the cost of a call depends on, with an item for each quantity that is not 0."""
+    """Return what the cost of a call depends on.
+
+    There is an item for each quantity that is not 0, and for each that upstream has left out."""
     return Call(
         created_at=created_at,
         outcome=outcome,
@@ -151,7 +153,7 @@ def _list_tokens(
     index: int, counts: Pass, reasons: _Reasons, note: CostNote | None
 ) -> list[CostItem]:
     prompt_tokens = counts.tokens.prompt or 0
-    return [
+    items = [
         CostItem(
             index,
             counts.model,
@@ -165,6 +167,20 @@ def _list_tokens(
         )
         for component in TOKEN_COMPONENTS
         if (quantity := component.quantity(counts))
+    ]
+    if counts.tokens.input_tokens is None or counts.tokens.output_tokens is None:
+        items += _list_missing(index, counts, reasons)
+    return items
+
+
+def _list_missing(index: int, counts: Pass, reasons: _Reasons) -> list[CostItem]:
+    """Return an item for each count that upstream always sends and has not, and that would be billed.
+
+    Without it what is known would pass for the whole cost. Counts of the cache may be left out for 0."""
+    return [
+        CostItem(index, counts.model, component.name, 0, 0, counts.speed, None, COUNT_MISSING)
+        for component, reason in ((INPUT, reasons.input), (OUTPUT, reasons.output))
+        if reason is None and component.quantity(counts) is None
     ]
 
 

@@ -36,6 +36,14 @@ def _count_5m_writes(billed: Pass) -> int:
     return (billed.tokens.cache_creation_input_tokens or 0) - billed.cache_write_1h_tokens
 
 
+INPUT = TokenComponent(
+    name="input",
+    title="Uncached input",
+    base_price="input_mtok",
+    counted_in="input_tokens",
+    quantity=lambda billed: billed.tokens.input_tokens,
+    is_required=True,
+)
 OUTPUT = TokenComponent(
     name="output",
     title="Output",
@@ -47,14 +55,7 @@ OUTPUT = TokenComponent(
 CACHE_WRITE_1H = "cache_write_1h"
 # In the order of line items. Those that price files have always had are required.
 TOKEN_COMPONENTS: tuple[TokenComponent, ...] = (
-    TokenComponent(
-        name="input",
-        title="Uncached input",
-        base_price="input_mtok",
-        counted_in="input_tokens",
-        quantity=lambda billed: billed.tokens.input_tokens,
-        is_required=True,
-    ),
+    INPUT,
     TokenComponent(
         name="cache_read",
         title="Cache reads",

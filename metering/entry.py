@@ -30,8 +30,11 @@ type UsageSource = Literal["final", "estimated", "partial", "none"]
 type UnbilledReason = Literal["refused_before_output", "declined_hop", "failed"]
 # What makes a price less certain: the counts are a sum of several passes that upstream does not list,
 # so a price that depends on the size of one prompt may be the wrong one; or an estimate leaves out
-# thinking that is not shown, or tokens that a stream had not counted by the time when it was cut.
-type CostNote = Literal["sum_of_passes", "hidden_thinking", "uncounted_tokens"]
+# thinking that is not shown, or tokens that a stream had not counted by the time when it was cut. Where
+# the response leaves out a count that it must have, the quantity is 0 and the price unknown.
+type CostNote = Literal["sum_of_passes", "hidden_thinking", "uncounted_tokens", "count_missing"]
+
+COUNT_MISSING: CostNote = "count_missing"
 
 
 class CostItem(NamedTuple):
@@ -63,6 +66,11 @@ class CostItem(NamedTuple):
     multiplier: Decimal | None = None
     price_version: str | None = None
     cents: Decimal | None = None
+
+
+def lacks_count(items: Iterable[CostItem]) -> bool:
+    """Return whether the response left out a count, so that no price list can tell the cost."""
+    return any(item.note == COUNT_MISSING for item in items)
 
 
 def sum_estimates(items: Iterable[CostItem]) -> Decimal | None:

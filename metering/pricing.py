@@ -18,7 +18,7 @@ from operator import attrgetter
 
 from metering.billed_passes import Call
 from metering.components import SEARCH_UNIT, TOKEN_UNIT, WEB_SEARCH
-from metering.entry import CostItem
+from metering.entry import COUNT_MISSING, CostItem
 from metering.model_names import find_version
 from metering.prices import PriceTable
 from metering.rates import Rates
@@ -60,7 +60,7 @@ def price_call(call: Call, prices: PriceTable) -> Bill:
     """Return the items with their prices, and the total in US cents.
 
     The total is 0 for what upstream does not bill, and None where it bills or may bill something that
-    has no known price."""
+    has no known price or was not counted."""
     if not call.items:
         return (), Decimal(0) if call.is_unbilled or _is_free(call, prices) else None
     items: list[CostItem] = []
@@ -102,7 +102,9 @@ def _price_pass(items: Sequence[CostItem], call: Call, prices: PriceTable) -> li
 def _price_item(
     item: CostItem, speed: str | None, rates: Rates | None, of_tokens: Decimal
 ) -> CostItem:
-    rate = None if rates is None else rates.of(item.component)
+    rate = None
+    if rates is not None and item.note != COUNT_MISSING:
+        rate = rates.of(item.component)
     multiplier = cents = None
     if item.unbilled_reason is not None:
         multiplier, cents = UNBILLED, Decimal(0)

@@ -1,6 +1,7 @@
 """Reading the usage of stored calls again, and pricing it, by the rules of today."""
 
 from metering.billed_passes import make_call
+from metering.entry import lacks_count
 from metering.prices import PriceTable
 from metering.pricing import Bill, price_call
 from metering.request_facts import CacheTtl
@@ -23,7 +24,8 @@ def read_stored_usage(call: StoredCall, response: bytes, cache_ttl: CacheTtl | N
 def price_again(call: StoredCall, usage: Usage, prices: PriceTable) -> Bill | None:
     """Return the line items and the cost of a stored call with this usage.
 
-    Returns None where a known cost would be lost for want of a price."""
+    Returns None where a known cost would be lost for want of a price. One of which a count is missing
+    was never known."""
     items, cents = price_call(
         make_call(
             usage,
@@ -33,4 +35,5 @@ def price_again(call: StoredCall, usage: Usage, prices: PriceTable) -> Bill | No
         ),
         prices,
     )
-    return None if cents is None and call.cost_cents is not None else (items, cents)
+    is_lost = cents is None and call.cost_cents is not None and not lacks_count(items)
+    return None if is_lost else (items, cents)

@@ -10,7 +10,14 @@ from itertools import groupby
 from typing import Literal
 
 from metering import components
-from metering.entry import CostItem, CostNote, UnbilledReason, UsageLogEntry
+from metering.entry import (
+    COUNT_MISSING,
+    CostItem,
+    CostNote,
+    UnbilledReason,
+    UsageLogEntry,
+    lacks_count,
+)
 from metering.formats import (
     UNKNOWN,
     count_decimals,
@@ -33,7 +40,7 @@ class Line:
     remark: str
 
 
-type Explanation = Literal["unpriced", "unknown", "free", "itemized"]
+type Explanation = Literal["unpriced", "uncounted", "unknown", "free", "itemized"]
 
 _REASONS: dict[UnbilledReason, str] = {
     "refused_before_output": "Not billed: the model declined before any output.",
@@ -45,6 +52,7 @@ _NOTES: dict[CostNote, str] = {
     "hidden_thinking": "Estimated by what was delivered, without thinking that is not shown.",
     "uncounted_tokens": "Estimated by what was delivered, without tokens that upstream counts at the end:"
     " the prompt of this pass, or advice.",
+    "count_missing": "The response leaves out this count.",
 }
 _ESTIMATED = "Estimated by what was delivered: the response was cut."
 _ASSUMED = "Estimated as the prompt of the model before: the response was cut."
@@ -102,7 +110,7 @@ def make_bill(entry: UsageLogEntry) -> Bill:
         explanation=_explain(entry),
         pass_count=len({item.pass_index for item in items}),
         has_multipliers=any(map(_format_multiplier, items)),
-        unpriced_models=_list_texts(item.model for item in items if item.cents is None),
+        unpriced_models=_list_texts(item.model for item in items if _has_no_price(item)),
         price_versions=_list_texts(item.price_version for item in items),
     )
 
@@ -110,7 +118,14 @@ def make_bill(entry: UsageLogEntry) -> Bill:
 def _explain(entry: UsageLogEntry) -> Explanation:
     if entry.cost_cents is not None:
         return "itemized" if entry.cost_items else "free"
-    return "unknown" if entry.usage_source == "none" else "unpriced"
+    if entry.usage_source == "none":
+        return "unknown"
+    is_uncounted = lacks_count(entry.cost_items) and not any(map(_has_no_price, entry.cost_items))
+    return "uncounted" if is_uncounted else "unpriced"
+
+
+def _has_no_price(item: CostItem) -> bool:
+    return item.cents is None and item.note != COUNT_MISSING
 
 
 def _pass_of(item: CostItem) -> tuple[int, str]:
@@ -125,7 +140,7 @@ def _make_line(item: CostItem, digits: int) -> Line:
     unit = "1k" if item.component == components.WEB_SEARCH.name else "1M"
     return Line(
         component=components.TITLES.get(item.component, item.component),
-        quantity=format_count(item.quantity),
+        quantity=UNKNOWN if item.note == COUNT_MISSING else format_count(item.quantity),
         rate=UNKNOWN if item.rate_usd is None else f"{format_dollars(item.rate_usd)} / {unit}",
         multiplier=_format_multiplier(item),
         cost=_format_cents(item.cents, digits),

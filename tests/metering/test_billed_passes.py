@@ -483,6 +483,58 @@ def test_an_error_status_with_output_is_billed(kind):
     assert cents_of(kind, [text_block()], counts(1000, 40), status=500) == Decimal("1.2")
 
 
+# --- counts that are missing
+
+
+@both
+@pytest.mark.parametrize(
+    ("usage", "missing"),
+    [
+        ({"output_tokens": 20}, ["input"]),
+        ({"output_tokens": 0}, ["input"]),
+        ({"input_tokens": -1, "output_tokens": 20}, ["input"]),
+        ({"input_tokens": "10", "output_tokens": 20}, ["input"]),
+        ({"cache_read_input_tokens": 10, "output_tokens": 20}, ["input"]),
+        (counts(100, 20, iterations=[{"type": "message", "output_tokens": 20}]), ["input"]),
+    ],
+)
+def test_a_call_of_which_a_count_is_missing_has_no_known_cost(kind, usage, missing):
+    items, cents = bill(kind, [text_block()], usage)
+    assert cents is None
+    unknown = [item for item in items if item.cents is None]
+    assert [(item.component, item.quantity, item.note) for item in unknown] == [
+        (component, 0, "count_missing") for component in missing
+    ]
+    assert all(item.rate_usd is None and item.multiplier is None for item in unknown)
+
+
+def test_a_document_without_a_count_of_its_output_has_no_known_cost():
+    items, cents = bill("document", [text_block()], {"input_tokens": 100})
+    assert cents is None
+    assert [(item.component, item.cents, item.note) for item in items] == [
+        ("input", Decimal("0.1"), None),
+        ("output", None, "count_missing"),
+    ]
+
+
+@both
+def test_a_count_of_the_cache_may_be_left_out(kind):
+    assert cents_of(kind, [text_block()], counts(100, 20)) == Decimal("0.2")
+
+
+@both
+def test_what_is_not_billed_is_free_whether_it_was_counted_or_not(kind):
+    refusal = {"stop_reason": "refusal", "category": "cyber"}
+    assert cents_of(kind, [], {"output_tokens": 1}, **refusal) == 0
+    assert cents_of(kind, [], {"output_tokens": 1}, status=500) == 0
+
+
+@both
+def test_a_refusal_that_is_billed_for_an_input_that_was_not_counted_has_no_known_cost(kind):
+    refusal = {"stop_reason": "refusal", "category": "bio"}
+    assert cents_of(kind, [], {"output_tokens": 1}, **refusal) is None
+
+
 # --- sums
 
 

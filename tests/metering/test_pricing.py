@@ -18,8 +18,8 @@ MILLION = 1_000_000
 
 
 def tokens(
-    input: int | None = None,
-    output: int | None = None,
+    input: int | None = 0,
+    output: int | None = 0,
     read: int | None = None,
     write_5m: int = 0,
     write_1h: int = 0,

@@ -200,11 +200,12 @@ def test_a_model_that_declined_is_taken_out_of_a_cost(correct, kind):
 
 
 def test_advice_of_another_model_loses_the_fast_price_of_the_call(correct):
+    prompt = {"input_tokens": 1_000, "output_tokens": 0}
     passes = [
-        {"type": "advisor_message", "model": "claude-fable-5", "input_tokens": 1_000},
-        {"type": "message", "input_tokens": 1_000},
+        {"type": "advisor_message", "model": "claude-fable-5", **prompt},
+        {"type": "message", **prompt},
     ]
-    usage = {"input_tokens": 1_000, "output_tokens": 0, "speed": "fast", "iterations": passes}
+    usage = {**prompt, "speed": "fast", "iterations": passes}
     body = make_body("document", [text_block()], usage, model="claude-opus-5")
     lines = (
         (0, "claude-fable-5", "input", 1_000, None),
@@ -231,6 +232,19 @@ def test_a_cost_that_the_rules_agree_on_keeps_the_price_of_then(correct):
     corrected = correct(Earlier(response=body, lines=lines, cost_cents=77.0))
     assert corrected.costs == [77.0]
     assert corrected.read("select price_version from usage_cost") == [("then",)]
+
+
+def test_a_cost_of_which_a_count_is_missing_is_not_known(correct):
+    """Earlier versions took what was counted for all of it."""
+    body = make_body("document", [text_block()], {"output_tokens": 20})
+    lines = ((0, "claude-fable-5", "output", 20, 0.1),)
+    corrected = correct(Earlier(response=body, lines=lines, cost_cents=0.1))
+    assert corrected.costs == [None]
+    assert corrected.lines == [
+        ("claude-fable-5", "input", 0, None, None),
+        ("claude-fable-5", "output", 20, None, 0.1),
+    ]
+    assert corrected.read("select sum(unpriced) from usage_hourly") == [(1,)]
 
 
 def test_a_known_cost_stays_where_a_price_is_missing_today(correct):

@@ -409,6 +409,7 @@ def test_an_entry_of_metadata_only_has_names_and_no_text_in_their_place():
             "stop_details": {"category": text},
             "usage": {
                 "input_tokens": 10,
+                "output_tokens": 0,
                 "service_tier": text,
                 "speed": text,
                 "inference_geo": text,
@@ -651,7 +652,8 @@ def test_cache_writes_that_are_counted_late_are_billed_as_the_request_asks(ttl, 
     control = {"type": "ephemeral", "ttl": ttl}
     system = [{"type": "text", "text": "You are kind.", "cache_control": control}]
     split = {"ephemeral_5m_input_tokens": 60, "ephemeral_1h_input_tokens": 40}
-    counts = {"cache_creation_input_tokens": 100, "cache_creation": split}
+    used = {"input_tokens": 0, "output_tokens": 0}
+    counts = {**used, "cache_creation_input_tokens": 100, "cache_creation": split}
     body = (
         event("message_start", message={"model": "claude-opus-5", "usage": counts})
         + event(

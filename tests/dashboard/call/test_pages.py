@@ -340,6 +340,17 @@ async def test_an_unpriced_call_says_what_to_do(ask, ann):
     assert "Total —" in seen
 
 
+async def test_a_call_of_which_a_count_is_missing_says_so(ask, ann):
+    unknown = {"quantity": 0, "rate_usd": None, "multiplier": None, "cents": None}
+    item = make_item(note="count_missing", **unknown)
+    ann.record(cost_items=(item, make_item(component="output")), cost_cents=None)
+    seen = words(await ask("/traces/usage/1"))
+    assert "The response leaves out a token count" in seen
+    assert "No price is known" not in seen
+    assert "Uncached input The response leaves out this count. — — —" in seen
+    assert "Total —" in seen
+
+
 async def test_a_call_that_was_free_says_why(ask, ann):
     ann.record(cost_items=(), cost_cents=Decimal(0))
     assert "upstream does not bill this call" in words(await ask("/traces/usage/1"))

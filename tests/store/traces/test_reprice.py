@@ -50,6 +50,13 @@ def test_a_line_of_a_model_without_a_price_leaves_the_cost_unknown(traces):
     assert cost_after_reprice(traces, cost_items=items) is None
 
 
+def test_no_price_list_can_tell_a_cost_of_which_a_count_is_missing(traces):
+    items = (line(quantity=0, note="count_missing"), line(component="output"))
+    for everything in (False, True):
+        assert cost_after_reprice(traces, cost_items=items, everything=everything) is None
+    assert list(traces.verify()) == []
+
+
 def test_an_estimate_stays_marked_and_its_share_follows_the_price(traces):
     items = (line(), line(component="output", estimated=True))
     cost = cost_after_reprice(traces, cost_items=items, usage_source="estimated")
