@@ -1,1 +1,1 @@
-"""Conversations: prompts, which call continues which, and cache breaks. Pure functions."""
+"""Conversations: prompts, what fills them, which call continues which, cache breaks. All pure."""
