@@ -14,6 +14,11 @@ TYPES = {"document": "application/json", "stream": "text/event-stream"}
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
+def event(type: str, **fields: object) -> bytes:
+    """One event of a stream."""
+    return f"event: {type}\ndata: {json.dumps({'type': type, **fields})}\n\n".encode()
+
+
 def text_block(text: str = "Yes.") -> dict[str, Any]:
     return {"type": "text", "text": text}
 
@@ -50,9 +55,7 @@ def make_body(
         events += _stream_block(index, block)
     events.append({"type": "message_delta", "delta": stop, "usage": usage})
     events.append({"type": "message_stop"})
-    return b"".join(
-        f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode() for event in events
-    )
+    return b"".join(event(**fields) for fields in events)
 
 
 def _stream_block(index: int, block: dict[str, Any]) -> list[dict[str, Any]]:

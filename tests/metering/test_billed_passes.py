@@ -44,6 +44,15 @@ def a_pass(type: str, model: str | None, input_tokens: int, output_tokens: int, 
     return {"type": type, **named, **counts(input_tokens, output_tokens), **fields}
 
 
+def make_usage(*passes, **fields):
+    """The usage of a response with these passes, whose counts are those of the last one."""
+    last = passes[-1]
+    return counts(last["input_tokens"], last["output_tokens"], iterations=passes, **fields)
+
+
+SERVED = a_pass("fallback_message", OPUS, 412, 264)
+
+
 def bill(kind, content, usage, at=NOW, *, status=200, **fields):
     found = read(kind, make_body(kind, content, usage, **fields), status=status)
     return price_call(make_call_of(found, at, status=status), PRICES)
@@ -134,14 +143,7 @@ def test_a_refusal_by_a_model_without_a_price_is_free_and_not_unknown(kind):
 @both
 @pytest.mark.parametrize("category", UNBILLED)
 def test_a_model_that_declined_before_output_is_free_in_most_categories(kind, category):
-    usage = counts(
-        412,
-        264,
-        iterations=[
-            a_pass("message", FABLE, 535, 1),
-            a_pass("fallback_message", OPUS, 412, 264),
-        ],
-    )
+    usage = make_usage(a_pass("message", FABLE, 535, 1), SERVED)
     content = [fallback_block(FABLE, OPUS, category), text_block()]
     # 412 x 5 + 264 x 25 = 8,660
     assert cents_of(kind, content, usage, model=OPUS) == Decimal("0.866")
@@ -157,56 +159,34 @@ def test_a_model_that_declined_before_output_is_free_in_most_categories(kind, ca
 @pytest.mark.parametrize("category", BILLED)
 @pytest.mark.parametrize(("at", "cents"), [(NOW, "1.401"), (BEFORE, "0.866")])
 def test_a_model_that_declined_is_billed_for_input_by_its_own_category(kind, category, at, cents):
-    usage = counts(
-        412,
-        264,
-        iterations=[
-            a_pass("message", FABLE, 535, 1),
-            a_pass("fallback_message", OPUS, 412, 264),
-        ],
-    )
+    usage = make_usage(a_pass("message", FABLE, 535, 1), SERVED)
     content = [fallback_block(FABLE, OPUS, category), text_block()]
     # 535 x 10 = 5,350 more than 8,660, since 2026-09-24
     assert cents_of(kind, content, usage, at, model=OPUS) == Decimal(cents)
 
 
 def test_a_model_that_declined_in_mid_stream_is_billed():
-    usage = counts(
-        412,
-        264,
-        iterations=[
-            a_pass("message", FABLE, 400, 20),
-            a_pass("fallback_message", OPUS, 412, 264),
-        ],
-    )
+    usage = make_usage(a_pass("message", FABLE, 400, 20), SERVED)
     content = [text_block("The first"), fallback_block(FABLE, OPUS, "cyber"), text_block()]
     # 400 x 10 + 20 x 50 = 5,000 more than 8,660
     assert cents_of("stream", content, usage) == Decimal("1.366")
 
 
 def test_a_document_leaves_out_what_a_model_wrote_before_it_declined():
-    usage = counts(
-        412,
-        264,
-        iterations=[
-            a_pass("message", FABLE, 400, 20),
-            a_pass("fallback_message", OPUS, 412, 264),
-        ],
-    )
+    usage = make_usage(a_pass("message", FABLE, 400, 20), SERVED)
     content = [fallback_block(FABLE, OPUS, "cyber"), text_block()]
     assert cents_of("document", content, usage, model=OPUS) == Decimal("1.366")
 
 
 def test_in_a_stream_the_content_alone_tells_whether_output_began():
-    passes = [a_pass("message", FABLE, 400, 20), a_pass("fallback_message", OPUS, 412, 264)]
-    usage = counts(412, 264, iterations=passes)
+    usage = make_usage(a_pass("message", FABLE, 400, 20), SERVED)
     content = [fallback_block(FABLE, OPUS, "cyber"), text_block()]
     assert cents_of("stream", content, usage, model=OPUS) == Decimal("0.866")
 
 
 @both
 def test_a_single_pass_is_that_of_the_model_that_served(kind):
-    usage = counts(412, 264, iterations=[a_pass("message", None, 412, 264)])
+    usage = make_usage(a_pass("message", None, 412, 264))
     content = [fallback_block(FABLE, OPUS, "cyber"), text_block()]
     assert cents_of(kind, content, usage, model=OPUS) == Decimal("0.866")
 
@@ -237,14 +217,10 @@ def test_the_earlier_turns_of_the_serving_model_are_billed(kind):
 
 @both
 def test_each_hop_of_a_chain_is_billed_by_its_own_trigger(kind):
-    usage = counts(
-        300,
-        50,
-        iterations=[
-            a_pass("message", FABLE, 100, 1),
-            a_pass("message", OPUS, 200, 1),
-            a_pass("fallback_message", OPUS_5, 300, 50),
-        ],
+    usage = make_usage(
+        a_pass("message", FABLE, 100, 1),
+        a_pass("message", OPUS, 200, 1),
+        a_pass("fallback_message", OPUS_5, 300, 50),
     )
     content = [
         fallback_block(FABLE, OPUS, "cyber"),
@@ -284,14 +260,7 @@ def test_passes_by_other_names_are_those_of_the_chain_in_order(kind, names):
 @both
 @pytest.mark.parametrize(("category", "cents"), [("cyber", "0"), ("bio", "0.206")])
 def test_the_last_hop_of_a_chain_that_declines_entirely_is_a_refusal(kind, category, cents):
-    usage = counts(
-        412,
-        1,
-        iterations=[
-            a_pass("message", FABLE, 535, 1),
-            a_pass("fallback_message", OPUS, 412, 1),
-        ],
-    )
+    usage = make_usage(a_pass("message", FABLE, 535, 1), a_pass("fallback_message", OPUS, 412, 1))
     content = [fallback_block(FABLE, OPUS, "cyber")]
     refusal = {"stop_reason": "refusal", "category": category, "model": OPUS}
     assert cents_of(kind, content, usage, **refusal) == Decimal(cents)  # 412 x 5 = 2,060
@@ -306,20 +275,13 @@ def test_the_last_hop_of_a_chain_that_declines_entirely_is_a_refusal(kind, categ
 @both
 def test_a_turn_that_is_routed_to_the_fallback_at_once_is_billed(kind):
     """Nobody declined that turn: there is no block."""
-    usage = counts(412, 264, iterations=[a_pass("fallback_message", OPUS, 412, 264)])
+    usage = make_usage(SERVED)
     assert cents_of(kind, [text_block()], usage, model=OPUS) == Decimal("0.866")
 
 
 @both
 def test_a_model_that_was_asked_by_an_alias_is_known_by_its_full_name(kind):
-    usage = counts(
-        412,
-        264,
-        iterations=[
-            a_pass("message", "claude-fable-5-20260609", 535, 0),
-            a_pass("fallback_message", OPUS, 412, 264),
-        ],
-    )
+    usage = make_usage(a_pass("message", "claude-fable-5-20260609", 535, 0), SERVED)
     content = [fallback_block(FABLE, OPUS, "cyber"), text_block()]
     reasons = [line[-1] for line in lines_of(kind, content, usage, model=OPUS)]
     assert reasons == ["declined_hop", None, None]
@@ -327,14 +289,10 @@ def test_a_model_that_was_asked_by_an_alias_is_known_by_its_full_name(kind):
 
 @both
 def test_a_pass_without_a_model_has_that_of_its_place_in_the_chain(kind):
-    usage = counts(
-        412,
-        264,
-        iterations=[
-            a_pass("compaction", None, 9000, 100),
-            a_pass("message", None, 535, 0),
-            a_pass("fallback_message", OPUS, 412, 264),
-        ],
+    usage = make_usage(
+        a_pass("compaction", None, 9000, 100),
+        a_pass("message", None, 535, 0),
+        SERVED,
     )
     content = [fallback_block(FABLE, OPUS, "cyber"), text_block()]
     assert lines_of(kind, content, usage, model=OPUS) == [
@@ -358,14 +316,10 @@ def test_a_fallback_without_a_list_of_passes_is_billed_as_the_model_that_served(
 
 @both
 def test_compaction_and_advice_are_billed_also_when_the_answer_is_refused(kind):
-    usage = counts(
-        600,
-        0,
-        iterations=[
-            a_pass("compaction", FABLE, 9000, 100),
-            a_pass("advisor_message", OPUS, 1000, 200),
-            a_pass("message", FABLE, 600, 0),
-        ],
+    usage = make_usage(
+        a_pass("compaction", FABLE, 9000, 100),
+        a_pass("advisor_message", OPUS, 1000, 200),
+        a_pass("message", FABLE, 600, 0),
     )
     # 9000 x 10 + 100 x 50 + 1000 x 5 + 200 x 25 = 105,000
     found = cents_of(kind, [], usage, stop_reason="refusal", category="cyber")
@@ -374,14 +328,10 @@ def test_compaction_and_advice_are_billed_also_when_the_answer_is_refused(kind):
 
 @both
 def test_an_advisor_has_not_the_fast_price_of_the_answer(kind):
-    usage = counts(
-        1000,
-        100,
+    usage = make_usage(
+        a_pass("advisor_message", OPUS, 1000, 200),
+        a_pass("message", None, 1000, 100),
         speed="fast",
-        iterations=[
-            a_pass("advisor_message", OPUS, 1000, 200),
-            a_pass("message", None, 1000, 100),
-        ],
     )
     # the advisor 1000 x 5 + 200 x 25 = 10,000; the answer, fast, 1000 x 10 + 100 x 50 = 15,000
     items, cents = bill(kind, [text_block()], usage, model=OPUS_5)
@@ -391,14 +341,10 @@ def test_an_advisor_has_not_the_fast_price_of_the_answer(kind):
 
 @both
 def test_a_pass_that_names_its_speed_has_the_price_of_it(kind):
-    usage = counts(
-        1000,
-        100,
+    usage = make_usage(
+        a_pass("message", OPUS_5, 1000, 0, speed="standard"),
+        a_pass("message", OPUS_5, 1000, 100),
         speed="fast",
-        iterations=[
-            a_pass("message", OPUS_5, 1000, 0, speed="standard"),
-            a_pass("message", OPUS_5, 1000, 100),
-        ],
     )
     # 1000 x 5 + 1000 x 10 + 100 x 50 = 20,000
     assert cents_of(kind, [text_block()], usage, model=OPUS_5) == Decimal(2)
@@ -438,11 +384,10 @@ def test_a_list_of_passes_that_is_older_than_the_counts_keeps_what_these_leave_o
 
 @both
 def test_a_hop_on_another_model_has_not_the_fast_price_of_the_answer(kind):
-    usage = counts(
-        412,
-        264,
+    usage = make_usage(
+        a_pass("message", FABLE, 535, 0),
+        a_pass("fallback_message", OPUS_5, 412, 264),
         speed="fast",
-        iterations=[a_pass("message", FABLE, 535, 0), a_pass("fallback_message", OPUS_5, 412, 264)],
     )
     content = [fallback_block(FABLE, OPUS_5, "bio"), text_block()]
     # fable-5 has no fast price: 535 x 10. The answer, fast: 412 x 10 + 264 x 50. 22,670
@@ -572,7 +517,7 @@ def test_listed_passes_are_no_sum(kind):
 @both
 def test_searches_are_on_the_bill_of_the_pass_that_served(kind):
     passes = [a_pass("advisor_message", OPUS, 10, 5), a_pass("message", None, 20, 5)]
-    usage = counts(20, 5, server_tool_use={"web_search_requests": 1}, iterations=passes)
+    usage = make_usage(*passes, server_tool_use={"web_search_requests": 1})
     assert lines_of(kind, [text_block()], usage)[-1] == (1, FABLE, "web_search", 1, None)
 
 
@@ -581,7 +526,7 @@ def test_the_searches_of_a_model_that_declined_after_them_are_billed_when_the_la
     kind,
 ):
     passes = [a_pass("message", FABLE, 535, 30), a_pass("message", OPUS, 412, 0)]
-    usage = counts(412, 0, server_tool_use={"web_search_requests": 2}, iterations=passes)
+    usage = make_usage(*passes, server_tool_use={"web_search_requests": 2})
     search = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}
     content = [search, fallback_block(FABLE, OPUS, "cyber")]
     refusal = {"model": OPUS, "stop_reason": "refusal", "category": "cyber"}

@@ -16,7 +16,7 @@ from metering.delivered import MAX_READ_BYTES, UNKNOWN_SIZE, OutputSize
 from metering.prices import PriceTable
 from metering.pricing import price_call
 from metering.usage import read_usage
-from tests.metering.responses import NOW, fallback_block
+from tests.metering.responses import NOW, event, fallback_block
 from tests.recorded import RECORDED, needs_recorded
 
 FABLE, OPUS, HAIKU = "claude-fable-5", "claude-opus-4-8", "claude-haiku-4-5"
@@ -25,10 +25,6 @@ ADVICE = {"type": "advisor_result", "text": "x" * 370}
 REQUEST = json.dumps(
     {"tools": [{"name": "Read"}, {"type": "advisor_20260301", "name": "advisor", "model": OPUS}]}
 ).encode()
-
-
-def event(kind, **fields):
-    return f"event: {kind}\ndata: {json.dumps({'type': kind, **fields})}\n\n".encode()
 
 
 def start(model=FABLE, **usage):

@@ -1,4 +1,3 @@
-import json
 import time
 
 import pytest
@@ -6,6 +5,7 @@ from hypothesis import given, strategies as st
 
 from metering.output import find_outputs_in_document, find_outputs_in_stream
 from metering.sse import MAX_BLOCKS
+from tests.metering.responses import event
 
 FALLBACK = {"type": "fallback", "from": {"model": "a"}, "to": {"model": "b"}}
 EMPTY = [
@@ -32,10 +32,6 @@ DELTAS = [
 
 def start(block: object) -> bytes:
     return event("content_block_start", index=0, content_block=block)
-
-
-def event(kind: str, **fields: object) -> bytes:
-    return f"event: {kind}\ndata: {json.dumps({'type': kind, **fields})}\n\n".encode()
 
 
 @pytest.mark.parametrize("block", EMPTY)

@@ -1,6 +1,5 @@
 """Estimating the output of streams that were cut, by what was delivered of them."""
 
-import json
 import random
 import time
 from dataclasses import replace
@@ -29,12 +28,8 @@ from metering.output_estimate import (
     measure_output,
 )
 from metering.usage import Usage, read_usage
-from tests.metering.responses import make_body
+from tests.metering.responses import event, make_body
 from tests.recorded import needs_recorded
-
-
-def event(kind: str, **fields: object) -> bytes:
-    return f"event: {kind}\ndata: {json.dumps({'type': kind, **fields})}\n\n".encode()
 
 
 def start(output_tokens: int = 1, **usage: object) -> bytes:

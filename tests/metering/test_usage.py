@@ -9,14 +9,11 @@ from metering import output
 from metering.billed_passes import make_call
 from metering.token_counts import TokenCounts
 from metering.usage import MAX_COUNT, MAX_PASSES, Usage, clean_text, read_usage
+from tests.metering.responses import event
 
 SSE = "text/event-stream; charset=utf-8"
 JSON = "application/json"
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
-
-
-def event(kind: str, **fields: object) -> bytes:
-    return f"event: {kind}\ndata: {json.dumps({'type': kind, **fields})}\n\n".encode()
 
 
 def start(model: str | None = "claude-opus-5", **usage: object) -> bytes:

@@ -16,6 +16,7 @@ from recorder.record import make_entry
 from recorder.requests import RequestReader
 from store.spool.format import Ending, RequestHead, ResponseHead, SpooledExchange
 from store.traces.database import TraceDatabase
+from tests.metering.responses import event
 from tests.recorded import CASES, RECORDED, load_expected, needs_recorded
 
 PRICES = PriceTable()
@@ -32,10 +33,6 @@ HEAD = RequestHead(
 STREAM = ResponseHead(status_code=200, content_type="text/event-stream")
 DOCUMENT = ResponseHead(status_code=200, content_type="application/json")
 REQUEST = b'{"model":"claude-opus-5","stream":true}'
-
-
-def event(kind: str, **fields: object) -> bytes:
-    return f"event: {kind}\ndata: {json.dumps({'type': kind, **fields})}\n\n".encode()
 
 
 START = event(
