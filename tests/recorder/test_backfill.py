@@ -17,6 +17,7 @@ from store.traces.backfill_progress import BODY_FIELDS
 from store.traces.bodies import RequestPreparer
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
+from tests.store.dying import die_after
 from tests.store.traffic import agent_requests, make_entry
 
 FILLED = (
@@ -291,15 +292,7 @@ def die_in_the_middle(folder, statements):
     ticks = iter(range(10**9))
     work = Backfill(databases, PriceTable, lambda: next(ticks) * recorder_backfill.STEP_S / 3)
     work.begin("org")
-    left = statements
-
-    def count_down(_):
-        nonlocal left
-        left -= 1
-        if left == 0:
-            os._exit(9)
-
-    databases.open("org").connection.set_trace_callback(count_down)
+    die_after(databases.open("org").connection, statements)
     while work.run_step():
         pass
     os._exit(0)

@@ -21,6 +21,7 @@ from store.traces.costs import NewCost
 from store.traces.database import SCALARS, TraceDatabase
 from store.traces.paths import trace_path
 from store.traces.rollup import SUMS
+from tests.store.dying import die_after
 from tests.store.traffic import agent_requests, make_entry, make_item
 
 BODIES = {
@@ -479,15 +480,7 @@ def test_a_locked_database_is_reported_and_recovers(traces, traces_path):
 def insert_and_die(path: Path, entries: list[UsageLogEntry], statements: int) -> None:
     traces = TraceDatabase(path)
     traces.insert(entries[:4])
-    left = statements
-
-    def count_down(_: str) -> None:
-        nonlocal left
-        left -= 1
-        if left == 0:
-            os._exit(9)
-
-    traces.connection.set_trace_callback(count_down)
+    die_after(traces.connection, statements)
     traces.insert(entries[4:])
     os._exit(0)
 

@@ -13,6 +13,7 @@ from store.traces.backfill_progress import HOURLY_SUMS, find_next
 from store.traces.costs import NewCost
 from store.traces.database import TraceDatabase
 from store.traces.rebooking import rebook_some
+from tests.store.dying import die_after
 from tests.store.traces.test_rollup import dump, make_any, make_pass
 from tests.store.traffic import make_entry
 
@@ -169,16 +170,8 @@ def test_what_retention_has_removed_stays_in_the_sums_as_it_was(make_pair):
 
 def die_in_the_middle(path, statements):
     rebooking.CALLS = 7
-    left = statements
-
-    def count_down(_):
-        nonlocal left
-        left -= 1
-        if left == 0:
-            os._exit(9)
-
     with TraceDatabase(path) as traces:
-        traces.connection.set_trace_callback(count_down)
+        die_after(traces.connection, statements)
         while rebook_some(traces.connection):
             pass
     os._exit(0)
