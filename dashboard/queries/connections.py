@@ -1,5 +1,6 @@
-"""The connections of a query process, each with one request after the other to an ASGI application (see
-protocol)."""
+"""The connections of a query process, with one request after the other to an ASGI application.
+
+``protocol`` has the form of requests and responses."""
 
 import asyncio
 import logging
