@@ -21,8 +21,8 @@ from store.traces.backfill_progress import CUT_STREAMS
 from store.traces.bodies import RequestPreparer
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
-from tests.metering.responses import fallback_block, make_body, text_block
-from tests.recorder.test_record import DELTA, ERROR, START, TEXT, event, make
+from tests.metering.responses import event, fallback_block, make_body, text_block
+from tests.recorder.test_record import DELTA, ERROR, START, TEXT, make
 
 FALLBACK = event(
     "content_block_start",
