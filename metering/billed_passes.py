@@ -133,7 +133,8 @@ def _list_items(usage: Usage, created_at: datetime, status_code: int | None) -> 
         )
     ]
     if usage.web_search_requests:
-        items.append(_make_search_item(usage.web_search_requests, passes, reasons))
+        item = _make_search_item(usage.web_search_requests, passes, reasons)
+        items.append(item._replace(estimated=usage.source == "estimated"))
     return items
 
 

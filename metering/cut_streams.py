@@ -16,7 +16,7 @@ from typing import Literal
 
 from metering.billed_passes import ATTEMPT, ATTEMPTS, find_hops
 from metering.delivered import Delivered, OutputSize
-from metering.delivered_passes import measure_parts
+from metering.delivered_passes import Part, measure_parts
 from metering.entry import CostNote
 from metering.output_estimate import estimate_tokens
 from metering.request_facts import find_advisor_model
@@ -37,12 +37,14 @@ def estimate_usage(usage: Usage, body: bytes, find_size: FindSize, request: byte
     ``find_size`` returns the size of a model's complete responses. ``request`` is the body of the
     request, which alone names the model of an advisor. The estimate of a pass is not below what upstream
     had counted of it."""
-    estimated = list(_Estimator(usage, find_size, request).estimate(body))
-    passes = _merge(usage, estimated)
+    parts = measure_parts(body, len(usage.hops))
+    passes = _merge(usage, list(_Estimator(usage, find_size, request).estimate(parts)))
+    searches = max(usage.web_search_requests or 0, sum(part.searches for part in parts))
     return replace(
         usage,
         source="estimated",
         tokens=replace(usage.tokens, output_tokens=passes[-1].tokens.output_tokens),
+        web_search_requests=searches or usage.web_search_requests,
         passes=passes,
         passes_are_stale=False,
     )
@@ -87,11 +89,10 @@ class _Estimator:
         self._find_size = find_size
         self._request = request
 
-    def estimate(self, body: bytes) -> Iterator[_Placed]:
+    def estimate(self, parts: Sequence[Part]) -> Iterator[_Placed]:
         """Yield the passes in the order of their models. The last one is that of the serving model."""
         usage = self._usage
         models = [*(hop.from_model for hop in usage.hops), usage.model]
-        parts = measure_parts(body, len(usage.hops))
         # Beside a list, the counts at the top level are those of the serving model.
         first_compacts = parts[0].begins_with_compaction and not usage.passes
         is_compacted = False

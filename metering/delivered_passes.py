@@ -15,7 +15,8 @@ from metering.delivered import Delivered, measure_stream, measure_text, normaliz
 from metering.json_reading import as_object, as_text, parse_object
 from metering.sse import BLANK_LINE, parse_events
 
-COMPACTION, ADVICE, TOOL_RESULT = "compaction", "advisor_tool_result", "_tool_result"
+COMPACTION, ADVICE, SEARCH = "compaction", "advisor_tool_result", "web_search_tool_result"
+TOOL_RESULT = "_tool_result"
 _MARKERS = (b'"compaction', b'_tool_result"')
 _FALLBACK = b'"fallback"'
 MAX_CANDIDATES = 1_000  # events that are looked at for a fallback, before nothing more is divided
@@ -25,13 +26,15 @@ MAX_CANDIDATES = 1_000  # events that are looked at for a fallback, before nothi
 class Part:
     """The content that one model of the chain delivered. ``compactions`` and ``advice`` are the
     characters of each text, those of an advice None where it is encrypted. ``begins_with_compaction``:
-    no content came before the first of them."""
+    no content came before the first of them. ``searches`` counts web searches with results: one that
+    failed is not billed."""
 
     delivered: Delivered
     compactions: list[int]
     advice: list[int | None]
     begins_with_compaction: bool = False
     has_tool_results: bool = False
+    searches: int = 0
 
 
 def measure_parts(body: bytes, hops: int) -> list[Part]:
@@ -76,6 +79,8 @@ def _measure_part(part: bytes) -> Part:
             found.compactions.append(measure_text(block.get("content")))
         elif kind == ADVICE:
             found.advice.append(_measure_advice(as_object(block.get("content"))))
+        elif kind == SEARCH and isinstance(block.get("content"), list):
+            found.searches += 1
         found.has_tool_results |= kind.endswith(TOOL_RESULT)
     return found
 

@@ -162,7 +162,8 @@ def _explain_line(item: CostItem) -> str:
         return _NOTES.get(item.note, "")
     if not item.estimated:
         return ""
-    return _ESTIMATED if item.component == components.OUTPUT.name else _ASSUMED
+    is_prompt = item.component in components.PROMPT_COMPONENTS
+    return _ASSUMED if is_prompt else _ESTIMATED
 
 
 def _list_texts(texts: Iterable[str | None]) -> tuple[str, ...]:

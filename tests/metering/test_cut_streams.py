@@ -248,9 +248,42 @@ def test_advice_of_which_nothing_is_known_is_left_out_and_the_line_says_so(conte
 
 
 def test_what_a_tool_of_upstream_gave_was_read_by_a_pass_that_nobody_has_counted():
-    result = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
+    result = {"type": "code_execution_tool_result", "tool_use_id": "srvtoolu_1", "content": {}}
     items, _ = bill(start() + text(370) + block(result, 1) + text(370))
     assert [item.note for item in items] == [None, "uncounted_tokens"]
+
+
+def search(content, index=1):
+    result = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": content}
+    return block(result, index)
+
+
+def test_searches_that_gave_results_are_counted_by_these():
+    failed = {"type": "web_search_tool_result_error", "error_code": "max_uses_exceeded"}
+    found = [{"type": "web_search_result", "url": "https://example.com"}]
+    body = start() + text(370) + search(found) + search([], 2) + search(failed, 3) + text(370)
+    # 1000 x 10 + 200 x 50, and two searches for a cent each
+    assert cents_of(body) == 4
+    assert lines_of(body)[-1] == (FABLE, "web_search", 2, True, None)
+
+
+def test_searches_that_upstream_counted_are_not_counted_less():
+    body = start(server_tool_use={"web_search_requests": 3}) + search([]) + text(370)
+    assert lines_of(body)[-1][1:3] == ("web_search", 3)
+
+
+@needs_recorded
+@pytest.mark.parametrize(
+    "name", ["llm_web_search", "ruby_websearch_stream", "pyd_pause_turn_stream"]
+)
+def test_recorded_searches_are_as_many_as_upstream_counted(name):
+    body = (RECORDED / f"{name}.response.sse").read_bytes()
+    whole = read_usage(200, None, body, is_complete=True)
+    cut = body[: body.rindex(b"message_delta")]
+    usage = read_usage(200, None, cut, is_complete=False)
+    found = estimate_usage(usage, cut, lambda _: UNKNOWN_SIZE)
+    assert usage.web_search_requests is None
+    assert found.web_search_requests == whole.web_search_requests
 
 
 @pytest.mark.parametrize("place", ["start", "delta"])

@@ -386,6 +386,7 @@ async def test_a_line_that_is_a_sum_of_passes_says_what_that_means(ask, ann):
         ("output", "hidden_thinking", "without thinking that is not shown"),
         ("output", "uncounted_tokens", "the prompt of this pass, or advice"),
         ("input", None, "Estimated as the prompt of the model before"),
+        ("web_search", None, "Estimated by what was delivered: the response was cut."),
     ],
 )
 async def test_an_estimated_line_says_so_and_so_does_the_total(
