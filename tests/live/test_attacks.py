@@ -171,10 +171,27 @@ def test_a_small_refused_body_leaves_the_connection_for_the_next_request(live: E
         assert client.exchange(live.message()).status == 200
 
 
-def test_refused_uploads_take_no_memory(
-    upstream: Upstream, service_factory: ServiceFactory
-) -> None:
-    service = service_factory(upstream.url)
+@pytest.fixture(scope="module")
+def of_few_descriptors(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[Service, Upstream]]:
+    """A service that was started with a low limit of descriptors, which it may raise, and whose proxy
+    has seen nothing yet."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with ExitStack() as stack:
+        upstream = stack.enter_context(Upstream())
+        service = Service(tmp_path_factory.mktemp("descriptors"), upstream.url)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 1000), hard))
+        try:
+            stack.enter_context(service)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        yield service, upstream
+        assert upstream.faults == []
+
+
+def test_refused_uploads_take_no_memory(of_few_descriptors: tuple[Service, Upstream]) -> None:
+    service, _ = of_few_descriptors
     before = proxy_memory(service)
     with ExitStack() as stack:
         clients = [stack.enter_context(service.connect()) for _ in range(6)]
@@ -187,9 +204,9 @@ def test_refused_uploads_take_no_memory(
 
 
 def test_memory_of_abandoned_uploads_comes_back(
-    upstream: Upstream, service_factory: ServiceFactory
+    of_few_descriptors: tuple[Service, Upstream],
 ) -> None:
-    service = service_factory(upstream.url)
+    service, upstream = of_few_descriptors
     before = proxy_memory(service)
     clients = [service.connect() for _ in range(6)]
     for client in clients:
@@ -423,28 +440,14 @@ def test_little_is_read_of_an_upload_whose_upstream_is_not_connected_yet(
 # --- connections --------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def of_few_descriptors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """A service that was started with a low limit of descriptors, which it may raise."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    service = Service(tmp_path_factory.mktemp("descriptors"), "http://127.0.0.1:9")
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 1000), hard))
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(service)
-        finally:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        yield service
-
-
 @pytest.mark.skipif(
     sys.platform != "linux", reason="only Linux tells the limits of another process; run it there"
 )
 def test_every_process_may_have_as_many_descriptors_as_the_system_allows(
-    of_few_descriptors: Service,
+    of_few_descriptors: tuple[Service, Upstream],
 ) -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    service = of_few_descriptors
+    service, _ = of_few_descriptors
     for name, pid in service.pids().items():
         assert psutil.Process(pid).rlimit(psutil.RLIMIT_NOFILE)[0] == hard, name
 
@@ -478,9 +481,9 @@ def test_one_client_address_has_only_so_many_requests_at_the_web_process(
     sys.platform != "linux", reason="only Linux sets the limits of another process; run it there"
 )
 def test_idle_connections_give_way_to_new_clients_when_descriptors_run_short(
-    of_few_descriptors: Service,
+    of_few_descriptors: tuple[Service, Upstream],
 ) -> None:
-    service = of_few_descriptors
+    service, _ = of_few_descriptors
     proxy = psutil.Process(service.pids()["proxy"])
     limits = proxy.rlimit(psutil.RLIMIT_NOFILE)
     limit = proxy.num_fds() + 150

@@ -1,15 +1,26 @@
 """Restarts of processes that die: the proxy goes on, and /healthz says why."""
 
 import json
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
 
-from tests.live.conftest import ServiceFactory
 from tests.live.service import Child, Endpoint, Service
 from tests.upstream import Upstream
+
+
+@pytest.fixture(scope="module")
+def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
+    """One for all tests; only the last of them ends its service."""
+    with (
+        Upstream() as upstream,
+        Service(tmp_path_factory.mktemp("restarts"), upstream.url) as service,
+    ):
+        yield Endpoint(service, upstream, "default")
+        assert upstream.faults == []
 
 
 def kill_as_often_as_it_comes(service: Service, name: Child, times: int) -> None:
@@ -29,10 +40,9 @@ def kill_as_often_as_it_comes(service: Service, name: Child, times: int) -> None
 
 
 def test_a_recorder_that_cannot_run_leaves_the_proxy_serving_and_healthz_says_why(
-    upstream: Upstream, service_factory: ServiceFactory
+    endpoint: Endpoint,
 ) -> None:
-    service = service_factory(upstream.url)
-    endpoint = Endpoint(service, upstream, "default")
+    service = endpoint.service
     lock = service.data_dir / "recorder.lock"
     lock.unlink()
     lock.mkdir()
@@ -58,22 +68,10 @@ def test_a_recorder_that_cannot_run_leaves_the_proxy_serving_and_healthz_says_wh
     assert not (service.data_dir / "children.json").exists()
 
 
-def test_a_web_process_that_dies_again_and_again_ends_nobody_else(
-    upstream: Upstream, service_factory: ServiceFactory
-) -> None:
-    service = service_factory(upstream.url)
-    kill_as_often_as_it_comes(service, "web", 4)
-    assert Endpoint(service, upstream, "default").send().status == 200
-    service.wait_healthy()
-
-
-def test_a_proxy_that_cannot_live_ends_the_service(
-    upstream: Upstream, service_factory: ServiceFactory
-) -> None:
-    service = service_factory(upstream.url)
-    kill_as_often_as_it_comes(service, "proxy", 3)
-    assert service.wait() == 1
-    assert "the proxy process died 3 times within 10 s" in service.output
+def test_a_web_process_that_dies_again_and_again_ends_nobody_else(endpoint: Endpoint) -> None:
+    kill_as_often_as_it_comes(endpoint.service, "web", 4)
+    assert endpoint.send().status == 200
+    endpoint.service.wait_healthy()
 
 
 def test_a_first_start_that_fails_ends_the_service_with_the_reason(
@@ -91,3 +89,10 @@ def test_a_first_start_that_fails_ends_the_service_with_the_reason(
         assert "Traceback" not in service.output
     finally:
         service.close()
+
+
+def test_a_proxy_that_cannot_live_ends_the_service(endpoint: Endpoint) -> None:
+    service = endpoint.service
+    kill_as_often_as_it_comes(service, "proxy", 3)
+    assert service.wait() == 1
+    assert "the proxy process died 3 times within 10 s" in service.output

@@ -1,7 +1,6 @@
 """Signing in at the running service: who is told its secrets, and where links go."""
 
 import re
-import signal
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -65,11 +64,10 @@ def test_a_mail_that_is_not_taken_is_said_without_what_is_secret(tmp_path: Path)
     assert PASSWORD.replace(" ", "%20") not in after
 
 
-def test_without_a_mail_server_the_link_is_printed(tmp_path: Path) -> None:
-    with Service(tmp_path, NO_UPSTREAM) as service:
-        assert "this link signs you in once" in service.output
-        assert ask_for_link(service) == 200
-        service.wait_until(lambda: f"({ANN})" in service.output, "the link")
-        after = service.output.partition(f"({ANN})")[2]
-        assert re.search(rf"http://{re.escape(service.host)}/sign-in/link\?token=\S{{43}}", after)
-        service.signal(signal.SIGTERM)
+def test_without_a_mail_server_the_link_is_printed(shared_service: Service) -> None:
+    service = shared_service
+    assert "this link signs you in once" in service.output
+    assert ask_for_link(service) == 200
+    service.wait_until(lambda: f"({ANN})" in service.output, "the link")
+    after = service.output.partition(f"({ANN})")[2]
+    assert re.search(rf"http://{re.escape(service.host)}/sign-in/link\?token=\S{{43}}", after)
