@@ -8,7 +8,6 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from sqlite_utils import Migrations
 
 from metering.output_estimate import CHARACTERS_PER_TOKEN
 from recorder.disk import DiskRoom
@@ -24,6 +23,7 @@ from store.spool.writer import SpoolRun
 from store.traces import schema
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
+from tests.store.earlier import make_earlier
 
 ANSWER = (
     b'{"type":"message","model":"claude-haiku-4-5","stop_reason":"end_turn",'
@@ -144,16 +144,7 @@ def spooled(tmp_path):
 
 def test_calls_of_an_older_version_get_the_columns_that_are_new(ingester, tmp_path):
     path = trace_path(tmp_path, "a")
-    old = Migrations("traces")
-    for migration in (
-        schema.m001_usage_bodies_and_rollups,
-        schema.m002_find_the_calls_of_a_session,
-        schema.m003_how_the_request_was_sent_and_what_is_kept,
-        schema.m004_order_the_calls_of_an_agent_by_arrival,
-        schema.m005_group_the_calls_of_a_run,
-    ):
-        old()(migration)
-    with closing(database.open_database(path, old)) as connection:
+    with closing(database.open_database(path, make_earlier(schema, 5))) as connection:
         for number in range(3):
             connection.execute(
                 "insert into usage (entry_id, created_at, proxy_endpoint_id, slug, streamed, outcome,"
@@ -386,8 +377,7 @@ def test_a_database_that_was_removed_is_made_again(ingester, run, tmp_path):
 def test_databases_of_an_older_schema_are_updated_and_one_that_is_broken_blocks_none(
     ingester, tmp_path, caplog
 ):
-    older = Migrations("traces")
-    older()(schema.m001_usage_bodies_and_rollups)
+    older = make_earlier(schema, 1)
     for organization_id in ("a", "c"):
         database.open_database(trace_path(tmp_path, organization_id), older).close()
     broken = trace_path(tmp_path, "b")

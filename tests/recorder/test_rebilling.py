@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from itertools import count
 
 import pytest
-from sqlite_utils import Migrations
 
 from metering.prices import PriceTable
 from recorder.backfill import Backfill
@@ -19,14 +18,8 @@ from store.traces.bodies import RequestPreparer
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
 from tests.metering.responses import KINDS, fallback_block, make_body, text_block
+from tests.store.earlier import make_earlier
 
-EARLIER = (
-    schema.m001_usage_bodies_and_rollups,
-    schema.m002_find_the_calls_of_a_session,
-    schema.m003_how_the_request_was_sent_and_what_is_kept,
-    schema.m004_order_the_calls_of_an_agent_by_arrival,
-    schema.m005_group_the_calls_of_a_run,
-)
 HOUR = "2026-11-20T12"
 USED = {"input_tokens": 1_000, "output_tokens": 1}
 REFUSED = {"stop_reason": "refusal", "category": "cyber"}
@@ -54,10 +47,7 @@ def correct(tmp_path):
     path = trace_path(tmp_path, "org")
 
     def run(*calls):
-        earlier = Migrations("traces")
-        for migration in EARLIER:
-            earlier()(migration)
-        with closing(database.open_database(path, earlier)) as connection:
+        with closing(database.open_database(path, make_earlier(schema, 5))) as connection:
             for call in calls:
                 _store(connection, call)
         databases = OpenDatabases(tmp_path, RequestPreparer())

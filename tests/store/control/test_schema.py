@@ -3,12 +3,12 @@
 from contextlib import closing
 
 import pytest
-from sqlite_utils import Migrations
 
 from runtime.errors import LimitReachedError
 from store import database
 from store.control import endpoints, schema
 from store.control.database import ControlDatabase
+from tests.store.earlier import make_earlier
 
 SHAPE = "select type, name, sql from sqlite_schema where name not like 'sqlite%' order by 2"
 
@@ -16,10 +16,8 @@ SHAPE = "select type, name, sql from sqlite_schema where name not like 'sqlite%'
 @pytest.fixture
 def oldest_path(tmp_path):
     """One with the first shape: an organisation, its user, a live and a deleted endpoint."""
-    first = Migrations("control")
-    first()(schema.m001_organizations_and_endpoints)
     path = tmp_path / "control.db"
-    with closing(database.open_database(path, first)) as db:
+    with closing(database.open_database(path, make_earlier(schema, 1))) as db:
         db.execute("insert into organizations values ('o', 'Local', '2026')")
         db.execute("insert into users values ('u', null, '2026')")
         db.execute("insert into memberships values ('o', 'u', 'owner', '2026')")

@@ -4,34 +4,21 @@ import sqlite3
 from contextlib import closing, contextmanager
 
 import pytest
-from sqlite_utils import Migrations
 
 from store import database
 from store.traces import hourly_copy, schema
 from store.traces.database import TraceDatabase
+from tests.store.earlier import make_earlier
 
-BEFORE_PASSES = (
-    schema.m001_usage_bodies_and_rollups,
-    schema.m002_find_the_calls_of_a_session,
-    schema.m003_how_the_request_was_sent_and_what_is_kept,
-    schema.m004_order_the_calls_of_an_agent_by_arrival,
-    schema.m005_group_the_calls_of_a_run,
-    schema.m007_say_why_a_line_of_a_cost_is_not_billed,
-    schema.m006_who_pays_and_what_the_request_was_for,
-    schema.m008_mark_what_is_estimated,
-)
 ROWS, HOURS = 10, 48
 COUNT = 2 * HOURS
 TOTALS = "select count(*), sum(entries), sum(output_tokens), sum(cost_cents) from usage_hourly"
 EXPECTED = (COUNT, 3 * COUNT, 4 * COUNT, 1.5 * COUNT)
 
 
-def make(path, migrations=BEFORE_PASSES):
-    """Make a database of before passes, with two sums an hour."""
-    earlier = Migrations("traces")
-    for migration in migrations:
-        earlier()(migration)
-    with closing(database.open_database(path, earlier)) as connection:
+def make(path, number=8):
+    """Make a database of before passes, by the migrations up to a number, with two sums an hour."""
+    with closing(database.open_database(path, make_earlier(schema, number))) as connection:
         connection.executemany(
             "insert into usage_hourly (hour, proxy_endpoint_id, slug, model, entries, errors, unpriced,"
             " timed, input_tokens, output_tokens, cache_creation_input_tokens,"
@@ -130,7 +117,7 @@ def test_the_database_is_the_same_however_its_sums_were_copied(path, few_rows, e
 
 
 def test_sums_of_the_oldest_version_are_copied_too(tmp_path, few_rows, expected):
-    path = make(tmp_path / "oldest" / "traces.db", BEFORE_PASSES[:5])
+    path = make(tmp_path / "oldest" / "traces.db", 5)
     migrate(path)
     shape, sums, *_ = describe(path)
     assert [shape, sums] == expected[:2]

@@ -19,6 +19,7 @@ from store.traces.call_reader import CallReader
 from store.traces.database import SCALARS
 from store.traces.reader import EntryFilter, TraceReader, make_entry
 from store.traces.rollup import SUMS, HourKey
+from tests.store.earlier import make_earlier
 
 CONTRACT = [
     "id",
@@ -161,9 +162,7 @@ def test_migrating_twice_is_a_noop(traces_path, connection):
 @pytest.fixture
 def oldest_path(traces_path, monkeypatch):
     """A database with the first shape, and an entry in it."""
-    first = Migrations("traces")
-    first()(schema.m001_usage_bodies_and_rollups)
-    with closing(database.open_database(traces_path, first)) as connection:
+    with closing(database.open_database(traces_path, make_earlier(schema, 1))) as connection:
         connection.execute(
             "insert into usage (entry_id, created_at, proxy_endpoint_id, slug, streamed, outcome,"
             " usage_source, request_body_length) values ('e', '2026', 'p', 's', 1, 'complete', 'final', 2)"
