@@ -129,12 +129,16 @@ def _read(path: str | os.PathLike[str]) -> bytes:
     """
     fd = os.open(path, READ_FLAGS)
     try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
             raise SpoolError(f"{_name(path)}: not a regular file")
-        parts = [os.read(fd, os.fstat(fd).st_size)]
+        data = os.read(fd, status.st_size + 1)
+        if len(data) == status.st_size:  # so that was the end
+            return data
+        parts = [data]
         while more := os.read(fd, 1024 * 1024):  # rarely: one read returns up to 2 GB
             parts.append(more)
-        return b"".join(parts)  # with one part, join returns that part without a copy
+        return b"".join(parts)
     finally:
         os.close(fd)
 
