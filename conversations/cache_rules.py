@@ -36,7 +36,7 @@ _KINDS: Mapping[str, type] = {"minimum_tokens": int, "keeps_thinking": bool, "st
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheRules:
-    """All rules. The last entry that matches a model holds."""
+    """The rules of prompt caches, by model. The last entry that matches a model holds."""
 
     models: tuple[ModelRules, ...]
     lifetimes_s: Mapping[CacheTtl, int]

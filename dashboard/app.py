@@ -37,7 +37,7 @@ type Handler = Callable[[Request, Any], Awaitable[Response]]
 
 
 class Dashboard:
-    """All pages. Enter ``running`` before the first request."""
+    """All pages with their routes. Enter ``running`` before the first request."""
 
     def __init__(
         self, settings: Settings, pool: ControlPool, mailer: Mailer, bad_keys: AttemptLimit

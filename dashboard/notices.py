@@ -11,7 +11,7 @@ from starlette.requests import Request
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """One notice. ``is_warning``: the reader has to do something."""
+    """A sentence that a page shows after a form. ``is_warning``: the reader has to do something."""
 
     text: str
     is_warning: bool = False

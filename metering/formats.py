@@ -64,7 +64,7 @@ def count_decimals(amount: Decimal) -> int:
 
 
 def format_count(count: int | None, unknown: str = UNKNOWN) -> str:
-    """Return all digits."""
+    """Return a count with all its digits, in groups of three."""
     return unknown if count is None else f"{count:,}"
 
 

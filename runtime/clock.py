@@ -1,4 +1,4 @@
-"""The current time, and how instants are parsed and written.
+"""The current time, instants as text, and ids that sort by time.
 
 Instants are UTC, and a time that names no offset is UTC too. ``created_at`` of an entry has
 milliseconds (``2026-01-02T03:04:05.678Z``). Durations are measured with a monotonic clock instead,

@@ -14,7 +14,9 @@ _LOCAL = Path("data")
 
 
 def find_default_data_dir() -> Path:
-    """Return ``./data`` or the platform's directory for the data of this user's programs."""
+    """Return ``./data`` for a checkout or where it is ours, else the platform's directory.
+
+    Raises OSError."""
     if _is_checkout() or (_LOCAL.is_dir() and is_ours(_LOCAL)):
         return _LOCAL
     return platformdirs.user_data_path("taximeter")

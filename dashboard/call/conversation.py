@@ -30,7 +30,7 @@ class Tool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One message. ``number`` counts from 1."""
+    """A message of a request, as a page shows it. ``number`` counts from 1."""
 
     number: int
     role: str

@@ -22,8 +22,8 @@ _TABLE = "/traces/usage"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fact:
-    """One field. ``href`` leads to all calls with the same value. ``is_name``: the value is an
-    identifier."""
+    """A field of a call, with its label. ``href`` leads to all calls with the same value. ``is_name``: the
+    value is an identifier."""
 
     label: str
     text: str

@@ -63,8 +63,9 @@ class _Lane:
 
 
 class Lanes:
-    """The two lanes. ``count`` requests are computed at once, and one more in the quick lane. The
-    clock is monotonic seconds. All of it is for the event loop's thread."""
+    """The quick and the slow lane, in which requests wait for their turn. ``count`` requests are computed
+    at once, and one more in the quick lane. The clock is monotonic seconds. All of it is for the event
+    loop's thread."""
 
     def __init__(self, count: int, clock_s: Callable[[], float]) -> None:
         self._clock_s = clock_s

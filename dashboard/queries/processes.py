@@ -183,7 +183,9 @@ class Processes:
         return pid
 
     def _find_idle(self, organization_id: str, *, is_slow: bool) -> int | None:
-        """Return an idle process, one that has the organisation's file open if there is one."""
+        """Return an idle process for a request of this lane, or None.
+
+        Prefers one that has the organisation's file open, and then one that has few files open."""
         present = self._list()
         idle = present - self._lent
         for_lane = idle & self._slow if is_slow else idle - self._slow

@@ -4,9 +4,9 @@ The file is opened read-only, and Datasette runs only what starts like a query. 
 and pragmas that tell about the server (its paths, its libraries). The authorizer allows what reading
 takes and refuses everything else.
 
-These limits have messages for the caller. What gets past them (one step of
-SQLite that takes minutes, a text that takes gigabytes to understand) ends with its process, which the
-query proxy kills and the kernel bounds (see queries/query_proxy, queries/isolation).
+These limits have messages for the caller. What gets past them (one step of SQLite that takes minutes, a
+text that takes gigabytes to understand) ends with its process, which the query proxy kills and the
+kernel bounds (see queries/query_proxy, queries/isolation).
 """
 
 import sqlite3
@@ -81,7 +81,7 @@ _TOO_LARGE = (
 
 
 def prepare(connection: sqlite3.Connection) -> None:
-    """Prepare a connection. Call it once, before any SQL of others runs on the connection."""
+    """Restrict a connection to reading, for good. Call it once, before any SQL of others runs on it."""
     connection.execute("pragma query_only = 1")
     connection.execute("pragma temp_store = memory")  # sorting and recursion leave the disk alone
     for limit, value in _LIMITS.items():

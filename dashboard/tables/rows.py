@@ -26,7 +26,7 @@ _NOTHING = Markup("&nbsp;")
 
 
 class Cell(NamedTuple):
-    """A cell. ``raw`` is the stored value; ``value`` is displayed, and may be cut."""
+    """A value of a row. ``raw`` is as it is stored; ``value`` is displayed, and may be cut."""
 
     column: str
     raw: Any

@@ -40,21 +40,20 @@ def run_client(command: Sequence[str], environ: Mapping[str, str]) -> int:
     """Run a client to its end. Returns its exit status, 128 + n where signal n ended it.
 
     Raises ClientError."""
-    with _passing_signals() as passed:
+    with _forwarding_signals() as forwarder:
         try:
             # Descriptors inherited from a shell, such as /dev/fd/63, are for the client; our own
             # descriptors are closed when it starts.
             process = subprocess.Popen(command, env=environ, close_fds=False)  # noqa: S603
         except OSError as error:
             raise ClientError(f"{command[0]}: {error.strerror}", NOT_EXECUTABLE_STATUS) from error
-        passed.start(process)
+        forwarder.start(process)
         status = process.wait()
     return status if status >= 0 else 128 - status
 
 
-class _Passed:
-    """Forwards signals to the client. Signals that arrive before it has started are sent when it
-    has."""
+class _SignalForwarder:
+    """Forwards signals to the client, those that arrive before it has started as soon as it has."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -75,17 +74,17 @@ class _Passed:
 
 
 @contextmanager
-def _passing_signals() -> Iterator[_Passed]:
-    passed = _Passed()
+def _forwarding_signals() -> Iterator[_SignalForwarder]:
+    forwarder = _SignalForwarder()
     # Handlers are functions even where nothing is to be done: the client would inherit SIG_IGN. And
     # a signal that is ignored on purpose, as under nohup, stays ignored in both processes.
     changed = {
-        number: signal.signal(number, passed.take)
+        number: signal.signal(number, forwarder.take)
         for number in (*_FORWARDED, *_KEYBOARD)
         if signal.getsignal(number) is not signal.SIG_IGN
     }
     try:
-        yield passed
+        yield forwarder
     finally:
         for number, handler in changed.items():
             signal.signal(number, handler)

@@ -1,6 +1,7 @@
-"""``taximeter``: noun then verb. Commands are thin: read the options, call, print.
+"""``taximeter``: the command with its subcommands, and ``taximeter up``, which runs the service.
 
-Exit status 0, 1 (refused or not found), 2 (usage)."""
+Subcommands have a noun and then a verb. They are thin: they read the options, call, and print. Exit
+status 0, 1 (refused or not found), 2 (usage)."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Rate limits as the upstream states them in the headers of its responses."""
+"""Made-up rate limits for the scripted upstream, in response headers like those of the real one."""
 
 from collections import Counter
 from collections.abc import Mapping

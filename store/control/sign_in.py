@@ -122,7 +122,9 @@ class SignIn:
             return self._begin(db, user_id, origin)
 
     def find_visitor(self, session: str) -> Visitor | None:
-        """Return the user of a session, or None when it is unknown, idle for too long or expired."""
+        """Return the user of a session, or None when it is unknown, idle for too long or expired.
+
+        Notes from time to time that the session is in use."""
         with self._control.reading() as db:
             visitor, seen_at = sessions.find_visitor(db, session, self._now())
         if visitor is not None and seen_at < clock.format_ms(self._now() - SEEN_STEP):

@@ -1,6 +1,6 @@
-"""Reading streams that were cut before there were estimates, and storing these.
+"""Reading stored streams that were cut before there were estimates, and storing their estimates.
 
-No index has the calls whose usage is partial, so they are looked for among so many calls at a time.
+No index has the calls whose usage is partial, so they are looked for among ``WINDOW`` calls at a time.
 """
 
 import sqlite3

@@ -81,7 +81,7 @@ def take_copy(connection: sqlite3.Connection) -> None:
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
-    """Copy the sums, where these are many and of before the migration."""
+    """Copy the sums for the migration, unless they are few or it has been done."""
     columns = _list_columns(connection, TABLE)
     if not columns or "client" in columns or _find_end(connection, TABLE, None) is None:
         return

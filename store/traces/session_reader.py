@@ -149,7 +149,7 @@ class SessionReader:
         return None if row is None else _make_session(row)
 
     def list_agents(self, session_id: str) -> list[Agent]:
-        """Return the agents of a session in the order in which they began.
+        """Return the first agents of a session, in the order in which they began.
 
         Their sums are those of the calls that are still there."""
         rows = self._db.execute(

@@ -42,7 +42,7 @@ class DatabasePage(Declaration):
 
 
 class Descriptions(Declaration):
-    """The whole file. ``columns`` are those that mean the same in several tables."""
+    """All descriptions. ``columns`` are those that mean the same in several tables."""
 
     title: Words
     database: DatabasePage
