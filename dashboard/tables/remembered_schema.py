@@ -45,16 +45,11 @@ class RememberedSchema(Database):  # type: ignore[misc]
         """Forget everything if the schema has changed since. It is compared once in a request."""
         if self._is_compared:
             return
-        version = await self.read_schema_version()
+        version = (await self.execute("pragma schema_version")).single_value()
         if version != self._version:
             self.found.clear()
             self._version = version
         self._is_compared = True
-
-    async def read_schema_version(self) -> int:
-        """Return the number that SQLite gives to each state of a schema."""
-        version: int = (await self.execute("pragma schema_version")).single_value()
-        return version
 
     foreign_keys_for_table = _remembered(Database.foreign_keys_for_table)
     fts_table = _remembered(Database.fts_table)

@@ -1,7 +1,8 @@
-"""A trace database as Datasette reads it: by one thread, with one connection, within limits."""
+"""A trace database as Datasette reads it: with one connection, within limits."""
 
 import asyncio
 import sqlite3
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from dashboard.tables.remembered_schema import RememberedSchema
 from store import database
 
 BUSY_TIMEOUT_S = 5.0
+BRIEF_MS = 2.0  # for which a query may keep the event loop, which has no other request
+_MAX_REMEMBERED = 500  # a visitor writes queries
 
 # Of the file or the machine, whatever the query was.
 _TROUBLE = {
@@ -34,12 +37,14 @@ class UnreadableError(Exception):
 
 
 class TraceFile(RememberedSchema):
-    """A trace database that is only read, by one thread, with one connection."""
+    """A trace database that is only read, with one connection, which one thread at a time uses."""
 
     def __init__(self, datasette: Datasette, path: Path) -> None:
         super().__init__(datasette, str(path), is_mutable=True)
         self._file = path
         self._connection: sqlite3.Connection | None = None
+        self._using = threading.Lock()  # the connection
+        self._slow: set[str] = set()  # queries that once took longer than BRIEF_MS
 
     def connect(self, write: bool = False) -> sqlite3.Connection:
         if write:
@@ -51,9 +56,10 @@ class TraceFile(RememberedSchema):
 
     async def execute_fn[T](self, fn: Callable[[sqlite3.Connection], T]) -> T:
         def in_thread() -> T:
-            if self._connection is None:
-                self._connection = self._open()
-            return fn(self._connection)
+            with self._using:
+                if self._connection is None:
+                    self._connection = self._open()
+                return fn(self._connection)
 
         return await asyncio.get_running_loop().run_in_executor(self.ds.executor, in_thread)
 
@@ -72,7 +78,7 @@ class TraceFile(RememberedSchema):
         if max_rows is not None and max_rows == (page_size or self.ds.page_size):
             max_rows += 1  # the page, and one row more if there is another page
 
-        def run(connection: sqlite3.Connection) -> Results:
+        def run(connection: sqlite3.Connection, limit_ms: float) -> Results:
             cursor = connection.cursor()
             values = {} if params is None else params
             try:
@@ -91,14 +97,26 @@ class TraceFile(RememberedSchema):
             is_truncated = max_rows is not None and len(rows) > max_rows
             return Results(rows[:max_rows], is_truncated, description)
 
-        return await self.execute_fn(run)
+        if limit_ms > BRIEF_MS and (found := self._execute_briefly(sql, run)) is not None:
+            return found
+        return await self.execute_fn(lambda connection: run(connection, limit_ms))
 
-    async def read_schema_version(self) -> int:
-        """Return the version without a turn in the thread, which takes longer than that."""
-        if self._connection is None:
-            return await super().read_schema_version()
-        version: int = self._connection.execute("pragma schema_version").fetchone()[0]
-        return version
+    def _execute_briefly(
+        self, sql: str, run: Callable[[sqlite3.Connection, float], Results]
+    ) -> Results | None:
+        """Return the result of a query if it takes no time to speak of, otherwise None. Most do, and a turn
+        in the thread would take longer; meanwhile nothing else can be done here."""
+        if self._connection is None or sql in self._slow or not self._using.acquire(blocking=False):
+            return None
+        try:
+            return run(self._connection, BRIEF_MS)
+        except QueryInterrupted:
+            if len(self._slow) >= _MAX_REMEMBERED:
+                self._slow.clear()
+            self._slow.add(sql)
+            return None
+        finally:
+            self._using.release()
 
     async def primary_keys(self, table: str) -> list[str]:
         """Return the primary keys of a table, and those of the view too. Datasette links every BLOB
