@@ -16,7 +16,6 @@ from metering.billed_passes import make_call
 from metering.prices import PriceTable
 from metering.pricing import price_call
 from metering.usage import read_usage
-from tests.metering.sdk_fields import list_fields
 
 # The cost is a sum over these.
 COUNTED = """
@@ -110,15 +109,21 @@ NOT_USED = {
         content[].type=tool_search_tool_result content[].type=tool_use
         content[].type=web_fetch_tool_result content[].type=web_search_tool_result""",
 }
-FIELDS = list_fields()
-NUMBERS = sorted(field.path for field in FIELDS if field.is_number)
 PRICES = PriceTable()
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 
 
-def test_there_is_a_decision_about_each_field_of_a_response():
+@pytest.fixture(scope="module")
+def fields():
+    """Imported only here: the SDK takes longer than all other modules of the tests together."""
+    from tests.metering.sdk_fields import list_fields
+
+    return list_fields()
+
+
+def test_there_is_a_decision_about_each_field_of_a_response(fields):
     decided = " ".join([COUNTED, READ, REFUSALS, *NOT_USED.values()]).split()
-    assert sorted(decided) == sorted({field.path for field in FIELDS})
+    assert sorted(decided) == sorted({field.path for field in fields})
 
 
 PASS = {
@@ -171,18 +176,25 @@ def find_parent(message: dict[str, Any], path: str) -> tuple[dict[str, Any], str
     return target, name
 
 
-@pytest.mark.parametrize("path", NUMBERS)
-def test_a_count_changes_the_cost_if_it_is_listed_as_counted(path):
-    costs = []
+def test_a_count_changes_the_cost_if_it_is_listed_as_counted(fields, subtests):
+    numbers = sorted(field.path for field in fields if field.is_number)
+    assert numbers
+    for path in numbers:
+        with subtests.test(path=path):
+            costs = list(_change_cost(path))
+            assert None not in [cost for pair in costs for cost in pair]
+            assert any(before != after for before, after in costs) == (path in COUNTED.split())
+
+
+def _change_cost(path: str) -> Iterator[tuple[Decimal | None, Decimal | None]]:
+    """Yield the cost of messages before and after a count of theirs has grown."""
     for message in list_messages():
         if path.startswith("usage.iterations") and "iterations" not in message["usage"]:
             continue
         before = compute_cost(message)
         target, name = find_parent(message, path)
         target[name] = target.get(name, 0) + 500
-        costs.append((before, compute_cost(message)))
-    assert None not in [cost for pair in costs for cost in pair]
-    assert any(before != after for before, after in costs) == (path in COUNTED.split())
+        yield before, compute_cost(message)
 
 
 @pytest.mark.parametrize("field", [*READ.split(), *REFUSALS.split()])

@@ -4,7 +4,6 @@ from datetime import UTC, datetime
 from typing import Literal, get_args, get_origin
 
 import pytest
-from anthropic.types import Model
 
 from metering.prices import PriceTable
 
@@ -19,7 +18,10 @@ PRICES = PriceTable()
 NOW = datetime.now(UTC)  # of today, because a model has no price before its launch
 
 
-def list_models() -> list[str]:
+@pytest.fixture(scope="module")
+def models():
+    from anthropic.types import Model  # takes a second and a half, which is spared other tests
+
     return [
         name
         for option in get_args(Model)
@@ -28,15 +30,15 @@ def list_models() -> list[str]:
     ]
 
 
-def test_each_model_of_the_sdk_has_a_price_or_a_reason_for_having_none():
-    models = list_models()
+def test_each_model_of_the_sdk_has_a_price_or_a_reason_for_having_none(models):
     assert "claude-opus-5-5" in models
     unpriced = [model for model in models if PRICES.find_rates(model, NOW) is None]
     assert unpriced == list(WITHOUT_PRICE)
 
 
-@pytest.mark.parametrize("model", [name for name in list_models() if name not in WITHOUT_PRICE])
-def test_a_model_with_a_price_has_a_rate_for_every_component(model):
-    rates = PRICES.find_rates(model, NOW)
-    assert rates is not None
-    assert [name for name, rate in rates.by_component.items() if rate is None] == []
+def test_a_model_with_a_price_has_a_rate_for_every_component(models, subtests):
+    for model in set(models) - set(WITHOUT_PRICE):
+        with subtests.test(model=model):
+            rates = PRICES.find_rates(model, NOW)
+            assert rates is not None
+            assert [name for name, rate in rates.by_component.items() if rate is None] == []
