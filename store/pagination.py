@@ -106,7 +106,7 @@ def _find_previous[T: Listed](
 
 def format_cursor(kind: str, last: Listed) -> str:
     text = f"{kind}|{last.created_at}|{last.id}"
-    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+    return encode_cursor(text)
 
 
 def parse_cursor(kind: str, cursor: str) -> Position:
@@ -114,15 +114,25 @@ def parse_cursor(kind: str, cursor: str) -> Position:
 
     Raises InvalidCursorError for text that ``format_cursor`` did not write for this kind of list.
     """
-    try:
-        padding = "=" * (-len(cursor) % 4)
-        text = base64.b64decode(cursor + padding, altchars=b"-_", validate=True).decode("ascii")
-    except (ValueError, binascii.Error) as error:
-        raise InvalidCursorError from error
-    match = _CURSOR.fullmatch(text)
+    match = _CURSOR.fullmatch(decode_cursor(cursor))
     if match is None or match["kind"] != kind:
         raise InvalidCursorError
-    # The last character has unused bits, so that several texts would decode to the same cursor.
-    if base64.urlsafe_b64encode(text.encode()).decode().rstrip("=") != cursor:
-        raise InvalidCursorError
     return Position(match["created_at"], match["id"])
+
+
+def encode_cursor(text: str) -> str:
+    """Return a cursor that holds a text."""
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def decode_cursor(cursor: str) -> str:
+    """Return the text that a cursor holds. Raises InvalidCursorError."""
+    try:
+        padding = "=" * (-len(cursor) % 4)
+        text = base64.b64decode(cursor + padding, altchars=b"-_", validate=True).decode()
+    except (ValueError, binascii.Error) as error:
+        raise InvalidCursorError from error
+    # The last character has unused bits, so that several cursors would decode to the same text.
+    if encode_cursor(text) != cursor:
+        raise InvalidCursorError
+    return text

@@ -70,8 +70,7 @@ class Agent:
 class Turn:
     """One call of a session. ``new_messages`` is how many messages its request has more than that of
     the last call of the same agent that did not fail: below 0 after a compaction, None for the first
-    one. ``cents`` are the costs by component
-    (``metering/components.py``)."""
+    one. ``cents`` are the costs by component (``metering/components.py``)."""
 
     id: int
     entry_id: str

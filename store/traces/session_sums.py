@@ -15,24 +15,23 @@ import orjson
 from metering import token_counts
 from metering.token_counts import PROMPT_CLASSES
 from store.database import immediate
-from store.traces import backfill_progress
+from store.traces import backfill_progress, booking_sql
 from store.traces.backfill_progress import SESSION_SUMS
-from store.traces.rollup import NO_ERROR, SUBSCRIPTION
+from store.traces.rollup import SUBSCRIPTION
 
 CALLS = 100  # take some 10 ms
 
 _PROMPT = " + ".join(f"coalesce({each.name}, 0)" for each in PROMPT_CLASSES)
-_IS_ERROR = f"outcome not in ({', '.join(repr(outcome) for outcome in NO_ERROR)})"
-_IS_COVERED = f"billing = '{SUBSCRIPTION}' and not coalesce(overage, 0)"
+_BILLING = booking_sql.BILLING.format(billing="billing", overage="overage")
 # Added to, with a sign.
 _SUMS = {
     "calls": "1",
-    "errors": _IS_ERROR,
-    "unpriced": "cost_cents is null and usage_source <> 'none'",
+    "errors": booking_sql.OF_CALL["errors"],
+    "unpriced": booking_sql.OF_CALL["unpriced"],
     **{name: f"coalesce({name}, 0)" for name in token_counts.NAMES},
     "cost_cents": "coalesce(cost_cents, 0)",
     "estimated_cents": "coalesce(estimated_cents, 0)",
-    "value_cents": f"case when {_IS_COVERED} then coalesce(cost_cents, 0) else 0 end",
+    "value_cents": f"case when {_BILLING} = '{SUBSCRIPTION}' then coalesce(cost_cents, 0) else 0 end",
 }
 # The title is that of the earliest call with tools: the first message of an agent's session comes with
 # them, while requests without ask for a title, or whether there is quota, and may come before it.
@@ -55,7 +54,7 @@ _OTHERS = {
 _BOOK = (
     f"insert into sessions ({', '.join((*_OTHERS, *_SUMS))})"  # noqa: S608 - our own text
     f" select {', '.join(_OTHERS.values())}, {', '.join(f':sign * ({sql})' for sql in _SUMS.values())}"
-    " from usage where id in (select value from json_each(:ids)) and session_id is not null"
+    " from usage as u where id in (select value from json_each(:ids)) and session_id is not null"
     " on conflict (session_id) do update set"
     " title = iif(excluded.title_order < title_order, excluded.title, title),"
     " title_order = min(title_order, excluded.title_order),"
