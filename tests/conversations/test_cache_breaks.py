@@ -28,6 +28,9 @@ from tests.conversations.sessions import (
     user,
 )
 
+TOOLS = request(*conversation(1))["tools"]
+DEFERRED = {"defer_loading": True}
+
 
 def counts(read=0, written=0, uncached=10, **more):
     return {
@@ -104,6 +107,17 @@ def test_moving_the_marker_along_is_no_break():
     found = [session.send(request(*conversation(turns))) for turns in range(1, 12)]
     assert found == [None] * 11
     assert all(call.summary.tokens.read > 5_000 for call in session.calls[1:])
+
+
+def test_tools_and_system_texts_that_come_within_messages_are_no_change_of_the_prefix():
+    addition = {"type": "tool_addition", "tools": [tool("Web")]}
+    later = [*conversation(3), {"role": "system", "content": [text("Be quick."), addition]}]
+    session = Session()
+    session.send(request(*conversation(3)))
+    assert session.send(request(*later, tools=[*TOOLS, tool("Late") | DEFERRED])) is None
+    longer = request(*later, assistant(text("Yes.")), user(text("And?")))
+    assert session.send(longer) is None
+    assert session.calls[2].summary.tokens.read > 5_000
 
 
 def test_a_text_and_a_list_with_one_text_block_are_the_same():

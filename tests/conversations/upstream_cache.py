@@ -72,7 +72,8 @@ class UpstreamCache:
 
 
 def _blocks(body: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
-    found = [("tools", "tool", tool) for tool in body.get("tools", ())]
+    kept = [tool for tool in body.get("tools", ()) if not tool.get("defer_loading")]
+    found = [("tools", "tool", tool) for tool in kept]
     found += [("system", "text", block) for block in _as_blocks(body.get("system", ()))]
     for message in body["messages"]:
         for block in _as_blocks(message["content"]):
