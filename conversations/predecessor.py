@@ -21,6 +21,7 @@ from conversations.summaries import CallSummary, PromptSummary
 from conversations.units import DIGEST_BYTES, Prompt
 from metering.conversation_memory import shared_length
 
+RESOLUTION_S = 0.001  # of the time at which a call began
 MAX_IDLE_S = 4 * 3600.0  # between two calls of a program that sends no session
 
 type FoundBy = Literal["upstream", "chain", "overlap", "counts"]
@@ -62,7 +63,8 @@ def may_precede(earlier: CallSummary, call: CallSummary) -> bool:
     return (
         earlier.entry_id != call.entry_id
         and earlier.answered_at is not None
-        and earlier.answered_at <= call.began_at
+        and earlier.answered_at <= call.began_at + RESOLUTION_S
+        and (earlier.began_at, earlier.entry_id) < (call.began_at, call.entry_id)
         and earlier.tokens.total > 0
         and not earlier.is_side_call
         and is_same_group(earlier, call)
@@ -87,7 +89,11 @@ def _match(
     total = len(before.message_digests) // DIGEST_BYTES
     if now.message_digests.startswith(before.message_digests):
         return _Rank(total, front, earlier.began_at), Predecessor(earlier, "chain")
-    places = match_in_order(_split(before.message_digests), _split(now.message_digests))
+    units, wanted = _split(now.message_digests), _split(before.message_digests)
+    here = set(units)  # to count takes far less time than to match
+    if 2 * sum(unit in here for unit in wanted) < total:
+        return None
+    places = match_in_order(wanted, units)
     if 2 * len(places) < total:
         return None
     if not _is_continued(before, now, places, prompt):

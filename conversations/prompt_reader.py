@@ -160,12 +160,12 @@ def _read_tail(body: bytes, known: _Known, *, is_first_party: bool) -> Prompt | 
     """Return the prompt of the whole, None where the rest is not what it should be."""
     start = known.starts[-1]
     tail = _parse(f'{{"{_LAST}":['.encode() + body[start.place :])
-    if not isinstance(tail, dict) or "messages" in tail or known.front_names & tail.keys():
+    if not isinstance(tail, dict) or "messages" in tail:
         return None
     last = tail.pop(_LAST)
     front = known.front
     if any(name in tail for name in _FRONT):
-        if known.front_names:  # on both sides of the messages: no client writes that
+        if known.front_names:  # on both sides of the messages: no usual client writes that
             return None
         front = list_front_units(tail, is_first_party=is_first_party)
     units = [*front["tools"], *front["system"], *islice(known.units, start.units)]

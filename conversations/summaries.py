@@ -254,7 +254,10 @@ def _list_attempts(usage: Usage) -> Sequence[tuple[int, Pass]]:
     return [
         (index, each)
         for index, each in enumerate(usage.passes)
-        if each.type in ATTEMPTS and (each.model is None or is_same_model(each.model, usage.model))
+        if each.type in ATTEMPTS
+        and each.tokens.prompt
+        and not each.estimates_prompt
+        and (each.model is None or is_same_model(each.model, usage.model))
     ]
 
 

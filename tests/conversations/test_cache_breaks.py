@@ -11,8 +11,10 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from conversations.cache_breaks import METHOD, detect_break
 from conversations.cache_rules import ModelRules, read_own_rules
 from conversations.diagnosis import CacheReport
-from conversations.summaries import summarize_prompt
+from conversations.summaries import summarize_call, summarize_prompt
 from conversations.units import read_prompt
+from metering.token_counts import ZERO, TokenCounts
+from metering.usage import Pass, Usage
 from tests.conversations.sessions import (
     HOUR,
     LONG,
@@ -100,6 +102,14 @@ def test_five_percent_of_a_long_prefix_are_no_break(read, is_break):
     session.send(request(*conversation(2)), counts=counts(written=100_000))
     found = session.send(request(*conversation(3)), counts=counts(read=read, written=6_000))
     assert (found is not None) == is_break
+
+
+def test_a_shorter_prompt_misses_no_more_than_it_has():
+    session = Session()
+    session.send(request(*conversation(2)), counts=counts(written=20_000))
+    fewer = request(*conversation(3), tools=[])
+    found = session.send(fewer, counts=counts(read=4_000, written=3_000, uncached=10))
+    assert (found.tokens, found.prefix_tokens, found.cause) == (3_010, 20_000, "tools")
 
 
 def test_moving_the_marker_along_is_no_break():
@@ -202,6 +212,14 @@ def test_two_subagents_of_one_session_do_not_break_each_other():
             assert session.send(body, agent_id=agent) is None
 
 
+def test_what_one_agent_left_is_not_what_another_one_continues():
+    session = Session()
+    body = request(*conversation(2))
+    session.send(body, counts=counts(written=20_000), agent_id="a")
+    assert session.send(body, counts=counts(written=20_000), agent_id="b") is None
+    assert session.send(body, counts=counts(written=20_000), agent_id="a") is not None
+
+
 def test_parallel_calls_with_one_prefix_all_write_and_none_breaks():
     session = Session()
     session.send(request(*conversation(2)), counts=counts(written=10_000))
@@ -283,6 +301,15 @@ def test_a_header_says_that_the_history_was_shortened_also_where_its_call_failed
     assert session.send(body, counts=counts(written=9_000)).found_by == "overlap"
 
 
+def test_a_history_that_was_shortened_elsewhere_excuses_no_break():
+    session = Session()
+    session.send(request(*conversation(3)), counts=counts(written=20_000))
+    hint = '{"x-claude-code-context-compacted":"auto"}'
+    short = request(*conversation(1, "Another. "))
+    assert session.send(short, counts=counts(written=9_000), client_hints=hint) is None
+    assert session.send(request(*conversation(4)), counts=counts(written=21_000)) is not None
+
+
 def test_edits_and_compactions_by_the_server_are_expected():
     session = Session()
     session.send(request(*conversation(2)), counts=counts(written=20_000))
@@ -322,6 +349,35 @@ def test_of_several_passes_the_first_reads_and_the_last_leaves_the_prefix():
     found = session.send(request(*conversation(3)), counts=whole | {"iterations": later})
     assert found is not None
     assert (found.read_tokens, found.tokens) == (400, 2_505)
+
+
+def test_a_pass_that_upstream_has_not_counted_says_nothing_about_the_prefix():
+    counted = Pass(
+        type="message",
+        model=None,
+        tokens=TokenCounts(input_tokens=5, cache_creation_input_tokens=10_000),
+    )
+    assumed = replace(counted, estimates_prompt=True)
+    unknown = Pass(type="message", model=None, tokens=ZERO)
+    entry = Session().record(request(*conversation(2)), 0, counts(written=10_000)).entry
+    usage = Usage(
+        streamed=True,
+        source="estimated",
+        model=MODEL,
+        tokens=TokenCounts(input_tokens=5, cache_creation_input_tokens=4_000),
+        passes=(unknown, counted, assumed, unknown),
+    )
+    call = summarize_call(entry, usage, None)
+    assert (call.pass_index, call.prefix_tokens) == (1, 10_000)
+
+
+def test_a_call_that_begins_in_the_millisecond_of_the_answer_continues_it():
+    session = Session()
+    session.send(request(*conversation(2)), counts=counts(written=20_000), answered_after_s=0.0009)
+    body = request(*conversation(3))
+    found = session.send(body, 0, counts=counts(written=21_000), answered_after_s=0.0009)
+    assert found.predecessor_entry_id == session.calls[0].entry.entry_id
+    assert session.judge(session.calls[0]) is None
 
 
 def test_a_sum_over_searches_says_nothing_about_the_prefix():

@@ -9,7 +9,7 @@ VALUES: Any = st.recursive(
     st.none()
     | st.booleans()
     | st.integers(-9, 9)
-    | st.floats(allow_nan=False)
+    | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(max_size=6),
     lambda inner: (
         st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=4)
