@@ -56,6 +56,15 @@ const listNames = (role) =>
   [...document.querySelectorAll(PRESSABLE[role])].filter(isShown).map(nameOf);
 const listLabels = () => [...document.querySelectorAll(FIELD)].filter(isShown).map(labelOf);
 
+const overlap = (one, other) =>
+  Math.min(one.right, other.right) - Math.max(one.left, other.left) > 1 &&
+  Math.min(one.bottom, other.bottom) - Math.max(one.top, other.top) > 1;
+
+const hasOverlap = (row) => {
+  const boxes = [...row.cells].map((cell) => cell.getBoundingClientRect());
+  return boxes.some((box, i) => boxes.slice(i + 1).some((other) => overlap(box, other)));
+};
+
 const describe = (element) => squeeze(element.outerHTML).slice(0, 120);
 
 const CHECKS = {
@@ -87,6 +96,8 @@ const CHECKS = {
   },
   "a table has no column headings": () =>
     [...document.querySelectorAll("table")].filter((t) => isShown(t) && !t.querySelector("th")),
+  "the cells of a row overlap": () =>
+    [...document.querySelectorAll("tbody tr")].filter((row) => isShown(row) && hasOverlap(row)),
   "a reference leads nowhere": () =>
     [...document.querySelectorAll("[aria-labelledby], [aria-describedby], [aria-controls], label[for]")].filter((e) =>
       ["aria-labelledby", "aria-describedby", "aria-controls", "for"]

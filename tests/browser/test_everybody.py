@@ -51,6 +51,17 @@ def test_no_table_of_ours_is_cut_off_on_a_phone(rosa, example):
         assert rosa.run(cut_off) == [], name
 
 
+def test_a_long_outcome_runs_into_nothing_on_a_phone(rosa, example):
+    rosa.open(example.pages()["calls"])
+    rosa.run(
+        "document.querySelectorAll('.outcome .mark').forEach((mark) => {"
+        " mark.className = 'mark cut'; mark.textContent = 'client disconnected'; })"
+    )
+    for width in (360, 390):
+        rosa.resize(width, 844)
+        assert rosa.faults() == []
+
+
 def test_text_stands_out_from_what_is_behind_it_in_the_dark_too(rosa):
     """The colours themselves are computed elsewhere; here, that they follow what a person prefers."""
     rosa.open("/")

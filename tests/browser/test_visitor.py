@@ -96,6 +96,11 @@ def test_a_page_without_faults_has_none(desk):
         ("<svg><path/></svg>", "a picture has no alternative"),
         ("<p id=a></p><p id=a></p>", "an id is there twice"),
         ("<table><tr><td>1</table>", "a table has no column headings"),
+        (
+            "<table><tr style='display: grid'><th style='grid-area: 1/1'>1"
+            "<td style='grid-area: 1/1'>2</table>",
+            "the cells of a row overlap",
+        ),
         ("<p aria-describedby=nobody>x</p>", "a reference leads nowhere"),
         ("<main></main>", "not one main landmark"),
         ("<p style='width: 600px'>wide</p>", "the page scrolls sideways"),
