@@ -1,4 +1,4 @@
-"""How several workers share the tests: by whole files, and all that need the browser as if they were one.
+"""Workers share the tests by whole files, and all that need the browser as if they were one file.
 
 So there is one browser, with one service and one example organisation, however many workers there are."""
 
