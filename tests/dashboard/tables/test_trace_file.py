@@ -1,4 +1,4 @@
-"""Where queries run: brief ones at once, others in the thread."""
+"""Brief queries run at once, others in the thread."""
 
 import asyncio
 import threading
