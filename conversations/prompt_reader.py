@@ -1,20 +1,15 @@
 """Reading the prompts of requests while analysing only what is new in each.
 
-The next request of a conversation begins with nearly all of the one before. It is taken apart as
-``recorder/requests.py`` does it: a head before the messages, messages, and a tail with the last few
-messages and all fields after them. Each part is made whole and parsed by itself; if each is JSON, so is
-the whole. The units of the head and of the messages that both requests have are kept.
+The next request of a conversation begins with nearly all of the one before. It is taken in parts
+(``metering.request_parts``), and the units of the head and of the messages that both requests have are
+kept.
 
 What cannot be taken apart like this is analysed as a whole, with the same result.
 """
 
-import re
-import secrets
 from collections.abc import Sequence
 from itertools import islice
 from typing import NamedTuple
-
-import orjson
 
 from conversations.units import (
     Level,
@@ -32,17 +27,18 @@ from metering.conversation_memory import (
     guess_key,
     shared_length,
 )
-from metering.json_reading import MAX_VALUES, parse_object
-from metering.json_weight import is_light
+from metering.json_reading import parse_object
+from metering.request_parts import (
+    find_first_message,
+    find_last_starts,
+    parse_head,
+    parse_messages,
+    parse_tail,
+)
 
 MAX_BODY_BYTES = 8 * 1024 * 1024  # of a larger one nothing is remembered
-LAST_STARTS, MAX_STARTS = 4, 64
-_MESSAGE = re.compile(rb'\{"role": ?"')
-_MESSAGES_END = re.compile(rb'"messages"[ \t\r\n]*:[ \t\r\n]*\[$')
-_SPACE = b" \t\r\n"
+MAX_STARTS = 64  # remembered of a conversation
 _FRONT = ("tools", "mcp_servers", "system")
-# What the last messages are called when they are parsed with the tail: nobody else can know it.
-_LAST = secrets.token_hex()
 
 type Front = dict[Level, list[Unit]]
 
@@ -115,19 +111,18 @@ def _recall(body: bytes, before: bytes, known: _Known) -> _Known | None:
 
 
 def _read_head(body: bytes, *, is_first_party: bool) -> _Known | None:
-    message = _MESSAGE.search(body)
-    if message is None or not _MESSAGES_END.search(body[: message.start()].rstrip(_SPACE)):
+    first = find_first_message(body)
+    if first is None:
         return None
-    start = message.start()
-    head = _parse(body[:start] + b"]}")
+    head = parse_head(body, first.start)
     if not isinstance(head, dict):
         return None
     return _Known(
         settings={name: head[name] for name in head if name not in (*_FRONT, "messages")},
         front_names=frozenset(name for name in _FRONT if name in head),
         front=list_front_units(head, is_first_party=is_first_party),
-        mark=message[0],
-        starts=(_Start(start, 0, 0),),
+        mark=first.mark,
+        starts=(_Start(first.start, 0, 0),),
         units=[],
     )
 
@@ -135,10 +130,9 @@ def _read_head(body: bytes, *, is_first_party: bool) -> _Known | None:
 def _read_messages(body: bytes, known: _Known) -> _Known | None:
     """Return the same with all messages but the last few."""
     starts, units = [known.starts[-1]], list(known.units)
-    for place in _find_last_starts(body, known.mark, starts[0].place):
-        text = body[starts[-1].place : place].rstrip(_SPACE)
-        messages = _parse(b"[" + text[:-1] + b"]") if text.endswith(b",") else None
-        if not isinstance(messages, list):
+    for place in find_last_starts(body, known.mark, starts[0].place):
+        messages = parse_messages(body[starts[-1].place : place])
+        if messages is None:
             return None
         number = starts[-1].messages
         units += list_message_units(messages, number)
@@ -147,22 +141,15 @@ def _read_messages(body: bytes, known: _Known) -> _Known | None:
     return known._replace(starts=kept, units=units)
 
 
-def _find_last_starts(body: bytes, mark: bytes, after: int) -> list[int]:
-    """Return where the last few messages begin: the next request may change some, as markers move."""
-    starts: list[int] = []
-    end = len(body)
-    while len(starts) < LAST_STARTS and (end := body.rfind(mark, after + 1, end)) >= 0:
-        starts.append(end)
-    return starts[::-1]
-
-
 def _read_tail(body: bytes, known: _Known, *, is_first_party: bool) -> Prompt | None:
     """Return the prompt of the whole, None where the rest is not what it should be."""
     start = known.starts[-1]
-    tail = _parse(f'{{"{_LAST}":['.encode() + body[start.place :])
-    if not isinstance(tail, dict) or "messages" in tail:
+    parsed = parse_tail(body[start.place :])
+    if parsed is None:
         return None
-    last = tail.pop(_LAST)
+    last, tail = parsed
+    if "messages" in tail:
+        return None
     front = known.front
     if any(name in tail for name in _FRONT):
         if known.front_names:  # on both sides of the messages: no usual client writes that
@@ -171,14 +158,3 @@ def _read_tail(body: bytes, known: _Known, *, is_first_party: bool) -> Prompt | 
     units = [*front["tools"], *front["system"], *islice(known.units, start.units)]
     units += list_message_units(last, start.messages)
     return make_prompt(known.settings | tail, units)
-
-
-def _parse(data: bytes) -> object:
-    """Parse JSON strictly: what is lenient must see the whole. Returns None for what is not JSON,
-    or too much of it."""
-    if not is_light(data, MAX_VALUES):
-        return None
-    try:
-        return orjson.loads(data)
-    except orjson.JSONDecodeError:
-        return None

@@ -1,25 +1,15 @@
 """Reading a request's fields (``metering.request_facts``) while parsing only what is new in it.
 
 All are fields of the outermost object, and of a long request nearly all is its messages, which are
-merely counted here. So a request is taken in three parts, each made whole and parsed by itself:
-
-    {"model":"m","messages":[    {"role":…},{"role":…},    {"role":…}],"metadata":{}}
-    head, closed by ]}           messages, between [ ]     tail, opened by {"name":[
-
-If each of them is JSON, so is the whole, and its fields are those of the head and the tail: the head
-ends within an array of the outermost object and in nothing deeper, the messages never leave that
-array, and the tail closes it and the object. The gain comes with the next request of a conversation,
-which begins with the same bytes: head and old messages are known, and only what is new is parsed.
+merely counted here. So a request is taken in parts (``metering.request_parts``). The gain comes with the
+next request of a conversation, which begins with the same bytes: head and old messages are known, and
+only what is new is parsed.
 The same holds for what is found in the bytes of a request rather than in its fields.
 
 What cannot be taken apart like this is parsed as a whole.
 """
 
-import re
-import secrets
 from typing import NamedTuple
-
-import orjson
 
 from metering.conversation_memory import (
     MIN_BODY_BYTES,
@@ -29,8 +19,7 @@ from metering.conversation_memory import (
     guess_key,
     shared_length,
 )
-from metering.json_reading import MAX_VALUES, parse_object
-from metering.json_weight import is_light
+from metering.json_reading import parse_object
 from metering.request_facts import (
     CACHE_TTL,
     TITLE,
@@ -41,15 +30,17 @@ from metering.request_facts import (
     find_longest_ttl,
     read_fields,
 )
+from metering.request_parts import (
+    find_first_message,
+    find_last_starts,
+    parse_head,
+    parse_messages,
+    parse_tail,
+)
 from metering.title import find_title
 
 LARGE_JSON_BYTES = 4 * 1024 * 1024  # a larger one is not remembered
-LAST_STARTS, MAX_STARTS = 4, 64  # found in each request; remembered of a conversation
-_MESSAGE = re.compile(rb'\{"role": ?"')
-_SPACE = b" \t\r\n"
-_MESSAGES_END = re.compile(rb'"messages"[ \t\r\n]*:[ \t\r\n]*\[$')
-# What the last messages are called when they are parsed with the tail: nobody else can know it.
-_LAST = secrets.token_hex()
+MAX_STARTS = 64  # remembered of a conversation
 
 
 class _Messages(NamedTuple):
@@ -123,58 +114,37 @@ def _recall(text: bytes, kept: Kept[_Known | None] | None) -> _Known | None:
 
 
 def _read_head(text: bytes) -> _Known | None:
-    message = _MESSAGE.search(text)
-    if message is None or not _MESSAGES_END.search(text[: message.start()].rstrip(_SPACE)):
+    first = find_first_message(text)
+    if first is None:
         return None
-    start = message.start()
-    head = read_fields(_parse(text[:start] + b"]}"), text[:start])
-    return _Known(head, message[0], (start,), (_Messages(),)) if head else None
+    head = read_fields(parse_head(text, first.start), text[: first.start])
+    return _Known(head, first.mark, (first.start,), (_Messages(),)) if head else None
 
 
 def _read_messages(text: bytes, known: _Known) -> _Known | None:
     """Return the same with all messages but the last."""
     starts, before = [known.starts[-1]], [known.before[-1]]
-    for start in _find_last_starts(text, known.mark, starts[0]):
-        messages = text[starts[-1] : start].rstrip(_SPACE)
-        parsed = _parse(b"[" + messages[:-1] + b"]") if messages.endswith(b",") else None
-        if not isinstance(parsed, list):
+    for start in find_last_starts(text, known.mark, starts[0]):
+        between = text[starts[-1] : start]
+        messages = parse_messages(between)
+        if messages is None:
             return None
         starts.append(start)
-        before.append(before[-1].add(parsed, messages))
+        before.append(before[-1].add(messages, between))
     return known._replace(
         starts=(*known.starts[:-1], *starts)[-MAX_STARTS:],
         before=(*known.before[:-1], *before)[-MAX_STARTS:],
     )
 
 
-def _find_last_starts(text: bytes, mark: bytes, after: int) -> list[int]:
-    """Return where the last few messages begin: the next request may change some, as cache markers move."""
-    starts: list[int] = []
-    end = len(text)
-    while len(starts) < LAST_STARTS and (end := text.rfind(mark, after + 1, end)) >= 0:
-        starts.append(end)
-    return starts[::-1]
-
-
 def _read_tail(text: bytes, known: _Known) -> Fields | None:
     """Return the wanted fields of the whole, None where the rest is not what it should be."""
     tail = text[known.starts[-1] :]
-    document = _parse(f'{{"{_LAST}":['.encode() + tail)
-    fields = find_fields(document)
-    if fields is None or not isinstance(document, dict):
+    parsed = parse_tail(tail)
+    if parsed is None:
         return None
-    messages = known.before[-1].add(document[_LAST], tail)
+    last, document = parsed
+    messages = known.before[-1].add(last, tail)
     of_messages: Fields = {"messages": messages.number, TITLE: messages.title}
     longest = find_longest_ttl(known.head[CACHE_TTL], messages.cache_ttl)
-    return known.head | of_messages | fields | {CACHE_TTL: longest}
-
-
-def _parse(data: bytes) -> object:
-    """Parse JSON strictly: what is lenient must see the whole. Returns None for what is not JSON,
-    or too much of it."""
-    if not is_light(data, MAX_VALUES):
-        return None
-    try:
-        return orjson.loads(data)
-    except orjson.JSONDecodeError:
-        return None
+    return known.head | of_messages | (find_fields(document) or {}) | {CACHE_TTL: longest}

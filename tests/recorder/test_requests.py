@@ -5,6 +5,7 @@ import orjson
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from metering import request_parts
 from metering.json_reading import parse_object
 from metering.request_facts import read_fields
 from recorder import requests
@@ -154,7 +155,7 @@ def test_of_a_turn_only_what_is_new_is_parsed(monkeypatch):
             return orjson.loads(data)
 
     reader = RequestReader()
-    monkeypatch.setattr(requests, "orjson", Counting)
+    monkeypatch.setattr(request_parts, "orjson", Counting)
     for turn, body in enumerate(agent_requests(40)):
         parsed.clear()
         fields = reader.read(body, "session")
