@@ -110,6 +110,9 @@ def test_a_shorter_prompt_misses_no_more_than_it_has():
     fewer = request(*conversation(3), tools=[])
     found = session.send(fewer, counts=counts(read=4_000, written=3_000, uncached=10))
     assert (found.tokens, found.prefix_tokens, found.cause) == (3_010, 20_000, "tools")
+    session = Session()
+    session.send(request(*conversation(2)), counts=counts(written=20_000))
+    assert session.send(fewer, counts=counts(read=4_000, written=1_900, uncached=10)) is None
 
 
 def test_moving_the_marker_along_is_no_break():
@@ -357,7 +360,8 @@ def test_a_pass_that_upstream_has_not_counted_says_nothing_about_the_prefix():
         model=None,
         tokens=TokenCounts(input_tokens=5, cache_creation_input_tokens=10_000),
     )
-    assumed = replace(counted, estimates_prompt=True)
+    more = TokenCounts(input_tokens=5, cache_creation_input_tokens=30_000)
+    assumed = replace(counted, tokens=more, estimates_prompt=True)
     unknown = Pass(type="message", model=None, tokens=ZERO)
     entry = Session().record(request(*conversation(2)), 0, counts(written=10_000)).entry
     usage = Usage(
@@ -374,7 +378,7 @@ def test_a_pass_that_upstream_has_not_counted_says_nothing_about_the_prefix():
 def test_a_call_that_begins_in_the_millisecond_of_the_answer_continues_it():
     session = Session()
     session.send(request(*conversation(2)), counts=counts(written=20_000), answered_after_s=0.0009)
-    body = request(*conversation(3))
+    body = request(*conversation(2))
     found = session.send(body, 0, counts=counts(written=21_000), answered_after_s=0.0009)
     assert found.predecessor_entry_id == session.calls[0].entry.entry_id
     assert session.judge(session.calls[0]) is None

@@ -27,6 +27,7 @@ def test_the_latest_calls_of_each_agent_are_candidates():
     found = recent.list_candidates("o", call(50))
     assert len(found) == 2 * KEPT
     assert min(each.began_at for each in found) == 40 - 2 * KEPT
+    assert recent.total_bytes == sum(each.memory_bytes for each in found)
 
 
 def test_sessions_and_organisations_are_apart():

@@ -108,6 +108,12 @@ def test_reminders_and_memory_files_are_told_apart_from_what_the_user_said():
     ]
 
 
+def test_the_attribution_block_is_the_first_one_only():
+    block = text("x-anthropic-billing-header: a")
+    found = show({"system": [text("Be brief."), block]})
+    assert [category for category, *_ in found] == ["system", "system"]
+
+
 def test_an_assistant_that_quotes_a_reminder_says_a_text():
     found = show({"messages": [assistant(text("<system-reminder>x</system-reminder>"))]})
     assert [category for category, *_ in found] == ["assistant_text"]
