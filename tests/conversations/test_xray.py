@@ -181,6 +181,7 @@ ODD: Any = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(
     st.dictionaries(st.sampled_from(["messages", "system", "tools", "model"]), ODD), st.booleans()

@@ -49,6 +49,7 @@ def find_exception(path):
     return next((start for start in EXCEPTIONS if re.match(rf"{start}(/|$)", path)), None)
 
 
+@pytest.mark.slow
 def test_no_address_of_the_service_takes_a_form_of_another_origin(app, control, settings):
     ann = Person(app, control, settings.data_dir, "ann@example.org")
     fields = {"name": "x", "email": "x@example.org", "organization_id": ann.organization_id}

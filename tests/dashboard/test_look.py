@@ -516,6 +516,7 @@ async def test_plain_datasette_reads_whole_bodies(plain):
     assert await read_body(plain, id=2, which="response") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", [1, 2, 99, 100, 101, 150, 10_000])
 async def test_a_long_body_can_be_read_on_from_any_piece(plain, start):
     whole = await read_body(plain, id=1)
@@ -537,6 +538,7 @@ async def test_bodies_that_are_no_text_can_be_fetched_from_the_list(client, ann,
     assert answer.content == BODIES["bytes"]
 
 
+@pytest.mark.slow
 async def test_plain_datasette_shows_every_page(plain):
     for path in (
         "/",

@@ -46,6 +46,7 @@ def test_an_address_that_is_nowhere_is_not_found_with_slashes_too(client, addres
     assert "location" not in answer.headers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "host",
     [

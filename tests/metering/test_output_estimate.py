@@ -221,6 +221,7 @@ def test_a_long_stream_is_measured_by_some_of_its_parts(seed):
     assert measure_stream(body).characters == pytest.approx(exact, rel=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "piece",
     [

@@ -17,6 +17,8 @@ from metering.prices import PriceTable
 from metering.pricing import price_call
 from metering.usage import read_usage
 
+pytestmark = pytest.mark.slow  # to import the SDK
+
 # The cost is a sum over these.
 COUNTED = """
 usage.input_tokens usage.output_tokens

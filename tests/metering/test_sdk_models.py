@@ -7,6 +7,8 @@ import pytest
 
 from metering.prices import PriceTable
 
+pytestmark = pytest.mark.slow  # to import the SDK
+
 # A new SDK brings new models, and the test of what is missing fails. Then look the price up and add it
 # to metering/prices.toml with its source (docs/prices.md has the format). If there is no public
 # price, list the model here with the reason.

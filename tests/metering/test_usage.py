@@ -305,6 +305,7 @@ def test_more_passes_than_any_call_has_are_not_read(count, passes):
     assert (len(found.passes), found.tokens.input_tokens) == (passes, 7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("holder", ["usage", "usage.cache_creation"])
 @pytest.mark.parametrize("make", [start, delta])
 def test_what_one_event_says_makes_later_ones_no_slower(make, holder):

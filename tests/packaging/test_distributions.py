@@ -24,6 +24,7 @@ def built(tmp_path_factory) -> Distributions:
     return build(tmp_path_factory.mktemp("dist"))
 
 
+@pytest.mark.slow
 def test_the_wheel_holds_every_file_of_the_rooms_and_nothing_else(built):
     rooms = {path for path in list_tracked_files() if "/" in path}
     expected = {path for path in rooms if Path(path).parts[0] not in NOT_INSTALLED}

@@ -319,6 +319,7 @@ def test_whenever_it_is_killed_what_is_done_and_how_far_it_is_agree(path, tmp_pa
     assert [each for each in seen if len(set(each)) > 1] == []
 
 
+@pytest.mark.slow
 def test_a_process_killed_in_the_middle_is_taken_up_where_it_was(path, tmp_path, make_backfill):
     entries = [
         make_entry(request_body=REQUEST, response_body=DOCUMENT, streamed=False, status_code=429)

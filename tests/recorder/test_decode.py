@@ -62,6 +62,7 @@ def encode_fast(data: bytes, encoding: str) -> bytes:
     return wire
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fill", [bytes(1), b"data: {}\n\n", NOISE], ids=["NUL", "events", "noise"])
 @pytest.mark.parametrize("encoding", ONE_SHOT)
 def test_bodies_of_any_size_come_out_as_the_one_shot_function_gives_them(encoding, fill):
@@ -214,6 +215,7 @@ def test_plain_text_labelled_as_compressed_is_read_as_it_is():
     assert (decoded.body, decoded.text, decoded.problem) == (TEXT, TEXT, "corrupt")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ENCODERS)
 def test_a_bomb_stops_at_the_cap(encoding, monkeypatch):
     monkeypatch.setattr(decode, "MAX_DECODED_BYTES", 1_000_000)
@@ -233,6 +235,7 @@ def nested(encoding: str, data: bytes, times: int) -> bytes:
     return data
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layers", [2, 3])
 @pytest.mark.parametrize("encoding", ENCODERS)
 def test_a_bomb_in_several_layers_stops_at_one_allowance_for_all_of_them(encoding, layers):
@@ -274,6 +277,7 @@ def count_frames(monkeypatch, name: str) -> list[int]:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("outer", ["", "br", "gzip"])
 @pytest.mark.parametrize("name", EMPTY_FRAMES)
 def test_frames_that_give_nothing_are_decoded_up_to_the_allowance(name, outer, monkeypatch):
@@ -315,6 +319,7 @@ def test_more_encodings_than_anybody_uses_are_not_undone():
     assert (decoded.body, decoded.problem) == (wire, "too_many_encodings")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ENCODERS)
 def test_real_text_that_compresses_well_is_decoded_however_large_it_is(encoding):
     line = b'event: content_block_delta\ndata: {"index":0,"delta":{"text":"%d"}}\n\n'

@@ -60,6 +60,7 @@ def wanted(text):
     return read_fields(parse_object(text), text)
 
 
+@pytest.mark.slow
 @all_compared
 @given(st.lists(documents, min_size=1, max_size=4), spaces, st.data())
 @settings(max_examples=100)
@@ -75,6 +76,7 @@ def test_any_json_is_read_as_by_parsing_the_whole(turns, space, data):
         assert reader.read(text) == wanted(text)
 
 
+@pytest.mark.slow
 @all_compared
 @given(
     documents.map(lambda each: write(Pairs((*each[0], ("messages", each[1]), *each[2])))),

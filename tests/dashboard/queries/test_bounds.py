@@ -54,6 +54,7 @@ def make_organizations(data_dir, count):
         path.write_bytes(content)
 
 
+@pytest.mark.slow
 async def test_three_hundred_organisations_take_no_more_than_the_few_that_stay_open(tmp_path):
     make_organizations(tmp_path, 300)
     process = psutil.Process()
@@ -121,6 +122,7 @@ def test_a_query_for_which_nobody_waits_is_interrupted(ann):
             traces.connection.execute(query)
 
 
+@pytest.mark.slow
 async def test_what_has_to_be_stopped_says_what_to_do_and_then_to_wait(
     client, ann, cid, monkeypatch
 ):
@@ -148,6 +150,7 @@ async def test_a_download_too_many_says_when_to_start_it(client, ann, monkeypatc
     assert (await client.get("/traces/usage.csv", headers=ann.bearer)).status_code == 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("signed_in_by", ["cookie", "bearer"])
 async def test_a_download_ends_when_its_reader_is_removed(
     client, ann, control, settings, monkeypatch, caplog, signed_in_by
@@ -225,6 +228,7 @@ MISTAKES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("table", "query"), MISTAKES)
 async def test_a_mistake_in_the_address_is_told(client, ann, settings, table, query):
     for suffix in ("", ".json"):

@@ -250,6 +250,7 @@ async def test_a_head_that_is_none_is_not_believed(tmp_path):
                     await connection.read_head()
 
 
+@pytest.mark.slow
 def test_the_web_process_does_not_load_datasette():
     code = "import sys, manage.server; print('datasette' in sys.modules)"
     done = subprocess.run(  # noqa: S603 - our own

@@ -158,6 +158,7 @@ def test_a_flow_has_state_and_pkce_and_comes_back_to_the_address_people_use(site
     assert asked["code_challenge"] != other["code_challenge"][0]
 
 
+@pytest.mark.slow
 @BOTH
 @pytest.mark.parametrize(
     ("wanted", "reached"),

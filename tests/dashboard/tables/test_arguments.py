@@ -38,6 +38,7 @@ MISTAKES = [
 ]
 
 
+@pytest.mark.slow
 async def test_what_cannot_be_parsed_is_told_as_a_mistake(client, ann, caplog, subtests):
     record(ann.path, OURS)
     for table, query in MISTAKES:

@@ -266,6 +266,7 @@ async def test_no_address_leads_elsewhere(client, ann, cid, settings, subtests):
                 assert answer.headers["location"].startswith("/traces")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "headers",
     [
@@ -356,6 +357,7 @@ def endless_begun(monkeypatch):
     return begun
 
 
+@pytest.mark.slow
 async def test_an_endless_query_keeps_nobody_else_waiting(endless_begun, client, ann, cid):
     await client.get("/traces/usage", headers=cid.cookie)
     endless = asyncio.create_task(client.get(sql(ENDLESS), headers=ann.cookie))

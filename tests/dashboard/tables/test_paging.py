@@ -61,6 +61,7 @@ SORTS = ("", *(f"_sort{way}={column}" for way in ("", "_desc") for column in (
 )))  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sort", SORTS)
 async def test_every_row_is_on_one_page_in_both_directions(ask, sort):
     query = f"_col=slug&_size=4&{sort}"

@@ -34,6 +34,7 @@ def test_whatever_the_sql_takes_for_a_number_is_declared_as_one():
         assert numbers == declared, name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("query", "name"), NUMBERS)
 async def test_a_number_that_is_none_is_refused(client, ann, query, name):
     ann.record()

@@ -150,6 +150,7 @@ def test_pages_follow_each_other(ann):
     assert sizes == [20, 20, 5]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["/proxy-endpoints", "/api-keys"])
 @pytest.mark.parametrize(
     ("query", "field"),
@@ -268,6 +269,7 @@ def test_a_body_is_limited_to_64_kb(ann, chunked):
     error_of(send(openapi.MAX_BODY_BYTES + 1), 413, "too_large")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
 @pytest.mark.parametrize("authorization", [None, "Bearer sk_no", "Basic eA==", "Bearer"])
 def test_without_a_good_key_nothing_is_answered(client, operation, authorization):

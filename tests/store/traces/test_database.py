@@ -109,6 +109,7 @@ def test_a_body_that_was_not_kept_is_null_and_an_empty_one_is_not(traces):
     assert list(traces.verify()) == []
 
 
+@pytest.mark.slow
 def test_a_large_body_comes_back_exactly(traces):
     message = b'{"role":"user","content":[{"type":"text","text":"' + b"x" * 5000 + b'"}]},'
     body = b'{"messages":[' + message * 4000 + "ü".encode() + b"]}"
@@ -183,6 +184,7 @@ def test_an_unknown_entry_has_no_bodies(traces):
     assert traces.read_bodies(1) is None
 
 
+@pytest.mark.slow
 def test_an_agent_session_costs_what_is_new_in_it(traces, traces_path):
     entries = agent_entries(200)
     for start in range(0, 200, 20):

@@ -149,6 +149,7 @@ def test_what_another_process_writes_meanwhile_is_kept(path, watch, few_rows):
     assert read(path, "select sum(entries) from usage_hourly") == [(4 * COUNT,)]
 
 
+@pytest.mark.slow
 def test_wherever_it_ends_the_next_process_finishes_it(tmp_path, watch, few_rows, expected):
     left = 0
 

@@ -177,6 +177,7 @@ def die_in_the_middle(path, statements):
     os._exit(0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("statements", [3, 20, 75])
 def test_a_process_killed_in_the_middle_repeats_nothing(make_pair, statements):
     before, now = make_pair(make_entries())

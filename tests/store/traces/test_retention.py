@@ -240,6 +240,7 @@ def record_sessions(path: Path, ready: object) -> None:
             ready.set()  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_pruning_while_another_process_records_leaves_every_entry_whole(traces, traces_path):
     # A connection of SQLite must not be carried into another process, and a fork would carry ours.
     context = multiprocessing.get_context("spawn")

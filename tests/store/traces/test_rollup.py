@@ -146,6 +146,7 @@ def test_what_extra_usage_covers_is_no_value_of_a_subscription(
     assert read_rows("billing").keys() == {booked}
 
 
+@pytest.mark.slow
 def test_an_hour_of_ten_thousand_clients_has_a_bounded_number_of_rows(traces, read_rows):
     known = {"client": "claude-cli/2.1", "credential_hmac": "mine", "billing": "api_key"}
     traces.insert([make_entry(**known)])
@@ -242,6 +243,7 @@ def read_costs(traces):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_sums_are_those_of_all_calls_at_their_last_cost(traces, tmp_path, seed):
     """After any sequence of calls, costs that change, new prices and retention, which keeps sums."""

@@ -269,6 +269,7 @@ def open_and_close(path: Path, barrier: object) -> None:
     database.open_database(path, schema.migrations).close()
 
 
+@pytest.mark.slow
 def test_processes_that_make_the_same_database_at_once_all_succeed(tmp_path):
     context = multiprocessing.get_context("fork")
     for attempt in range(5):
