@@ -47,7 +47,7 @@ class Dashboard:
         self._home = HomePages(settings, visitors, connections)
         self._help = HelpPages(visitors)
         self._reconciliation = ReconciliationPages(settings, visitors)
-        self._sessions = SessionPages(settings, visitors)
+        self._sessions = SessionPages(settings, visitors, connections)
         self._settings = SettingsPages(settings, pool, visitors, mailer)
         self._sign_in = SignInPages(settings, pool, visitors, mailer)
         self._traces = Traces(settings, visitors, connections)

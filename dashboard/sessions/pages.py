@@ -1,6 +1,6 @@
 """``/sessions`` and ``/sessions/<id>``: pages for people, and with ``.json`` data for programs.
 
-Reading is done in threads, one request of an organisation at a time.
+Reading and rendering are done in threads, one request of an organisation at a time.
 """
 
 from collections.abc import Callable
@@ -16,6 +16,7 @@ from starlette.routing import BaseRoute, Route
 from dashboard import rendering
 from dashboard.addresses import session_address
 from dashboard.call.fact import calls_address
+from dashboard.kept_connections import KeptConnections
 from dashboard.organization_locks import BusyError, OrganizationLocks
 from dashboard.rendering import PRIVATE
 from dashboard.sessions.agents import make_tree
@@ -55,9 +56,12 @@ class Opened:
 class SessionPages:
     """The pages of sessions of the caller's organisation."""
 
-    def __init__(self, settings: Settings, visitors: Visitors) -> None:
+    def __init__(
+        self, settings: Settings, visitors: Visitors, connections: KeptConnections
+    ) -> None:
         self._settings = settings
         self._visitors = visitors
+        self._connections = connections
         self._locks = OrganizationLocks()
 
     def routes(self) -> list[BaseRoute]:
@@ -70,75 +74,67 @@ class SessionPages:
 
     async def list_page(self, request: Request) -> Response:
         caller = await self._visitors.require_caller(request)
-        cursor = request.query_params.get("cursor")
-        before = None if cursor is None else parse_cursor(cursor)
-        listed = await self._read(caller, lambda reader: _list(reader, PAGE_LIMIT, before))
-        return rendering.render(
-            "sessions.html",
-            visitor=caller,
-            headers=PRIVATE,
-            listed=listed,
-            is_first=before is None,
-            address=session_address,
-        )
+        before = _parse_place(request)
+
+        def respond(reader: SessionReader | None) -> Response:
+            return rendering.render(
+                "sessions.html",
+                visitor=caller,
+                headers=PRIVATE,
+                listed=_list(reader, PAGE_LIMIT, before),
+                is_first=before is None,
+                address=session_address,
+            )
+
+        return await self._respond(caller, respond)
 
     async def list_json(self, request: Request) -> Response:
         caller = await self._visitors.require_caller(request)
         limit = _parse_limit(request.query_params.get("limit"))
-        cursor = request.query_params.get("cursor")
-        before = None if cursor is None else parse_cursor(cursor)
-        listed = await self._read(caller, lambda reader: _list(reader, limit, before))
-        sessions = [] if listed is None else listed.sessions
-        next_cursor = None if listed is None else listed.next_cursor
-        return JSONResponse(
-            {
-                "items": [describe_session(each) for each in sessions],
-                "nextCursor": next_cursor,
-                "hasMore": next_cursor is not None,
-            },
-            headers=PRIVATE,
-        )
+        before = _parse_place(request)
+
+        def respond(reader: SessionReader | None) -> Response:
+            listed = _list(reader, limit, before)
+            return JSONResponse(
+                {
+                    "items": [describe_session(each) for each in listed.sessions],
+                    "nextCursor": listed.next_cursor,
+                    "hasMore": listed.next_cursor is not None,
+                },
+                headers=PRIVATE,
+            )
+
+        return await self._respond(caller, respond)
 
     async def session_page(self, request: Request) -> Response:
         """Serve a session as a page, or in JSON where its id is followed by ``.json``."""
         caller = await self._visitors.require_caller(request)
         name = request.path_params["session_id"]
-        found = await self._read(caller, lambda reader: _open(reader, name))
-        if found is None and name.endswith(JSON):
-            name = name.removesuffix(JSON)
-            found = await self._read(caller, lambda reader: _open(reader, name))
-            if found is not None:
-                return JSONResponse(describe_opened(found), headers=PRIVATE)
-        if found is None:
-            raise HTTPException(404, NO_SESSION)
-        return rendering.render(
-            "session.html",
-            visitor=caller,
-            headers=PRIVATE,
-            session=found.session,
-            agents=found.agents,
-            lines=make_lines(found.turns, found.session.calls - len(found.turns) + 1),
-            bars=make_strip(found.turns),
-            bar_step=STEP,
-            bar_width=WIDTH,
-            bar_height=HEIGHT,
-            part_titles=PART_TITLES,
-            tree=make_tree(found.agents),
-            calls_address=calls_address("session_id", name),
-            json_address=f"{session_address(name)}{JSON}",
-        )
 
-    async def _read[T](self, caller: Caller, read: Callable[[SessionReader], T]) -> T | None:
-        """Return what was read of the caller's organisation, None while nothing has been recorded.
+        def respond(reader: SessionReader | None) -> Response:
+            if (found := _open(reader, name)) is not None:
+                return _render_session(caller, found)
+            if name.endswith(JSON) and (found := _open(reader, name.removesuffix(JSON))):
+                return JSONResponse(describe_opened(found), headers=PRIVATE)
+            raise HTTPException(404, NO_SESSION)
+
+        return await self._respond(caller, respond)
+
+    async def _respond(
+        self, caller: Caller, respond: Callable[[SessionReader | None], Response]
+    ) -> Response:
+        """Return what is made in a thread of the caller's organisation. There is no reader while
+        nothing has been recorded.
 
         Raises sqlite3.Error, and HTTPException where too many requests wait."""
         path = trace_path(self._settings.data_dir, caller.organization_id)
 
-        def run() -> T | None:
+        def run() -> Response:
             if not path.exists():
-                return None
-            with SessionReader(path) as reader:
-                return read(reader) if reader.is_ready else None
+                return respond(None)
+            with self._connections.lend(path) as connection:
+                reader = SessionReader(connection)
+                return respond(reader if reader.is_ready else None)
 
         try:
             async with self._locks.acquire(caller.organization_id):
@@ -188,8 +184,28 @@ def describe_opened(opened: Opened) -> dict[str, Any]:
     }
 
 
-def _list(reader: SessionReader, limit: int, before: Place | None) -> Listed:
-    found = reader.list_sessions(limit + 1, before)
+def _render_session(caller: Caller, opened: Opened) -> Response:
+    session = opened.session
+    return rendering.render(
+        "session.html",
+        visitor=caller,
+        headers=PRIVATE,
+        session=session,
+        agents=opened.agents,
+        lines=make_lines(opened.turns, session.calls - len(opened.turns) + 1),
+        bars=make_strip(opened.turns),
+        bar_step=STEP,
+        bar_width=WIDTH,
+        bar_height=HEIGHT,
+        part_titles=PART_TITLES,
+        tree=make_tree(opened.agents),
+        calls_address=calls_address("session_id", session.session_id),
+        json_address=f"{session_address(session.session_id)}{JSON}",
+    )
+
+
+def _list(reader: SessionReader | None, limit: int, before: Place | None) -> Listed:
+    found = [] if reader is None else reader.list_sessions(limit + 1, before)
     sessions = found[:limit]
     cursor = None
     if len(found) > limit:
@@ -197,15 +213,21 @@ def _list(reader: SessionReader, limit: int, before: Place | None) -> Listed:
     return Listed(sessions=sessions, next_cursor=cursor)
 
 
-def _open(reader: SessionReader, session_id: str) -> Opened | None:
-    session = reader.find(session_id)
-    if session is None:
+def _open(reader: SessionReader | None, session_id: str) -> Opened | None:
+    session = None if reader is None else reader.find(session_id)
+    if reader is None or session is None:
         return None
     return Opened(
         session=session,
         agents=reader.list_agents(session_id),
         turns=reader.list_turns(session_id),
     )
+
+
+def _parse_place(request: Request) -> Place | None:
+    """Return the place behind which a page of the list begins. Raises InvalidCursorError."""
+    cursor = request.query_params.get("cursor")
+    return None if cursor is None else parse_cursor(cursor)
 
 
 def _parse_limit(text: str | None) -> int:

@@ -42,10 +42,6 @@ class Bar:
     x: int
     parts: tuple[Part, ...]
 
-    @property
-    def is_failed(self) -> bool:
-        return self.turn.is_failed
-
 
 def make_strip(turns: Sequence[Turn]) -> list[Bar]:
     """Return a bar for each turn; those without a cost have no parts."""

@@ -26,10 +26,6 @@ class TurnLine:
     gap: str | None
     is_next_prompt: bool
 
-    @property
-    def is_failed(self) -> bool:
-        return self.turn.is_failed
-
 
 def make_lines(turns: Sequence[Turn], first_number: int = 1) -> list[TurnLine]:
     """Return the lines of turns, which are oldest first."""

@@ -6,6 +6,7 @@ nothing is written twice. After the last call the row is removed.
 """
 
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Literal
@@ -33,6 +34,35 @@ def write_next(connection: sqlite3.Connection, work: Work, next_id: int | None) 
         connection.execute("delete from backfills where name = ?", (work,))
     else:
         connection.execute("update backfills set next_id = ? where name = ?", (next_id, work))
+
+
+def take_some(
+    connection: sqlite3.Connection,
+    work: Work,
+    count: int,
+    do: Callable[[list[int]], object],
+    finish: Callable[[], object] = lambda: None,
+) -> bool:
+    """Deal with the newest ``count`` calls that are left, in one transaction. Return whether there may
+    be more.
+
+    ``do`` gets their ids, newest first; ``finish`` is called after the last ones. Raises sqlite3.Error."""
+    if find_next(connection, work) is None:
+        return False
+    with database.immediate(connection):
+        next_id = find_next(connection, work)
+        ids = [
+            row[0]
+            for row in connection.execute(
+                "select id from usage where id <= ? order by id desc limit ?", (next_id, count)
+            )
+        ]
+        do(ids)
+        is_last = len(ids) < count
+        if is_last:
+            finish()
+        write_next(connection, work, None if is_last else ids[-1] - 1)
+    return not is_last
 
 
 def has_work(connection: sqlite3.Connection) -> bool:

@@ -8,7 +8,6 @@ each call once at any moment. What retention had removed stays as it was.
 
 import sqlite3
 
-from store.database import immediate
 from store.traces import backfill_progress
 from store.traces.backfill_progress import HOURLY_SUMS
 from store.traces.costs import read_booked
@@ -19,26 +18,21 @@ CALLS = 100  # take some 10 ms
 
 def rebook_some(connection: sqlite3.Connection) -> bool:
     """Book a few entries anew. Return whether there may be more. Raises sqlite3.Error."""
-    if backfill_progress.find_next(connection, HOURLY_SUMS) is None:
-        return False
-    with immediate(connection):
-        next_id = backfill_progress.find_next(connection, HOURLY_SUMS)
-        ids = [
-            row[0]
-            for row in connection.execute(
-                "select id from usage where id <= ? order by id desc limit ?", (next_id, CALLS)
-            )
-        ]
-        tally = Tally()
-        for booked in read_booked(connection, ids):
-            tally.add_as_before(booked.call, booked.tokens, sign=-1)
-            tally.add(booked.call, booked.items)
-        tally.write(connection)
-        is_last = len(ids) < CALLS
-        if is_last:
-            _remove_empty(connection)
-        backfill_progress.write_next(connection, HOURLY_SUMS, None if is_last else ids[-1] - 1)
-    return not is_last
+    return backfill_progress.take_some(
+        connection,
+        HOURLY_SUMS,
+        CALLS,
+        lambda ids: _rebook(connection, ids),
+        lambda: _remove_empty(connection),
+    )
+
+
+def _rebook(connection: sqlite3.Connection, ids: list[int]) -> None:
+    tally = Tally()
+    for booked in read_booked(connection, ids):
+        tally.add_as_before(booked.call, booked.tokens, sign=-1)
+        tally.add(booked.call, booked.items)
+    tally.write(connection)
 
 
 def _remove_empty(connection: sqlite3.Connection) -> None:

@@ -3,17 +3,14 @@
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import orjson
 
 from metering.token_counts import NAMES, TokenCounts
 from runtime import clock
-from store import database
 from store.traces.rollup import NO_ERROR
 
-BUSY_TIMEOUT_S = 1.0
 # A session with more is rare; reading so many takes some 0.1 s.
 MAX_TURNS = 2_000
 MAX_AGENTS = 500
@@ -103,23 +100,14 @@ class Turn:
 
 
 class SessionReader:
-    """A read-only connection to the sessions of one organisation.
+    """Reads the sessions of one organisation by a read-only connection.
 
     Every method may raise sqlite3.Error."""
 
-    def __init__(self, path: Path) -> None:
-        """Open a trace database. Raises sqlite3.Error when there is none that can be read."""
-        self._db = database.open_readonly(path, busy_timeout_s=BUSY_TIMEOUT_S)
+    def __init__(self, db: sqlite3.Connection) -> None:
+        """Take a connection that somebody else closes."""
+        self._db = db.cursor()
         self._db.row_factory = sqlite3.Row
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self._db.close()
 
     @property
     def is_ready(self) -> bool:

@@ -14,7 +14,6 @@ import orjson
 
 from metering import token_counts
 from metering.token_counts import PROMPT_CLASSES
-from store.database import immediate
 from store.traces import backfill_progress, booking_sql
 from store.traces.backfill_progress import SESSION_SUMS
 from store.traces.rollup import SUBSCRIPTION
@@ -93,17 +92,6 @@ def book_some(connection: sqlite3.Connection) -> bool:
     """Add a few calls that were stored before there were sums. Return whether there may be more.
 
     Raises sqlite3.Error."""
-    if backfill_progress.find_next(connection, SESSION_SUMS) is None:
-        return False
-    with immediate(connection):
-        next_id = backfill_progress.find_next(connection, SESSION_SUMS)
-        ids = [
-            row[0]
-            for row in connection.execute(
-                "select id from usage where id <= ? order by id desc limit ?", (next_id, CALLS)
-            )
-        ]
-        book(connection, ids)
-        is_last = len(ids) < CALLS
-        backfill_progress.write_next(connection, SESSION_SUMS, None if is_last else ids[-1] - 1)
-    return not is_last
+    return backfill_progress.take_some(
+        connection, SESSION_SUMS, CALLS, lambda ids: book(connection, ids)
+    )
