@@ -31,7 +31,7 @@ from selenium.webdriver.support.ui import Select, WebDriverWait
 type Role = Literal["any", "button", "link", "menu"]
 
 PATIENCE_S = 15.0
-"""How long a visitor looks for something before the test fails; never how long something takes."""
+"""A visitor looks so long for something before the test fails; it is never how long something takes."""
 
 _PEEK_S = 0.02
 _PAGE_JS = (Path(__file__).parent / "page.js").read_text()

@@ -1,4 +1,4 @@
-"""Whether a cache broke and what it cost. Why is in ``test_causes.py``."""
+"""Tests of whether a cache broke and what it cost; its causes are in ``test_causes.py``."""
 
 import copy
 from dataclasses import replace

@@ -18,7 +18,7 @@ ENDLESS = "with recursive n(i) as (select 1 union all select i + 1 from n) selec
 
 
 def record(path, marker, entries=3):
-    """So many more calls, with the marker and some markup in every text."""
+    """Record more calls, with the marker and some markup in every text."""
     with TraceDatabase(path) as traces:
         traces.insert(
             [

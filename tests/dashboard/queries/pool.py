@@ -128,7 +128,7 @@ class Client:
 
 
 async def may_read() -> None:
-    """For callers who may."""
+    """Let every caller read: a check that passes."""
 
 
 def make_query(

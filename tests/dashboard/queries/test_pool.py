@@ -647,7 +647,7 @@ STREAM = "/traces/usage_log.csv?_stream=1"
 
 @pytest.fixture(scope="module")
 def long_traces(pool):
-    """Whose export is some megabytes in many pages."""
+    """Traces whose export is some megabytes in many pages."""
     body = b'{"text": "' + b"x" * 20_000 + b'"}'
     with TraceDatabase(trace_path_in(pool.traces, "long")) as traces:
         traces.insert([make_entry(request_body=body) for _ in range(600)])

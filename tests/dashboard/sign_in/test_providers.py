@@ -328,7 +328,7 @@ def test_a_token_must_be_signed_with_the_issuers_own_key(site):
 
 
 class Example(OpenIdProvider):
-    """As somebody would add one: a name and the settings, no checks."""
+    """A provider as somebody would add one: a name and the settings, no checks."""
 
     name = "example"
     title = "Example"

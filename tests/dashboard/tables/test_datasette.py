@@ -556,7 +556,7 @@ async def test_new_entries_show_at_once(client, ann):
 
 @pytest.fixture
 async def plain(tmp_path):
-    """As `datasette traces.db --metadata datasette-metadata.json` serves it."""
+    """A client of what `datasette traces.db --metadata datasette-metadata.json` serves."""
     path = tmp_path / "traces.db"
     record(path, OURS)
     metadata = json.loads(METADATA_PATH.read_text())
