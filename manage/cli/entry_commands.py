@@ -1,13 +1,12 @@
 """``taximeter tail`` and ``taximeter export``: recorded calls, one by one."""
 
-import io
 import sys
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext, suppress
 from datetime import date, datetime
 from pathlib import Path
-from typing import TextIO
+from typing import BinaryIO
 
 import click
 
@@ -19,7 +18,13 @@ from manage.cli.console import (
     print_json,
     read_settings,
 )
-from manage.cli.export import Format, make_item, open_private, write_entries
+from manage.cli.export import (
+    Format,
+    check_can_write,
+    make_item,
+    open_private,
+    write_entries,
+)
 from manage.cli.follow import Followed, Follower
 from manage.cli.periods import Instant, find_instants, period_options
 from metering.formats import format_calls
@@ -33,6 +38,7 @@ _FORMATS: dict[str, Format] = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".csv": "csv",
+    ".parquet": "parquet",
     ".json": "json",
 }
 
@@ -85,8 +91,9 @@ def _print_entries(entries: Iterable[Followed], *, as_json: bool) -> None:
 @click.option("--model", help="Only this model; * and ? are wildcards.")
 @click.option("--bodies", is_flag=True, help="Include request_body and response_body.")
 @click.option(
-    "--format", "kind", type=click.Choice(["jsonl", "csv", "json"]),
-    help="JSON lines (jsonl), CSV, or one JSON document.  [default: by the file's name, else jsonl]",
+    "--format", "kind", type=click.Choice(["jsonl", "csv", "parquet", "json"]),
+    help="JSON lines (jsonl), CSV, Parquet, or one JSON document."
+    "  [default: by the file's name, else jsonl]",
 )  # fmt: skip
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path, allow_dash=True),
@@ -113,19 +120,20 @@ def export(
     data_dir: str | None,
     as_json: bool,
 ) -> None:
-    """Write recorded calls as JSON lines, CSV or JSON, oldest first.
+    """Write recorded calls as JSON lines, CSV, Parquet or JSON, oldest first.
 
     Each has the columns of usage_log and its organisation. Times are UTC: a day or a
     point in time (2026-01-31, 2026-01-31T18:00, with another offset 2026-01-31T18:00+02:00) or how
     long ago (7d, 12h, 30m). Bodies that are not text are written as {"$base64": true, "encoded":
-    "…"}. With --json, standard output is one JSON document: the calls, or what was written to
-    --output.
+    "…"}. Parquet, which needs pyarrow, has timestamps and exact decimal costs. With --json,
+    standard output is one JSON document: the calls, or what was written to --output.
 
     \b
     Examples:
       taximeter export --since 7d > week.jsonl
       taximeter export --from 2026-01-01 --to 2026-01-31 -o january.csv
       taximeter export --since 2026-01-31T18:00 --until 2026-01-31T19:00 -o hour.csv
+      taximeter export --since 2026-01-01 --until 2026-02-01 -o month.parquet
       taximeter export --slug default --model 'claude-opus-*' --bodies
       taximeter export --since 1d --json | jq '[.items[].cost_cents] | add'
     """
@@ -139,7 +147,10 @@ def export(
         kind = _find_format(output)
     first, end = find_instants(from_day, to_day, since, until)
     entry_filter = EntryFilter(since=first, until=end, slugs=slugs, model=model)
+    if kind == "parquet" and output is None and sys.stdout.isatty():
+        raise click.UsageError("Parquet is not for a terminal: name a file with -o")
     with explained():
+        check_can_write(kind)
         settings = read_settings(data_dir=data_dir)
         check_there_is_data(settings)
         paths = find_trace_files(settings.data_dir)
@@ -169,18 +180,5 @@ def _find_format(output: Path | None) -> Format:
     return _FORMATS[suffix]
 
 
-def _open_output(path: Path | None) -> AbstractContextManager[TextIO]:
-    if path is None:
-        return _standard_output()
-    return open_private(path)
-
-
-@contextmanager
-def _standard_output() -> Iterator[TextIO]:
-    """Yield standard output in UTF-8, with line ends unchanged, whatever the terminal's encoding."""
-    stream = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", newline="")
-    try:
-        yield stream
-    finally:
-        with suppress(ValueError):
-            stream.detach()  # it is not ours to close
+def _open_output(path: Path | None) -> AbstractContextManager[BinaryIO]:
+    return nullcontext(sys.stdout.buffer) if path is None else open_private(path)

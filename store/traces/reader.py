@@ -66,10 +66,11 @@ class TraceReader:
         self._db = database.open_readonly(path, busy_timeout_s=BUSY_TIMEOUT_S)
         self._db.row_factory = _row
         try:
-            self.columns = _list_columns(self._db)
+            self.types = read_types(self._db)
         except BaseException:
             self._db.close()
             raise
+        self.columns = tuple(name for name in self.types if name not in BODIES)
         self._select = f"select {', '.join(self.columns)} from usage_log"  # noqa: S608 - its own names
 
     def __enter__(self) -> Self:
@@ -180,10 +181,15 @@ def read_latest(db: sqlite3.Connection, count: int) -> list[Row]:
 
 def _list_columns(db: sqlite3.Connection) -> tuple[str, ...]:
     """Return the columns of ``usage_log`` without the bodies."""
+    return tuple(name for name in read_types(db) if name not in BODIES)
+
+
+def read_types(db: sqlite3.Connection, table: str = "usage_log") -> dict[str, str]:
+    """Return the columns of a table or view with the type that each is declared with; it is empty where a
+    view computes one."""
     cursor = db.cursor()
     cursor.row_factory = None
-    found = cursor.execute("select name from pragma_table_info('usage_log')")
-    return tuple(name for (name,) in found if name not in BODIES)
+    return dict(cursor.execute("select name, type from pragma_table_info(?)", (table,)))
 
 
 def read_newest_arrival(path: Path) -> str | None:

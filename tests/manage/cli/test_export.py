@@ -1,16 +1,22 @@
 import csv
 import io
 import json
+import re
 import stat
+import subprocess
+import sys
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from pyarrow import parquet as pq
 
 from manage.cli import export
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
 from store.traces.reader import EntryFilter
+from tests import ROOT
 from tests.store.traffic import make_entry
 
 DAY = "2026-01-{:02d}T12:00:00.000Z"
@@ -138,11 +144,11 @@ def test_one_end_of_a_period_is_named_once(run):
     assert "--from and --since exclude each other" in result.output
 
 
-@pytest.mark.parametrize("name", ["x.parquet", "x.csv.gz", "x.xlsx"])
+@pytest.mark.parametrize("name", ["x.csv.gz", "x.xlsx"])
 def test_a_file_of_an_unknown_kind_is_refused_and_not_made(run, entries, tmp_path, name):
     result = run("export", "-o", str(tmp_path / name))
     assert result.exit_code == 2
-    assert ".jsonl, .ndjson, .csv or .json" in result.output
+    assert ".jsonl, .ndjson, .csv, .parquet or .json" in result.output
     assert not (tmp_path / name).exists()
     assert run("export", "-o", str(tmp_path / name), "--format", "csv").exit_code == 0
     assert (tmp_path / name).read_text().startswith("organization_id,")
@@ -163,7 +169,7 @@ def test_a_failed_export_leaves_no_file_and_the_old_one_alone(tmp_path):
 
     def fail_half_way():
         with export.open_private(target) as file:
-            file.write("half")
+            file.write(b"half")
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -174,7 +180,7 @@ def test_a_failed_export_leaves_no_file_and_the_old_one_alone(tmp_path):
 
 def test_what_is_no_file_is_written_to_and_not_replaced():
     with export.open_private(Path("/dev/null")) as file:
-        file.write("gone")
+        file.write(b"gone")
     assert Path("/dev/null").is_char_device()
 
 
@@ -191,22 +197,90 @@ def test_every_organisation_is_exported_with_its_id(run, entries, data_dir):
     assert (rows[-1]["organization_id"], rows[-1]["entry_id"]) == ("zzz", "theirs")
 
 
-class CountingOutput(io.StringIO):
-    """Forgets what is written, and counts how often that was."""
+def test_parquet_has_the_same_calls_with_times_and_exact_costs(run, traces, tmp_path):
+    traces.insert(
+        [
+            make_entry(created_at=DAY.format(1), cost_cents=Decimal("0.0347"), ttfb_ms=12.5),
+            make_entry(created_at=DAY.format(2), cost_cents=None, ttfb_ms=None, model=None),
+        ]
+    )
+    target = tmp_path / "month.parquet"
+    assert run("export", "-o", str(target)).stdout == f"Wrote 2 calls to {target}.\n"
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+    rows = pq.read_table(target).to_pylist()
+    assert rows[0]["created_at"] == datetime(2026, 1, 1, 12, tzinfo=UTC)
+    assert rows[0]["cost_cents"] == Decimal("0.0347")
+    assert [row["model"] for row in rows] == ["claude-sonnet-4-5", None]
+    others = exported(run)
+    exact = {"created_at", "cost_cents", "estimated_cents"}
+    for row, other in zip(rows, others, strict=True):
+        assert list(row) == list(other)
+        assert {n: v for n, v in row.items() if n not in exact} == {
+            n: v for n, v in other.items() if n not in exact
+        }
+
+
+def test_parquet_has_bodies_where_they_are_asked_for(run, entries):
+    written = run("export", "--format", "parquet", "--bodies").stdout_bytes
+    rows = {row["entry_id"]: row for row in pq.read_table(io.BytesIO(written)).to_pylist()}
+    for entry in entries:
+        assert rows[entry.entry_id]["request_body"].encode() == entry.request_body
+    assert json.loads(rows["3"]["response_body"]) == {"$base64": True, "encoded": "/wA="}
+
+
+def test_without_pyarrow_the_message_names_the_command_that_installs_it(
+    run, entries, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(export, "find_spec", lambda _name: None)
+    result = run("export", "-o", str(tmp_path / "x.parquet"))
+    assert result.exit_code == 1
+    assert "-m pip install pyarrow" in result.output
+    assert list(tmp_path.glob("*x.parquet*")) == []
+    assert run("export", "-o", str(tmp_path / "x.csv")).exit_code == 0
+
+
+@pytest.mark.slow
+def test_the_documented_lines_read_the_documented_export(run, traces, tmp_path, monkeypatch):
+    traces.insert(
+        [
+            make_entry(created_at=DAY.format(day), model=model, cost_cents=Decimal(cents))
+            for day, model, cents in ((1, "a", "0.1"), (2, "a", "0.2"), (31, "b", "7"))
+        ]
+    )
+    traces.insert([make_entry(created_at="2026-02-01T00:00:00.000Z")])
+    text = (ROOT / "docs" / "export.md").read_text()
+    command, lines = re.findall(r"```(?:sh|python)\n(.*?)```", text, re.S)
+    monkeypatch.chdir(tmp_path)
+    assert run(*command.split()[1:]).exit_code == 0
+    with_pandas, with_duckdb = lines.splitlines()
+    program = f"import duckdb, pandas; print(({with_pandas}).to_dict(), ({with_duckdb}).fetchall())"
+    # In a process of its own: both together take half a second of every start.
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)  # noqa: S603 - our own documentation
+    assert done.stdout == (
+        "{'a': Decimal('0.300000000000000000'), 'b': Decimal('7.000000000000000000')}"
+        " [('b', 0.07), ('a', 0.003)]\n"
+    ), done.stderr
+
+
+class CountingOutput(io.BytesIO):
+    """Forgets what is written, and remembers the largest write."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.writes = 0
+        self.total = self.largest = 0
 
-    def write(self, text: str) -> int:
-        self.writes += 1
-        return len(text)
+    def write(self, data) -> int:
+        size = memoryview(data).nbytes
+        self.total += size
+        self.largest = max(self.largest, size)
+        return size
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "json", "csv"])
-def test_entries_are_written_one_by_one(traces, data_dir, kind):
-    traces.insert([make_entry() for _ in range(450)])
+def test_entries_are_written_as_they_are_read(traces, data_dir, kind):
+    traces.insert([make_entry(request_body=b"x" * 1_000) for _ in range(450)])
     output = CountingOutput()
     paths = list(data_dir.glob("traces/*/traces.db"))
     assert export.write_entries(output, paths, EntryFilter(), kind, with_bodies=True) == 450
-    assert output.writes >= 450
+    assert output.total > 450_000
+    assert output.largest < 30_000
