@@ -20,7 +20,15 @@ from recorder.open_databases import OpenDatabases
 from recorder.rebilling import find_corrected_cost
 from recorder.requests import RequestReader
 from recorder.stored_calls import read_stored_usage
-from store.traces import backfill, backfill_progress, rebooking, session_sums
+from store.traces import (
+    agent_sums,
+    backfill,
+    backfill_progress,
+    daily_sums,
+    rebooking,
+    session_sums,
+    timings,
+)
 from store.traces.backfill import Filled, Stored
 from store.traces.backfill_progress import BODY_FIELDS
 
@@ -29,6 +37,13 @@ logger = logging.getLogger(__name__)
 STEP_S = 0.02
 MEMORY_BYTES = 8 * 1024 * 1024
 RETRY_S = 60.0
+_SUMS = (
+    rebooking.rebook_some,
+    daily_sums.add_day,
+    session_sums.book_some,
+    agent_sums.book_some,
+    timings.add_some,
+)
 
 
 class Backfill:
@@ -85,7 +100,7 @@ class Backfill:
         """Do some of the work; return whether that was the last of it. The sums come first,
         because they take less time."""
         ends_at_s = self._clock_s() + STEP_S
-        for work in (rebooking.rebook_some, session_sums.book_some):
+        for work in _SUMS:
             while work(connection):
                 if self._clock_s() >= ends_at_s:
                     return False

@@ -13,12 +13,25 @@ from typing import Literal
 
 from store import database
 
-type Work = Literal["body fields", "hourly sums", "cut streams", "session sums"]
+type Work = Literal[
+    "body fields",
+    "hourly sums",
+    "cut streams",
+    "session sums",
+    "daily sums",
+    "agent sums",
+    "timings",
+]
 
 BODY_FIELDS: Work = "body fields"
 HOURLY_SUMS: Work = "hourly sums"
 CUT_STREAMS: Work = "cut streams"
 SESSION_SUMS: Work = "session sums"
+AGENT_SUMS: Work = "agent sums"
+TIMINGS: Work = "timings"
+DAILY_SUMS: Work = (
+    "daily sums"  # goes through days instead of calls: 20260131 is the last of a January
+)
 BUSY_TIMEOUT_S = 5.0
 
 
@@ -79,6 +92,7 @@ def count_left(path: Path) -> int:
         if known is None:
             return 0
         (count,) = connection.execute(
-            "select count(*) from usage where id <= (select max(next_id) from backfills)"
+            "select count(*) from usage where id <= (select max(next_id) from backfills where name <> ?)",
+            (DAILY_SUMS,),
         ).fetchone()
         return int(count)

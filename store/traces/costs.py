@@ -13,7 +13,7 @@ from metering.billed_passes import Call
 from metering.entry import CostItem, sum_estimates
 from metering.token_counts import TokenCounts
 from runtime import clock
-from store.traces import backfill_progress, session_sums
+from store.traces import agent_sums, backfill_progress, session_sums
 from store.traces.backfill_progress import HOURLY_SUMS
 from store.traces.rollup import BookedCall, Tally
 
@@ -131,9 +131,13 @@ def write_costs(connection: sqlite3.Connection, costs: Sequence[NewCost]) -> int
                     tally.add_as_before(each.call, each.tokens, sign=sign)
                 else:
                     tally.add(each.call, each.items, sign=sign)
-            is_summed = session_sums.is_booked(connection, cost.usage_id)
-            if is_summed:
-                session_sums.book(connection, [cost.usage_id], sign=-1)
+            summed_in = [
+                sums
+                for sums in (session_sums, agent_sums)
+                if sums.is_booked(connection, cost.usage_id)
+            ]
+            for sums in summed_in:
+                sums.book(connection, [cost.usage_id], sign=-1)
             connection.execute(
                 "update usage set cost_cents = ?, estimated_cents = ?, usage_source = ?,"
                 " output_tokens = ? where id = ?",
@@ -145,8 +149,8 @@ def write_costs(connection: sqlite3.Connection, costs: Sequence[NewCost]) -> int
                     cost.usage_id,
                 ),
             )
-            if is_summed:
-                session_sums.book(connection, [cost.usage_id])
+            for sums in summed_in:
+                sums.book(connection, [cost.usage_id])
             connection.execute("delete from usage_cost where usage_id = ?", (cost.usage_id,))
             write_items(connection, [(cost.usage_id, cost.cost_items)])
             written += 1

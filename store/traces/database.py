@@ -20,6 +20,7 @@ from metering.token_counts import list_flat_fields
 from store import database
 from store.spool.format import Rejection
 from store.traces import (
+    agent_sums,
     bodies,
     costs,
     hourly_copy,
@@ -29,6 +30,7 @@ from store.traces import (
     rollup,
     schema,
     session_sums,
+    timings,
     verify,
 )
 from store.traces.bodies import (
@@ -94,7 +96,7 @@ class TraceDatabase:
     def insert(self, entries: Sequence[UsageLogEntry]) -> int:
         """Store all entries, or none. Returns how many were new."""
         prepared = [self._prepare(entry) for entry in entries]
-        tally, hours = rollup.Tally(), rate_limits.Hours()
+        tally, hours, times = rollup.Tally(), rate_limits.Hours(), timings.Timings()
         try:
             with database.immediate(self.connection):
                 self._pieces.start_transaction()
@@ -105,11 +107,13 @@ class TraceDatabase:
                     if usage_id is not None
                 ]
                 self._insert_details(new)
-                session_sums.book(self.connection, [usage_id for usage_id, _ in new])
+                new_ids = [usage_id for usage_id, _ in new]
+                session_sums.book(self.connection, new_ids)
+                agent_sums.book(self.connection, new_ids)
                 for _, entry in new:
-                    tally.add(rollup.BookedCall.of(entry), entry.cost_items)
+                    times.add(tally.add(rollup.BookedCall.of(entry), entry.cost_items), entry)
                     hours.add(entry, entry.rate_limits)
-                tally.write(self.connection)
+                times.write(self.connection, tally.write(self.connection))
                 hours.write(self.connection)
         except BaseException:
             self._pieces.forget()

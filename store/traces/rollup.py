@@ -12,6 +12,9 @@ can be taken out again later: when a cost changes, what was booked is taken out 
 Sums of before they had passes are booked anew later (``store.traces.rebooking``).
 
 A batch is added up here first, so that a hundred calls of one hour and model are one upsert.
+
+``usage_daily`` has the same sums of each day, for reports about months. Days that are not yet in it, because
+their hours are older than it, are added from these (``store.traces.daily_sums``).
 """
 
 import re
@@ -28,6 +31,8 @@ from metering.billed_passes import may_be_billed
 from metering.components import CACHE_WRITE_1H, TOKEN_CLASSES, WEB_SEARCH
 from metering.entry import CostItem, Outcome, UsageLogEntry, UsageSource
 from metering.token_counts import TokenCounts
+from store.traces import backfill_progress
+from store.traces.backfill_progress import DAILY_SUMS
 
 # A client that disconnects (a person pressing Esc) is not an error.
 NO_ERROR: tuple[Outcome, ...] = ("complete", "client_disconnected")
@@ -48,6 +53,10 @@ class HourKey(NamedTuple):
     client: str = UNKNOWN
     credential_hmac: str = UNKNOWN
     billing: str = UNKNOWN
+
+    @property
+    def day(self) -> str:
+        return self.hour[:10]
 
 
 # The other columns of ``usage_hourly``, which are added to.
@@ -94,14 +103,21 @@ class BookedCall(NamedTuple):
 
 _read_call = attrgetter(*BookedCall._fields)
 _KEYS = HourKey._fields
+DAY_KEYS = ("day", *_KEYS[1:])
 _NOTHING: HourSums = dict.fromkeys(SUMS, 0)
 _read_counts = attrgetter(*token_counts.NAMES)
-_UPSERT = (
-    f"insert into usage_hourly ({', '.join((*_KEYS, *SUMS))})"  # noqa: S608 - our own names
-    f" values ({', '.join('?' * len((*_KEYS, *SUMS)))})"
-    f" on conflict ({', '.join(_KEYS)}) do update set "
-    + ", ".join(f"{name} = {name} + excluded.{name}" for name in SUMS)
-)
+
+
+def _upsert(table: str, keys: tuple[str, ...]) -> str:
+    return (
+        f"insert into {table} ({', '.join((*keys, *SUMS))})"  # noqa: S608 - our own names
+        f" values ({', '.join('?' * len((*keys, *SUMS)))})"
+        f" on conflict ({', '.join(keys)}) do update set "
+        + ", ".join(f"{name} = {name} + excluded.{name}" for name in SUMS)
+    )
+
+
+_UPSERT_HOUR, _UPSERT_DAY = _upsert("usage_hourly", _KEYS), _upsert("usage_daily", DAY_KEYS)
 
 
 class Tally:
@@ -110,9 +126,10 @@ class Tally:
     def __init__(self) -> None:
         self._sums = defaultdict[HourKey, HourSums](_NOTHING.copy)
 
-    def add(self, call: BookedCall, items: Iterable[CostItem], *, sign: int = 1) -> None:
-        """Book a call with its line items; with a sign of -1, take out what was booked."""
-        key = _make_key(call)
+    def add(self, call: BookedCall, items: Iterable[CostItem], *, sign: int = 1) -> HourKey:
+        """Book a call with its line items; with a sign of -1, take out what was booked. Return the key of
+        the call itself."""
+        key = make_key(call)
         own = self._sums[key]
         _add_call(own, call, sign)
         if may_be_billed(call.outcome, call.status_code, call.usage_source):
@@ -121,26 +138,46 @@ class Tally:
             model = item.model or UNKNOWN
             sums = own if model == key.model else self._sums[key._replace(model=model)]
             _add_item(sums, item, sign)
+        return key
 
     def add_as_before(self, call: BookedCall, tokens: TokenCounts, *, sign: int = 1) -> None:
         """Book a call, or take it out, as it was before sums had passes: all of it with the model of
         the call, and without client, credential and billing. Nothing was estimated then."""
-        sums = self._sums[HourKey(*_make_key(call)[:4])]
+        sums = self._sums[HourKey(*make_key(call)[:4])]
         _add_call(sums, call, sign)
         for name, count in zip(token_counts.NAMES, _read_counts(tokens), strict=True):
             sums[name] += sign * (count or 0)
         sums["cost_cents"] += sign * float(call.cost_cents or 0)
 
-    def write(self, connection: sqlite3.Connection) -> None:
-        """Add what was booked to the table. Wants the write lock."""
-        names = _Names(connection)
+    def write(self, connection: sqlite3.Connection) -> "Names":
+        """Add what was booked to the tables, and return the names it was booked to. Wants the write
+        lock."""
+        names = Names(connection)
+        booked = [(names.bound(key), sums) for key, sums in self._sums.items()]
+        connection.executemany(_UPSERT_HOUR, [(*key, *sums.values()) for key, sums in booked])
+        newest = find_day_left(connection)
         connection.executemany(
-            _UPSERT,
-            [(*names.bound(key), *sums.values()) for key, sums in self._sums.items()],
+            _UPSERT_DAY,
+            [
+                (key.day, *key[1:], *sums.values())
+                for key, sums in booked
+                if newest is None or number_day(key.day) > newest
+            ],
         )
+        return names
 
 
-class _Names:
+def find_day_left(connection: sqlite3.Connection) -> int | None:
+    """Return the newest day whose hours are not yet in ``usage_daily``, None when all are."""
+    return backfill_progress.find_next(connection, DAILY_SUMS)
+
+
+def number_day(day: str) -> int:
+    """Return a day as a number: 20260131 of ``2026-01-31``."""
+    return int(day.replace("-", ""))
+
+
+class Names:
     """The clients and credentials that have rows of their own in an hour."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -176,7 +213,7 @@ def admit(name: str, known: set[str], limit: int) -> str:
     return name
 
 
-def _make_key(call: BookedCall) -> HourKey:
+def make_key(call: BookedCall) -> HourKey:
     return HourKey(
         call.created_at[:13],
         call.proxy_endpoint_id,

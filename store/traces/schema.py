@@ -497,3 +497,74 @@ def m011_sum_up_sessions(db: Database) -> None:
         "insert into backfills select 'session sums', max(id) from usage having max(id) is not null",
     ):
         db.execute(statement)
+
+
+@migrations()
+def m012_sum_up_days(db: Database) -> None:
+    """Add sums and histograms by day, and sums by session and agent. What is there is added later, as
+    ``backfills`` has it."""
+    keys = (
+        "day text not null, proxy_endpoint_id text not null, slug text not null, model text not null,"
+        " client text not null, credential_hmac text not null, billing text not null"
+    )
+    key = "day, proxy_endpoint_id, slug, model, client, credential_hmac, billing"
+    for statement in (
+        f"""
+        create table usage_daily (
+            {keys},                         -- as in usage_hourly
+            entries integer not null,
+            errors integer not null,
+            unpriced integer not null,
+            maybe_billed integer not null,
+            timed integer not null,
+            input_tokens integer not null,
+            output_tokens integer not null,
+            cache_creation_input_tokens integer not null,
+            cache_read_input_tokens integer not null,
+            cache_write_1h_tokens integer not null,
+            web_search_requests integer not null,
+            unbilled_tokens integer not null,
+            unpriced_tokens integer not null,
+            cost_cents real not null,
+            estimated_cents real not null,
+            duration_ms real not null,
+            primary key ({key})
+        ) without rowid
+        """,
+        # Histograms as ``histograms`` packs them.
+        f"""
+        create table timings_daily (
+            {keys},
+            ttfb_ms blob not null,
+            duration_ms blob not null,
+            proxy_overhead_ms blob not null,
+            output_tokens_per_s blob not null,
+            primary key ({key})
+        )
+        """,
+        """
+        create table agents_daily (
+            day text not null,
+            session_id text not null,       -- '': none
+            agent_id text not null,         -- '': the main one
+            entries integer not null,
+            errors integer not null,
+            unpriced integer not null,
+            maybe_billed integer not null,
+            input_tokens integer not null,
+            output_tokens integer not null,
+            cache_creation_input_tokens integer not null,
+            cache_read_input_tokens integer not null,
+            cost_cents real not null,
+            estimated_cents real not null,
+            value_cents real not null,      -- of calls that a subscription covers
+            primary key (day, session_id, agent_id)
+        ) without rowid
+        """,
+        "insert into backfills select 'daily sums',"
+        " cast(replace(substr(max(hour), 1, 10), '-', '') as integer)"
+        " from usage_hourly having max(hour) is not null",
+        "insert into backfills select 'agent sums', max(id) from usage having max(id) is not null",
+        "insert into backfills select 'timings', max(id) from usage having max(id) is not null",
+    ):
+        db.execute(statement)

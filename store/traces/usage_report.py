@@ -153,15 +153,15 @@ def read_sums(
         for name, sql in _FIELDS[by].items()
     ]
     rows = db.execute(
-        f"select {', '.join((*keys, *_list_sums(columns)))} from {source}"  # noqa: S608 - our own names
+        f"select {', '.join((*keys, *list_sums(columns)))} from {source}"  # noqa: S608 - our own names
         f" group by {', '.join(keys)}",
         parameters,
     )
     return {row[: len(keys)]: row[len(keys) :] for row in rows}
 
 
-def _list_sums(columns: Container[str]) -> list[str]:
-    """Return SQL for each number that ``_make_totals`` takes: 0 for what has no column yet."""
+def list_sums(columns: Container[str]) -> list[str]:
+    """Return SQL for each number that ``make_totals`` takes: 0 for what has no column yet."""
     value = (
         f"total(case when billing = '{SUBSCRIPTION}' then cost_cents end)"
         if "billing" in columns
@@ -208,7 +208,7 @@ def make_groups(
             key,
             Group(
                 **{name: value or None for name, value in zip(_FIELDS[by], key, strict=True)},
-                totals=_make_totals(sums.get(key), rejected.get(key, 0) if has_rejected else None),
+                totals=make_totals(sums.get(key), rejected.get(key, 0) if has_rejected else None),
             ),
         )
         for key in names
@@ -227,10 +227,11 @@ def make_groups(
 
 def add_up(sums: Iterable[Sums], rejected: int | None) -> Totals:
     """Return the totals of all groups."""
-    return _make_totals(tuple(map(sum, zip(*sums, strict=True))), rejected)
+    return make_totals(tuple(map(sum, zip(*sums, strict=True))), rejected)
 
 
-def _make_totals(sums: Sums | None, rejected: int | None) -> Totals:
+def make_totals(sums: Sums | None, rejected: int | None) -> Totals:
+    """Return totals from numbers in the order of ``list_sums``."""
     if not sums:
         return Totals(rejected=rejected)
     value_cents, calls, errors, unpriced, cost_cents, *others = sums

@@ -181,10 +181,12 @@ def test_the_oldest_schema_grows_into_the_newest_and_keeps_its_rows(tmp_path, ol
         ).fetchall()
         assert row == ("e", "{}", *(None,) * 8)
         assert grown.execute("select name, next_id from backfills").fetchall() == [
+            ("agent sums", 1),
             ("body fields", 1),
             ("cut streams", 1),
             ("hourly sums", 1),
             ("session sums", 1),
+            ("timings", 1),
         ]
         with closing(database.open_database(tmp_path / "new.db", schema.migrations)) as new:
             shape = (

@@ -1,0 +1,59 @@
+"""Histograms of times and speeds, from which percentiles of any set of calls are found.
+
+Buckets are spaced evenly on a logarithmic scale, eight to an octave: each is 9 % wider than the one before,
+so a percentile is at most ``RESOLUTION`` from that of the values. A histogram is one integer, with 32 bits
+for the count of each bucket; so the histogram of two sets is the sum of theirs.
+"""
+
+import math
+
+RESOLUTION = 0.045
+_PER_OCTAVE = 8
+_LOWEST = 2.0**-6  # what is less is in the first bucket
+_BUCKETS = _PER_OCTAVE * 30  # up to 2**24: of milliseconds, four hours
+_BITS = 32
+_MASK = (1 << _BITS) - 1
+
+
+def mark(value: float) -> int:
+    """Return the histogram of a single value."""
+    bucket = 0
+    if value > _LOWEST:
+        bucket = min(math.floor(math.log2(value / _LOWEST) * _PER_OCTAVE), _BUCKETS - 1)
+    return 1 << _BITS * bucket
+
+
+def pack(histogram: int) -> bytes:
+    """Return a histogram as it is stored: the count of each bucket in 4 bytes, the lowest first."""
+    return histogram.to_bytes(-(-histogram.bit_length() // 8), "little")
+
+
+def unpack(stored: bytes) -> int:
+    """Return the histogram that was stored."""
+    return int.from_bytes(stored, "little")
+
+
+def count(histogram: int) -> int:
+    """Return the number of values."""
+    return sum(_list_counts(histogram))
+
+
+def find_percentile(histogram: int, share: float) -> float | None:
+    """Return the value below which a share of the values are, None where there are none.
+
+    It is the middle of the bucket in which that value is."""
+    counts = _list_counts(histogram)
+    rank = math.ceil(share * sum(counts))
+    for bucket, each in enumerate(counts):
+        rank -= each
+        if rank <= 0 and each:
+            return _LOWEST * math.exp2((bucket + 0.5) / _PER_OCTAVE)
+    return None
+
+
+def _list_counts(histogram: int) -> list[int]:
+    counts = []
+    while histogram:
+        counts.append(histogram & _MASK)
+        histogram >>= _BITS
+    return counts

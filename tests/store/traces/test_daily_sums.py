@@ -1,0 +1,197 @@
+"""The sums and histograms of days, and the sums of agents, against SQL over the calls."""
+
+import math
+import random
+import sqlite3
+from contextlib import closing
+from decimal import Decimal
+
+import pytest
+
+from recorder.body_fields import calculate_speed
+from store.traces import agent_sums, daily_sums, timings
+from store.traces.backfill_progress import count_left
+from store.traces.costs import NewCost
+from store.traces.database import TraceDatabase
+from store.traces.histograms import RESOLUTION, count, find_percentile
+from store.traces.rollup import DAY_KEYS, SUMS, find_day_left
+from store.traces.timings import MEASURES, NOTHING, Timing, unpack
+from tests.store.traffic import make_entry, make_item
+
+_ROUNDED = ", ".join(f"round(sum({name}), 6)" for name in SUMS)
+_KEYS = ", ".join(DAY_KEYS[1:])
+DAILY = (
+    f"select day, {_KEYS}, {_ROUNDED} from usage_daily group by day, {_KEYS} order by {_KEYS}, day"  # noqa: S608
+)
+HOURLY = (
+    f"select substr(hour, 1, 10), {_KEYS}, {_ROUNDED} from usage_hourly"  # noqa: S608
+    f" group by 1, {_KEYS} order by {_KEYS}, 1"
+)
+_VALUE = "case when billing = 'subscription' and coalesce(overage, 0) = 0 then cost_cents end"
+AGENTS = (
+    "select day, session_id, agent_id, entries, errors, unpriced, maybe_billed, input_tokens,"
+    " round(cost_cents, 6), round(estimated_cents, 6), round(value_cents, 6)"
+    " from agents_daily order by 1, 2, 3"
+)
+# Worked out from the calls themselves.
+AGENTS_INDEPENDENT = (
+    "select substr(created_at, 1, 10), ifnull(session_id, ''), ifnull(agent_id, ''), count(*),"  # noqa: S608
+    " sum(outcome not in ('complete', 'client_disconnected')),"
+    " sum(cost_cents is null and usage_source <> 'none'),"
+    " sum(usage_source = 'none' and outcome <> 'upstream_error' and status_code < 300),"
+    " total(input_tokens), round(total(cost_cents), 6), round(total(estimated_cents), 6),"
+    f" round(total({_VALUE}), 6) from usage group by 1, 2, 3 order by 1, 2, 3"
+)
+
+
+def make_entries(number=120, seed=1):
+    dice = random.Random(seed)  # noqa: S311
+    return [make_any(dice) for _ in range(number)]
+
+
+def make_any(dice):
+    ttfb_ms = dice.lognormvariate(6, 1)
+    duration_ms = ttfb_ms + dice.choice([3.0, 800.0, 9_000.0])
+    timed = {"ttfb_ms": ttfb_ms, "duration_ms": duration_ms, "streamed": dice.random() < 0.8}
+    source = dice.choice(["final", "final", "estimated", "none"])
+    return make_entry(
+        created_at=f"2026-01-{dice.randrange(1, 5):02}T{dice.randrange(24):02}:10:00.000Z",
+        slug=dice.choice(["one", "two"]),
+        model=dice.choice([None, "m", "n"]),
+        client=dice.choice([None, "claude-cli/2.1", "sdk 1.0"]),
+        credential_hmac=dice.choice([None, "x"]),
+        session_id=dice.choice([None, "a", "b"]),
+        agent_id=dice.choice([None, "sub"]),
+        billing=dice.choice([None, "api_key", "subscription"]),
+        overage=dice.choice([None, False, True]),
+        cost_cents=dice.choice([None, Decimal("1.5")]),
+        outcome=dice.choice(["complete", "upstream_error"]),
+        usage_source=source,
+        proxy_overhead_ms=dice.choice([None, 0.4, 12.0]),
+        output_tokens_per_s=calculate_speed(source=source, output_tokens=20, **timed),
+        **timed,
+    )
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "traces.db"
+
+
+@pytest.fixture
+def traces(path):
+    with TraceDatabase(path) as database:
+        yield database
+
+
+def read(traces, sql):
+    return traces.connection.execute(sql).fetchall()
+
+
+def check_timings(traces, where="true"):
+    """Compare the percentiles of all days with those of the calls."""
+    total = NOTHING
+    for row in traces.connection.execute(f"select {', '.join(MEASURES)} from timings_daily"):  # noqa: S608
+        total += unpack(row)
+    for name, histogram in zip(MEASURES, total, strict=True):
+        values = [
+            value
+            for (value,) in traces.connection.execute(
+                f"select {name} from usage where {name} is not null and {where} order by 1"  # noqa: S608
+            )
+        ]
+        assert count(histogram) == len(values) > 10
+        for share in (0.5, 0.95):
+            exact = values[math.ceil(share * len(values)) - 1]
+            assert find_percentile(histogram, share) == pytest.approx(exact, rel=RESOLUTION)
+
+
+def check(traces):
+    assert read(traces, DAILY) == read(traces, HOURLY)
+    assert read(traces, AGENTS) == read(traces, AGENTS_INDEPENDENT)
+    check_timings(traces)
+
+
+def test_sums_and_histograms_are_those_of_the_calls_whatever_the_batches(traces):
+    entries = make_entries()
+    for start in range(0, len(entries), 7):
+        traces.insert(entries[start : start + 7])
+        traces.insert(entries[start : start + 7])  # again, as after a crash
+    check(traces)
+
+
+def test_a_changed_cost_is_that_of_its_day_and_agent_too(traces):
+    traces.insert(make_entries())
+    for usage_id, cents in ((3, Decimal(40)), (4, None), (5, Decimal(0)), (900, Decimal(1))):
+        items = () if cents is None else (make_item(model="other", cents=cents),)
+        traces.update_costs([NewCost(usage_id=usage_id, cost_cents=cents, cost_items=items)])
+    check(traces)
+
+
+def test_sums_and_histograms_stay_when_calls_are_removed(traces):
+    traces.insert(make_entries())
+    tables = [f"select * from {name}" for name in ("usage_daily", "agents_daily", "timings_daily")]  # noqa: S608
+    before = [read(traces, sql) for sql in tables]
+    traces.prune(before="9999", pause=lambda _s: None)
+    assert [read(traces, sql) for sql in tables] == before
+
+
+def test_names_that_share_a_row_of_the_hour_share_that_of_the_day(traces):
+    at = "2026-01-01T10:00:00.000Z"
+    traces.insert([make_entry(created_at=at, client=f"c{number}") for number in range(30)])
+    clients = read(traces, "select client, entries from usage_daily order by 1")
+    assert clients[0] == ("(other)", 10)
+    assert len(clients) == 21
+    assert clients == [
+        (client, count(unpack((stored, b"", b"", b"")).ttfb_ms))
+        for client, stored in read(
+            traces, "select client, duration_ms from timings_daily order by 1"
+        )
+    ]
+
+
+def forget(path):
+    """Make the database one of before there were sums of days."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        for table in ("usage_daily", "agents_daily", "timings_daily"):
+            connection.execute(f"drop table {table}")
+        connection.execute("delete from backfills")
+        connection.execute("delete from _sqlite_migrations where name like '%sum_up_days'")
+
+
+def test_what_was_there_before_is_added_once_while_calls_come_and_change(path):
+    with TraceDatabase(path) as traces:
+        traces.insert(make_entries(450))
+    forget(path)
+    assert count_left(path) == 0
+    with TraceDatabase(path) as traces:
+        assert count_left(path) == 450
+        assert find_day_left(traces.connection) == 20260104
+        steps = (daily_sums.add_day, agent_sums.book_some, timings.add_some)
+        assert all(step(traces.connection) for step in steps)
+        assert find_day_left(traces.connection) == 20260103
+        traces.insert(make_entries(40, seed=2))
+        for usage_id in (1, 449):
+            item = make_item(model="other", cents=Decimal(77))
+            cost = NewCost(usage_id=usage_id, cost_cents=Decimal(77), cost_items=(item,))
+            traces.update_costs([cost])
+        for step in steps:
+            while step(traces.connection):
+                pass
+            assert not step(traces.connection)
+        check(traces)
+        assert read(traces, "select * from backfills") == []
+
+
+def test_the_speed_is_that_which_the_recorder_works_out(traces):
+    """It is worked out in SQL where it is filled from the bodies later."""
+    traces.insert(make_entries())
+    rows = read(traces, f"select output_tokens_per_s, {timings.SPEED} from usage")  # noqa: S608
+    assert sum(stored is not None for stored, _ in rows) > 10
+    assert [stored for stored, _ in rows] == [found for _, found in rows]
+
+
+def test_a_call_without_times_is_counted_nowhere(traces):
+    traces.insert([make_entry(duration_ms=None)])
+    (row,) = read(traces, f"select {', '.join(MEASURES)} from timings_daily")  # noqa: S608
+    assert unpack(row) == Timing()
