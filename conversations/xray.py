@@ -36,6 +36,7 @@ type Category = Literal[
     "document",
     "envelope",
     "unread",
+    "added",  # by upstream, and so in no body: has tokens and no bytes
 ]
 
 MAX_VALUES = 200_000  # some 0.2 s
@@ -55,7 +56,8 @@ _MCP = re.compile(r"mcp__(.+?)__")
 
 class Span(NamedTuple):
     """Some bytes of a body. ``name`` is that of the tool or memory file. ``message`` and ``block`` count
-    from 0; they are None outside of messages, and ``block`` too where content is one text."""
+    from 0. ``message`` is None outside of messages; ``block`` is the number of a tool or of a block of the
+    system prompt or message, None where that is one text."""
 
     start: int
     end: int
@@ -126,8 +128,8 @@ def _list_contents(body: bytes) -> Iterator[Span]:
     names: dict[object, str] = {}
     for name, value in list_members(body, find_value(body)):
         if name == "tools":
-            for tool in list_items(body, value):
-                yield _read_tool(body, tool)
+            for number, tool in enumerate(list_items(body, value)):
+                yield _read_tool(body, tool)._replace(block=number)
         elif name == "system":
             yield from _read_system(body, value)
         elif name == "messages":
@@ -137,7 +139,7 @@ def _list_contents(body: bytes) -> Iterator[Span]:
 
 
 def _read_tool(body: bytes, tool: Place) -> Span:
-    """Return the span of a tool: all of its definition but a cache marker at its end."""
+    """Return the span of a tool: all of its definition, with a cache marker that it may have."""
     fields = dict(list_members(body, tool))
     name = _read_text(body, fields.get("name")) or _read_text(body, fields.get("type"))
     deferred = fields.get("defer_loading")

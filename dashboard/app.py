@@ -14,6 +14,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from dashboard import rendering
+from dashboard.context.pages import ContextPages
 from dashboard.help.pages import HelpPages
 from dashboard.home.pages import HomePages
 from dashboard.kept_connections import KeptConnections
@@ -44,6 +45,7 @@ class Dashboard:
     ) -> None:
         self._visitors = visitors = Visitors(pool, settings.base_url, bad_keys)
         self._connections = connections = KeptConnections()
+        self._context = ContextPages(settings, visitors, connections)
         self._home = HomePages(settings, visitors, connections)
         self._help = HelpPages(visitors)
         self._reconciliation = ReconciliationPages(settings, visitors)
@@ -60,6 +62,7 @@ class Dashboard:
             *self._sessions.routes(),
             *self._settings.routes(),
             *self._sign_in.routes(),
+            *self._context.routes(),  # before those of all other addresses of traces
             *self._traces.routes(),
             Route("/favicon.ico", _serve_icon),
             Mount("/static", StaticFiles(directory=HERE / "static")),

@@ -7,6 +7,7 @@ from jinja2 import Environment
 from markupsafe import Markup, escape
 
 from metering.formats import (
+    format_bytes,
     format_cache_share,
     format_cents,
     format_cents_change,
@@ -84,6 +85,7 @@ def as_typed(value: object) -> Markup:
 
 FILTERS = {
     "as_typed": as_typed,
+    "bytes_of": format_bytes,
     "cents": format_cents,
     "cents_change": format_cents_change,
     "cents_for_column": format_cents_for_column,

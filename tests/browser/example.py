@@ -208,6 +208,7 @@ class Example:
             "calls": "/traces/usage",
             "calls-by-model": "/traces/usage?_facet=model&outcome__notin=complete",
             "call": call,
+            "call-context": f"{call}/context",
             "call-failed": f"/traces/usage/{self.failed_id}",
             "call-unpriced": f"/traces/usage/{self.unpriced_id}",
             "call-request": f"{call}/request/read",

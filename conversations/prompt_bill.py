@@ -1,0 +1,79 @@
+"""The bill for the prompt of a call: the tokens of each part, and the price of one of them.
+
+Of several passes, the first one of the model that answered is meant: its prompt is the body of the
+request, which later passes repeat with more behind it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+
+from conversations.summaries import NO_TOKENS, PromptTokens
+from conversations.token_shares import Part
+from metering.components import CACHE_WRITE_1H, PROMPT_COMPONENTS
+from metering.entry import CostItem, UsageLogEntry
+from metering.model_names import is_same_model
+
+COMPONENTS: Mapping[Part, str] = {
+    "read": "cache_read",
+    "written_1h": CACHE_WRITE_1H,
+    "written_5m": "cache_write_5m",
+    "uncached": "input",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptBill:
+    """The prompt of one pass. ``cents`` is the price of one token of each part, None where it is not
+    known or there was none to pay for. ``is_sum``: upstream gave one count for several passes."""
+
+    tokens: PromptTokens = NO_TOKENS
+    cents: Mapping[Part, Decimal | None]
+    passes: int = 1
+    is_sum: bool = False
+
+    def price(self, part: Part, tokens: int) -> Decimal | None:
+        """Return the cost of so many tokens of a part in US cents, None where it is not known."""
+        rate = self.cents.get(part)
+        return Decimal(0) if not tokens else None if rate is None else rate * tokens
+
+
+def read_prompt_bill(entry: UsageLogEntry) -> PromptBill:
+    """Return what a call paid for its prompt, by the line items of its cost."""
+    items = [item for item in entry.cost_items if item.component in PROMPT_COMPONENTS]
+    own = [
+        item
+        for item in items
+        if entry.model is None or item.model is None or is_same_model(item.model, entry.model)
+    ]
+    if not own:
+        return PromptBill(tokens=_count_columns(entry), cents={})
+    first = min(item.pass_index for item in own)
+    lines = {item.component: item for item in own if item.pass_index == first}
+    counts = {part: _quantity(lines.get(name)) for part, name in COMPONENTS.items()}
+    return PromptBill(
+        tokens=PromptTokens(**counts),
+        cents={part: _price(lines.get(name)) for part, name in COMPONENTS.items()},
+        passes=len({item.pass_index for item in items}),
+        is_sum=any(item.note == "sum_of_passes" for item in lines.values()),
+    )
+
+
+def _count_columns(entry: UsageLogEntry) -> PromptTokens:
+    written, hour = entry.tokens.cache_creation_input_tokens or 0, entry.cache_write_1h_tokens or 0
+    return PromptTokens(
+        read=entry.tokens.cache_read_input_tokens or 0,
+        written_5m=max(written - hour, 0),
+        written_1h=hour,
+        uncached=entry.tokens.input_tokens or 0,
+    )
+
+
+def _quantity(item: CostItem | None) -> int:
+    return 0 if item is None else item.quantity
+
+
+def _price(item: CostItem | None) -> Decimal | None:
+    if item is None or item.cents is None or not item.quantity:
+        return None
+    return item.cents / item.quantity

@@ -1,0 +1,104 @@
+"""``/traces/usage/<id>/context``: what fills the prompt of one call."""
+
+import sqlite3
+from datetime import datetime
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from conversations.cache_rules import read_own_rules
+from conversations.context import Context, read_context
+from conversations.prompt_bill import read_prompt_bill
+from conversations.token_rules import read_token_rules
+from dashboard import rendering
+from dashboard.addresses import session_address
+from dashboard.call.downloads import NO_CALL
+from dashboard.context import words
+from dashboard.context.bar import WIDTH, find_colour, make_bar
+from dashboard.context.sorting import SORTS, sort_rows
+from dashboard.kept_connections import KeptConnections
+from dashboard.rendering import PRIVATE
+from dashboard.trace_work import TraceWork
+from dashboard.visitors import Visitors
+from runtime.settings import Settings
+from store.control.people import Caller
+from store.traces.call_reader import Call, CallReader
+
+MAX_BODY_BYTES = 8 * 1024 * 1024  # parsed in some 0.5 s
+MAX_ID = 10**18 - 1
+LARGEST = 20
+MAX_NAMES = 200
+
+
+class ContextPages:
+    """The pages of contexts of the caller's organisation."""
+
+    def __init__(
+        self, settings: Settings, visitors: Visitors, connections: KeptConnections
+    ) -> None:
+        self._visitors = visitors
+        self._work = TraceWork(settings, connections)
+
+    def routes(self) -> list[BaseRoute]:
+        return [Route("/traces/usage/{usage_id:int}/context", self.call_page)]
+
+    async def call_page(self, request: Request) -> Response:
+        caller = await self._visitors.require_caller(request)
+        usage_id = min(request.path_params["usage_id"], MAX_ID)
+        sort = request.query_params.get("sort", SORTS[0])
+
+        def respond(connection: sqlite3.Connection | None) -> Response:
+            if connection is None:
+                raise HTTPException(404, NO_CALL)
+            reader = CallReader(connection)
+            call = reader.find_call(usage_id)
+            if call is None:
+                raise HTTPException(404, NO_CALL)
+            return _render_call(caller, call, _read(call, reader), sort)
+
+        return await self._work.run(caller, respond)
+
+
+def _read(call: Call, reader: CallReader) -> Context | None:
+    """Return the context of a call, None where its request was not kept or is too large."""
+    if call.request is None or call.request.length > MAX_BODY_BYTES:
+        return None
+    entry = call.entry
+    day = datetime.fromisoformat(entry.created_at).date()
+    return read_context(
+        reader.read_body(call.id, "request", MAX_BODY_BYTES),
+        read_prompt_bill(entry),
+        entry.model,
+        read_own_rules().find(entry.model, day),
+    )
+
+
+def _render_call(caller: Caller, call: Call, context: Context | None, sort: str) -> Response:
+    session_id = call.entry.session_id
+    rows = [] if context is None else context.by_category()
+    names = [] if context is None else context.by_name()
+    servers = [] if context is None else context.by_server()
+    return rendering.render(
+        "context.html",
+        visitor=caller,
+        headers=PRIVATE,
+        call=call,
+        context=context,
+        rows=sort_rows(rows, sort, words.TITLES),
+        names=sort_rows(names, sort, words.TITLES)[:MAX_NAMES],
+        name_count=len(names),
+        servers=servers if any(row.name for row in servers) else [],
+        largest=[] if context is None else context.largest(LARGEST),
+        bar=make_bar(rows),
+        bar_width=WIDTH,
+        colour=find_colour,
+        place=words.describe_place,
+        titles=words.TITLES,
+        singular=words.ONE,
+        notes=words.NOTES,
+        billed_as=words.PARTS,
+        ratios=read_token_rules().bytes_per_token,
+        session=session_id and session_address(session_id),
+    )

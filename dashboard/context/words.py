@@ -1,0 +1,58 @@
+"""Words for categories of a prompt and for parts of a bill."""
+
+from collections.abc import Mapping
+
+from conversations.token_shares import Part, Share
+from conversations.xray import Category
+
+TITLES: Mapping[Category, str] = {
+    "tool": "Tools",
+    "deferred_tool": "Deferred tools",
+    "system": "System prompt",
+    "attribution": "Attribution block",
+    "memory": "Memory files",
+    "reminder": "Reminders",
+    "user_text": "User text",
+    "assistant_text": "Assistant text",
+    "system_message": "System messages",
+    "tool_call": "Tool calls",
+    "tool_result": "Tool results",
+    "thinking": "Thinking",
+    "image": "Images",
+    "document": "Documents",
+    "envelope": "Envelope",
+    "unread": "Not read",
+    "added": "Added by upstream",
+}
+ONE: Mapping[Category, str] = {
+    "tool": "Tool",
+    "deferred_tool": "Deferred tool",
+    "memory": "Memory file",
+    "reminder": "Reminder",
+    "tool_call": "Call of",
+    "tool_result": "Result of",
+    "system_message": "System message",
+    "image": "Image",
+    "document": "Document",
+}
+NOTES: Mapping[Category, str] = {
+    "deferred_tool": "no part of the prompt until the model asks for them",
+    "attribution": "removed by upstream",
+    "envelope": "keys, punctuation, ids, cache markers, signatures",
+    "unread": "not valid JSON, or too much of it",
+    "added": "the prompt for tools, and what is in no block",
+}
+PARTS: Mapping[Part, str] = {
+    "read": "Cache read",
+    "written_1h": "Cache write, 1 hour",
+    "written_5m": "Cache write, 5 minutes",
+    "uncached": "Uncached",
+}
+
+
+def describe_place(share: Share) -> str:
+    """Return where a span is: in which message, or before them."""
+    span = share.span
+    if span.message is not None:
+        return f"message {span.message + 1}"
+    return "tools" if span.category in ("tool", "deferred_tool") else "system prompt"

@@ -1,0 +1,47 @@
+"""Work on the traces of the caller's organisation, in a thread and by a kept connection.
+
+The requests of an organisation to one group of pages are answered one after the other, so that none can
+take every thread.
+"""
+
+import sqlite3
+from collections.abc import Callable
+
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+
+from dashboard.kept_connections import KeptConnections
+from dashboard.organization_locks import BusyError, OrganizationLocks
+from runtime.settings import Settings
+from store.control.people import Caller
+from store.traces.paths import trace_path
+
+_BUSY = "Earlier requests of your organisation are still running."
+
+
+class TraceWork:
+    """The work of one group of pages."""
+
+    def __init__(self, settings: Settings, connections: KeptConnections) -> None:
+        self._data_dir = settings.data_dir
+        self._connections = connections
+        self._locks = OrganizationLocks()
+
+    async def run[T](self, caller: Caller, work: Callable[[sqlite3.Connection | None], T]) -> T:
+        """Return what ``work`` returns for the traces of the caller's organisation, which are None while
+        nothing has been recorded.
+
+        Raises what ``work`` raises, and HTTPException where too many requests wait."""
+        path = trace_path(self._data_dir, caller.organization_id)
+
+        def run() -> T:
+            if not path.exists():
+                return work(None)
+            with self._connections.lend(path) as connection:
+                return work(connection)
+
+        try:
+            async with self._locks.acquire(caller.organization_id):
+                return await run_in_threadpool(run)
+        except BusyError as error:
+            raise HTTPException(503, _BUSY, {"retry-after": "3"}) from error

@@ -1,0 +1,172 @@
+"""The page of what fills the prompt of a call."""
+
+import re
+import sqlite3
+from contextlib import closing
+from decimal import Decimal
+
+import orjson
+import pytest
+
+from metering.components import PROMPT_COMPONENTS
+from metering.entry import CostItem
+from tests.conversations.sessions import MARKER, assistant, conversation, request, text, tool, user
+from tests.dashboard.pages import Page
+from tests.dashboard.people import Person
+
+EVIL = '<script>alert(1)</script><img src=x onerror="x()">'
+
+
+@pytest.fixture
+def ann(app, control, settings):
+    return Person(app, control, settings.data_dir, "ann@example.org")
+
+
+@pytest.fixture
+def cid(app, control, settings):
+    return Person(app, control, settings.data_dir, "cid@example.org")
+
+
+def items(**quantities):
+    """Line items at $1, $2, … a million tokens, in the order of their names here."""
+    return tuple(
+        CostItem(
+            pass_index=0,
+            model="claude-sonnet-4-5",
+            component=name,
+            quantity=quantity,
+            prompt_tokens=1,
+            rate_usd=Decimal(number),
+            multiplier=Decimal(1),
+            cents=Decimal(quantity * number) / 10_000,
+        )
+        for number, (name, quantity) in enumerate(quantities.items(), 1)
+    )
+
+
+def call(body, **quantities):
+    return {
+        "request_body": body if isinstance(body, bytes) else orjson.dumps(body),
+        "cost_items": items(**quantities) if quantities else (),
+        "session_id": "s1",
+    }
+
+
+def table(page, label):
+    """The rows of a table, as texts of their cells by the names of the columns."""
+    [region] = [e for e in page.elements if e.attributes.get("aria-label") == label]
+    inside = [e for e in page.elements if region in e.parents]
+    rows = []
+    for row in (e for e in inside if e.tag == "tr" and e.is_within("tbody")):
+        cells = [e for e in inside if row in e.parents and e.tag in ("th", "td")]
+        rows.append({e.attributes.get("data-label", "name"): e.text for e in cells})
+    return rows
+
+
+def number(text):
+    return int(text.replace(",", ""))
+
+
+def test_the_page_says_what_fills_the_prompt_and_adds_up(ann):
+    body = request(*conversation(3)) | {"tools": [tool("Read"), tool("mcp__tracker__list")]}
+    ann.record(call(body, cache_read=4_000, cache_write_5m=300, input=20))
+    response = ann.get("/traces/usage/1/context")
+    assert response.status_code == 200
+    page = Page(response.text)
+    rows = table(page, "Categories")
+    assert sum(number(row["Bytes"]) for row in rows) == len(orjson.dumps(body))
+    assert sum(number(row["Tokens"]) for row in rows) == 4_320
+    for column, billed in (("Cache read", 4_000), ("Cache write", 300), ("Uncached", 20)):
+        assert sum(number(row[column]) for row in rows) == billed
+    servers = [row["name"] for row in table(page, "Tools by MCP server")]
+    assert servers == ["tracker", "None: tools of the client"]
+    assert "message 5" in [row["Where"] for row in table(page, "Largest items")]
+    (address,) = re.findall(r'href="(/traces/usage/1/request/read#message-5)"', response.text)
+    assert ann.get(address.partition("#")[0]).status_code == 200
+
+
+def test_costs_of_the_categories_are_the_prompt_of_the_bill(ann):
+    ann.record(call(request(*conversation(3)), cache_read=4_000, cache_write_5m=300, input=20))
+    rows = table(Page(ann.get("/traces/usage/1/context").text), "Categories")
+    shown = sum(Decimal(row["Cost"].replace("$", "").replace("<", "")) for row in rows)
+    with closing(sqlite3.connect(ann.path)) as db:
+        sql = (
+            "select sum(cents) from usage_cost where component in (select value from json_each(?))"
+        )
+        (cents,) = db.execute(sql, (orjson.dumps(PROMPT_COMPONENTS).decode(),)).fetchone()
+    assert float(shown) == pytest.approx(cents / 100, abs=0.0001 * len(rows))
+
+
+def test_rows_are_sorted_by_the_column_that_is_asked_for(ann):
+    ann.record(call(request(*conversation(3)), input=4_320))
+    for sort, column in (("bytes", "Bytes"), ("tokens", "Tokens")):
+        rows = table(Page(ann.get(f"/traces/usage/1/context?sort={sort}").text), "Categories")
+        sizes = [number(row[column]) for row in rows]
+        assert sizes == sorted(sizes, reverse=True)
+    names = [
+        r["name"]
+        for r in table(Page(ann.get("/traces/usage/1/context?sort=name").text), "Categories")
+    ]
+    assert names == sorted(names)
+    assert ann.get("/traces/usage/1/context?sort=nonsense").status_code == 200
+
+
+def test_without_counts_there_are_bytes_alone(ann):
+    ann.record(
+        call(request(*conversation(2)))
+        | {
+            "input_tokens": None,
+            "output_tokens": None,
+            "cache_creation_input_tokens": None,
+            "cache_read_input_tokens": None,
+            "cost_cents": None,
+        }
+    )
+    page = ann.get("/traces/usage/1/context").text
+    assert "Upstream counted no tokens" in page
+    assert "Tokens billed" not in page
+
+
+@pytest.mark.parametrize("body", [None, b"\xff\x00{", b"[1]", b"{", b"{}"])
+def test_any_request_has_a_page(ann, body):
+    ann.record({"request_body": body, "cost_items": items(input=50)})
+    response = ann.get("/traces/usage/1/context")
+    assert response.status_code == 200
+    assert ("not kept" in response.text) == (body is None)
+
+
+def test_markup_in_a_body_stays_text(ann):
+    result = {"type": "tool_result", "tool_use_id": "t1", "content": EVIL}
+    use = {"type": "tool_use", "id": "t1", "name": EVIL, "input": {"x": EVIL}}
+    body = {
+        "model": EVIL,
+        "tools": [tool(EVIL), tool(f"mcp__{EVIL}__x")],
+        "messages": [user(text(EVIL, MARKER)), assistant(use), user(result)],
+    }
+    ann.record(call(body, cache_write_5m=300, input=20) | {"request_model": EVIL, "model": EVIL})
+    page = ann.get("/traces/usage/1/context").text
+    assert "<script>alert" not in page
+    assert "<img" not in page
+    assert "&lt;script&gt;" in page
+
+
+def test_nobody_sees_the_context_of_a_call_of_another_organisation(ann, cid):
+    ann.record(
+        *[call({"messages": [user(text("marmalade"))], "tools": [tool("Marmalade")]}, input=9)] * 2
+    )
+    cid.record(call(request(*conversation(1)), input=9))
+    assert "Marmalade" in ann.get("/traces/usage/1/context").text
+    assert "Marmalade" not in cid.get("/traces/usage/1/context").text
+    assert cid.get("/traces/usage/2/context").status_code == 404
+    assert cid.get("/traces/usage/99999999999999999999999/context").status_code == 404
+
+
+def test_the_page_of_a_call_leads_to_its_context(ann):
+    ann.record(call(request(*conversation(1)), input=900))
+    assert 'href="/traces/usage/1/context"' in ann.get("/traces/usage/1").text
+
+
+def test_strangers_sign_in_first(ann, app):
+    ann.record(call(request(*conversation(1)), input=900))
+    ann.browser.cookies.clear()
+    assert ann.get("/traces/usage/1/context").status_code == 303
