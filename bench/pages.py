@@ -47,6 +47,7 @@ def pages(count: int) -> dict[str, str]:
         "newest traces": "/traces/usage",
         "next page": f"/traces/usage?_next={count - 50}%2C{count - 50}&_sort_desc=id",
         "one trace": f"/traces/usage/{middle}",
+        "two calls compared": f"/traces/usage/{count - 1}/compare/{count}",
         "one trace, JSON": f"/traces/usage/{middle}.json",
         "newest call with bodies, JSON": "/traces/usage_log.json?_size=1",
         "database": "/traces",

@@ -27,6 +27,7 @@ from dashboard import rendering
 from dashboard.addresses import raw_path
 from dashboard.call.addresses import find_address
 from dashboard.call.pages import CallPages
+from dashboard.compare.pages import ComparePages
 from dashboard.kept_connections import KeptConnections
 from dashboard.organization_locks import BusyError
 from dashboard.queries.processes import NoProcessError
@@ -64,6 +65,7 @@ class Traces:
         self._scheme = urlsplit(settings.base_url).scheme
         self._visitors = visitors
         self._calls = CallPages(settings, connections)
+        self._comparisons = ComparePages(settings, connections)
         sockets = os.environ.get(QUERY_SOCKETS_VARIABLE)
         self._queries = QueryProxy(Path(sockets) if sockets else None, settings.query_processes)
 
@@ -86,7 +88,9 @@ class Traces:
         if request.method not in ("GET", "HEAD"):
             raise HTTPException(405, "Traces can only be read.", {"allow": "GET, HEAD"})
         caller = await self._visitors.require_caller(request)
-        page = await self._render_call(request, caller)
+        page = await self._comparisons.respond(request, caller)
+        if page is None:
+            page = await self._render_call(request, caller)
         if page is None:
             await self._browse(request, caller, receive, send)
         else:

@@ -1,0 +1,185 @@
+"""Two calls compared: what was sent in the order of the prompt cache, what came back, what it cost."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from dashboard.call.response import MessageResponse, parse_response
+from dashboard.compare.alignment import Effort
+from dashboard.compare.differences import MAX_SHOWN, Difference, compare_lists
+from dashboard.compare.figures import BillRow, Row, list_bill, list_figures, list_headers
+from dashboard.compare.parts import RequestParts, take_apart
+from metering.formats import UNKNOWN
+from metering.json_reading import parse_object
+from runtime.safe_text import reveal
+from store.traces.bodies import MissingPieceError
+from store.traces.call_reader import BodySize, Call, CallReader, Side
+
+MAX_BODY_BYTES = 24 << 20
+MAX_RESPONSE_CHARS = 100_000
+MAX_VALUE_CHARS = 600
+_LEVELS = (
+    ("tools", "Tools", ("tool", "tools")),
+    ("system", "System prompt", ("block", "blocks")),
+    ("messages", "Messages", ("message", "messages")),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A level of the prompt. ``summary`` says in words how many items differ in which way."""
+
+    anchor: str
+    title: str
+    differences: tuple[Difference, ...]
+    left_out: int
+    summary: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Breakpoints:
+    """The places of the cache breakpoints of both requests."""
+
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+
+    @property
+    def differs(self) -> bool:
+        return self.before != self.after
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Two calls compared. ``missing`` has a sentence for each body that cannot be compared;
+    ``sections`` are empty where a request is among them. ``first`` says where the prompts begin to
+    differ."""
+
+    settings: tuple[Row, ...]
+    equal_settings: int
+    sections: tuple[Section, ...]
+    breakpoints: Breakpoints | None
+    first: str
+    figures: tuple[Row, ...]
+    bill: tuple[BillRow, ...]
+    responses: tuple[MessageResponse | None, MessageResponse | None]
+    missing: tuple[str, ...]
+
+
+def compare_calls(old: Call, new: Call, reader: CallReader) -> Comparison:
+    """Return the comparison of two calls. Raises sqlite3.Error."""
+    missing: list[str] = []
+    requests = [_read_request(call, reader, missing) for call in (old, new)]
+    responses = [_read_response(call, reader, missing) for call in (old, new)]
+    before, after = requests
+    sections: tuple[Section, ...] = ()
+    breakpoints = None
+    rows = [_compare_value(*each) for each in list_headers(old.entry, new.entry)]
+    if before is not None and after is not None:
+        sections = tuple(_compare_levels(before, after, Effort()))
+        breakpoints = Breakpoints(before=_reveal(before.markers), after=_reveal(after.markers))
+        names = dict.fromkeys([*before.settings, *after.settings])
+        rows += [_compare_value(n, before.settings.get(n), after.settings.get(n)) for n in names]
+    return Comparison(
+        settings=tuple(row for row in rows if row.differs),
+        equal_settings=sum(not row.differs for row in rows),
+        sections=sections,
+        breakpoints=breakpoints,
+        first=_find_first(sections),
+        figures=tuple(list_figures(old.entry, new.entry)),
+        bill=list_bill(old.entry, new.entry),
+        responses=(responses[0], responses[1]),
+        missing=tuple(missing),
+    )
+
+
+def _compare_levels(old: RequestParts, new: RequestParts, effort: Effort) -> Iterable[Section]:
+    for name, title, nouns in _LEVELS:
+        found = compare_lists(
+            getattr(old, name), getattr(new, name), nouns, effort, by_name=name == "tools"
+        )
+        yield Section(
+            anchor=name,
+            title=title,
+            differences=found[:MAX_SHOWN],
+            left_out=len(found[MAX_SHOWN:]),
+            summary=_summarize(found),
+        )
+
+
+def _summarize(differences: Sequence[Difference]) -> str:
+    counts = Counter[str]()
+    for each in differences:
+        counts[each.kind] += each.count
+    words = {"reordered": "with keys in another order"}
+    kinds = ("changed", "added", "removed", "moved", "reordered", "equal")
+    parts = [f"{counts[kind]:,} {words.get(kind, kind)}" for kind in kinds if counts[kind]]
+    return ", ".join(parts) or "none"
+
+
+def _find_first(sections: Sequence[Section]) -> str:
+    for section in sections:
+        for each in section.differences:
+            if each.kind != "equal":
+                return f"{section.title}: {reveal(each.name)}"
+    return ""
+
+
+def _compare_value(name: str, old: str | None, new: str | None) -> Row:
+    is_secret = name.endswith("authorization_token")
+    before, after = (
+        UNKNOWN if value is None else "(not shown)" if is_secret else _cut(value)
+        for value in (old, new)
+    )
+    if old != new and before == after:  # they differ beyond what is shown
+        after += " (differs)"
+    return Row(label=reveal(name), before=before, after=after)
+
+
+def _cut(text: str) -> str:
+    shown = text[:MAX_VALUE_CHARS]
+    return reveal(shown) + ("…" if len(shown) < len(text) else "")
+
+
+def _reveal(texts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(map(reveal, texts))
+
+
+def _read_request(call: Call, reader: CallReader, missing: list[str]) -> RequestParts | None:
+    body = _read_body(call, "request", call.request, reader, missing)
+    if body is None:
+        return None
+    request = parse_object(body)
+    if request is None:
+        missing.append(f"The request of call {call.id} is not a JSON object.")
+        return None
+    return take_apart(request)
+
+
+def _read_response(call: Call, reader: CallReader, missing: list[str]) -> MessageResponse | None:
+    body = _read_body(call, "response", call.response, reader, missing)
+    if body is None:
+        return None
+    response = parse_response(body, MAX_RESPONSE_CHARS)
+    if response is None:
+        missing.append(f"The response of call {call.id} is not a message: open the call to see it.")
+    return response
+
+
+def _read_body(
+    call: Call, side: Side, size: BodySize | None, reader: CallReader, missing: list[str]
+) -> bytes | None:
+    """Return a body that can be compared, or None and a sentence in ``missing`` on why not."""
+    if size is None:
+        missing.append(
+            f"The {side} of call {call.id} was not kept: its endpoint records metadata only,"
+            " retention has removed it, or there was none."
+        )
+        return None
+    if not size.is_text or size.length > MAX_BODY_BYTES:
+        missing.append(f"The {side} of call {call.id} is too large, or not text.")
+        return None
+    try:
+        return reader.read_body(call.id, side, size.length)
+    except MissingPieceError:  # retention took it meanwhile
+        missing.append(f"The {side} of call {call.id} has just been removed by retention.")
+        return None

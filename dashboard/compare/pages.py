@@ -1,0 +1,123 @@
+"""``/traces/usage/<id>/compare/<id>``: the page that compares two calls.
+
+``…/compare?with=<id>`` leads there, the call that was recorded first before the other. Ids of entries
+are taken too. Reading and rendering are done in threads, one request of an organisation at a time.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from urllib.parse import parse_qs
+
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from dashboard import rendering
+from dashboard.addresses import raw_path
+from dashboard.call.downloads import NO_CALL
+from dashboard.call.facts import make_headline
+from dashboard.compare.comparison import compare_calls
+from dashboard.kept_connections import KeptConnections
+from dashboard.organization_locks import BusyError, OrganizationLocks
+from dashboard.rendering import PRIVATE
+from runtime.settings import Settings
+from store.control.people import Caller
+from store.traces.call_reader import CallReader
+from store.traces.paths import trace_path
+
+_ID = r"[0-9]{1,18}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_ADDRESS = re.compile(rf"/traces/usage/({_ID})/compare(?:/({_ID}))?")
+_ONE_ID = re.compile(_ID)
+_NO_ID = "Enter the id of a call: a number as in the address of its page, or the id of its entry."
+
+
+@dataclass(frozen=True, slots=True)
+class CompareAddress:
+    """The calls that an address names. Without the second one, the query of the request does."""
+
+    first: str
+    second: str | None
+
+
+def find_address(path: str) -> CompareAddress | None:
+    """Return what an address names, or None for one that is not of this page."""
+    found = _ADDRESS.fullmatch(path)
+    return None if found is None else CompareAddress(found[1], found[2])
+
+
+class ComparePages:
+    """The pages that compare two calls of the caller's organisation."""
+
+    def __init__(self, settings: Settings, connections: KeptConnections) -> None:
+        self._settings = settings
+        self._connections = connections
+        self._locks = OrganizationLocks()
+
+    async def respond(self, request: Request, caller: Caller) -> Response | None:
+        """Return the response, or None for an address of another page.
+
+        Raises HTTPException, sqlite3.Error."""
+        address = find_address(raw_path(request.scope))
+        if address is None:
+            return None
+        if address.second is None:
+            other = _read_other(request)
+            return await self._run(caller, lambda reader: _redirect(reader, address.first, other))
+        second = address.second
+        return await self._run(
+            caller, lambda reader: _compare(reader, caller, address.first, second)
+        )
+
+    async def _run(self, caller: Caller, respond: Callable[[CallReader], Response]) -> Response:
+        path = trace_path(self._settings.data_dir, caller.organization_id)
+
+        def run() -> Response:
+            if not path.exists():
+                raise HTTPException(404, NO_CALL)
+            with self._connections.lend(path) as connection:
+                return respond(CallReader(connection))
+
+        try:
+            async with self._locks.acquire(caller.organization_id):
+                return await run_in_threadpool(run)
+        except BusyError as error:
+            message = "Earlier requests of your organisation are still running."
+            raise HTTPException(503, message, {"retry-after": "3"}) from error
+
+
+def _read_other(request: Request) -> str:
+    """Return the id in the query. Raises HTTPException."""
+    query = parse_qs(request.scope["query_string"].decode("latin-1"))
+    other: str = query.get("with", [""])[0].strip()
+    if not _ONE_ID.fullmatch(other):
+        raise HTTPException(400, _NO_ID)
+    return other
+
+
+def _redirect(reader: CallReader, one: str, other: str) -> Response:
+    first, second = sorted(_find_id(reader, each) for each in (one, other))
+    return RedirectResponse(f"/traces/usage/{first}/compare/{second}", 302, PRIVATE)
+
+
+def _find_id(reader: CallReader, text: str) -> int:
+    """Return the id of a call by that or by its entry's. Raises HTTPException, sqlite3.Error."""
+    found = int(text) if text.isdigit() else reader.find_id(text)
+    if found is None:
+        raise HTTPException(404, NO_CALL)
+    return found
+
+
+def _compare(reader: CallReader, caller: Caller, first: str, second: str) -> Response:
+    calls = [reader.find_call(_find_id(reader, each)) for each in (first, second)]
+    before, after = calls
+    if before is None or after is None:
+        raise HTTPException(404, NO_CALL)
+    return rendering.render(
+        "compare.html",
+        visitor=caller,
+        headers=PRIVATE,
+        calls=[(before, make_headline(before.entry)), (after, make_headline(after.entry))],
+        comparison=compare_calls(before, after, reader),
+    )

@@ -1,0 +1,208 @@
+"""The parts of a request that are compared: tools, blocks of the system prompt, messages, settings."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from conversations.units import (
+    MCP_SERVER,
+    TOOL,
+    WEB_SEARCH,
+    Prompt,
+    Unit,
+    as_blocks,
+    list_front_units,
+    read_prompt,
+)
+from conversations.wording import find_block
+from metering.json_reading import as_list, as_object, as_text
+
+MAX_SETTINGS, MAX_DEPTH = 300, 4
+_PROMPT = ("tools", "system", "messages")
+_LABELS = {
+    "text": "Text",
+    "tool_use": "Tool call",
+    "tool_result": "Tool result",
+    "thinking": "Thinking",
+    "image": "Image",
+    "document": "Document",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One block. ``digest`` is the same for the same content, ``order`` for the same order of keys."""
+
+    label: str
+    digest: bytes
+    order: bytes
+    content: object
+
+    @property
+    def text(self) -> str:
+        """Return what people would compare of it."""
+        return read_text(self.content)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """A tool, a block of the system prompt, or a message with its blocks. ``name`` says which it is in
+    its own request; items that have the same ``kin`` may be versions of each other."""
+
+    name: str
+    kin: str
+    parts: tuple[Part, ...]
+
+    @property
+    def key(self) -> tuple[str, *tuple[bytes, ...]]:
+        return self.kin, *(part.digest for part in self.parts)
+
+    @property
+    def order(self) -> tuple[bytes, ...]:
+        return tuple(part.order for part in self.parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestParts:
+    """A request taken apart. ``markers`` are the places of its cache breakpoints, with lifetimes."""
+
+    tools: tuple[Item, ...]
+    system: tuple[Item, ...]
+    messages: tuple[Item, ...]
+    settings: Mapping[str, str]
+    markers: tuple[str, ...]
+
+
+def take_apart(request: Mapping[str, object]) -> RequestParts:
+    """Return the parts of a request. Never raises."""
+    prompt = read_prompt(request, is_first_party=False)
+    return RequestParts(
+        tools=tuple(_list_tools(request, prompt)),
+        system=tuple(
+            Item(name=f"System block {unit.block + 1}", kin="", parts=(_read(request, unit),))
+            for unit in prompt.units
+            if unit.level == "system" and unit.kind != WEB_SEARCH
+        ),
+        messages=tuple(_list_messages(request, prompt)),
+        settings=dict(_list_settings(request)),
+        markers=tuple(
+            f"{_name_place(request, prompt.units[marker.place])} ({marker.ttl})"
+            for marker in prompt.markers
+        ),
+    )
+
+
+def read_text(block: object) -> str:
+    """Return the text of a block, or its JSON with sorted keys and without cache markers."""
+    fields = as_object(block)
+    match fields.get("type"):
+        case "text":
+            return as_text(fields.get("text"))
+        case "thinking":
+            return as_text(fields.get("thinking"))
+        case "tool_result":
+            return "\n".join(map(_read_result, as_blocks(fields.get("content"))))
+        case "tool_use":
+            return f"{as_text(fields.get('name'))} {_write(fields.get('input'))}"
+    return _write(_shorten(block))
+
+
+def _read_result(part: object) -> str:
+    fields = as_object(part)
+    return as_text(fields["text"]) if "text" in fields else _write(_shorten(part))
+
+
+def _shorten(block: object) -> object:
+    """Return a block without its marker, and with only the length of encoded data."""
+    if not isinstance(block, dict):
+        return block
+    bare = {name: value for name, value in block.items() if name != "cache_control"}
+    source = bare.get("source")
+    if isinstance(source, dict) and source.get("type") == "base64":
+        bare["source"] = source | {"data": f"({len(as_text(source.get('data'))):,} characters)"}
+    return bare
+
+
+def _list_tools(request: Mapping[str, object], prompt: Prompt) -> Iterator[Item]:
+    """Yield all tools in their order, those whose loading is deferred too, and MCP servers."""
+    units = {unit.block: unit for unit in prompt.units if unit.kind in (TOOL, WEB_SEARCH)}
+    for place, tool in enumerate(as_list(request.get("tools"))):
+        fields = as_object(tool)
+        name = as_text(fields.get("name")) or as_text(fields.get("type")) or f"number {place + 1}"
+        unit = units.get(place)
+        if unit is None:  # deferred, so no part of the prompt
+            loaded = {key: value for key, value in fields.items() if key != "defer_loading"}
+            found = list_front_units({"tools": [loaded]}, is_first_party=False)
+            unit = [*found["tools"], *found["system"]][0]
+            name += ", deferred"
+        yield Item(name=f"Tool {name}", kin=name, parts=(_make_part("", unit, tool),))
+    for unit in prompt.units:
+        if unit.kind == MCP_SERVER:
+            fields = as_object(find_block(request, unit))
+            name = as_text(fields.get("name"))
+            # Its address is a setting, and its token is shown nowhere.
+            shown = {key: fields[key] for key in ("name", "tool_configuration") if key in fields}
+            part = _make_part("", unit, shown)
+            yield Item(name=f"MCP server {name}", kin=f"mcp {name}", parts=(part,))
+
+
+def _list_messages(request: Mapping[str, object], prompt: Prompt) -> Iterator[Item]:
+    messages = as_list(request.get("messages"))
+    units = (unit for unit in prompt.units if unit.level == "messages")
+    grouped = {number: list(group) for number, group in groupby(units, lambda unit: unit.message)}
+    for number, message in enumerate(messages):
+        blocks = (
+            as_blocks(as_object(message).get("content")) if isinstance(message, dict) else [message]
+        )
+        role = as_text(as_object(message).get("role")) or "no role"
+        parts = tuple(
+            _make_part(_LABELS.get(unit.kind, unit.kind), unit, block)
+            for unit, block in zip(grouped.get(number, ()), blocks, strict=False)
+        )
+        yield Item(name=f"Message {number + 1}, {role}", kin=role, parts=parts)
+
+
+def _read(request: Mapping[str, object], unit: Unit) -> Part:
+    return _make_part("", unit, find_block(request, unit))
+
+
+def _make_part(label: str, unit: Unit, block: object) -> Part:
+    return Part(label=label, digest=unit.digest, order=unit.order, content=block)
+
+
+def _name_place(request: Mapping[str, object], unit: Unit) -> str:
+    if unit.level == "messages":
+        return f"message {unit.message + 1}, block {unit.block + 1}"
+    if unit.kind in (TOOL, WEB_SEARCH):
+        name = as_text(as_object(find_block(request, unit)).get("name"))
+        return f"tool {name or unit.block + 1}"
+    return f"system block {unit.block + 1}"
+
+
+def _list_settings(request: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """Yield what is no part of the prompt, nested settings with their path as a name."""
+    rest = {name: value for name, value in request.items() if name not in _PROMPT}
+    for n, (path, value) in enumerate(_flatten(rest, "", 0)):
+        if n == MAX_SETTINGS:
+            return
+        yield path, value if isinstance(value, str) else _write(value)
+
+
+def _flatten(value: object, path: str, depth: int) -> Iterator[tuple[str, object]]:
+    named: Sequence[tuple[str, object]] = ()
+    if depth < MAX_DEPTH and isinstance(value, dict):
+        named = list(value.items())
+    elif depth < MAX_DEPTH and isinstance(value, list):
+        named = [(str(n), each) for n, each in enumerate(value, 1)]
+    if not named:
+        yield path, value
+    for name, each in named:
+        yield from _flatten(each, f"{path}.{name}" if path else name, depth + 1)
+
+
+def _write(value: object) -> str:
+    try:
+        return json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False, default=str)
+    except RecursionError:
+        return "(nested too deeply to be shown)"
