@@ -13,6 +13,8 @@ from store.control.people import Caller
 
 HERE = Path(__file__).parent
 _NO_STORE = {"cache-control": "no-store"}
+# Ends of addresses that programs ask for.
+DATA_SUFFIXES = (".csv", ".json", ".jsonl", ".jsono", ".parquet", ".blob")
 # For what is of traces: no other site may embed it either.
 PRIVATE = {"cross-origin-resource-policy": "same-origin", "cache-control": "private, no-store"}
 _templates = Environment(
@@ -94,4 +96,4 @@ def is_for_program(request: Request) -> bool:
     accept = request.headers.get("accept", "")
     if "application/json" in accept and "text/html" not in accept:
         return True
-    return raw_path(request.scope).endswith((".csv", ".json", ".jsono", ".blob"))
+    return raw_path(request.scope).endswith(DATA_SUFFIXES)

@@ -28,6 +28,7 @@ from dashboard.addresses import raw_path
 from dashboard.call.addresses import find_address
 from dashboard.call.pages import CallPages
 from dashboard.compare.pages import ComparePages
+from dashboard.export import conversion
 from dashboard.kept_connections import KeptConnections
 from dashboard.organization_locks import BusyError
 from dashboard.queries.processes import NoProcessError
@@ -85,6 +86,8 @@ class Traces:
         path = raw_path(scope)
         if not _OURS.fullmatch(path) or not path.isascii() or path.endswith(".db"):
             raise HTTPException(404)
+        if path.endswith(conversion.SUFFIX) and not conversion.can_convert():
+            raise HTTPException(404, conversion.NOT_INSTALLED)
         if request.method not in ("GET", "HEAD"):
             raise HTTPException(405, "Traces can only be read.", {"allow": "GET, HEAD"})
         caller = await self._visitors.require_caller(request)
@@ -117,7 +120,12 @@ class Traces:
 
         query = Query(scope=request.scope, caller=self._describe(request, caller), check=check)
         try:
-            await self._queries.forward(query, receive, send)
+            if not request.scope["path"].endswith(conversion.SUFFIX):
+                await self._queries.forward(query, receive, send)
+                return
+            is_head = request.method == "HEAD"
+            async with conversion.to_parquet(send, is_head=is_head) as send_parquet:
+                await self._queries.forward(query, receive, send_parquet)
         except BusyError as error:
             raise _refuse(503, "Earlier queries are still running.", 3) from error
         except NoProcessError as error:

@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 HEADER = b"x-taximeter-query"
+COLUMNS_HEADER = b"x-taximeter-columns"  # of rows that are to become Parquet
 MAX_OPEN = 16  # organisations whose databases one process keeps open
 SOCKET_SUFFIX = ".sock"  # a query process listens on <its pid>.sock
 MAX_READING = 4  # processes that only send on what was computed, beside those that are ready

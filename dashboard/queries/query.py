@@ -10,7 +10,8 @@ from dashboard.queries.protocol import Caller
 
 DEADLINE_S = 4.0  # to the response's head; a query itself is stopped after 3
 RECHECK_S = 0.25  # whoever was removed since then is sent nothing more
-MAX_RESPONSE_BYTES, MAX_STREAM_BYTES = 256 << 20, 1100 << 20
+STREAM_SUFFIXES = (".jsonl", ".parquet")
+MAX_RESPONSE_BYTES, MAX_STREAM_BYTES = 256 << 20, 4 << 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,8 +30,11 @@ class Query:
 
     @property
     def is_stream(self) -> bool:
+        path = self.scope["path"]
         arguments = self.scope["query_string"].decode("latin-1")
-        return self.scope["path"].endswith(".csv") and "_stream" in parse_qs(arguments)
+        return path.endswith(STREAM_SUFFIXES) or (
+            path.endswith(".csv") and "_stream" in parse_qs(arguments)
+        )
 
     @property
     def lock_key(self) -> str:

@@ -18,7 +18,7 @@ from jinja2 import (
 )
 
 from dashboard import formats
-from dashboard.tables import cells, filter_words
+from dashboard.tables import cells, filter_words, row_streams
 
 _OURS = Path(__file__).parents[1] / "templates"  # for _top.html and _calls.html
 _shared: list[Environment] = []
@@ -57,6 +57,6 @@ def share_environment(own: Environment) -> Environment:
         environment.template_class = _Synchronous
         formats.add_filters(environment)
         environment.loader = _KnownTemplates([*filter(None, [own.loader]), FileSystemLoader(_OURS)])
-        environment.globals.update(cells.GLOBALS | filter_words.GLOBALS)
+        environment.globals.update(cells.GLOBALS | filter_words.GLOBALS | row_streams.GLOBALS)
         _shared.append(environment)
     return _shared[0]

@@ -7,6 +7,7 @@ import warnings
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
+from dashboard.tables import row_streams
 from dashboard.tables.csv_pages import neutralize_page
 
 with warnings.catch_warnings():
@@ -33,7 +34,7 @@ with warnings.catch_warnings():
         to_css_class,
         truncate_url,
     )
-    from datasette.utils.asgi import BadRequest, Base400, Request, Response
+    from datasette.utils.asgi import AsgiStream, BadRequest, Base400, Request, Response
     from datasette.views.base import DatasetteError, DataView
     from datasette.views.table import TableView, display_columns_and_rows
 
@@ -186,3 +187,36 @@ async def _as_csv_or_error(view: DataView, request: Request, database: str) -> A
 
 
 DataView.as_csv = _as_csv_or_error
+
+
+_get = DataView.get
+
+
+async def _get_or_stream(view: DataView, request: Request) -> Any:
+    """Return a download of all rows for the formats that are ours, and Datasette's response for others."""
+    kind = request.url_vars.get("format")
+    if kind not in row_streams.FORMATS:
+        return await _get(view, request)
+    query = row_streams.make_query_string(request.query_string)
+    request = Request({**request.scope, "query_string": query.encode("ascii")}, request.receive)
+
+    async def fetch(place: str | None) -> Any:
+        page = await view.data(request, **({"_next": place} if place else {}))
+        if isinstance(page, tuple) and page[0].get("error"):
+            raise DatasetteError(page[0]["error"], title="Invalid SQL", status=400)
+        return page[0] if isinstance(page, tuple) else page
+
+    page = await fetch(None)
+    if not isinstance(page, dict):
+        return page  # a redirect
+    if "columns" not in page:
+        raise BadRequest(f"Name a table (/traces/usage.{kind}), or a query (?sql=).")
+    types = {}
+    if page.get("table"):
+        columns = await view.ds.get_database("traces").table_column_details(page["table"])
+        types = {column.name: column.type for column in columns}
+    stream = row_streams.RowStream(kind, page, fetch, types)
+    return AsgiStream(stream.write, headers=stream.headers, content_type=row_streams.CONTENT_TYPE)
+
+
+DataView.get = _get_or_stream

@@ -285,7 +285,9 @@ async def test_a_stream_of_many_rows_is_whole(client, ann):
         assert len({line for line in answer.text.splitlines() if line}) == 704
 
 
-@pytest.mark.parametrize("path", ["usage", "usage/1", "usage_log.json", "usage.csv?_stream=1"])
+@pytest.mark.parametrize(
+    "path", ["usage", "usage/1", "usage_log.json", "usage.csv?_stream=1", "usage.jsonl"]
+)
 async def test_head_of_anything_has_no_body(client, ann, path):
     answer = await client.head(f"/traces/{path}", headers=ann.cookie)
     assert answer.status_code == 200

@@ -247,6 +247,8 @@ ADDRESSES = [
     "/traces/usage.json?_sort=randomblob(9)",
     "/traces/usage.json?_extra=database&_labels=on",
     "/traces/usage.csv?_stream=1&_size=max&_database={id}",
+    "/traces/usage.jsonl?_database={id}",
+    "/traces/..%2f..%2f{id}%2ftraces/usage.jsonl",
     "/traces/usage.json?_next='||(select+file+from+pragma_database_list)||'",
     "/traces/%ff%fe",
     "/traces/usage/%00",
@@ -308,7 +310,7 @@ async def test_traces_can_only_be_read(client, ann, method):
 
 
 @pytest.mark.parametrize(
-    "suffix", ["csv?_stream=1", "csv?_dl=1", "json?_shape=array&_nl=on", "jsono"]
+    "suffix", ["csv?_stream=1", "csv?_dl=1", "jsonl", "json?_shape=array&_nl=on", "jsono"]
 )
 async def test_an_export_holds_only_what_is_ours(client, ann, cid, settings, suffix):
     url = f"/traces/usage_log.{suffix}"

@@ -1,0 +1,1 @@
+"""Downloads of filtered lists as JSON Lines and Parquet."""
