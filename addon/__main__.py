@@ -11,6 +11,10 @@ import signal
 import socket
 import sys
 
+from addon import lean_addons  # noqa: F401 - before all that imports mitmproxy
+
+# isort: split
+
 from mitmproxy import master, options
 from mitmproxy.addons import core, disable_h2c, errorcheck, proxyserver
 

@@ -20,8 +20,16 @@ from jinja2 import (
 from dashboard import formats
 from dashboard.tables import cells, filter_words, row_streams
 
-_OURS = Path(__file__).parents[1] / "templates"  # for _top.html and _calls.html
+_OWN = Path(__file__).with_name("templates")
+_OURS = Path(__file__).parents[1] / "templates"
+_OF_OURS = ("_calls.html", "_top.html")
 _shared: list[Environment] = []
+
+
+def page_templates() -> list[str]:
+    """Return the names of the templates that pages are made of. Datasette has twice as many, of pages that
+    have no address here."""
+    return [*_OF_OURS, *sorted(path.name for path in _OWN.glob("*.html"))]
 
 
 class _Synchronous(Template):

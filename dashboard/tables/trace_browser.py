@@ -14,7 +14,7 @@ from jinja2 import Environment
 
 from dashboard.addresses import raw_path
 from dashboard.tables import arguments, errors, rows
-from dashboard.tables.environment import share_environment
+from dashboard.tables.environment import page_templates, share_environment
 from dashboard.tables.errors import RequestState
 from dashboard.tables.metadata import METADATA_PATH
 from dashboard.tables.patched_datasette import (
@@ -69,9 +69,9 @@ class TraceBrowser(Datasette):
 
     @classmethod
     def load_templates(cls) -> None:
-        """Compile all templates, which every instance of this process then shares."""
+        """Compile the templates of all pages, which every instance of this process then shares."""
         environment = cls(Path(os.devnull), threading.Event()).jinja_env
-        for name in environment.list_templates(["html"]):
+        for name in page_templates():
             environment.get_template(name)
 
     def _routes(self) -> list[tuple[Any, Any]]:

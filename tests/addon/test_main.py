@@ -10,27 +10,42 @@ from store.control.database import ControlDatabase
 from tests import ROOT
 
 MAIN_WITH_ANOTHER_MITMPROXY = """
+import sys
 from dataclasses import replace
+from addon.__main__ import main
 from addon import mitmproxy_patches
 mitmproxy_patches.EVERY = (replace(mitmproxy_patches.EVERY[-1], digest="0" * 16),)
-from addon.__main__ import main
+print(*sys.modules)
 main()
 """
 
 
-@pytest.mark.live
-def test_the_proxy_does_not_start_when_mitmproxy_has_changed_and_says_which_to_install(tmp_path):
-    with ControlDatabase(tmp_path / "control.db") as control:
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory):
+    """A proxy that does not start, since mitmproxy has changed, but has loaded all that one needs."""
+    data_dir = tmp_path_factory.mktemp("data")
+    with ControlDatabase(data_dir / "control.db") as control:
         control.set_up()
-    ended = subprocess.run(  # noqa: S603 - the program under test
+    return subprocess.run(  # noqa: S603 - the program under test
         [sys.executable, "-c", MAIN_WITH_ANOTHER_MITMPROXY],
         cwd=ROOT,
-        env={"PATH": os.environ.get("PATH", os.defpath), "TAXIMETER_DATA_DIR": str(tmp_path)},
+        env={"PATH": os.environ.get("PATH", os.defpath), "TAXIMETER_DATA_DIR": str(data_dir)},
         capture_output=True,
         text=True,
         timeout=60,
     )
+
+
+@pytest.mark.live
+def test_the_proxy_does_not_start_when_mitmproxy_has_changed_and_says_which_to_install(ended):
     assert ended.returncode == 1
     assert ended.stderr.startswith("taximeter: mitmproxy ")
     assert "NextLayer._next_layer" in ended.stderr
     assert ended.stderr.endswith("install mitmproxy 12.2.3\n")
+
+
+@pytest.mark.live
+def test_the_proxy_is_loaded_without_the_stock_addons_and_what_they_bring(ended):
+    loaded = set(ended.stdout.split())
+    assert "mitmproxy.addons.proxyserver" in loaded
+    assert loaded & {"mitmproxy.addons.view", "flask", "ldap3", "werkzeug"} == set()
