@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlite_utils import Database, Migrations
+from store.lean_sqlite_utils import Database, Migrations
 
 BUSY_TIMEOUT_MS = 100
 MIGRATION_TIMEOUT_MS = 10_000

@@ -5,9 +5,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlite_utils import Database, Migrations
-
 from store import database
+from store.lean_sqlite_utils import Database, Migrations
 
 READ_TIMEOUT_S = 5.0
 

@@ -223,3 +223,19 @@ def test_database_files_are_opened_in_one_place():
         if re.search(r"sqlite3\.connect\((?!\":memory:\")", path.read_text())
     ]
     assert opening == ["store.database"]
+
+
+@pytest.mark.parametrize(
+    ("library", "module"),
+    [
+        ("datasette", "dashboard.tables.patched_datasette"),
+        ("sqlite_utils", "store.lean_sqlite_utils"),
+    ],
+)
+def test_a_library_that_is_imported_without_its_ballast_is_imported_in_one_place(library, module):
+    importing = {
+        name
+        for name, path in MODULES.items()
+        if any(each.partition(".")[0] == library for each in _imports(path))
+    }
+    assert importing == {module}

@@ -18,7 +18,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import httpx
-from sqlite_utils import Migrations
 
 from manage.doctor.findings import Finding, advise_owner
 from manage.doctor.service_check import check_service
@@ -31,6 +30,7 @@ from runtime.heartbeat import Heartbeat
 from runtime.safe_text import terminal_line
 from runtime.settings import Settings
 from store.control import schema as control_schema
+from store.lean_sqlite_utils import Migrations
 from store.migration_status import read_migration_status
 from store.price_file import load_prices
 from store.spool import reader

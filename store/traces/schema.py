@@ -21,8 +21,7 @@ A change is a new function at the bottom, never an edit of one that was released
 
 from collections.abc import Mapping
 
-from sqlite_utils import Database, Migrations
-
+from store.lean_sqlite_utils import Database, Migrations
 from store.traces.hourly_copy import take_copy
 
 migrations = Migrations("traces")

@@ -7,12 +7,12 @@ from functools import partial
 
 import pytest
 from hypothesis import given, strategies as st
-from sqlite_utils import Database
 
 from runtime import clock
 from runtime.errors import InvalidCursorError, InvalidInputError
 from store.control import endpoints, people, schema
 from store.control.endpoints import ProxyEndpoint
+from store.lean_sqlite_utils import Database
 from store.pagination import MAX_LIMIT, Page, Position, format_cursor, parse_cursor, read_page
 
 

@@ -592,6 +592,10 @@ async def test_recursion_and_sorting_leave_the_disk_alone(proxy, query):
 # -- what a process has ------------------------------------------------------------------------------
 
 
+def test_the_pool_has_no_thread_that_a_fork_could_catch_holding_a_lock(pool):
+    assert pool.process.num_threads() == 1
+
+
 async def test_a_process_knows_no_secret_and_has_only_traces_open(proxy, pool, monkeypatch):
     for _ in range(5):
         await asyncio.gather(assert_served(proxy, "ours", OURS), assert_served(proxy))

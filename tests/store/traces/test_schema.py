@@ -10,10 +10,10 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from sqlite_utils import Database, Migrations
 
 from metering.entry import CostItem
 from store import database
+from store.lean_sqlite_utils import Database, Migrations
 from store.traces import schema
 from store.traces.call_reader import CallReader
 from store.traces.database import SCALARS

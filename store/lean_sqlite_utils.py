@@ -1,0 +1,19 @@
+"""sqlite-utils without pandas and numpy. Import it from here only.
+
+It imports both where they are installed, to store their types, and our migrations have none of those.
+They take longer than everything else that a process imports, and start threads, which the pool of query
+processes must not have when it forks.
+"""
+
+import sys
+
+_MODULES: dict[str, object] = sys.modules  # type: ignore[assignment]
+_absent = {"numpy", "pandas"} - set(_MODULES)
+_MODULES.update(dict.fromkeys(_absent))  # None: not to be found
+
+from sqlite_utils import Database, Migrations  # noqa: E402
+
+for _name in _absent:  # whoever needs them may import them
+    del _MODULES[_name]
+
+__all__ = ["Database", "Migrations"]
