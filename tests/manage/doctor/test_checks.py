@@ -70,6 +70,12 @@ def free_port():
         yield urlsplit(url).port
 
 
+@pytest.fixture(autouse=True)
+def listens_where_nobody_does(monkeypatch, free_port):
+    """A service may run where one listens by default."""
+    monkeypatch.setenv("TAXIMETER_LISTEN", f"127.0.0.1:{free_port}")
+
+
 @pytest.fixture
 def look(data_dir, upstream_url, free_port):
     """Returns the findings of one check, by verdict."""
@@ -92,11 +98,8 @@ def look(data_dir, upstream_url, free_port):
     return look
 
 
-def test_all_is_well_before_and_after_the_first_start(
-    run, upstream_url, free_port, monkeypatch, tmp_path
-):
+def test_all_is_well_before_and_after_the_first_start(run, upstream_url, monkeypatch, tmp_path):
     monkeypatch.setenv("TAXIMETER_UPSTREAM_URL", upstream_url)
-    monkeypatch.setenv("TAXIMETER_LISTEN", f"127.0.0.1:{free_port}")
     result = run("doctor")
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
