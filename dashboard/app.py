@@ -19,6 +19,7 @@ from dashboard.help.pages import HelpPages
 from dashboard.home.pages import HomePages
 from dashboard.kept_connections import KeptConnections
 from dashboard.mail.mailer import Mailer
+from dashboard.overview.pages import OverviewPages
 from dashboard.pool import ControlPool
 from dashboard.reconciliation.pages import ReconciliationPages
 from dashboard.sessions.pages import SessionPages
@@ -48,6 +49,7 @@ class Dashboard:
         self._context = ContextPages(settings, visitors, connections)
         self._home = HomePages(settings, visitors, connections)
         self._help = HelpPages(visitors)
+        self._overview = OverviewPages(settings, visitors, connections)
         self._reconciliation = ReconciliationPages(settings, visitors)
         self._sessions = SessionPages(settings, visitors, connections)
         self._settings = SettingsPages(settings, pool, visitors, mailer)
@@ -58,6 +60,7 @@ class Dashboard:
         return [
             *self._home.routes(),
             *self._help.routes(),
+            *self._overview.routes(),
             *self._reconciliation.routes(),
             *self._sessions.routes(),
             *self._settings.routes(),

@@ -25,6 +25,7 @@ _OF_LINE = {
     for name in (*token_counts.NAMES, "unbilled_tokens", "unpriced_tokens")
 }
 SUMS = (*booking_sql.OF_CALL, *_OF_LINE)
+_BILLING = f"coalesce({booking_sql.BILLING}, '')"
 _ZERO = dict.fromkeys(SUMS, "0")
 
 
@@ -39,6 +40,15 @@ def make_source(
         f"({_select('u.model', keys or {}, booking_sql.OF_CALL, '', where)} union all"
         f" {_select('c.model', keys or {}, _OF_LINE, 'join usage_cost as c on c.usage_id = u.id', where)})"
     )
+    return rows.format_map(_find_added(connection))
+
+
+def billing_column(connection: sqlite3.Connection) -> str:
+    """Return SQL over ``usage as u`` for the column ``billing``. Raises sqlite3.Error."""
+    return _BILLING.format_map(_find_added(connection))
+
+
+def _find_added(connection: sqlite3.Connection) -> dict[str, str]:
     present = {
         table: {
             name
@@ -46,18 +56,16 @@ def make_source(
         }
         for table in ("usage", "usage_cost")
     }
-    return rows.format_map(
-        {
-            name: column if name in present[table] else "null"
-            for name, (table, column) in _ADDED.items()
-        }
-    )
+    return {
+        name: column if name in present[table] else "null"
+        for name, (table, column) in _ADDED.items()
+    }
 
 
 def _select(
     model: str, keys: Mapping[str, str], sums: Mapping[str, str], source: str, where: str
 ) -> str:
-    columns = {"model": f"coalesce({model}, '')", "billing": f"coalesce({booking_sql.BILLING}, '')"}
+    columns = {"model": f"coalesce({model}, '')", "billing": _BILLING}
     columns |= dict(keys) | _ZERO | dict(sums)
     selected = ", ".join(f"{sql} as {name}" for name, sql in columns.items())
     return f"select {selected} from usage as u {source} where {where}"  # noqa: S608 - our own text

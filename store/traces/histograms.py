@@ -24,13 +24,18 @@ def mark(value: float) -> int:
 
 
 def pack(histogram: int) -> bytes:
-    """Return a histogram as it is stored: the count of each bucket in 4 bytes, the lowest first."""
-    return histogram.to_bytes(-(-histogram.bit_length() // 8), "little")
+    """Return a histogram as it is stored: the number of its first bucket that is not empty in a byte, then
+    the count of each bucket from there on in 4 bytes, the lowest byte first. An empty one is empty."""
+    if not histogram:
+        return b""
+    first = ((histogram & -histogram).bit_length() - 1) // _BITS
+    counts = histogram >> _BITS * first
+    return bytes([first]) + counts.to_bytes(-(-counts.bit_length() // _BITS) * 4, "little")
 
 
 def unpack(stored: bytes) -> int:
     """Return the histogram that was stored."""
-    return int.from_bytes(stored, "little")
+    return int.from_bytes(stored[1:], "little") << _BITS * stored[0] if stored else 0
 
 
 def count(histogram: int) -> int:

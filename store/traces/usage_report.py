@@ -162,11 +162,11 @@ def read_sums(
 
 def list_sums(columns: Container[str]) -> list[str]:
     """Return SQL for each number that ``make_totals`` takes: 0 for what has no column yet."""
-    value = (
-        f"total(case when billing = '{SUBSCRIPTION}' then cost_cents end)"
-        if "billing" in columns
-        else "0.0"
-    )
+    value = "0.0"
+    if "value_cents" in columns:
+        value = "total(value_cents)"
+    elif "billing" in columns:
+        value = f"total(case when billing = '{SUBSCRIPTION}' then cost_cents end)"
     names = ("entries", "errors", "unpriced", "cost_cents", *_ADDED_SUMS, *token_counts.NAMES)
     return [value, *(f"sum({name})" if name in columns else "0" for name in names)]
 

@@ -48,6 +48,7 @@ async def test_the_icon_is_where_browsers_look_for_it(client):
 
 OURS = [
     "/",
+    "/overview",
     "/sessions",
     "/sign-in",
     "/settings",
@@ -106,6 +107,7 @@ async def test_every_page_is_whole(client, ann, ask, path, status):
     ("path", "status", "here"),
     [
         ("/", 200, {"/": "page"}),
+        ("/overview", 200, {"/overview": "page"}),
         ("/traces/usage", 200, {"/traces/usage": "page"}),
         ("/traces/usage_hourly", 200, {"/traces/usage": "true"}),
         ("/traces/nowhere", 404, {"/traces/usage": "true"}),
@@ -121,6 +123,7 @@ async def test_the_navigation_says_where_one_is(ann, ask, path, status, here):
     ]
     assert [each.attributes["href"] for each in links] == [
         "/",
+        "/overview",
         "/sessions",
         "/traces/usage",
         "/settings",

@@ -100,6 +100,7 @@ QUERIES = [f"/traces/{name}" for name in METADATA["queries"] if name != "read_bo
 SQL = "select id, entry_id, session_id, created_at, input_tokens, cost_cents from usage"
 PAGES = [
     "/",
+    "/overview",
     "/sessions",
     f"/sessions/{SESSION}",
     "/settings",

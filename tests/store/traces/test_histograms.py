@@ -30,6 +30,7 @@ def test_what_is_stored_is_what_was_counted():
     histogram = add([0, 1, 1e9] * 300)
     assert unpack(pack(histogram)) == histogram
     assert unpack(pack(0)) == 0
+    assert pack(add([600, 600, 650])) == bytes([121, 2, 0, 0, 0, 1, 0, 0, 0])
 
 
 def test_values_beyond_the_scale_are_in_its_first_and_last_bucket():

@@ -1,0 +1,1 @@
+"""The overview: what a period cost, with charts."""

@@ -1,0 +1,228 @@
+"""The charts of an overview with their keys and tables, as the template writes them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from dashboard.overview.chart import Chart, make_chart
+from dashboard.overview.filters import NONE, Filters, Name, calls_address
+from dashboard.overview.periods import Interval, Period
+from dashboard.overview.reading import Overview
+from dashboard.overview.series import Group, Step
+from metering.formats import format_cents, format_count, format_tokens
+from metering.token_counts import TOKEN_CLASSES
+from store.traces.rollup import OTHER, UNKNOWN
+
+PATH = "/overview"
+REST = "rest"
+_KINDS = {
+    "cache_read_input_tokens": "read",
+    "cache_creation_input_tokens": "write",
+    "input_tokens": "input",
+    "output_tokens": "output",
+}
+_UNKNOWN_NAMES: dict[Name, str] = {
+    "model": "No model named",
+    "client": "No client named",
+    "credential": "No credential",
+    "billing": "Billing not known",
+    "session": "No session",
+    "agent": "Main agent",
+}
+_MANY: dict[Name, str] = {
+    "endpoint": "endpoints",
+    "model": "models",
+    "client": "clients",
+    "credential": "credentials",
+    "billing": "kinds of billing",
+    "session": "sessions",
+    "agent": "agents",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A series of a chart: the class of its colour, its name, and the overview of it alone."""
+
+    style: str
+    name: str
+    href: str | None
+    calls: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A value of the table, with the calls behind it."""
+
+    text: str
+    href: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A step: its name, the calls of all of it, its values by series, and their sum."""
+
+    name: str
+    href: str | None
+    cells: Sequence[Cell]
+    total: str
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """A chart, with the same numbers as a table. There is a row and a bar for each step."""
+
+    id: str
+    title: str
+    summary: str
+    chart: Chart
+    keys: Sequence[Key]
+    rows: Sequence[Row]
+
+
+def draw(overview: Overview) -> Sequence[Drawing]:
+    """Return the charts of an overview."""
+    keys = make_keys(overview)
+    by = "" if overview.by == "agent" and not keys else f" by {overview.by}"
+    groups = overview.series.groups
+    return [
+        _draw(
+            overview,
+            "cost",
+            f"Cost{by}",
+            keys,
+            [[totals.cost_cents for totals in step.groups] for step in overview.series.steps],
+            format_cents,
+            groups=groups,
+        ),
+        _draw(
+            overview,
+            "calls",
+            f"Calls{by}",
+            keys,
+            [[float(totals.calls) for totals in step.groups] for step in overview.series.steps],
+            _format_whole,
+            groups=groups,
+            whole=True,
+        ),
+        _draw(
+            overview,
+            "tokens",
+            "Tokens by kind",
+            [Key(style, title, None, None) for title, style in _token_kinds()],
+            [
+                [float(getattr(step.totals.tokens, name) or 0) for name in _KINDS]
+                for step in overview.series.steps
+            ],
+            _format_tokens,
+            whole=True,
+        ),
+    ]
+
+
+def make_keys(overview: Overview) -> Sequence[Key]:
+    """Return the series of the charts by group."""
+    keys = []
+    for place, group in enumerate(overview.series.groups):
+        if group.name is None:
+            name = (
+                f"{overview.series.hidden} other {_MANY[overview.by]}"
+                if overview.series.hidden
+                else "Others"
+            )
+            keys.append(Key(REST, name, None, None))
+            continue
+        filters = overview.filters.only(overview.by, group.name)
+        keys.append(
+            Key(
+                f"s{place}",
+                name_group(overview, group.name),
+                overview_address(overview.period.span, filters, overview.by),
+                calls_address(filters, overview.period.elapsed.start, overview.period.elapsed.end),
+            )
+        )
+    return keys
+
+
+def name_group(overview: Overview, name: str) -> str:
+    """Return the name of a group as pages show it."""
+    if name == UNKNOWN:
+        return _UNKNOWN_NAMES.get(overview.by, NONE)
+    if name == OTHER:
+        return f"Other {_MANY[overview.by]}"
+    return overview.titles.get(name) or name
+
+
+def overview_address(span: str, filters: Filters, by: Name) -> str:
+    """Return the address of an overview."""
+    arguments = [("span", span), ("by", by), *filters.as_arguments()]
+    return f"{PATH}?{urlencode(arguments, errors='replace')}"
+
+
+def name_step(period: Period, step: Interval, *, short: bool = False) -> str:
+    """Return the name of a step: its hour, its day, or the first day of its week."""
+    if period.step == "hour":
+        return f"{step.start:%H:%M}" if short and period.days == 1 else f"{step.start:%m-%d %H:%M}"
+    return f"{step.start:%m-%d}" if short else f"{step.start:%Y-%m-%d}"
+
+
+def _draw(
+    overview: Overview,
+    chart_id: str,
+    title: str,
+    keys: Sequence[Key],
+    values: Sequence[Sequence[float]],
+    format_value: Callable[[float], str],
+    *,
+    groups: Sequence[Group] = (),
+    whole: bool = False,
+) -> Drawing:
+    period, steps = overview.period, overview.series.steps
+    names = [name_step(period, step.time, short=True) for step in steps]
+    rows = [
+        _make_row(overview, step, numbers, format_value, groups)
+        for step, numbers in zip(steps, values, strict=True)
+    ]
+    return Drawing(
+        id=chart_id,
+        title=title,
+        summary=f"{title} per {period.step}, in all {format_value(sum(map(sum, values)))}",
+        chart=make_chart(values, names, format_value, whole=whole),
+        keys=keys,
+        rows=rows,
+    )
+
+
+def _make_row(
+    overview: Overview,
+    step: Step,
+    values: Sequence[float],
+    format_value: Callable[[float], str],
+    groups: Sequence[Group],
+) -> Row:
+    def address(filters: Filters) -> str | None:
+        return calls_address(filters, step.time.start, step.time.end)
+
+    links: list[str | None] = [None] * len(values)
+    for place, group in enumerate(groups):
+        if group.name is not None and values[place]:
+            links[place] = address(overview.filters.only(overview.by, group.name))
+    return Row(
+        name=name_step(overview.period, step.time),
+        href=address(overview.filters),
+        cells=[Cell(format_value(value), link) for value, link in zip(values, links, strict=True)],
+        total=format_value(sum(values)),
+    )
+
+
+def _token_kinds() -> Sequence[tuple[str, str]]:
+    titles = {each.name: each.title for each in TOKEN_CLASSES}
+    return [(titles[name], style) for name, style in _KINDS.items()]
+
+
+def _format_whole(value: float) -> str:
+    return format_count(round(value))
+
+
+def _format_tokens(value: float) -> str:
+    return format_tokens(round(value))

@@ -1,0 +1,60 @@
+"""The expected cost of a month, from what it cost so far and the last days.
+
+For each hour that is left, the mean of the last seven days is added: these have each day of the week once.
+Days before the first call do not count. With less than a day there is no expectation.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from dashboard.overview.periods import Interval
+
+METHOD = (
+    "Expected is the cost so far, and for each hour that is left of the month the mean of the last"
+    " 7 days, or since the first call where that is later. With less than a day of calls nothing is"
+    " expected."
+)
+_WEEK, _HOUR = timedelta(days=7), timedelta(hours=1)
+_LEAST_HOURS = 24
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """Cents of a month: so far, and expected at its end. None where there is too little to go by."""
+
+    so_far: float
+    expected: float | None
+
+
+def find_month(now: datetime) -> Interval:
+    """Return the month of an instant."""
+    start = _floor(now).replace(day=1, hour=0)
+    return Interval(start, (start + timedelta(days=32)).replace(day=1))
+
+
+def find_so_far(now: datetime) -> Interval:
+    """Return the part of the month that has begun, with the current hour."""
+    return Interval(find_month(now).start, _floor(now) + _HOUR)
+
+
+def find_basis(first_hour: datetime | None, now: datetime) -> Interval | None:
+    """Return the hours whose mean is expected of each hour that is left, None where they are too few."""
+    this_hour = _floor(now)
+    if first_hour is None:
+        return None
+    basis = Interval(max(this_hour - _WEEK, first_hour), this_hour)
+    return basis if basis.hours >= _LEAST_HOURS else None
+
+
+def make_forecast(
+    so_far: float, basis: Interval | None, basis_cents: float, now: datetime
+) -> Forecast:
+    """Return the forecast for the month of an instant, from the cents so far and those of the basis."""
+    if basis is None:
+        return Forecast(so_far=so_far, expected=None)
+    left = (find_month(now).end - now) / _HOUR
+    return Forecast(so_far=so_far, expected=so_far + basis_cents / basis.hours * left)
+
+
+def _floor(instant: datetime) -> datetime:
+    return instant.replace(minute=0, second=0, microsecond=0)

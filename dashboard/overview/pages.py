@@ -1,0 +1,153 @@
+"""``/overview``: what a period cost, with charts, as a page for people and as JSON for programs."""
+
+from collections.abc import Callable
+
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from dashboard import rendering
+from dashboard.kept_connections import KeptConnections
+from dashboard.organization_locks import BusyError, OrganizationLocks
+from dashboard.overview import figures
+from dashboard.overview.chart import HEIGHT, TOP, VIEW, WIDTH
+from dashboard.overview.drawings import PATH, draw, make_keys, overview_address
+from dashboard.overview.filters import NAMES, NONE, Name, calls_address, parse_filters
+from dashboard.overview.forecast import METHOD
+from dashboard.overview.json_form import describe
+from dashboard.overview.periods import DEFAULT_SPAN, SPANS, parse_span
+from dashboard.overview.reading import Overview, empty, read_overview
+from dashboard.rendering import PRIVATE
+from dashboard.visitors import Visitors
+from runtime import clock
+from runtime.errors import InvalidInputError
+from runtime.settings import Settings
+from store.control.people import Caller
+from store.traces.histograms import RESOLUTION
+from store.traces.paths import trace_path
+
+_SPAN_TITLES = {
+    "today": "Today",
+    "7d": "7 days",
+    "30d": "30 days",
+    "90d": "90 days",
+    "month": "This month",
+}
+
+
+class OverviewPages:
+    """The overview of the caller's organisation."""
+
+    def __init__(
+        self, settings: Settings, visitors: Visitors, connections: KeptConnections
+    ) -> None:
+        self._settings = settings
+        self._visitors = visitors
+        self._connections = connections
+        self._locks = OrganizationLocks()
+
+    def routes(self) -> list[BaseRoute]:
+        return [Route(PATH, self.page), Route(f"{PATH}.json", self.json)]
+
+    async def page(self, request: Request) -> Response:
+        return await self._respond(request, _render)
+
+    async def json(self, request: Request) -> Response:
+        return await self._respond(
+            request, lambda _, overview: JSONResponse(describe(overview), headers=PRIVATE)
+        )
+
+    async def _respond(
+        self, request: Request, respond: Callable[[Caller, Overview], Response]
+    ) -> Response:
+        """Return what is made in a thread of the caller's organisation.
+
+        Raises InvalidInputError, sqlite3.Error, and HTTPException where too many requests wait."""
+        caller = await self._visitors.require_caller(request)
+        now = clock.now()
+        period = parse_span(_find_span(request), now)
+        filters, by = parse_filters(request.query_params), _parse_by(request)
+        path = trace_path(self._settings.data_dir, caller.organization_id)
+
+        def run() -> Response:
+            if not path.exists():
+                return respond(caller, empty(period, filters, by))
+            with self._connections.lend(path) as connection:
+                return respond(caller, read_overview(connection, period, filters, by, now))
+
+        try:
+            async with self._locks.acquire(caller.organization_id):
+                return await run_in_threadpool(run)
+        except BusyError as error:
+            message = "Earlier requests of your organisation are still running."
+            raise HTTPException(503, message, {"retry-after": "3"}) from error
+
+
+def _render(caller: Caller, overview: Overview) -> Response:
+    period, filters, by = overview.period, overview.filters, overview.by
+    elapsed = period.elapsed
+
+    def calls(**others: str) -> str | None:
+        address = calls_address(filters, elapsed.start, elapsed.end)
+        return address and "&".join([address, *(f"{key}={value}" for key, value in others.items())])
+
+    return rendering.render(
+        "overview.html",
+        visitor=caller,
+        headers=PRIVATE,
+        overview=overview,
+        totals=overview.totals,
+        figures=figures.make_figures(overview, calls),
+        month=figures.make_month(overview.month),
+        method=METHOD,
+        resolution=f"{RESOLUTION:.1%}",
+        groups=figures.make_groups(overview, make_keys(overview)),
+        drawings=draw(overview),
+        view=VIEW,
+        width=WIDTH,
+        top=TOP,
+        height=HEIGHT,
+        spans=[
+            (_SPAN_TITLES[each], overview_address(each, filters, by), each == period.span)
+            for each in SPANS
+        ],
+        choices=[
+            (name, overview_address(period.span, filters, name), name == by) for name in NAMES
+        ],
+        conditions=[
+            (
+                name,
+                _name_value(overview, name, value),
+                overview_address(period.span, filters.without(name), by),
+            )
+            for name, value in filters.values.items()
+        ],
+        arguments=filters.as_arguments(),
+        unnamed=NONE,
+        calls_address=calls(),
+        json_address=overview_address(period.span, filters, by).replace(PATH, f"{PATH}.json", 1),
+    )
+
+
+def _name_value(overview: Overview, name: Name, value: str) -> str:
+    return value or ("main" if name == "agent" else "none")
+
+
+def _find_span(request: Request) -> str:
+    """Return the span of the address, also as a form sends it: with two days."""
+    arguments = request.query_params
+    first, last = arguments.get("from"), arguments.get("to")
+    if first and last:
+        return f"{first}..{last}"
+    return arguments.get("span") or DEFAULT_SPAN
+
+
+def _parse_by(request: Request) -> Name:
+    """Return what the charts are stacked by. Raises InvalidInputError."""
+    text = request.query_params.get("by") or "model"
+    for name in NAMES:
+        if text == name:
+            return name
+    raise InvalidInputError(f"by must be one of {', '.join(NAMES)}", "by")

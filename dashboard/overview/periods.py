@@ -1,0 +1,117 @@
+"""The period of an overview, and the one before it that it is compared with. All days are UTC."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Literal
+
+from runtime.errors import InvalidInputError
+
+type StepKind = Literal["hour", "day", "week"]
+
+DEFAULT_SPAN = "7d"
+MAX_DAYS = 366
+_MAX_HOURLY_DAYS, _MAX_DAILY_DAYS = 2, 100
+_DAYS = {"today": 1, "7d": 7, "30d": 30, "90d": 90}
+_MONTH = "month"
+SPANS = (*_DAYS, _MONTH)
+_CUSTOM = re.compile(r"(\d{4}-\d\d-\d\d)\.\.(\d{4}-\d\d-\d\d)", re.ASCII)
+_HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
+_HOURS: dict[StepKind, int] = {"hour": 1, "day": 24, "week": 7 * 24}
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A time from a full hour up to another one, which is not included."""
+
+    start: datetime
+    end: datetime
+
+    @property
+    def hours(self) -> int:
+        return (self.end - self.start) // _HOUR
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Period:
+    """The days of an overview, both included. ``elapsed`` is the part of it that has begun: while the
+    period lasts it ends with the current hour."""
+
+    span: str
+    first: date
+    last: date
+    elapsed: Interval
+
+    @property
+    def days(self) -> int:
+        return (self.last - self.first).days + 1
+
+    @property
+    def step(self) -> StepKind:
+        """Return the length of a step of the charts."""
+        if self.days <= _MAX_HOURLY_DAYS:
+            return "hour"
+        return "day" if self.days <= _MAX_DAILY_DAYS else "week"
+
+    @property
+    def steps(self) -> Sequence[Interval]:
+        """Return the steps of the charts. The last one may be shorter."""
+        length = _HOURS[self.step] * _HOUR
+        end = midnight(self.last) + _DAY
+        count = -(-(end - midnight(self.first)) // length)
+        starts = [midnight(self.first) + number * length for number in range(count)]
+        return [Interval(start, min(start + length, end)) for start in starts]
+
+    @property
+    def before(self) -> Interval:
+        """Return the period before this one, as much of it as has passed of this one.
+
+        Before a month there is the month before; a shorter one ends when it ends."""
+        start, end = self.elapsed.start, self.elapsed.end
+        if self.span == _MONTH:
+            earlier = (start - _DAY).replace(day=1)
+            return Interval(earlier, min(earlier + (end - start), start))
+        length = self.days * _DAY
+        return Interval(start - length, end - length)
+
+
+def parse_span(text: str, now: datetime) -> Period:
+    """Return the period that an address names. Raises InvalidInputError."""
+    today = now.date()
+    if text == _MONTH:
+        return _make(text, today.replace(day=1), today, now)
+    if text in _DAYS:
+        return _make(text, today - (_DAYS[text] - 1) * _DAY, today, now)
+    named = _CUSTOM.fullmatch(text)
+    try:
+        first, last = map(date.fromisoformat, named.groups() if named else ())
+    except ValueError as error:
+        raise InvalidInputError(
+            f"span must be one of {', '.join(SPANS)}, or two days such as 2026-01-01..2026-01-31",
+            "span",
+        ) from error
+    if not 0 <= (last - first).days < MAX_DAYS:
+        raise InvalidInputError(
+            f"span must be from a day to a later one, and at most {MAX_DAYS} days", "span"
+        )
+    if first.year < 1971 or last.year > 9990:
+        raise InvalidInputError("span must be between the years 1971 and 9990", "span")
+    return _make(text, first, last, now)
+
+
+def midnight(day: date) -> datetime:
+    """Return the first instant of a day."""
+    return datetime.combine(day, time.min, UTC)
+
+
+def format_hour(instant: datetime) -> str:
+    """Return ``YYYY-MM-DDTHH``, as hourly sums are named."""
+    return instant.isoformat()[:13]
+
+
+def _make(span: str, first: date, last: date, now: datetime) -> Period:
+    start = midnight(first)
+    next_hour = now.replace(minute=0, second=0, microsecond=0) + _HOUR
+    end = max(start, min(midnight(last) + _DAY, next_hour))
+    return Period(span=span, first=first, last=last, elapsed=Interval(start, end))

@@ -1,0 +1,170 @@
+"""Reading all that an overview shows of a period, by one connection in one snapshot."""
+
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from dashboard.overview.filters import Filters, Name
+from dashboard.overview.forecast import Forecast, find_basis, find_so_far, make_forecast
+from dashboard.overview.periods import Interval, Period
+from dashboard.overview.series import Series, make_series
+from store.database import snapshot
+from store.traces.histograms import count, find_percentile
+from store.traces.overview_reader import AGENT_COLUMNS, OverviewReader, Query
+from store.traces.timings import MEASURES, NOTHING, Timing
+from store.traces.usage_report import Totals, add_up
+
+
+@dataclass(frozen=True, slots=True)
+class Percentiles:
+    """The middle and the 95th percentile of a measure, None where no call has it."""
+
+    p50: float | None
+    p95: float | None
+    calls: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Month:
+    """The cost of the current month, and the part of it that is spend: without what a subscription
+    covers."""
+
+    cost: Forecast
+    spend: Forecast
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    """The data of an overview. ``before`` are the totals of the period before, None where they are not
+    known under these filters, as ``rejected``, ``headroom`` and ``month``. ``back_to`` is where reading
+    calls stopped: before it nothing is in the figures."""
+
+    period: Period
+    filters: Filters
+    by: Name
+    series: Series
+    percentiles: Mapping[str, Percentiles]
+    group_percentiles: Mapping[str, Mapping[str, Percentiles]] = field(default_factory=dict)
+    before: Totals | None = None
+    rejected: int | None = None
+    headroom: Mapping[str, float] | None = None
+    month: Month | None = None
+    titles: Mapping[str, str | None] = field(default_factory=dict)
+    back_to: datetime | None = None
+
+    @property
+    def totals(self) -> Totals:
+        return self.series.totals
+
+    @property
+    def is_of_calls(self) -> bool:
+        """Return whether all figures are read from calls, because no sums are kept by a filter."""
+        return bool(self.filters.values.keys() & AGENT_COLUMNS.keys())
+
+    def find_percentiles(self, group: str | None) -> Mapping[str, Percentiles] | None:
+        """Return the percentiles of a group, None where they are not known, as of the rest."""
+        return None if group is None else self.group_percentiles.get(group)
+
+
+def read_overview(
+    db: sqlite3.Connection, period: Period, filters: Filters, by: Name, now: datetime
+) -> Overview:
+    """Return the overview of a period. Raises sqlite3.Error."""
+    with snapshot(db):
+        reader = OverviewReader(db)
+        return (
+            _read(reader, period, filters, by, now)
+            if reader.is_ready
+            else empty(period, filters, by)
+        )
+
+
+def empty(period: Period, filters: Filters, by: Name) -> Overview:
+    """Return the overview of an organisation without calls."""
+    return Overview(
+        period=period,
+        filters=filters,
+        by=by,
+        series=make_series(period.steps, {}, {}),
+        percentiles=_find_percentiles(NOTHING),
+    )
+
+
+def _read(
+    reader: OverviewReader, period: Period, filters: Filters, by: Name, now: datetime
+) -> Overview:
+    is_hourly = period.step == "hour"
+    found = reader.read(_ask(period.elapsed, filters, by, hourly=is_hourly))
+    whole, before, month = found, None, None
+    if not filters.values.keys() & AGENT_COLUMNS.keys():  # what follows is kept in sums
+        if by in AGENT_COLUMNS:
+            whole = reader.read(_ask(period.elapsed, filters, hourly=is_hourly))
+        before = add_up(reader.read(_ask(period.before, filters)).cells.values(), None)
+        month = _read_month(reader, filters, now)
+    series = make_series(period.steps, whole.cells, found.cells)
+    rejected, headroom = None, None
+    if not filters.values.keys() - {"endpoint"}:
+        rejected = sum(reader.count_rejected(_ask(period.elapsed, filters)).values())
+    if not filters.values.keys() - {"credential"}:
+        headroom = reader.find_headroom(_ask(period.elapsed, filters))
+    shown = [group.name for group in series.groups if group.name]
+    return Overview(
+        period=period,
+        filters=filters,
+        by=by,
+        series=series,
+        before=before,
+        percentiles=_find_percentiles(sum(whole.timings.values(), NOTHING)),
+        group_percentiles={
+            name: _find_percentiles(found.timings[name])
+            for group in series.groups
+            if (name := group.name) is not None and name in found.timings
+        },
+        rejected=rejected,
+        headroom=headroom,
+        month=month,
+        titles=reader.find_titles(shown) if by == "session" else {},
+        back_to=found.back_to,
+    )
+
+
+def _ask(
+    interval: Interval, filters: Filters, by: Name | None = None, *, hourly: bool = False
+) -> Query:
+    return Query(
+        start=interval.start,
+        end=interval.end,
+        filters={str(name): value for name, value in filters.values.items()},
+        by=by,
+        hourly=hourly,
+    )
+
+
+def _read_month(reader: OverviewReader, filters: Filters, now: datetime) -> Month:
+    """Return the month of today, whatever the period."""
+    basis = find_basis(reader.find_first_hour(), now)
+    cost, value = reader.sum_cents(_ask(find_so_far(now), filters))
+    basis_cost, basis_value = (
+        (0.0, 0.0) if basis is None else reader.sum_cents(_ask(basis, filters))
+    )
+    return Month(
+        cost=make_forecast(cost, basis, basis_cost, now),
+        spend=make_forecast(cost - value, basis, basis_cost - basis_value, now),
+    )
+
+
+def read_month(db: sqlite3.Connection, now: datetime) -> Month | None:
+    """Return the cost of the current month, None while it is not known. Raises sqlite3.Error."""
+    with snapshot(db):
+        reader = OverviewReader(db)
+        return _read_month(reader, Filters(), now) if reader.is_ready else None
+
+
+def _find_percentiles(timing: Timing) -> dict[str, Percentiles]:
+    return {
+        name: Percentiles(
+            find_percentile(histogram, 0.5), find_percentile(histogram, 0.95), count(histogram)
+        )
+        for name, histogram in zip(MEASURES, timing, strict=True)
+    }

@@ -1,0 +1,115 @@
+"""Sums by step and group as the series of charts: the largest groups, and the rest of each step."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from dashboard.overview.periods import Interval, format_hour
+from metering.token_counts import NAMES, TokenCounts
+from store.traces.overview_reader import Cell
+from store.traces.usage_report import Sums, Totals, make_totals
+
+MAX_SHOWN = 7
+_HOUR = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A group with its totals over the period. ``name`` is None for the rest."""
+
+    name: str | None
+    totals: Totals
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step of the charts: its totals, and those of each group in the order of the groups."""
+
+    time: Interval
+    totals: Totals
+    groups: Sequence[Totals]
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """The largest groups of a period, the most expensive first, then the rest; and its steps."""
+
+    totals: Totals
+    groups: Sequence[Group]
+    steps: Sequence[Step]
+    hidden: int  # groups in the rest
+
+
+def make_series(
+    steps: Sequence[Interval], all_cells: Mapping[Cell, Sums], cells: Mapping[Cell, Sums]
+) -> Series:
+    """Return the series of groups. ``all_cells`` has the sums of all calls, in whatever groups: what of
+    them the groups of ``cells`` lack is in the rest."""
+    places = _find_places(steps)
+    by_group, by_place = (
+        defaultdict[str, list[Sums]](list),
+        defaultdict[tuple[int, str], list[Sums]](list),
+    )
+    for (label, name), sums in cells.items():
+        place = places.get(label)
+        if place is not None:
+            by_group[name].append(sums)
+            by_place[place, name].append(sums)
+    of_all = defaultdict[int, list[Sums]](list)
+    for (label, _), sums in all_cells.items():
+        place = places.get(label)
+        if place is not None:
+            of_all[place].append(sums)
+    groups = sorted(
+        (Group(name, _total(sums)) for name, sums in by_group.items()),
+        key=lambda group: (group.totals.cost_cents, group.totals.calls, group.name),
+        reverse=True,
+    )
+    shown, hidden = groups[:MAX_SHOWN], groups[MAX_SHOWN:]
+    totals = _total(sums for each in of_all.values() for sums in each)
+    rest = _subtract(totals, [group.totals for group in shown])
+    made = []
+    for place, interval in enumerate(steps):
+        whole = _total(of_all[place])
+        parts = [_total(by_place.get((place, group.name or ""), ())) for group in shown]
+        made.append(Step(interval, whole, [*parts, _subtract(whole, parts)]))
+    if rest.calls or rest.cost_cents > 1e-6:
+        return Series(totals, [*shown, Group(None, rest)], made, len(hidden))
+    return Series(totals, shown, [Step(s.time, s.totals, s.groups[:-1]) for s in made], len(hidden))
+
+
+def _find_places(steps: Sequence[Interval]) -> dict[str, int]:
+    """Return the number of the step for the name of each hour and each day."""
+    places: dict[str, int] = {}
+    for place, step in enumerate(steps):
+        hour = step.start
+        while hour < step.end:
+            places[format_hour(hour)] = place
+            places.setdefault(format_hour(hour)[:10], place)
+            hour += _HOUR
+    return places
+
+
+def _total(sums: Iterable[Sums]) -> Totals:
+    return make_totals(tuple(map(sum, zip(*sums, strict=True))), None)
+
+
+def _subtract(whole: Totals, parts: Sequence[Totals]) -> Totals:
+    """Return the calls, errors and costs of the whole that no part has."""
+    tokens = {
+        name: max(
+            0, (getattr(whole.tokens, name) or 0) - sum(getattr(p.tokens, name) or 0 for p in parts)
+        )
+        for name in NAMES
+    }
+    return Totals(
+        calls=max(0, whole.calls - sum(part.calls for part in parts)),
+        errors=max(0, whole.errors - sum(part.errors for part in parts)),
+        unpriced=max(0, whole.unpriced - sum(part.unpriced for part in parts)),
+        tokens=TokenCounts(**tokens),
+        cost_cents=max(0.0, whole.cost_cents - sum(part.cost_cents for part in parts)),
+        estimated_cents=max(0.0, whole.estimated_cents - sum(p.estimated_cents for p in parts)),
+        value_cents=max(0.0, whole.value_cents - sum(part.value_cents for part in parts)),
+        rejected=None,
+    )

@@ -1,0 +1,53 @@
+import pytest
+
+from dashboard.overview.chart import HEIGHT, TOP, WIDTH, make_chart
+from dashboard.overview.scales import make_ticks
+
+
+@pytest.mark.parametrize(
+    ("most", "ticks"),
+    [
+        (0, [0, 1]),
+        (1, [0, 0.25, 0.5, 0.75, 1]),
+        (97, [0, 25, 50, 75, 100]),
+        (100, [0, 25, 50, 75, 100]),
+        (101, [0, 50, 100, 150]),
+        (0.0031, [0, 0.001, 0.002, 0.003, 0.004]),
+    ],
+)
+def test_the_values_of_an_axis_are_round(most, ticks):
+    assert make_ticks(most) == pytest.approx(ticks)
+
+
+@pytest.mark.parametrize(("most", "ticks"), [(1, [0, 1]), (3, [0, 1, 2, 3]), (9, [0, 3, 6, 9])])
+def test_counts_have_whole_values(most, ticks):
+    assert list(make_ticks(most, whole=True)) == ticks
+
+
+def test_parts_stand_on_each_other_and_bars_beside_each_other():
+    chart = make_chart([[10, 0, 30], [0, 0, 0], [5, 5, 90]], ["a", "b", "c"], str)
+    first, empty, last = chart.bars
+    assert [part.kind for part in first.parts] == [0, 2]
+    assert not empty.parts
+    assert first.parts[0].y + first.parts[0].height == TOP + HEIGHT
+    assert first.parts[1].y + first.parts[1].height == first.parts[0].y
+    assert last.parts[-1].y == TOP
+    assert [part.height / HEIGHT for part in last.parts] == pytest.approx([0.05, 0.05, 0.9])
+    assert last.left + last.room == pytest.approx(WIDTH, abs=0.02)
+
+
+def test_whatever_there_is_is_seen():
+    chart = make_chart([[1, 100_000]], ["a"], str)
+    assert chart.bars[0].parts[0].height > 1
+
+
+def test_many_steps_have_few_labels():
+    chart = make_chart([[1]] * 90, [str(number) for number in range(90)], str)
+    assert len(chart.steps) <= 7
+    assert chart.steps[0].text == "0"
+
+
+def test_nothing_has_a_chart_without_bars():
+    chart = make_chart([[], []], ["a", "b"], str)
+    assert not any(bar.parts for bar in chart.bars)
+    assert [label.text for label in chart.values] == ["0.0", "1.0"]

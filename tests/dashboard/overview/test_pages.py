@@ -1,0 +1,397 @@
+"""The overview, its figures against SQL over the calls, and the lists that its marks lead to."""
+
+import math
+import random
+import re
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime
+from decimal import Decimal
+from html import unescape
+from types import SimpleNamespace
+from urllib.parse import urlencode
+
+import pytest
+from starlette.testclient import TestClient
+
+from dashboard.overview import reading
+from metering.entry import UsageSource
+from metering.rate_limits import RateLimits
+from recorder.body_fields import calculate_speed
+from store.spool.format import Rejection
+from store.traces.database import TraceDatabase
+from store.traces.histograms import RESOLUTION
+from store.traces.overview_reader import OverviewReader
+from tests.dashboard.pages import Page
+from tests.dashboard.people import BASE_URL, Person
+from tests.store.traffic import make_entry
+
+NOW = datetime(2026, 3, 14, 9, 26, tzinfo=UTC)
+TOKENS = (
+    "input_tokens",
+    "output_tokens",
+    "cache_creation_input_tokens",
+    "cache_read_input_tokens",
+)
+FAILED = "outcome not in ('complete', 'client_disconnected')"
+COVERED = "billing = 'subscription' and coalesce(overage, 0) = 0"
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning"),
+    pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning"),
+]
+
+
+@pytest.fixture(autouse=True)
+def _now(monkeypatch):
+    monkeypatch.setattr("dashboard.overview.pages.clock", SimpleNamespace(now=lambda: NOW))
+
+
+@pytest.fixture
+def ann(app, control, settings):
+    return Person(app, control, settings.data_dir, "ann@example.org")
+
+
+@pytest.fixture
+def cid(app, control, settings):
+    return Person(app, control, settings.data_dir, "cid@example.org")
+
+
+def make_any(dice):
+    ttfb_ms = dice.lognormvariate(6, 1)
+    timed = {"ttfb_ms": ttfb_ms, "duration_ms": ttfb_ms + 900.0, "streamed": True}
+    outcome = dice.choice(["complete"] * 5 + ["upstream_error", "client_disconnected"])
+    model = dice.choice(["opus", "haiku", "sonnet"]) if outcome != "upstream_error" else None
+    source: UsageSource = "none" if model is None else "final"
+    cents = dice.choice([Decimal("1.5"), Decimal("20.25")])
+    return make_entry(
+        created_at=f"2026-{dice.choice(['02', '03'])}-{dice.randrange(1, 15):02}"
+        f"T{dice.randrange(9):02}:10:00.000Z",
+        slug=dice.choice(["team", "batch"]),
+        model=model,
+        client=dice.choice([None, "claude-cli/2.1", "claude-cli/2.2", "sdk/1"]),
+        credential_hmac=dice.choice([None, "x", "y"]),
+        session_id=dice.choice([None, "a", "b", "c"]),
+        agent_id=dice.choice([None, "sub"]),
+        billing=dice.choice([None, "api_key", "subscription"]),
+        overage=dice.choice([None, True]),
+        cost_cents=None if model is None else cents,
+        usage_source=source,
+        outcome=outcome,
+        status_code=529 if model is None else 200,
+        proxy_overhead_ms=dice.choice([0.4, 2.0]),
+        output_tokens_per_s=calculate_speed(source=source, output_tokens=20, **timed),
+        **(dict.fromkeys(TOKENS) if model is None else {}),
+        **timed,
+    )
+
+
+@pytest.fixture
+def calls(ann):
+    dice = random.Random(7)  # noqa: S311
+    with TraceDatabase(ann.path) as traces:
+        traces.insert([make_any(dice) for _ in range(600)])
+
+
+def ask(ann, columns, where, rest=""):
+    """What SQL finds over the calls themselves."""
+    with closing(sqlite3.connect(ann.path)) as connection:
+        return connection.execute(f"select {columns} from usage where {where} {rest}").fetchall()  # noqa: S608
+
+
+def overview(ann, query):
+    response = ann.get(f"/overview.json?{query}")
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+# What each filter and each group is in SQL over the calls.
+COLUMNS = {
+    "endpoint": "slug",
+    "model": "coalesce(model, '')",
+    "client": "case when client like 'claude-cli/%' then 'claude-cli' when client is null then '' else 'sdk' end",
+    "credential": "coalesce(credential_hmac, '')",
+    "billing": "case when billing = 'subscription' and overage then 'overage' else coalesce(billing, '') end",
+    "session": "coalesce(session_id, '')",
+    "agent": "coalesce(agent_id, '')",
+}
+WEEK = "created_at >= '2026-03-08' and created_at < '2026-03-15'"
+TOTALS = (
+    f"count(*), sum({FAILED}), round(total(cost_cents), 6),"
+    f" round(total(case when {COVERED} then cost_cents end), 6),"
+    f" {', '.join(f'total({name})' for name in TOKENS)}"
+)
+NAMES = ("calls", "errors", "cost_cents", "value_cents", *TOKENS)
+
+
+def totals_of(found):
+    return tuple(found[name] for name in NAMES)
+
+
+def write_condition(filters):
+    values = {name: "" if value == "(none)" else value for name, value in filters.items()}
+    return " and ".join([WEEK, *(f"{COLUMNS[name]} = '{value}'" for name, value in values.items())])
+
+
+FILTERS = [
+    {},
+    {"endpoint": "team"},
+    {"session": "a"},
+    {"agent": "(none)", "billing": "overage"},
+    {"model": "opus", "client": "claude-cli"},
+]
+
+
+@pytest.mark.parametrize("filters", FILTERS)
+def test_figures_are_those_of_the_calls(ann, calls, filters):
+    where = write_condition(filters)
+    (expected,) = ask(ann, TOTALS, where)
+    days = ask(ann, f"substr(created_at, 1, 10), {TOTALS}", where, "group by 1")
+    assert expected[0] > 2
+    for by, column in COLUMNS.items():
+        found = overview(ann, urlencode({"span": "7d", "by": by, **filters}))
+        assert totals_of(found["totals"]) == pytest.approx(expected)
+        groups = {each["name"]: totals_of(each) for each in found["groups"] if each["calls"]}
+        rows = ask(ann, f"{column}, {TOTALS}", where, "group by 1")
+        assert groups == {name or None: pytest.approx(tuple(rest)) for name, *rest in rows}
+        assert not any(each["is_rest"] for each in found["groups"])
+        steps = {each["start"][:10]: totals_of(each) for each in found["steps"] if each["calls"]}
+        assert steps == {day: pytest.approx(tuple(rest)) for day, *rest in days}
+        cells = {
+            (step["start"][:10], group["name"] or ""): (group["calls"], group["cost_cents"])
+            for step in found["steps"]
+            for group in step["groups"]
+            if group["calls"]
+        }
+        columns = f"substr(created_at, 1, 10), {column}, count(*), round(total(cost_cents), 6)"
+        rows = ask(ann, columns, where, "group by 1, 2")
+        assert cells == {
+            (day, name): (calls, pytest.approx(cost)) for day, name, calls, cost in rows
+        }
+
+
+@pytest.mark.parametrize("filters", FILTERS)
+def test_percentiles_are_those_of_the_calls_within_the_stated_resolution(ann, calls, filters):
+    found = overview(ann, urlencode({"span": "7d", **filters}))
+    assert found["percentile_resolution"] == RESOLUTION
+    for name, percentiles in found["percentiles"].items():
+        where = f"{name} is not null and {write_condition(filters)}"
+        values = [value for (value,) in ask(ann, name, where, "order by 1")]
+        assert percentiles["calls"] == len(values) > 2
+        for key, share in (("p50", 0.5), ("p95", 0.95)):
+            exact = values[math.ceil(share * len(values)) - 1]
+            assert percentiles[key] == pytest.approx(exact, rel=RESOLUTION + 0.001)
+
+
+def test_today_is_shown_by_the_hour(ann, calls):
+    ann.record(created_at="2026-03-14T09:01:00.000Z", model="opus")
+    for by in ("model", "session"):
+        found = overview(ann, f"span=today&by={by}")
+        hours = {each["start"][:13]: each["calls"] for each in found["steps"] if each["calls"]}
+        where = "created_at >= '2026-03-14'"
+        rows = ask(ann, "substr(created_at, 1, 13), count(*)", where, "group by 1")
+        assert hours == dict(rows)
+        assert sum(each["calls"] for each in found["groups"]) == sum(hours.values())
+
+
+def test_a_period_is_compared_with_the_one_before_up_to_the_same_hour(ann):
+    for at in ("2026-03-12T05", "2026-03-13T08", "2026-03-13T09", "2026-03-13T10", "2026-03-14T09"):
+        ann.record(created_at=f"{at}:59:59.999Z", cost_cents=Decimal(100))
+    found = overview(ann, "span=today")
+    assert found["before"]["start"] == "2026-03-13T00:00:00Z"
+    assert found["before"]["end"] == "2026-03-13T10:00:00Z"
+    assert (found["before"]["calls"], found["totals"]["calls"]) == (2, 1)
+    page = ann.get("/overview?span=today").text
+    assert "-50% on the period before" in page
+    assert overview(ann, "span=2026-03-13..2026-03-14")["before"]["calls"] == 1
+
+
+def test_the_month_is_expected_to_go_on_as_the_last_week(ann):
+    ann.record(created_at="2026-02-01T00:00:00.000Z", cost_cents=Decimal(5_000))
+    ann.record(created_at="2026-03-02T00:00:00.000Z", cost_cents=Decimal(900))
+    covered = {"billing": "subscription", "cost_cents": Decimal(168)}
+    ann.record(created_at="2026-03-07T09:00:00.000Z", **covered)
+    ann.record(created_at="2026-03-14T08:59:00.000Z", cost_cents=Decimal(168))
+    ann.record(created_at="2026-03-14T09:00:00.000Z", cost_cents=Decimal(7))
+    month = overview(ann, "span=90d")["month"]
+    left = (datetime(2026, 4, 1, tzinfo=UTC) - NOW).total_seconds() / 3600
+    assert month["cost_cents"] == pytest.approx({"so_far": 1243, "expected": 1243 + 2 * left})
+    assert month["spend_cents"] == pytest.approx({"so_far": 1075, "expected": 1075 + left})
+    page = ann.get("/overview").text
+    assert month["method"] in page
+    assert "$12.43" in page
+
+
+def test_rejections_and_the_lowest_headroom_are_shown_where_they_are_known(ann):
+    at = "2026-03-14T03:00:00.000Z"
+    low = RateLimits(requests_limit=100, requests_remaining=5, tokens_limit=10, tokens_remaining=9)
+    ann.record(created_at=at, rate_limits=low, credential_hmac="x")
+    ann.record(created_at=at, credential_hmac="y")
+    with TraceDatabase(ann.path) as traces:
+        traces.insert_rejections(
+            "f1",
+            [
+                Rejection(
+                    organization_id=ann.organization_id,
+                    hour=hour,
+                    proxy_endpoint_id="pe_1",
+                    slug=slug,
+                    bucket="messages",
+                    count=3,
+                )
+                for hour, slug in (
+                    ("2026-03-14T03", "default"),
+                    ("2026-03-14T04", "b"),
+                    ("2026-03-01T04", "b"),
+                )
+            ],
+        )
+    found = overview(ann, "span=7d")
+    assert found["headroom"] == {"requests_share": 0.05, "tokens_share": 0.9}
+    assert found["totals"]["rejected"] == 6
+    assert overview(ann, "span=7d&endpoint=b")["totals"]["rejected"] == 3
+    assert overview(ann, "span=7d&endpoint=b")["headroom"] is None
+    assert overview(ann, "span=7d&credential=y")["headroom"] == {}
+    assert overview(ann, "span=7d&credential=y")["totals"]["rejected"] is None
+    page = ann.get("/overview").text
+    assert "6 requests rejected" in page
+    assert "of requests per minute left" in page
+
+
+def count_list(ann, address):
+    rows = ann.get(unescape(address).replace("/traces/usage?", "/traces/usage.json?_size=max&"))
+    assert rows.status_code == 200, rows.text
+    return len(rows.json()["rows"])
+
+
+def test_each_number_of_calls_leads_to_just_these(ann, calls):
+    for by in COLUMNS:
+        page = ann.get(f"/overview?span=7d&by={by}&endpoint=batch").text
+        (figure,) = re.findall(r'id="chart-calls".*?</figure>', page, re.S)
+        cells = re.findall(r'<td class="number"><a href="([^"]+)">([\d,]+)</a></td>', figure)
+        marks = re.findall(r'<a href="([^"]+)" tabindex="-1" aria-hidden="true">', figure)
+        assert len(cells) >= 5
+        assert set(marks) == {address for address, _ in cells}
+        lines = re.findall(r'data-label="Calls"><a href="([^"]+)">([\d,]+)</a>', page)
+        assert lines
+        for address, number in [*cells[:: len(cells) // 4], *lines]:
+            assert count_list(ann, address) == int(number), address
+
+
+def test_the_first_chart_can_be_gone_through_by_keyboard(ann, calls):
+    page = Page(ann.get("/overview?span=7d").text)
+    links = [a for a in page.find("a") if a.is_within("svg") and "tabindex" not in a.attributes]
+    days = ask(ann, "count(distinct substr(created_at, 1, 10))", WEEK)
+    assert [(len(links),)] == days
+    for link in links:
+        assert link.attributes["href"].startswith("/traces/usage?created_at__gte=2026-03-")
+        assert re.fullmatch(r"2026-03-\d\d: \$[\d.]+", link.attributes["aria-label"])
+
+
+def test_small_groups_are_one_rest(ann):
+    ann.record(
+        *({"model": f"m{n}", "cost_cents": Decimal(n + 1)} for n in range(10)),
+        created_at="2026-03-14T01:00:00.000Z",
+    )
+    found = overview(ann, "span=7d")
+    assert [each["name"] for each in found["groups"]] == [
+        "m9",
+        "m8",
+        "m7",
+        "m6",
+        "m5",
+        "m4",
+        "m3",
+        None,
+    ]
+    assert found["groups"][-1]["cost_cents"] == 6
+    assert found["groups"][-1]["is_rest"]
+    assert "3 other models" in ann.get("/overview").text
+
+
+def test_reading_calls_stops_after_a_while_and_says_so(ann, monkeypatch):
+    ann.record(
+        *({"created_at": f"2026-03-{day:02}T01:00:00.000Z"} for day in range(8, 15)), session_id="s"
+    )
+    monkeypatch.setattr(reading, "OverviewReader", lambda db: OverviewReader(db, rows_time_s=-1))
+    monkeypatch.setattr("store.traces.overview_reader._PROGRESS_STEPS", 1)
+    page = ann.get("/overview?agent=(none)").text
+    assert "Not all calls were read" in page
+    assert overview(ann, "agent=(none)")["complete_from"] == "2026-03-14T10:00:00Z"
+    complete = overview(ann, "by=session&model=claude-sonnet-4-5")
+    assert complete["totals"]["calls"] == 7, "these are sums"
+    assert [(each["calls"], each["is_rest"]) for each in complete["groups"]] == [(7, True)]
+    assert "Not all calls" not in ann.get("/overview?by=session").text
+
+
+def test_days_that_are_not_in_the_sums_yet_are_read_from_their_hours(ann, calls):
+    before = overview(ann, "span=30d")
+    with closing(sqlite3.connect(ann.path)) as connection, connection:
+        connection.execute("delete from usage_daily where day <= '2026-03-05'")
+        connection.execute("insert into backfills values ('daily sums', 20260305)")
+    assert overview(ann, "span=30d") == before
+
+
+@pytest.mark.parametrize(
+    "query", ["span=8d", "by=x", "span=2026-01-02..2026-01-01", f"model={'x' * 600}"]
+)
+def test_what_is_not_valid_is_refused_with_the_remedy(ann, query):
+    response = ann.get(f"/overview.json?{query}")
+    assert response.status_code == 400
+    assert " must " in response.json()["error"]["message"]
+
+
+def test_a_form_sends_two_days(ann, calls):
+    page = ann.get("/overview?by=model&from=2026-03-08&to=2026-03-09&model=&endpoint=team")
+    assert page.status_code == 200
+    assert "2026-03-08 to 2026-03-09" in page.text
+    assert "endpoint: <bdi>team</bdi>" in page.text
+
+
+def test_before_the_first_call_it_says_that_there_are_none(ann):
+    assert "no calls in this period" in ann.get("/overview").text
+    assert overview(ann, "span=month")["totals"]["calls"] == 0
+
+
+def test_names_are_harmless(ann):
+    markup = "<img src=x onerror=alert(1)>\u202e"
+    at = {"created_at": "2026-03-14T01:00:00.000Z"}
+    ann.record(
+        model=markup, session_id=markup, title_text=markup, tool_count=1, agent_id=markup, **at
+    )
+    for by in COLUMNS:
+        page = ann.get(f"/overview?by={by}").text
+        assert "<img" not in page
+        assert "\u202e" not in page
+    (address,) = set(
+        re.findall(
+            r'href="(/overview\?span=7d&amp;by=model&amp;model=[^"]+)"', ann.get("/overview").text
+        )
+    )
+    assert overview(ann, unescape(address).partition("?")[2])["totals"]["calls"] == 1
+
+
+def test_a_session_is_named_by_its_title_while_it_is_there(ann):
+    ann.record(
+        session_id="s-1", title_text="Mend it", tool_count=1, created_at="2026-03-14T01:00:00.000Z"
+    )
+    assert "Mend it" in ann.get("/overview?by=session").text
+
+
+def test_nobody_sees_the_calls_of_another_organisation(ann, cid):
+    at = "2026-03-14T01:00:00.000Z"
+    ann.record(created_at=at, model="secret-model", slug="secret", session_id="secret")
+    cid.record(created_at=at)
+    for by in COLUMNS:
+        for path in ("/overview", "/overview.json"):
+            text = cid.get(f"{path}?by={by}").text
+            assert "secret" not in text
+    assert overview(cid, "endpoint=secret")["totals"]["calls"] == 0
+
+
+def test_programs_read_with_a_key_and_strangers_not_at_all(ann, app):
+    ann.record(created_at="2026-03-14T01:00:00.000Z")
+    stranger = TestClient(app, base_url=BASE_URL, follow_redirects=False)
+    assert stranger.get("/overview.json", headers=ann.bearer).json()["totals"]["calls"] == 1
+    assert stranger.get("/overview.json").status_code == 401
+    assert stranger.get("/overview").status_code == 303
