@@ -4,33 +4,44 @@
 | --- | --- |
 | `/request`, `/response` | the exact bytes, to download |
 | `…/read`, `…/raw` | a page with that body |
-| `…/read/part`, `…/raw/part` | the same without the page around it, for ``trace.js`` |
+| `/request/front`, `/request/messages/1-50` | settings, system prompt and tools; some messages |
+| `…/block/3.0`, `…/json/3.0` | one block in full, and as the JSON it is |
+| `…/file/3.0` | the image or document in it |
+| each page of these, and `/part` | the same without the page around it, for ``trace.js`` |
 
-``/traces/usage/<entry id>`` redirects to the page of that entry.
+``/traces/usage/<entry id>`` redirects to the page of that entry. A place is that of a message and of a
+block in it, counted from 0, and of blocks within; ``s`` stands for the system prompt.
 """
 
 import re
 from dataclasses import dataclass
-from typing import cast
+from typing import Literal, cast
 
-from dashboard.call.bodies import View
 from store.traces.call_reader import Side
 
+_PLACE = r"(?:s\.)?[0-9]{1,6}(?:\.[0-9]{1,6}){0,5}"
 _ADDRESS = re.compile(
     r"/traces/usage/(?P<id>[0-9]{1,18})"
-    r"(?:/(?P<side>request|response)(?:/(?P<view>read|raw)(?P<part>/part)?)?)?"
+    r"(?:/(?P<side>request|response)(?:/(?P<view>"
+    rf"read|raw|(?<=request/)front|(?<=request/)messages/(?P<first>[0-9]{{1,6}})-(?P<last>[0-9]{{1,6}})"
+    rf"|(?:block|json|file)/(?P<place>{_PLACE}))(?P<part>/part)?)?)?"
 )
 _ENTRY = re.compile(r"/traces/usage/([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
+
+type View = Literal["read", "raw", "front", "messages", "block", "json", "file"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
     """The parts of an address: the page of the call without ``side``, the file without ``view``.
-    ``entry_id`` has to be resolved first."""
+    ``entry_id`` has to be resolved first. ``first`` and ``last`` are numbers of messages."""
 
     usage_id: int
     side: Side | None = None
     view: View | None = None
+    first: int = 1
+    last: int = 0
+    place: str = ""
     is_part: bool = False
     entry_id: str | None = None
 
@@ -42,10 +53,15 @@ def find_address(path: str) -> Address | None:
     found = _ADDRESS.fullmatch(path)
     if found is None:
         return None
-    side, view = (found["side"], found["view"])
+    view = found["view"] and found["view"].partition("/")[0]
+    if view == "file" and found["part"]:
+        return None
     return Address(
         usage_id=int(found["id"]),
-        side=cast(Side | None, side),
+        side=cast(Side | None, found["side"]),
         view=cast(View | None, view),
+        first=int(found["first"] or 1),
+        last=int(found["last"] or 0),
+        place=found["place"] or "",
         is_part=found["part"] is not None,
     )

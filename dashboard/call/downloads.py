@@ -12,7 +12,7 @@ from dashboard.call.bodies import file_name
 from dashboard.rendering import PRIVATE
 from store.traces.call_reader import CallReader, Side
 
-_FILE_HEADERS = PRIVATE | {"content-security-policy": "sandbox; default-src 'none'"}
+FILE_HEADERS = PRIVATE | {"content-security-policy": "sandbox; default-src 'none'"}
 NO_CALL = "This call does not exist, or retention has removed it."
 NO_BODY = "This body was not kept."
 
@@ -58,7 +58,7 @@ class Download(Response):
         super().__init__(
             None,
             200,
-            _FILE_HEADERS
+            FILE_HEADERS
             | {
                 "content-length": str(file.length),
                 "content-type": file.media_type,

@@ -22,9 +22,11 @@ from dashboard.addresses import session_address
 from dashboard.call import facts
 from dashboard.call.addresses import Address
 from dashboard.call.bill import make_bill
-from dashboard.call.bodies import View, open_body, outline_body
+from dashboard.call.bodies import describe_body
 from dashboard.call.curl import MAX_PASTED_BYTES, make_curl
-from dashboard.call.downloads import NO_BODY, NO_CALL, BodyFile, Download
+from dashboard.call.downloads import FILE_HEADERS, NO_BODY, NO_CALL, BodyFile, Download
+from dashboard.call.timing import draw_timing
+from dashboard.call.views import open_file, open_new, open_response, open_view
 from dashboard.kept_connections import KeptConnections
 from dashboard.organization_locks import BusyError, OrganizationLocks
 from dashboard.rendering import PRIVATE
@@ -118,14 +120,14 @@ class CallPages:
 
     def _render_call(self, target: _CallRequest, call: Call, reader: CallReader) -> Response:
         entry = call.entry
-        request_body = outline_body(call, "request", reader)
+        request = describe_body(call, "request")
         data = None
         if call.request is not None and call.request.length <= MAX_PASTED_BYTES:
             data = reader.read_body(call.id, "request", MAX_PASTED_BYTES)
         url = self._settings.endpoint_url(entry.slug)
         curl = None
         if call.request is not None:
-            curl = make_curl(url, self._settings.vendor, entry, data, request_body.file_name)
+            curl = make_curl(url, self._settings.vendor, entry, data, request.file_name)
         return self._render(
             "trace.html",
             target,
@@ -133,20 +135,39 @@ class CallPages:
             headline=facts.make_headline(entry),
             groups=facts.list_facts(call),
             bill=make_bill(entry),
-            request=request_body,
-            response=outline_body(call, "response", reader),
+            timing=draw_timing(entry),
+            bodies=(request, describe_body(call, "response")),
+            new=open_new(call, reader),
+            response=open_response(call, reader),
             curl=curl,
             is_pasted=curl is not None and "--data-raw" in curl,
             session=entry.session_id and session_address(entry.session_id),
         )
 
     def _render_body(self, target: _CallRequest, call: Call, reader: CallReader) -> Response:
-        side, view = cast(Side, target.address.side), cast(View, target.address.view)
-        body = open_body(call, side, view, reader)
-        if body is None:
+        address, side = target.address, cast(Side, target.address.side)
+        if address.view == "file":
+            return self._render_file(target, call, reader)
+        view = open_view(call, address, reader)
+        if view is None:
             return self._render_error(target, 404, "not_found", NO_BODY)
-        name = "trace_part.html" if target.address.is_part else "trace_body.html"
-        return self._render(name, target, call=call, body=body, view=view)
+        name = "trace_part.html" if address.is_part else "trace_body.html"
+        body = describe_body(call, side)
+        return self._render(name, target, call=call, body=body, view=view, asked=address)
+
+    def _render_file(self, target: _CallRequest, call: Call, reader: CallReader) -> Response:
+        """Return an image or a document of a body. A browser shows four types of images and nothing
+        else, and only within our pages."""
+        file = open_file(call, target.address, reader)
+        if file is None:
+            return self._render_error(target, 404, "not_found", NO_BODY)
+        headers = dict(FILE_HEADERS)
+        if file.picture_type is None:
+            place = target.address.place.replace(".", "-")
+            name = f"call-{call.id}-{target.address.side}-{place}.{file.suffix}"
+            headers["content-disposition"] = f'attachment; filename="{name}"'
+        media_type = file.picture_type or "application/octet-stream"
+        return Response(file.data, headers=headers, media_type=media_type)
 
     # -- files ------------------------------------------------------------------------------------
 

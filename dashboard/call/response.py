@@ -8,7 +8,10 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TypeGuard
 
-from dashboard.call.blocks import Block, read_content, short
+from dashboard.call.blocks.joining import find_calls, join_results
+from dashboard.call.blocks.reading import read_content
+from dashboard.call.blocks.room import Room
+from dashboard.call.blocks.view import Block, short
 from dashboard.call.conversation import MAX_CHARS
 from dashboard.call.excerpts import EMPTY, Allowance, Excerpt
 from metering.json_reading import as_list, as_object, as_text, parse_json, parse_object
@@ -28,8 +31,10 @@ _FACTS = (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageResponse:
     """A response to be displayed. ``is_cut``: its end is missing. ``is_beginning``: it is too long,
-    and only its beginning was parsed. ``error`` is the type and text of an upstream error."""
+    and only its beginning was parsed. ``error`` is the type and text of an upstream error, ``content``
+    the blocks as upstream sent them, or would have without a stream."""
 
+    content: list[object] = field(default_factory=list)
     facts: tuple[tuple[str, str], ...] = ()
     blocks: tuple[Block, ...] = ()
     usage: Excerpt = EMPTY
@@ -39,15 +44,15 @@ class MessageResponse:
 
 
 def parse_response(
-    body: bytes, max_chars: int = MAX_CHARS, max_events: int = MAX_EVENTS
+    body: bytes, max_chars: int = MAX_CHARS, max_events: int = MAX_EVENTS, address: str = ""
 ) -> MessageResponse | None:
     """Return the response in a body, or None if it is not a message, an error or a stream of these.
-    Never raises."""
-    allowance = Allowance(max_chars)
+    ``address`` is that of the body. Never raises."""
+    room = Room(allowance=Allowance(max_chars), address=address)
     start = body[:64].removeprefix(BYTE_ORDER_MARK).lstrip()
     if start.startswith(b"{"):
         document = parse_object(body)
-        return None if document is None else _read_document(document, allowance)
+        return None if document is None else _read_document(document, room)
     if not looks_like_sse(body):
         return None
     stream = _Stream()
@@ -55,21 +60,21 @@ def parse_response(
     for event in islice(events, max_events):
         stream.read(event)
     stream.is_beginning = len(body) > MAX_STREAM_BYTES or next(events, None) is not None
-    return stream.finish(allowance)
+    return stream.finish(room)
 
 
-def _read_document(document: dict[str, object], allowance: Allowance) -> MessageResponse | None:
+def _read_document(document: dict[str, object], room: Room) -> MessageResponse | None:
     if document.get("type") == "error" or isinstance(document.get("error"), dict):
-        return MessageResponse(error=_read_error(document, allowance))
+        return MessageResponse(error=_read_error(document, room.allowance))
     if "content" not in document:
         return None
-    return _make(document, as_list(document["content"]), allowance)
+    return _make(document, as_list(document["content"]), room)
 
 
 def _make(
     message: dict[str, object],
-    blocks: list[object],
-    allowance: Allowance,
+    content: list[object],
+    room: Room,
     *,
     error: tuple[str, Excerpt] | None = None,
     is_cut: bool = False,
@@ -77,10 +82,13 @@ def _make(
 ) -> MessageResponse:
     facts = [(label, short(message.get(key))) for key, label in _FACTS]
     usage = message.get("usage")
+    room.calls = find_calls([{"content": content}])
+    (blocks,) = join_results([read_content(content, room)])
     return MessageResponse(
         facts=tuple(fact for fact in facts if fact[1]),
         usage=EMPTY if not usage else Allowance(20_000).take_json(usage),
-        blocks=read_content(blocks, allowance),
+        content=content,
+        blocks=blocks,
         error=error,
         is_cut=is_cut,
         is_beginning=is_beginning,
@@ -130,7 +138,7 @@ class _Stream:
             case "error":
                 self.error = document
 
-    def finish(self, allowance: Allowance) -> MessageResponse | None:
+    def finish(self, room: Room) -> MessageResponse | None:
         error = None if self.error is None else _read_error(self.error, Allowance(20_000))
         if not (self.is_known or self.blocks or error):
             return None
@@ -140,7 +148,7 @@ class _Stream:
         return _make(
             self.message | _only({"usage": self.usage}, "usage"),
             blocks,
-            allowance,
+            room,
             error=error,
             is_cut=not (self.is_ended or self.is_beginning) and error is None,
             is_beginning=self.is_beginning,

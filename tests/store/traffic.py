@@ -2,6 +2,8 @@
 
 import json
 import random
+import struct
+import zlib
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -150,3 +152,22 @@ def _assistant_blocks(rng: random.Random, turn: int) -> list[dict[str, Any]]:
 def _with_marker(message: dict[str, Any]) -> dict[str, Any]:
     *others, last = message["content"]
     return message | {"content": [*others, last | {"cache_control": {"type": "ephemeral"}}]}
+
+
+def png(width: int, height: int) -> bytes:
+    """Return a small image."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        check = struct.pack(">I", zlib.crc32(kind + data))
+        return struct.pack(">I", len(data)) + kind + data + check
+
+    rows = b"".join(b"\0" + bytes((200, 120, 40)) * width for _ in range(height))
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return b"".join(
+        (
+            b"\x89PNG\r\n\x1a\n",
+            chunk(b"IHDR", head),
+            chunk(b"IDAT", zlib.compress(rows)),
+            chunk(b"IEND", b""),
+        )
+    )

@@ -1,0 +1,91 @@
+"""Images and documents. Images that are in the body come from an address of our own (``files.py``);
+those that are elsewhere are named and never loaded."""
+
+from collections.abc import Callable
+
+from dashboard.call.blocks.room import Room
+from dashboard.call.blocks.texts import read_rest
+from dashboard.call.blocks.view import Block, File, Picture, Piece, cache_note, short
+from dashboard.call.files import MAX_PICTURE_CHARS, find_picture_type
+from metering.formats import format_bytes
+from metering.json_reading import as_object, as_text
+
+type ReadParts = Callable[[object], tuple[Block, ...]]
+
+
+def read_image(item: dict[str, object], room: Room, place: str) -> Block:
+    """Return an image, shown where it is of a known type and not too large."""
+    source = as_object(item.get("source"))
+    notes, pieces = _read_source(source, room)
+    data = as_text(source.get("data"))
+    if source.get("type") == "base64":
+        is_shown = len(data) <= MAX_PICTURE_CHARS and find_picture_type(data) is not None
+        address = f"{room.address}/file/{place}"
+        if is_shown:
+            pieces = [Picture(address=address, words=f"Image, {notes[-1]}"), *pieces]
+        else:
+            pieces = [File(address=address, words="Download the image"), *pieces]
+    room.take("")
+    return Block(
+        kind="media",
+        label="Image",
+        notes=(*notes, *cache_note(item)),
+        pieces=(*pieces, *read_rest(item, room, ("source",))),
+    )
+
+
+def read_document(item: dict[str, object], room: Room, place: str, read_parts: ReadParts) -> Block:
+    """Return a document: its text or blocks, or a file to download."""
+    source = as_object(item.get("source"))
+    notes, pieces = _read_source(source, room)
+    parts: tuple[Block, ...] = ()
+    match source.get("type"):
+        case "base64":
+            address = f"{room.address}/file/{place}"
+            pieces.insert(0, File(address=address, words="Download the document"))
+        case "text":
+            pieces.append(room.prose(as_text(source.get("data"))))
+        case "content":
+            parts = read_parts(source.get("content"))
+    room.take("")
+    return Block(
+        kind="media",
+        label="Document",
+        name=short(item.get("title")),
+        notes=(*notes, *cache_note(item)),
+        pieces=(*pieces, *read_rest(item, room, ("source", "title"))),
+        parts=parts,
+    )
+
+
+def read_upload(item: dict[str, object], room: Room, _place: str) -> Block:
+    """Return a file that was uploaded to a container."""
+    room.take("")
+    return Block(
+        kind="media",
+        label="Container upload",
+        name=short(item.get("file_id")),
+        notes=cache_note(item),
+        pieces=read_rest(item, room, ("file_id",)),
+    )
+
+
+def _read_source(source: dict[str, object], room: Room) -> tuple[list[str], list[Piece]]:
+    """Return the notes on where the data are, and the fields that they do not say."""
+    notes = [short(source.get("media_type"))]
+    shown = ["type", "media_type", "data", "content"]
+    match source.get("type"):
+        case "base64":
+            data = as_text(source.get("data"))
+            notes.append(format_bytes(len(data) * 3 // 4 - data[-2:].count("=")))
+        case "url":
+            notes.append("not loaded")
+        case "file":
+            notes.append(f"file {short(source.get('file_id'))}")
+            shown.append("file_id")
+        case "text" | "content":
+            pass
+        case _:
+            shown = []
+    rest = {key: value for key, value in source.items() if key not in shown}
+    return [note for note in notes if note], list(room.fields(rest))

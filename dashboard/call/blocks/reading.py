@@ -1,0 +1,97 @@
+"""Content blocks as views, by their types.
+
+Every kind that is known has a way of its own; any other is shown as the JSON it is. A field that a kind
+does not know is shown too. Nothing here raises, whatever the shape.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from dashboard.call.blocks import calls, media, results, texts
+from dashboard.call.blocks.room import Room
+from dashboard.call.blocks.view import Block, cache_note, short
+from metering.json_reading import as_object, as_text
+
+MAX_DEPTH = 3
+
+
+def read_content(
+    content: object, room: Room, place: str = "", depth: int = 0, start: int = 0
+) -> tuple[Block, ...]:
+    """Return the blocks of a content, which is a text or a list, from one on. What exceeds the room is
+    left out and counted. ``place`` is that of the content."""
+    if content is None:
+        return ()
+    if not isinstance(content, list):
+        return (replace(_read_lone(content, room), place=_join(place, 0), source=content),)
+    blocks: list[Block] = []
+    for number in range(start, len(content)):
+        if room.allowance.is_used_up:
+            label = f"{len(content) - number} more not shown"
+            blocks.append(Block(kind="other", label=label, source=content[number:]))
+            break
+        blocks.append(read_block(content[number], room, _join(place, number), depth))
+    return tuple(blocks)
+
+
+def read_block(item: object, room: Room, place: str = "", depth: int = 0) -> Block:
+    """Return a block by its type; a block of an unknown type, or nested too deeply, as JSON."""
+    if not isinstance(item, dict) or depth > MAX_DEPTH:
+        return Block(kind="other", pieces=(room.json(item),), place=place, source=item)
+    kind = as_text(item.get("type"))
+    if kind in _WITH_PARTS or kind.endswith("_tool_result"):
+        found = _read_with_parts(kind, item, room, place, depth)
+    else:
+        read = calls.read_call if kind.endswith("tool_use") else _READERS.get(kind, read_other)
+        found = read(item, room, place)
+    return replace(found, place=place, source=item)
+
+
+def read_other(item: dict[str, object], room: Room, _place: str) -> Block:
+    """Return a block of a kind that is not known, as JSON."""
+    rest = {key: value for key, value in item.items() if key not in ("type", "cache_control")}
+    label = short(item.get("type")) or "Block without a type"
+    pieces = (room.json(rest),) if rest else ()
+    return Block(kind="other", label=label, notes=cache_note(item), pieces=pieces)
+
+
+def _read_lone(content: object, room: Room) -> Block:
+    if isinstance(content, str):
+        return Block(kind="text", pieces=(room.prose(content),))
+    return Block(kind="other", pieces=(room.json(content),))
+
+
+def _read_with_parts(
+    kind: str, item: dict[str, object], room: Room, place: str, depth: int
+) -> Block:
+    """Return a block that may have blocks in it."""
+
+    def read_parts(content: object) -> tuple[Block, ...]:
+        return read_content(content, room, place, depth + 1)
+
+    match kind:
+        case "document":
+            return media.read_document(item, room, place, read_parts)
+        case "search_result":
+            return texts.read_search_result(item, room, read_parts)
+        case _:
+            content = as_object(item.get("content"))
+            if not content.get("type"):
+                return results.read_result(item, room, read_parts)
+            return results.read_server_result(item, content, room, read_parts)
+
+
+def _join(place: str, number: int) -> str:
+    return f"{place}.{number}" if place else str(number)
+
+
+_WITH_PARTS = {"document", "search_result", "tool_result"}
+_READERS: Mapping[str, Callable[[dict[str, object], Room, str], Block]] = {
+    "text": texts.read_text,
+    "thinking": texts.read_thinking,
+    "redacted_thinking": texts.read_redacted,
+    "compaction": texts.read_compaction,
+    "fallback": texts.read_fallback,
+    "image": media.read_image,
+    "container_upload": media.read_upload,
+}

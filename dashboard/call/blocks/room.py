@@ -1,0 +1,99 @@
+"""The room that a page has for the blocks of one body, and how texts are fitted into it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from markupsafe import Markup
+
+from dashboard.call.blocks.view import Facts, Text, short
+from dashboard.call.excerpts import Allowance, Excerpt
+from dashboard.call.texts.highlighting import Ink, highlight
+from dashboard.call.texts.markdown import MAX_CHARS as MAX_MARKDOWN_CHARS, render_markdown
+from runtime.safe_text import reveal
+
+MAX_TEXT_CHARS = 50_000
+_SHORT_CHARS = 200
+_MAX_FIELDS = 200
+
+
+@dataclass(slots=True)
+class Room:
+    """The room of one page. ``address`` is that of the body; ``max_chars`` is the limit of each text,
+    ``calls`` has the tool calls by their ids: their names and inputs."""
+
+    allowance: Allowance
+    ink: Ink = field(default_factory=Ink)
+    address: str = ""
+    max_chars: int = MAX_TEXT_CHARS
+    calls: Mapping[str, tuple[str, object]] = field(default_factory=dict)
+
+    def take(self, text: str) -> Excerpt:
+        """Return as much of a text as there is room for."""
+        shown, left_out = self.allowance.take(text[: self.max_chars])
+        return Excerpt(shown, left_out + max(len(text) - self.max_chars, 0))
+
+    def prose(self, text: str, label: str = "") -> Text:
+        """Return a text as Markdown, unless it is too long for that."""
+        shown, left_out = self.take(text)
+        markup = None
+        if len(text) <= MAX_MARKDOWN_CHARS:
+            markup = render_markdown(shown, self.ink)
+        return Text(style="prose", text=shown, markup=markup, label=label, left_out=left_out)
+
+    def plain(self, text: str, label: str = "", language: str = "") -> Text:
+        """Return a text as it is, in the colours of a language if it has one."""
+        shown, left_out = self.take(text)
+        markup: Markup | None = highlight(shown, language, self.ink) if language else None
+        return Text(style="plain", text=shown, markup=markup, label=label, left_out=left_out)
+
+    def code(self, text: str, language: str, label: str = "") -> Text:
+        """Return code."""
+        shown, left_out = self.take(text)
+        markup = highlight(shown, language, self.ink)
+        return Text(style="code", text=shown, markup=markup, label=label, left_out=left_out)
+
+    def command(self, text: str) -> Text:
+        """Return a command of a shell."""
+        shown, left_out = self.take(text)
+        markup = highlight(shown, "bash", self.ink)
+        return Text(style="command", text=shown, markup=markup, left_out=left_out)
+
+    def json(self, value: object, label: str = "") -> Text:
+        """Return a value as indented JSON."""
+        room = min(self.max_chars, self.allowance.left)
+        part = Allowance(room)
+        shown, left_out = part.take_json(value)
+        self.allowance.left -= room - part.left
+        markup = highlight(shown, "json", self.ink)
+        return Text(style="code", text=shown, markup=markup, label=label, left_out=left_out)
+
+    def fields(self, values: Mapping[str, object]) -> tuple[Facts | Text, ...]:
+        """Return the fields of an object: short values as facts, long texts and others apart."""
+        facts, pieces = [], []
+        for name, value in list(values.items())[:_MAX_FIELDS]:
+            if is_short(value):
+                facts.append((short(name) or "—", show_short(value)))
+                self.allowance.take(show_short(value))
+            elif isinstance(value, str):
+                pieces.append(self.plain(value, short(name)))
+            else:
+                pieces.append(self.json(value, short(name)))
+        if len(values) > _MAX_FIELDS:
+            pieces.append(self.json(dict(list(values.items())[_MAX_FIELDS:]), "…"))
+        return (*([Facts(items=tuple(facts))] if facts else []), *pieces)
+
+
+def is_short(value: object) -> bool:
+    """Return whether a value fits into a line."""
+    if isinstance(value, str):
+        return len(value) <= _SHORT_CHARS and "\n" not in value
+    return value is None or isinstance(value, bool | int | float) or value in ([], {})
+
+
+def show_short(value: object) -> str:
+    """Return a short value as text."""
+    if isinstance(value, str):
+        return reveal(value)
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return str(value)

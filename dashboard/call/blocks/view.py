@@ -1,0 +1,190 @@
+"""What a page shows of a content block: its head, and pieces each with a form of its own.
+
+Text in pieces and heads is fit to be shown (see ``runtime.safe_text``) and still to be escaped, unless
+it is ``Markup``.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from markupsafe import Markup
+
+from runtime.safe_text import reveal
+
+MAX_LABEL_CHARS = 200
+LONG_CHARS, LONG_LINES = 1_500, 20
+
+type Kind = Literal["text", "thinking", "call", "result", "media", "other"]
+type Sign = Literal["+", "-", " "]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text:
+    """A text: Markdown as markup, or as it is. ``style`` says how it looks."""
+
+    form: ClassVar = "text"
+    style: Literal["prose", "plain", "code", "command"]
+    text: str
+    markup: Markup | None = None
+    label: str = ""
+    left_out: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """Short values by their names."""
+
+    form: ClassVar = "facts"
+    items: tuple[tuple[str, str], ...]
+    left_out: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diff:
+    """Lines of a text that was changed: added, removed, or the same."""
+
+    form: ClassVar = "diff"
+    lines: tuple[tuple[Sign, str], ...]
+    label: str = ""
+    left_out: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tasks:
+    """A to-do list: the state of each item, its words, and what else is said of it."""
+
+    form: ClassVar = "tasks"
+    items: tuple[tuple[str, str, str], ...]
+    left_out: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A source: found by a search, or cited. ``address`` is empty or absolute."""
+
+    title: str
+    address: str
+    notes: tuple[str, ...]
+    quote: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """A list of sources."""
+
+    form: ClassVar = "sources"
+    items: tuple[Source, ...]
+    label: str = ""
+    left_out: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """An image at an address of our own. ``size`` is its width and height, where they are known."""
+
+    form: ClassVar = "picture"
+    address: str
+    words: str
+    left_out: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class File:
+    """A file at an address of our own, to download."""
+
+    form: ClassVar = "file"
+    address: str
+    words: str
+    left_out: int = 0
+
+
+type Piece = Text | Facts | Diff | Tasks | Sources | Picture | File
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """One content block. ``label`` names the kind of block, ``name`` the tool, file or model. ``place``
+    is where it stands in its body, ``source`` what stands there. ``id`` joins a tool call with its
+    result, which is ``result`` once it is found."""
+
+    kind: Kind
+    label: str = ""
+    name: str = ""
+    notes: tuple[str, ...] = ()
+    pieces: tuple[Piece, ...] = ()
+    parts: tuple["Block", ...] = ()
+    is_error: bool = False
+    place: str = ""
+    source: object = None
+    id: str = ""
+    result: "Block | None" = None
+
+    @property
+    def text(self) -> str:
+        """Return the texts of the block, one below the other."""
+        return "\n".join(piece.text for piece in self.pieces if isinstance(piece, Text))
+
+    @property
+    def left_out(self) -> int:
+        """Return the number of characters that are not shown."""
+        return sum(piece.left_out for piece in self.pieces)
+
+    @property
+    def length(self) -> int:
+        """Return the number of characters, with those left out."""
+        own = sum(_count_chars(piece) + piece.left_out for piece in self.pieces)
+        return own + sum(part.length for part in self.parts)
+
+    @property
+    def is_long(self) -> bool:
+        """Return whether the block is to be folded."""
+        return self.length > LONG_CHARS or self._count_lines() > LONG_LINES
+
+    def _count_lines(self) -> int:
+        own = sum(_count_lines(piece) for piece in self.pieces)
+        return own + sum(part._count_lines() for part in self.parts)
+
+
+def short(value: object) -> str:
+    """Return a name or identifier, cut to the length of a label."""
+    text = value if isinstance(value, str) else ""
+    cut = text[:MAX_LABEL_CHARS]
+    return reveal(cut.replace("\n", " ")) + ("…" if len(cut) < len(text) else "")
+
+
+def cache_note(item: Mapping[str, object]) -> tuple[str, ...]:
+    """Return a note for a block that has a cache breakpoint, otherwise nothing."""
+    marker = item.get("cache_control")
+    if not isinstance(marker, dict):
+        return ()
+    ttl = short(marker.get("ttl"))
+    return (f"cache breakpoint, {ttl}",) if ttl else ("cache breakpoint",)
+
+
+def _count_chars(piece: Piece) -> int:
+    match piece:
+        case Text():
+            return len(piece.text)
+        case Diff():
+            return sum(len(line) for _, line in piece.lines)
+        case Facts():
+            return sum(len(value) for _, value in piece.items)
+        case Tasks():
+            return sum(len(words) for _, words, _ in piece.items)
+        case Sources():
+            return sum(len(each.title) + len(each.quote) for each in piece.items)
+        case _:
+            return 0
+
+
+def _count_lines(piece: Piece) -> int:
+    match piece:
+        case Text():
+            return piece.text.count("\n") + 1
+        case Diff() as diff:
+            return len(diff.lines)
+        case Facts() | Tasks() | Sources():
+            return len(piece.items)
+        case _:
+            return 1

@@ -1,0 +1,120 @@
+"""What a call added to its conversation: the messages that the call before did not have.
+
+Clients move cache markers, and write a text as a block when one moves there, so both are left out when
+messages are compared. Where the body of the call before is gone, the number of its messages is known.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from dashboard.call.conversation import list_messages, parse_request
+from metering.json_reading import as_object, as_text
+from store.traces.bodies import MissingPieceError
+from store.traces.call_reader import Call, CallReader
+
+MAX_COMPARED_BYTES = 4 << 20
+MAX_CANDIDATES = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latest:
+    """From which message on a call is new. ``previous_id`` is the call before, None for the first of a
+    conversation; ``changed`` is the number of the first message that both have and that differs.
+    ``is_counted``: messages were counted, for want of the body of the call before."""
+
+    first: int = 1
+    previous_id: int | None = None
+    changed: int | None = None
+    is_counted: bool = False
+
+
+def find_latest(call: Call, messages: Sequence[object], reader: CallReader) -> Latest:
+    """Return from which message on a call is new. Raises sqlite3.Error."""
+    for previous in _list_candidates(call, reader):
+        before = _read_messages(previous, reader)
+        if before is None:
+            if (found := _count(previous, messages)) is not None:
+                return found
+        elif (found := compare(previous.id, before, messages)) is not None:
+            return found
+    return Latest()
+
+
+def compare(
+    previous_id: int, before: Sequence[object], messages: Sequence[object]
+) -> Latest | None:
+    """Return what is new against the messages of another call, None where these are no conversation
+    that was continued: less than half of them are its beginning."""
+    same = count_same(before, messages)
+    if not before or 2 * same < len(before):
+        return None
+    if same == len(before):
+        return Latest(first=same + 1, previous_id=previous_id)
+    is_longer = len(messages) > len(before)
+    first = len(before) + 1 if is_longer else same + 1
+    return Latest(first=first, previous_id=previous_id, changed=same + 1 if is_longer else None)
+
+
+def count_same(before: Sequence[object], now: Sequence[object]) -> int:
+    """Return how many messages both begin with."""
+    same = 0
+    for one, other in zip(before, now, strict=False):
+        if one != other and _normalize(one) != _normalize(other):
+            break
+        same += 1
+    return same
+
+
+def _normalize(message: object) -> object:
+    """Return a message without what may differ while it is the same."""
+    item = as_object(message)
+    content = item.get("content")
+    if isinstance(content, str):
+        content = [{"type": "text", "text": content}]
+    if not isinstance(content, list):
+        return message
+    return item.get("role"), [_without_marker(block) for block in content]
+
+
+def _without_marker(block: object) -> object:
+    if not isinstance(block, dict):
+        return block
+    bare = {key: value for key, value in block.items() if key != "cache_control"}
+    content = bare.get("content")
+    if as_text(bare.get("type")) == "tool_result":
+        if isinstance(content, str):
+            content = [{"type": "text", "text": content}]
+        if isinstance(content, list):
+            bare["content"] = [_without_marker(part) for part in content]
+    return bare
+
+
+def _list_candidates(call: Call, reader: CallReader) -> Iterator[Call]:
+    """Yield the calls before that were answered, the latest first, of the same session and agent."""
+    earlier = call.previous_id
+    for _ in range(MAX_CANDIDATES):
+        previous = None if earlier is None else reader.find_call(earlier)
+        if previous is None:
+            return
+        if previous.entry.tokens.prompt and previous.entry.request_class != "auxiliary":
+            yield previous
+        earlier = previous.previous_id
+
+
+def _read_messages(call: Call, reader: CallReader) -> list[object] | None:
+    size = call.request
+    if size is None or not size.is_text or size.length > MAX_COMPARED_BYTES:
+        return None
+    try:
+        body = reader.read_body(call.id, "request", size.length)
+    except MissingPieceError:  # retention removes it at this moment
+        return None
+    document = parse_request(body)
+    return None if document is None else list_messages(document)
+
+
+def _count(previous: Call, messages: Sequence[object]) -> Latest | None:
+    count = previous.entry.message_count
+    if count is None or not 0 < count < len(messages):
+        return None
+    return Latest(first=count + 1, previous_id=previous.id, is_counted=True)

@@ -1,0 +1,230 @@
+"""The parts of a page of a call that are made from its bodies, each read and parsed once.
+
+A view is one part: the messages that are new, some of the earlier ones, what stands before them, the
+response, a block. What a body does not have is None, and the page shows the body raw.
+"""
+
+from dataclasses import dataclass, replace
+
+from dashboard.call.addresses import Address
+from dashboard.call.blocks.joining import find_calls
+from dashboard.call.blocks.reading import read_block, read_content
+from dashboard.call.blocks.room import Room
+from dashboard.call.blocks.view import Block, Text
+from dashboard.call.bodies import Raw, make_raw, read_raw
+from dashboard.call.conversation import (
+    MAX_CHARS,
+    MAX_MESSAGES,
+    Front,
+    Message,
+    list_messages,
+    parse_request,
+    read_front,
+    read_messages,
+)
+from dashboard.call.excerpts import Allowance
+from dashboard.call.files import EmbeddedFile, find_block, find_file
+from dashboard.call.latest import Latest, find_latest
+from dashboard.call.response import MessageResponse, parse_response
+from metering.json_reading import as_list
+from store.traces.call_reader import Call, CallReader, Side
+
+MAX_PAGE_BYTES = 4 << 20  # of a body that is part of the page of its call
+MAX_READ_BYTES = 48 << 20
+MAX_PAGE_CHARS = 300_000  # of the new messages, and of the response
+MAX_BLOCK_CHARS = 4_000_000
+_FRONT_SHARE = 4  # of a page with messages, at most: one in so many
+
+type Range = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """One part, with the fields that it has. ``earlier`` are numbers of messages before those shown."""
+
+    address: str
+    latest: Latest | None = None
+    messages: tuple[Message, ...] | None = None
+    message_count: int = 0
+    earlier: Range | None = None
+    front: Front | None = None
+    front_words: str = ""
+    response: MessageResponse | None = None
+    block: Block | None = None
+    json: Text | None = None
+    raw: Raw | None = None
+    is_too_large: bool = False
+
+
+def open_new(call: Call, reader: CallReader) -> View:
+    """Return the messages that are new in a call. Raises sqlite3.Error, MissingPieceError."""
+    address = _address(call, "request")
+    document, refusal = _open_request(call, reader, MAX_PAGE_BYTES)
+    if document is None:
+        return refusal
+    given = list_messages(document)
+    latest = find_latest(call, given, reader)
+    room = Room(allowance=Allowance(MAX_PAGE_CHARS), address=address)
+    view = _show_messages(address, given, latest.first, len(given), room)
+    return replace(
+        view,
+        latest=latest,
+        earlier=_end_before(view.messages, latest.first),
+        front_words=_describe_front(document),
+    )
+
+
+def open_response(call: Call, reader: CallReader) -> View:
+    """Return the response of a call. Raises sqlite3.Error, MissingPieceError."""
+    address = _address(call, "response")
+    return _open_response(call, reader, address, MAX_PAGE_BYTES, MAX_PAGE_CHARS)
+
+
+def open_view(call: Call, asked: Address, reader: CallReader) -> View | None:
+    """Return the part that an address names, None for what was not kept or is not there. Raises
+    sqlite3.Error, MissingPieceError."""
+    side = asked.side or "request"
+    size = call.request if side == "request" else call.response
+    if size is None:
+        return None
+    address = _address(call, side)
+    if asked.view == "raw":
+        return View(address=_address(call, side), raw=read_raw(call, side, reader))
+    if asked.view in ("block", "json"):
+        return _open_block(call, asked, reader)
+    if side == "response":
+        return _open_response(call, reader, address, MAX_READ_BYTES, MAX_CHARS)
+    document, refusal = _open_request(call, reader, MAX_READ_BYTES)
+    if document is None:
+        return refusal
+    room = Room(allowance=Allowance(MAX_CHARS), address=address)
+    given = list_messages(document)
+    if asked.view == "messages":
+        return _show_messages(address, given, asked.first, asked.last, room)
+    if asked.view == "front":
+        return View(address=address, front=read_front(document, room))
+    share = Allowance(MAX_CHARS // _FRONT_SHARE)
+    front = read_front(document, replace(room, allowance=share))
+    view = _show_messages(address, given, 1, len(given), room)
+    return replace(view, front=front)
+
+
+def open_file(call: Call, asked: Address, reader: CallReader) -> EmbeddedFile | None:
+    """Return the file at a place in a body, None where there is none. Raises sqlite3.Error,
+    MissingPieceError."""
+    content = _read_content(call, asked.side or "request", asked.place, reader)
+    try:
+        return find_file(find_block(content, _parse_place(asked.place)))
+    except LookupError:
+        return None
+
+
+def _open_block(call: Call, asked: Address, reader: CallReader) -> View | None:
+    side = asked.side or "request"
+    content = _read_content(call, side, asked.place, reader)
+    try:
+        block = find_block(content, _parse_place(asked.place))
+    except LookupError:
+        return None
+    room = Room(
+        allowance=Allowance(MAX_BLOCK_CHARS),
+        address=_address(call, side),
+        max_chars=MAX_BLOCK_CHARS,
+    )
+    if asked.view == "json":
+        return View(address=room.address, json=room.json(block))
+    messages = [{"content": content}] if side == "response" else as_list(content)
+    room.calls = find_calls(messages)
+    if isinstance(block, str):
+        return View(address=room.address, block=read_content(block, room)[0])
+    return View(address=room.address, block=read_block(block, room, asked.place))
+
+
+def _read_content(call: Call, side: Side, place: str, reader: CallReader) -> object:
+    """Return what places are counted in: the messages, the system prompt, or the response's blocks."""
+    size = call.request if side == "request" else call.response
+    if size is None or not size.is_text or size.length > MAX_READ_BYTES:
+        return None
+    body = reader.read_body(call.id, side, size.length)
+    if side == "response":
+        response = parse_response(body, max_chars=0)
+        return None if response is None else response.content
+    document = parse_request(body) or {}
+    return document.get("system" if place.startswith("s.") else "messages")
+
+
+def _parse_place(place: str) -> list[int]:
+    return [int(number) for number in place.removeprefix("s.").split(".")]
+
+
+def _open_request(
+    call: Call, reader: CallReader, max_bytes: int
+) -> tuple[dict[str, object] | None, View]:
+    """Return a request, or None and what to show instead."""
+    refusal = View(address=_address(call, "request"))
+    size = call.request
+    if size is None or not size.length:
+        return None, refusal
+    if size.length > max_bytes:
+        return None, _show_large(call, "request", reader, max_bytes)
+    body = reader.read_body(call.id, "request", size.length)
+    document = parse_request(body) if size.is_text else None
+    if document is None:
+        refusal = replace(refusal, raw=make_raw(body, size))
+    return document, refusal
+
+
+def _open_response(
+    call: Call, reader: CallReader, address: str, max_bytes: int, max_chars: int
+) -> View:
+    size = call.response
+    if size is None or not size.length:
+        return View(address=address)
+    if size.length > max_bytes:
+        return _show_large(call, "response", reader, max_bytes)
+    body = reader.read_body(call.id, "response", size.length)
+    response = parse_response(body, max_chars, address=address) if size.is_text else None
+    return View(
+        address=address,
+        response=response,
+        raw=make_raw(body, size) if response is None else None,
+    )
+
+
+def _show_large(call: Call, side: Side, reader: CallReader, max_bytes: int) -> View:
+    """Return a body that is too large to be parsed: on a page of its own if it can be there, else raw."""
+    if max_bytes < MAX_READ_BYTES:
+        return View(address=_address(call, side), is_too_large=True)
+    return View(address=_address(call, side), raw=read_raw(call, side, reader))
+
+
+def _show_messages(address: str, given: list[object], first: int, last: int, room: Room) -> View:
+    last = min(last, len(given))
+    messages = read_messages(given, room, max(first, last - MAX_MESSAGES + 1), last)
+    return View(
+        address=address,
+        messages=messages,
+        message_count=len(given),
+        earlier=_end_before(messages, max(first, 1), start=first),
+    )
+
+
+def _end_before(messages: tuple[Message, ...] | None, first: int, start: int = 1) -> Range | None:
+    """Return the range of messages before those that are shown."""
+    shown_from = messages[0].number if messages else first
+    return (start, shown_from - 1) if shown_from > start else None
+
+
+def _describe_front(document: dict[str, object]) -> str:
+    """Return what stands before the messages, in words."""
+    system, tools = document.get("system"), as_list(document.get("tools"))
+    words = []
+    if system:
+        words.append("system prompt")
+    if tools:
+        words.append(f"{len(tools)} tool{'s' if len(tools) > 1 else ''}")
+    return ", ".join([*words, "settings"]).capitalize()
+
+
+def _address(call: Call, side: Side) -> str:
+    return f"/traces/usage/{call.id}/{side}"
