@@ -32,9 +32,10 @@ _FACTS = (
 class MessageResponse:
     """A response to be displayed. ``is_cut``: its end is missing. ``is_beginning``: it is too long,
     and only its beginning was parsed. ``error`` is the type and text of an upstream error, ``content``
-    the blocks as upstream sent them, or would have without a stream."""
+    the blocks as upstream sent them, or would have without a stream, ``address`` that of the body."""
 
     content: list[object] = field(default_factory=list)
+    address: str = ""
     facts: tuple[tuple[str, str], ...] = ()
     blocks: tuple[Block, ...] = ()
     usage: Excerpt = EMPTY
@@ -88,6 +89,7 @@ def _make(
         facts=tuple(fact for fact in facts if fact[1]),
         usage=EMPTY if not usage else Allowance(20_000).take_json(usage),
         content=content,
+        address=room.address,
         blocks=blocks,
         error=error,
         is_cut=is_cut,

@@ -159,7 +159,7 @@ def _read_response(call: Call, reader: CallReader, missing: list[str]) -> Messag
     body = _read_body(call, "response", call.response, reader, missing)
     if body is None:
         return None
-    response = parse_response(body, MAX_RESPONSE_CHARS)
+    response = parse_response(body, MAX_RESPONSE_CHARS, address=f"/traces/usage/{call.id}/response")
     if response is None:
         missing.append(f"The response of call {call.id} is not a message: open the call to see it.")
     return response

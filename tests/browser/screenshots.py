@@ -50,7 +50,9 @@ def _take(visitor: Visitor, pages: dict[str, str], names: tuple[str, ...]) -> No
                 visitor.prefer(scheme)
                 visitor.open(address)
                 if name == "call":
-                    visitor.run("for (const d of document.querySelectorAll('details.earlier')) d.open = true")
+                    visitor.run(
+                        "for (const d of document.querySelectorAll('details.earlier')) d.open = true"
+                    )
                 visitor.screenshot(f"{name}-{size}-{scheme}")
 
 

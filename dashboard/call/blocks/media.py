@@ -18,13 +18,12 @@ def read_image(item: dict[str, object], room: Room, place: str) -> Block:
     source = as_object(item.get("source"))
     notes, pieces = _read_source(source, room)
     data = as_text(source.get("data"))
-    if source.get("type") == "base64":
-        is_shown = len(data) <= MAX_PICTURE_CHARS and find_picture_type(data) is not None
-        address = f"{room.address}/file/{place}"
-        if is_shown:
-            pieces = [Picture(address=address, words=f"Image, {notes[-1]}"), *pieces]
+    address = f"{room.address}/file/{place}"
+    if source.get("type") == "base64" and room.address:
+        if len(data) <= MAX_PICTURE_CHARS and find_picture_type(data) is not None:
+            pieces.insert(0, Picture(address=address, words=f"Image, {notes[-1]}"))
         else:
-            pieces = [File(address=address, words="Download the image"), *pieces]
+            pieces.insert(0, File(address=address, words="Download the image"))
     room.take("")
     return Block(
         kind="media",
@@ -40,7 +39,7 @@ def read_document(item: dict[str, object], room: Room, place: str, read_parts: R
     notes, pieces = _read_source(source, room)
     parts: tuple[Block, ...] = ()
     match source.get("type"):
-        case "base64":
+        case "base64" if room.address:
             address = f"{room.address}/file/{place}"
             pieces.insert(0, File(address=address, words="Download the document"))
         case "text":
