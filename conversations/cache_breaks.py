@@ -19,7 +19,7 @@ from decimal import Decimal
 from conversations.cache_rules import CacheRules, read_own_rules
 from conversations.causes import Cause, Situation, explain
 from conversations.diagnosis import NO_REPORT, CacheReport
-from conversations.predecessor import FoundBy, find_predecessor, is_same_group
+from conversations.predecessor import FoundBy, Predecessor, find_predecessor, is_same_group
 from conversations.summaries import CallSummary, PromptTokens
 from conversations.units import Prompt
 from metering.billed_passes import Call
@@ -79,11 +79,20 @@ def detect_break(
 ) -> Measured | None:
     """Return the arithmetic of a break, None where there is none. ``prompt`` is that of the call;
     ``candidates`` are the latest calls of its session, of all agents."""
-    rules = rules or read_own_rules()
-    if call.is_side_call or not call.tokens.total:
+    if call.is_side_call:
         return None
     before = find_predecessor(call, prompt, candidates)
-    if before is None or _is_expected(call, before.call, candidates):
+    return None if before is None else measure_break(call, before, candidates, rules)
+
+
+def measure_break(
+    call: CallSummary,
+    before: Predecessor,
+    candidates: Sequence[CallSummary],
+    rules: CacheRules | None = None,
+) -> Measured | None:
+    """Return the arithmetic of a break between a call and its predecessor, None where there is none."""
+    if not call.tokens.total or _is_expected(call, before.call, candidates):
         return None
     prefix = before.call.prefix_tokens
     if not prefix:
@@ -94,7 +103,7 @@ def detect_break(
     missed = min(prefix, call.tokens.total) - call.tokens.read
     if missed < MIN_MISSED_TOKENS or missed <= MIN_MISSED_SHARE * prefix:
         return None
-    if call.tokens.total < _find_minimum(call, rules):
+    if call.tokens.total < _find_minimum(call, rules or read_own_rules()):
         return None
     return Measured(
         predecessor=before.call,

@@ -14,7 +14,7 @@ those the one with the same tools and system prompt, of those the latest.
 
 from bisect import bisect_left
 from collections import defaultdict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from typing import Literal, NamedTuple
 
 from conversations.summaries import CallSummary, PromptSummary
@@ -79,6 +79,16 @@ def is_same_group(one: CallSummary, other: CallSummary) -> bool:
     return is_near and one.credential_hmac == other.credential_hmac
 
 
+def may_be_continued_by(earlier: CallSummary, call: CallSummary) -> bool:
+    """Return whether a call may turn out to continue an earlier one, as far as summaries tell."""
+    if call.message_id is not None and call.previous_message_id == earlier.message_id:
+        return True
+    if earlier.prompt is None or call.prompt is None:
+        return call.session_id is not None
+    units, wanted = _split(call.prompt.message_digests), _split(earlier.prompt.message_digests)
+    return bool(wanted) and 2 * _count_known(wanted, set(units)) >= len(wanted)
+
+
 def _match(
     earlier: CallSummary, call: CallSummary, prompt: Prompt
 ) -> tuple[_Rank, Predecessor] | None:
@@ -90,8 +100,8 @@ def _match(
     if now.message_digests.startswith(before.message_digests):
         return _Rank(total, front, earlier.began_at), Predecessor(earlier, "chain")
     units, wanted = _split(now.message_digests), _split(before.message_digests)
-    here = set(units)  # to count takes far less time than to match
-    if 2 * sum(unit in here for unit in wanted) < total:
+    # To count takes far less time than to match.
+    if 2 * _count_known(wanted, set(units)) < total:
         return None
     places = match_in_order(wanted, units)
     if 2 * len(places) < total:
@@ -115,6 +125,10 @@ def _is_continued(
 def _count_equal(before: bytes, now: bytes) -> int:
     """Return how many units both begin with."""
     return shared_length(before, now) // DIGEST_BYTES
+
+
+def _count_known(wanted: Sequence[bytes], known: Set[bytes]) -> int:
+    return sum(unit in known for unit in wanted)
 
 
 def _split(digests: bytes) -> list[bytes]:

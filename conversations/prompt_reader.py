@@ -61,6 +61,7 @@ class _Known(NamedTuple):
     mark: bytes
     starts: tuple[_Start, ...]
     units: Sequence[Unit]
+    is_first_party: bool
 
 
 class PromptReader:
@@ -75,13 +76,14 @@ class PromptReader:
         ``labels`` tell conversations apart as far as the caller can."""
         if not MIN_BODY_BYTES <= len(body) <= MAX_BODY_BYTES:
             return _read_whole(body, is_first_party=is_first_party)
-        key = guess_key(body, *labels, is_first_party)
+        key = guess_key(body, *labels)
         kept = self._findings.find(key)
         if kept is not None and kept.found is None:
             return _read_whole(body, is_first_party=is_first_party)
         known = None
         if kept is not None and kept.found is not None:
-            known = _recall(body, kept.body, kept.found)
+            is_alike = kept.found.is_first_party == is_first_party
+            known = _recall(body, kept.body, kept.found) if is_alike else None
         is_recalled = known is not None
         known = known or _read_head(body, is_first_party=is_first_party)
         known = None if known is None else _read_messages(body, known)
@@ -124,6 +126,7 @@ def _read_head(body: bytes, *, is_first_party: bool) -> _Known | None:
         mark=first.mark,
         starts=(_Start(first.start, 0, 0),),
         units=[],
+        is_first_party=is_first_party,
     )
 
 

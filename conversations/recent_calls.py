@@ -49,6 +49,10 @@ class RecentCalls:
             for forgotten in self._sessions.popitem(last=False)[1].values():
                 self._release(forgotten)
 
+    def knows(self, owner: str, call: CallSummary) -> bool:
+        """Return whether any call of the same session and agent is kept."""
+        return call.agent_id in self._sessions.get(_make_key(owner, call), ())
+
     def list_candidates(self, owner: str, call: CallSummary) -> list[CallSummary]:
         """Return the calls of the same session, of all agents."""
         agents: _Agents = self._sessions.get(_make_key(owner, call), OrderedDict())

@@ -16,6 +16,7 @@ from metering.request_facts import make_facts
 from metering.usage import Usage
 from recorder.body_fields import calculate_speed, make_request_fields, make_response_fields
 from recorder.late_estimates import LateEstimates
+from recorder.late_judgements import LateJudgements
 from recorder.open_databases import OpenDatabases
 from recorder.rebilling import find_corrected_cost
 from recorder.requests import RequestReader
@@ -47,9 +48,10 @@ _SUMS = (
 
 
 class Backfill:
-    """Fills new columns of stored calls, corrects their costs and estimates streams that were cut.
+    """Does the work that new versions bring for stored calls.
 
-    It takes one organisation after the other, and the newest calls first."""
+    It fills columns, corrects costs, estimates streams that were cut, and looks for cache breaks.
+    It takes one organisation after the other, and the newest calls first, except for cache breaks."""
 
     def __init__(
         self,
@@ -63,6 +65,7 @@ class Backfill:
         self._clock_s = clock_s
         self._requests = RequestReader(ConversationMemory(MEMORY_BYTES))
         self._estimates = LateEstimates(prices, clock_s)
+        self._judgements = LateJudgements(prices, clock_s)
         self._organizations: list[str] = []
         self._not_before_s: dict[str, float] = {}  # by organisation
 
@@ -106,7 +109,9 @@ class Backfill:
                     return False
         if not self._fill_columns(connection, ends_at_s):
             return False
-        return self._estimates.estimate_some(organization_id, connection, ends_at_s)
+        if not self._estimates.estimate_some(organization_id, connection, ends_at_s):
+            return False
+        return self._judgements.judge_some(organization_id, connection, ends_at_s)
 
     def _fill_columns(self, connection: sqlite3.Connection, ends_at_s: float) -> bool:
         """Fill the columns of some calls; return whether those were the last ones."""

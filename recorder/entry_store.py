@@ -21,15 +21,18 @@ from metering.entry import UsageLogEntry
 from metering.prices import PriceTable
 from recorder.body_notes import Side, drop_body
 from recorder.disk import DiskRoom
+from recorder.judge import Judge
 from recorder.open_databases import OpenDatabases
 from recorder.output_sizes import RecordedSizes
-from recorder.record import make_entry
+from recorder.record import make_recorded
+from recorder.recorded_calls import RecordedCall
 from recorder.requests import RequestReader
 from recorder.setting_aside import set_aside
 from store.spool import reader
 from store.spool.format import SpoolError
 from store.spool.reader import Waiting
 from store.traces.database import TraceDatabase
+from store.traces.judgements import Judgement
 from store.traces.paths import trace_path
 
 logger = logging.getLogger(__name__)
@@ -65,6 +68,7 @@ class EntryStore:
         self._memory = memory
         self._requests = RequestReader(memory)
         self._sizes = RecordedSizes(databases)
+        self._judge = Judge(prices, memory)
         self._prices = prices
         self._disk = disk
         self._clock_s = clock_s
@@ -94,19 +98,28 @@ class EntryStore:
         self, organization_id: str, files: Sequence[Waiting], taken: list[Waiting]
     ) -> None:
         """Store as many of the files as a batch holds, and note each one as it is taken up."""
+
+        def connect() -> sqlite3.Connection:
+            return self._databases.open(organization_id).connection
+
         batch: list[Recorded] = []
+        judged: list[Judgement] = []
+        self._judge.begin_batch()
         size, ends_at_s = 0, self._clock_s() + BATCH_S
         for waiting in files:
             taken.append(waiting)
-            entry = self._make_entry(waiting)
+            call = self._make_recorded(waiting)
+            if call is not None:
+                judged += self._judge.judge(organization_id, call, connect)
             self._between()
-            if entry is not None:
+            if call is not None:
+                entry = call.entry
                 batch.append((waiting, entry))
                 size += len(entry.request_body or b"") + len(entry.response_body or b"")
             if size >= BATCH_BYTES or self._clock_s() >= ends_at_s:
                 break
         if batch:
-            self._insert_all(organization_id, batch, size)
+            self._insert_all(organization_id, batch, judged, size)
 
     def _store_alone(self, organization_id: str, waiting: Waiting) -> None:
         """Store one file, or set it aside when it does not fit into memory."""
@@ -121,33 +134,42 @@ class EntryStore:
     def _forget_conversations(self) -> None:
         """Give back the memory that only makes things faster."""
         self._memory.clear()
+        self._judge.forget()
         self._databases.close_all()
 
-    def _insert_all(self, organization_id: str, batch: Sequence[Recorded], size: int) -> None:
-        """Insert a batch with so many bytes of bodies. When the disk is full, what is left of it is
-        for usage."""
+    def _insert_all(
+        self,
+        organization_id: str,
+        batch: Sequence[Recorded],
+        judged: Sequence[Judgement],
+        size: int,
+    ) -> None:
+        """Insert a batch with so many bytes of bodies, and judgements. When the disk is full, what is
+        left of it is for usage."""
         self._disk.measure()
         if not self._disk.admit(size):
             batch = [(waiting, self._fit(entry)) for waiting, entry in batch]
         while True:
             try:
-                return self._insert(self._databases.open(organization_id), batch)
+                return self._insert(self._databases.open(organization_id), batch, judged)
             except (sqlite3.OperationalError, OSError) as error:
                 if not self._disk.is_full(error) or not self._disk.make_room():
                     raise
             self._databases.close(organization_id)  # with what it may have written in vain
             batch = [(waiting, _without_bodies(entry)) for waiting, entry in batch]
 
-    def _insert(self, database: TraceDatabase, batch: Sequence[Recorded]) -> None:
+    def _insert(
+        self, database: TraceDatabase, batch: Sequence[Recorded], judged: Sequence[Judgement]
+    ) -> None:
         try:
-            database.insert([entry for _, entry in batch])
+            database.insert([entry for _, entry in batch], judged)
         except MemoryError:
             raise
         except Exception as error:
             if _is_about_the_database(error):
                 raise
             logger.warning("A batch cannot be stored (%s); its entries are tried one by one", error)
-            self._insert_one_by_one(database, batch)
+            self._insert_one_by_one(database, batch, judged)
         else:
             self._settle(batch)
 
@@ -158,10 +180,12 @@ class EntryStore:
                 entry = drop_body(entry, side, "disk reserve")
         return entry
 
-    def _insert_one_by_one(self, database: TraceDatabase, batch: Sequence[Recorded]) -> None:
+    def _insert_one_by_one(
+        self, database: TraceDatabase, batch: Sequence[Recorded], judged: Sequence[Judgement]
+    ) -> None:
         for waiting, entry in batch:
             try:
-                database.insert([entry])
+                database.insert([entry], judged)  # those of others are of no effect, or done again
             except Exception as error:
                 if _is_about_the_database(error):
                     raise
@@ -175,8 +199,8 @@ class EntryStore:
             reader.remove(waiting)
         self._on_entries([entry for _, entry in batch])
 
-    def _make_entry(self, waiting: Waiting) -> UsageLogEntry | None:
-        """Return the entry of a file, None when there is none to make: it was never forwarded (the file
+    def _make_recorded(self, waiting: Waiting) -> RecordedCall | None:
+        """Return the call of a file, None when there is none to make: it was never forwarded (the file
         goes) or is set aside."""
         try:
             exchange = reader.read_exchange(waiting.file)
@@ -186,7 +210,7 @@ class EntryStore:
             trace_path(self._data_dir, waiting.owner)
             if exchange.head.organization_id != waiting.owner:
                 raise SpoolError("its name and its head disagree about the organisation")  # noqa: TRY301
-            return make_entry(exchange, self._prices(), self._requests, self._sizes)
+            return make_recorded(exchange, self._prices(), self._requests, self._sizes)
         except FileNotFoundError:  # somebody took it away since it was listed
             return None
         except MemoryError:

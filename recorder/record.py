@@ -42,6 +42,7 @@ from recorder.body_fields import calculate_speed, make_request_fields, make_resp
 from recorder.body_notes import Reason, Side, format_note, join_notes
 from recorder.decode import DecodedBody, decode_body
 from recorder.output_sizes import ConstantSizes, SizeSource
+from recorder.recorded_calls import RecordedCall
 from recorder.requests import RequestReader
 from runtime import clock
 from store.spool.format import RequestHead, SpooledExchange
@@ -84,8 +85,19 @@ def make_entry(
     requests: RequestReader,
     sizes: SizeSource = CONSTANT_SIZES,
 ) -> UsageLogEntry:
-    """Return the entry of an exchange. What ``requests`` remembers makes this faster and never different;
-    ``sizes`` has the characters per token that the output of a cut stream is estimated by.
+    """Return the entry of an exchange. For arguments and exceptions see ``make_recorded``."""
+    return make_recorded(exchange, prices, requests, sizes).entry
+
+
+def make_recorded(
+    exchange: SpooledExchange,
+    prices: PriceTable,
+    requests: RequestReader,
+    sizes: SizeSource = CONSTANT_SIZES,
+) -> RecordedCall:
+    """Return the entry of an exchange, with what was read for it. What ``requests`` remembers makes this
+    faster and never different; ``sizes`` has the characters per token that the output of a cut stream is
+    estimated by.
 
     Raises ValueError only if the proxy's own ``created_at`` is not an instant."""
     head, response, ending = exchange.head, exchange.response, exchange.ending
@@ -187,7 +199,13 @@ def make_entry(
             ttfb_ms=ttfb_ms,
         ),
     )
-    return _without_text(entry) if head.metadata_only else entry
+    return RecordedCall(
+        entry=_without_text(entry) if head.metadata_only else entry,
+        usage=usage,
+        bill=call,
+        request=request.text if has_request and keeps_bodies else None,
+        response=response_body.text,
+    )
 
 
 def _without_text(entry: UsageLogEntry) -> UsageLogEntry:

@@ -2,7 +2,8 @@
 
 There is a row for each work that a migration began; ``next_id`` is the newest call that is still to be
 dealt with. It moves down in the transaction that writes, so a process that is killed repeats nothing, and
-nothing is written twice. After the last call the row is removed.
+nothing is written twice. After the last call the row is removed. Judging is the exception: it begins with
+the oldest call and has two rows.
 """
 
 import sqlite3
@@ -21,6 +22,8 @@ type Work = Literal[
     "daily sums",
     "agent sums",
     "timings",
+    "judged last",
+    "judged up to",
 ]
 
 BODY_FIELDS: Work = "body fields"
@@ -32,6 +35,10 @@ TIMINGS: Work = "timings"
 DAILY_SUMS: Work = (
     "daily sums"  # goes through days instead of calls: 20260131 is the last of a January
 )
+# The two ends of one work, which begins with the oldest call: the last call, which stays, and the
+# newest one that is done.
+JUDGED_LAST: Work = "judged last"
+JUDGED_UP_TO: Work = "judged up to"
 BUSY_TIMEOUT_S = 5.0
 
 
@@ -92,7 +99,10 @@ def count_left(path: Path) -> int:
         if known is None:
             return 0
         (count,) = connection.execute(
-            "select count(*) from usage where id <= (select max(next_id) from backfills where name <> ?)",
-            (DAILY_SUMS,),
+            "select max("
+            " (select count(*) from usage where id <= (select max(next_id) from backfills where name not in (:last, :done, :days))),"
+            " (select count(*) from usage where id > (select next_id from backfills where name = :done)"
+            "  and id <= (select next_id from backfills where name = :last)))",
+            {"last": JUDGED_LAST, "done": JUDGED_UP_TO, "days": DAILY_SUMS},
         ).fetchone()
         return int(count)

@@ -24,6 +24,7 @@ from store.traces import (
     bodies,
     costs,
     hourly_copy,
+    judgements,
     output_sizes,
     rate_limits,
     retention,
@@ -93,8 +94,11 @@ class TraceDatabase:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def insert(self, entries: Sequence[UsageLogEntry]) -> int:
-        """Store all entries, or none. Returns how many were new."""
+    def insert(
+        self, entries: Sequence[UsageLogEntry], judged: Sequence[judgements.Judgement] = ()
+    ) -> int:
+        """Store all entries, or none, with judgements of them and of calls that are stored. Returns how
+        many entries were new."""
         prepared = [self._prepare(entry) for entry in entries]
         tally, hours, times = rollup.Tally(), rate_limits.Hours(), timings.Timings()
         try:
@@ -108,6 +112,7 @@ class TraceDatabase:
                 ]
                 self._insert_details(new)
                 new_ids = [usage_id for usage_id, _ in new]
+                judgements.write_judgements(self.connection, judged, set(new_ids))
                 session_sums.book(self.connection, new_ids)
                 agent_sums.book(self.connection, new_ids)
                 for _, entry in new:

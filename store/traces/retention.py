@@ -33,6 +33,15 @@ PAUSE_S = 0.03
 PATIENCE_MS = 10_000  # no client waits for retention, so it can wait for all others
 _ROUND_ENTRIES = 50_000  # between two sweeps; bounds the ids held in memory
 _VACUUM_PAGES = 256
+# What an entry has in other tables, by ``usage_id``.
+_DETAILS = (
+    "request_bodies",
+    "response_bodies",
+    "usage_cost",
+    "rate_limits",
+    "predecessors",
+    "cache_breaks",
+)
 
 type Pause = Callable[[float], object]
 
@@ -131,9 +140,10 @@ def _remove_entry(connection: sqlite3.Connection, usage_id: int) -> None:
         " json_each(q.segment_ids) as s where q.usage_id = ?",
         (usage_id,),
     )
-    for table in ("request_bodies", "response_bodies", "usage_cost", "rate_limits"):
+    for table in _DETAILS:
         connection.execute(f"delete from {table} where usage_id = ?", (usage_id,))  # noqa: S608
     session_sums.remove_before_last(connection, usage_id)
+    connection.execute("delete from unnamed_calls where usage_id = ?", (usage_id,))
     connection.execute("delete from usage where id = ?", (usage_id,))
 
 

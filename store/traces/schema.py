@@ -31,9 +31,16 @@ def _add_to_usage(db: Database, columns: Mapping[str, str]) -> None:
     """Add columns, given by name with their types, to ``usage`` and at the end of the view."""
     for name, kind in columns.items():
         db.execute(f"alter table usage add column {name} {kind}")
+    _add_to_view(db, {name: f"u.{name}" for name in columns})
+
+
+def _add_to_view(db: Database, columns: Mapping[str, str]) -> None:
+    """Add columns, given by name with their SQL over ``usage as u``, at the end of the view."""
     (view,) = db.execute("select sql from sqlite_schema where name = 'usage_log'").fetchone()
     select, end, rest = view.rpartition("from usage as u")
-    added = ", ".join(f"u.{name}" for name in columns)
+    added = ", ".join(
+        sql if sql == f"u.{name}" else f"{sql} as {name}" for name, sql in columns.items()
+    )
     db.execute("drop view usage_log")
     db.execute(f"{select.rstrip()},\n            {added}\n        {end}{rest}")
 
@@ -567,3 +574,56 @@ def m012_sum_up_days(db: Database) -> None:
         "insert into backfills select 'timings', max(id) from usage having max(id) is not null",
     ):
         db.execute(statement)
+
+
+@migrations()
+def m013_keep_predecessors_and_cache_breaks(db: Database) -> None:
+    """Add the predecessor of each call, the cache breaks, and the sessions of calls that name none.
+
+    Earlier calls are judged later, oldest first, since a judgement depends on the calls before:
+    ``backfills`` has the last of them, and up to which they are judged."""
+    for statement in (
+        """
+        create table predecessors (
+            usage_id integer primary key references usage(id),
+            previous_id integer not null    -- may be gone: ids are never used again
+        )
+        """,
+        """
+        create table unnamed_calls (
+            usage_id integer primary key references usage(id),
+            first_id integer not null       -- of the session's first call, which may be gone
+        )
+        """,
+        "create index unnamed_calls_first_id on unnamed_calls (first_id)",
+        """
+        create table cache_breaks (
+            usage_id integer primary key references usage(id),
+            previous_entry_id text not null,
+            method integer not null,
+            prefix_tokens integer not null,
+            read_tokens integer not null,
+            tokens integer not null,
+            gap_ms integer not null,
+            extra_cost_cents real,          -- null: a price is not known
+            estimated integer not null,
+            found_by text not null,
+            cause text not null,
+            detail text not null,
+            upstream_reason text,
+            upstream_tokens integer
+        )
+        """,
+        "alter table sessions add column cache_breaks integer not null default 0",
+        "insert into backfills select 'judged last', max(id) from usage having max(id) is not null",
+        "insert into backfills select 'judged up to', 0 from backfills where name = 'judged last'",
+    ):
+        db.execute(statement)
+    _add_to_view(
+        db,
+        {
+            "previous_id": "(select w.previous_id from predecessors as w where w.usage_id = u.id)",
+            "session": "coalesce(u.session_id, (select 'unnamed-' || n.first_id"
+            " from unnamed_calls as n where n.usage_id = u.id))",
+        },
+    )

@@ -15,7 +15,7 @@ from store.traces.rollup import NO_ERROR
 MAX_TURNS = 2_000
 MAX_AGENTS = 500
 _SUMS = (
-    "session_id, title, started_at, ended_at, slug, client, peak_prompt_tokens, calls, errors, unpriced,"
+    "session_id, title, started_at, ended_at, slug, client, peak_prompt_tokens, calls, errors, unpriced, cache_breaks,"
     f" cost_cents, estimated_cents, value_cents, {', '.join(NAMES)}"
 )
 _TURN = (
@@ -39,6 +39,7 @@ class Session:
     calls: int
     errors: int
     unpriced: int
+    cache_breaks: int
     cost_cents: float
     estimated_cents: float
     value_cents: float

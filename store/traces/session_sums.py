@@ -14,7 +14,7 @@ import orjson
 
 from metering import token_counts
 from metering.token_counts import PROMPT_CLASSES
-from store.traces import backfill_progress, booking_sql
+from store.traces import backfill_progress, booking_sql, unnamed_sessions
 from store.traces.backfill_progress import SESSION_SUMS
 from store.traces.rollup import SUBSCRIPTION
 
@@ -30,6 +30,7 @@ _SUMS = {
     **{name: f"coalesce({name}, 0)" for name in token_counts.NAMES},
     "cost_cents": "coalesce(cost_cents, 0)",
     "estimated_cents": "coalesce(estimated_cents, 0)",
+    "cache_breaks": "(select count(*) from cache_breaks where usage_id = u.id)",
     "value_cents": f"case when {_BILLING} = '{SUBSCRIPTION}' then coalesce(cost_cents, 0) else 0 end",
 }
 # The title is that of the earliest call with tools: the first message of an agent's session comes with
@@ -41,7 +42,7 @@ _ENDED_AT = (
     "strftime('%Y-%m-%dT%H:%M:%fZ', created_at, (coalesce(duration_ms, 0) / 1000.0) || ' seconds')"
 )
 _OTHERS = {
-    "session_id": "session_id",
+    "session_id": unnamed_sessions.SESSION,
     "title": "title_text",
     "title_order": _TITLE_ORDER,
     "started_at": "created_at",
@@ -53,7 +54,8 @@ _OTHERS = {
 _BOOK = (
     f"insert into sessions ({', '.join((*_OTHERS, *_SUMS))})"  # noqa: S608 - our own text
     f" select {', '.join(_OTHERS.values())}, {', '.join(f':sign * ({sql})' for sql in _SUMS.values())}"
-    " from usage as u where id in (select value from json_each(:ids)) and session_id is not null"
+    " from usage as u where id in (select value from json_each(:ids))"
+    f" and {unnamed_sessions.SESSION} is not null"
     " on conflict (session_id) do update set"
     " title = iif(excluded.title_order < title_order, excluded.title, title),"
     " title_order = min(title_order, excluded.title_order),"
@@ -65,8 +67,11 @@ _BOOK = (
     + ", ".join(f"{name} = {name} + excluded.{name}" for name in _SUMS)
 )
 _REMOVE = (
-    "delete from sessions where session_id = (select session_id from usage where id = :id)"
+    "delete from sessions"  # noqa: S608 - our own text
+    f" where session_id = (select {unnamed_sessions.SESSION} from usage as u where u.id = :id)"
     " and not exists (select 1 from usage where session_id = sessions.session_id and id <> :id)"
+    " and not exists (select 1 from unnamed_calls where usage_id <> :id"
+    " and first_id = (select first_id from unnamed_calls where usage_id = :id))"
 )
 
 

@@ -14,7 +14,7 @@ from recorder.disk import DiskRoom
 from recorder.entry_store import BATCH_BYTES, BATCH_FILES, BATCH_S, LARGE_FILE_BYTES
 from recorder.ingest import TIDY_S, Ingester
 from recorder.output_sizes import EVERY, FIRST_CALLS
-from recorder.record import make_entry
+from recorder.record import make_recorded
 from store import database
 from store.price_file import load_prices
 from store.spool.format import REJECTIONS, Ending, Rejection, RequestHead, ResponseHead
@@ -302,10 +302,10 @@ def test_an_entry_that_cannot_be_stored_is_kept_aside_and_its_batch_is_stored(
         spool_call(run, entry_id)
     insert = TraceDatabase.insert
 
-    def refuse_2(self, entries):
+    def refuse_2(self, entries, judged):
         if any(entry.entry_id == "2" for entry in entries):
             raise sqlite3.IntegrityError("a row that does not fit")
-        return insert(self, entries)
+        return insert(self, entries, judged)
 
     monkeypatch.setattr(TraceDatabase, "insert", refuse_2)
     ingester.run_round()
@@ -440,9 +440,9 @@ def fail_on(monkeypatch, broken):
     def fail(exchange, *others):
         if broken(exchange):
             raise MemoryError
-        return make_entry(exchange, *others)
+        return make_recorded(exchange, *others)
 
-    monkeypatch.setattr("recorder.entry_store.make_entry", fail)
+    monkeypatch.setattr("recorder.entry_store.make_recorded", fail)
 
 
 def test_a_file_that_does_not_fit_into_memory_alone_is_set_aside_and_the_others_are_stored(
@@ -462,10 +462,10 @@ def test_a_file_that_does_not_fit_into_memory_alone_is_set_aside_and_the_others_
 def test_a_batch_that_fits_into_memory_one_by_one_is_stored(ingester, run, tmp_path, monkeypatch):
     insert = TraceDatabase.insert
 
-    def fail(self, entries):
+    def fail(self, entries, judged):
         if len(entries) > 1:
             raise MemoryError
-        return insert(self, entries)
+        return insert(self, entries, judged)
 
     monkeypatch.setattr(TraceDatabase, "insert", fail)
     for number in range(3):
@@ -513,10 +513,10 @@ def test_on_a_full_disk_usage_is_stored_without_bodies(
         spool_call(run, f"{number}", body=b"%d" % number * 1_000_000)
     insert = TraceDatabase.insert
 
-    def insert_where_little_fits(self, batch):
+    def insert_where_little_fits(self, batch, judged):
         (pages,) = self.connection.execute("pragma page_count").fetchone()
         self.connection.execute(f"pragma max_page_count = {pages + 20}")
-        return insert(self, batch)
+        return insert(self, batch, judged)
 
     monkeypatch.setattr(TraceDatabase, "insert", insert_where_little_fits)
     ingester.run_round()
@@ -535,7 +535,7 @@ def test_when_nothing_of_the_reserve_is_left_calls_wait(
     spool_call(run, "1")
     with monkeypatch.context() as broken:
 
-        def refuse(_self, _batch):
+        def refuse(_self, _batch, _judged):
             error = sqlite3.OperationalError("database or disk is full")
             error.sqlite_errorcode = sqlite3.SQLITE_FULL
             raise error
@@ -638,7 +638,7 @@ def test_reading_and_cutting_share_one_memory_of_a_conversation(run, ingester, e
     ingester.run_round()
     assert [entry.message_count for entry in entries] == [30, 31, 32]
     [both] = ingester._memory._conversations.values()
-    assert len(both) == 2
+    assert len(both) == 3  # reading fields, reading the prompt, and cutting
     assert len(bodies[-1]) < ingester._memory.total_bytes < 1.5 * len(bodies[-1])
 
 

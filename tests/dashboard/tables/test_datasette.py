@@ -581,6 +581,7 @@ async def test_plain_datasette_shows_the_same_with_the_metadata_file(plain):
         assert query["title"] in page.text
     tables = (await plain.client.get("/traces.json")).json()["tables"]
     assert {table["name"] for table in tables if not table["hidden"]} == {
+        "cache_breaks",
         "output_sizes",
         "rate_limits",
         "rate_limits_hourly",

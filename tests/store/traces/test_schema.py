@@ -185,6 +185,8 @@ def test_the_oldest_schema_grows_into_the_newest_and_keeps_its_rows(tmp_path, ol
             ("body fields", 1),
             ("cut streams", 1),
             ("hourly sums", 1),
+            ("judged last", 1),
+            ("judged up to", 0),
             ("session sums", 1),
             ("timings", 1),
         ]

@@ -128,9 +128,8 @@ def test_calls_of_before_are_added_newest_first_and_once(tmp_path):
     with TraceDatabase(path) as traces:
         traces.insert(entries)
     with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("drop table sessions")
-        connection.execute("delete from backfills")
-        connection.execute("delete from _sqlite_migrations where name like 'm011%'")
+        connection.execute("delete from sessions")
+        connection.execute("insert into backfills values (?, 250)", (SESSION_SUMS,))
     with TraceDatabase(path) as traces:
         assert find_next(traces.connection, SESSION_SUMS) == 250
         traces.insert(make_entries(5, seed=2))

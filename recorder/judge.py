@@ -1,0 +1,237 @@
+"""Judging calls as they are recorded: which call each continues, and whether it broke the cache.
+
+``conversations`` decides that from summaries of the latest calls. Here these are remembered, read again
+from the database where they are not remembered (after a restart, or when a session comes back), and the
+bodies of the predecessor are fetched when a break is to be explained.
+
+A call may be stored after the one that continues it, because calls are stored in the order in which they
+end. That one is judged again then.
+
+A call that cannot be judged is stored without a judgement: nothing here keeps an entry from being
+stored.
+"""
+
+import logging
+import sqlite3
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from datetime import UTC, datetime
+
+from conversations.cache_breaks import CacheBreak, Measured, explain_break, measure_break
+from conversations.diagnosis import CacheReport, read_cache_report
+from conversations.predecessor import (
+    MAX_IDLE_S,
+    find_predecessor,
+    may_be_continued_by,
+)
+from conversations.prompt_reader import PromptReader
+from conversations.recent_calls import KEPT, KEPT_WITHOUT_SESSION, MAX_BYTES, RecentCalls
+from conversations.summaries import CallSummary, summarize_call
+from conversations.units import Prompt
+from metering.conversation_memory import ConversationMemory
+from metering.json_reading import parse_object
+from metering.prices import PriceTable
+from metering.request_facts import keep_plain_name
+from recorder import recorded_calls
+from recorder.recorded_calls import RecordedCall
+from runtime import clock
+from runtime.trouble_log import TroubleLog
+from store.traces import cache_breaks
+from store.traces.costs import to_real
+from store.traces.judgements import Judgement
+
+logger = logging.getLogger(__name__)
+
+# More is not judged: others would wait for it. An agent's request of 1 MB has some 5,000 objects.
+MAX_BODY_BYTES, MAX_OBJECTS = 16 * 1024 * 1024, 50_000
+CERTAINLY_FEW_BYTES = 512 * 1024
+# Read again of a conversation that is not remembered. Programs that send no session are told apart by
+# their credential, for which there is no index: only the calls stored last are looked through.
+RECALLED_BYTES, LOOKED_THROUGH = 4 * 1024 * 1024, 2_000
+MAX_JUDGED_AGAIN = 8
+# Message ids of platforms that do not remove the attribution block of Claude Code.
+_OTHER_UPSTREAMS = ("msg_bdrk", "msg_vrtx")
+_OF_AGENT = "where session_id = ? and agent_id is ?"
+_OF_CREDENTIAL = (
+    "where id > (select max(id) from usage) - ? and session_id is null and credential_hmac is ?"
+    " and created_at > ?"
+)
+_STORED = tuple(field.name for field in fields(cache_breaks.CacheBreak))
+
+
+class Judge:
+    """Judges the calls of many organisations, one after the other."""
+
+    def __init__(
+        self,
+        prices: Callable[[], PriceTable],
+        memory: ConversationMemory | None = None,
+        max_bytes: int = MAX_BYTES,
+    ) -> None:
+        """Judge by these prices. ``memory`` is that of earlier requests, ``max_bytes`` bounds what is
+        remembered of calls."""
+        self._prices = prices
+        self._max_bytes = max_bytes
+        self._prompts = PromptReader(memory)
+        self._recent = RecentCalls(max_bytes)
+        self._batch: dict[str, RecordedCall] = {}
+        self._trouble = TroubleLog(logger, "A call is stored without looking for a cache break: %s")
+
+    def begin_batch(self) -> None:
+        """Forget the calls of the last batch: they are stored, or will be judged again."""
+        self._batch.clear()
+
+    def forget(self) -> None:
+        """Forget everything, to give back memory."""
+        self._batch.clear()
+        self._recent = RecentCalls(self._max_bytes)
+
+    def judge(
+        self, owner: str, call: RecordedCall, connect: Callable[[], sqlite3.Connection]
+    ) -> list[Judgement]:
+        """Return the judgement of a call, if it continues another one, and of calls that continue it.
+
+        ``connect`` returns the database of the calls before it. Raises MemoryError only."""
+        try:
+            return self._judge(owner, call, connect())
+        except MemoryError:
+            raise
+        except Exception as error:  # whatever it is, the entry is stored, without a judgement
+            self._trouble.report(f"{type(error).__name__}: {error}")
+            logger.debug("%s", call.entry.entry_id, exc_info=True)
+            return []
+
+    def _judge(
+        self, owner: str, call: RecordedCall, connection: sqlite3.Connection
+    ) -> list[Judgement]:
+        report = read_cache_report(call.response)
+        prompt = self._read_prompt(call, report)
+        summary = summarize_call(call.entry, call.usage, prompt, report)
+        if not self._recent.knows(owner, summary):
+            self._recall(owner, summary, connection)
+        self._batch[call.entry.entry_id] = call
+        candidates = self._recent.list_candidates(owner, summary)
+        found = self._judge_among(candidates, call, summary, prompt, report, connection)
+        self._recent.add(owner, summary)
+        again = self._judge_again(owner, summary, connection)
+        return [*again, found] if found is not None else again
+
+    def _recall(self, owner: str, call: CallSummary, connection: sqlite3.Connection) -> None:
+        """Remember the latest stored calls of the session and agent of a call again."""
+        values: tuple[object, ...]
+        if call.session_id is not None:
+            where, count = _OF_AGENT, KEPT
+            values = call.session_id, call.agent_id
+        else:
+            where, count = _OF_CREDENTIAL, KEPT_WITHOUT_SESSION
+            earliest = clock.format_ms(datetime.fromtimestamp(call.began_at - MAX_IDLE_S, UTC))
+            values = LOOKED_THROUGH, call.credential_hmac, earliest
+        for each in recorded_calls.read_latest(connection, where, values, count, RECALLED_BYTES):
+            self._recent.add(owner, self._summarize(each)[0])
+
+    def _judge_again(
+        self, owner: str, call: CallSummary, connection: sqlite3.Connection
+    ) -> list[Judgement]:
+        """Return the judgements of calls that continue this one, and were judged without it."""
+        found = []
+        candidates = self._recent.list_candidates(owner, call)
+        successors = [
+            each
+            for each in self._recent.list_successors(owner, call)
+            if may_be_continued_by(call, each)
+        ]
+        for later in successors[-MAX_JUDGED_AGAIN:]:
+            stored = self._find(later.entry_id, connection)
+            if stored is None:  # it will be recorded yet, and judged then
+                continue
+            summary, prompt, report = self._summarize(stored)
+            judged = self._judge_among(candidates, stored, summary, prompt, report, connection)
+            if judged is not None and judged.previous_entry_id == call.entry_id:
+                found.append(judged)
+        return found
+
+    def _judge_among(
+        self,
+        candidates: Sequence[CallSummary],
+        call: RecordedCall,
+        summary: CallSummary,
+        prompt: Prompt | None,
+        report: CacheReport,
+        connection: sqlite3.Connection,
+    ) -> Judgement | None:
+        if summary.is_side_call:
+            return None
+        before = find_predecessor(summary, prompt, candidates)
+        if before is None:
+            return None
+        measured = measure_break(summary, before, candidates)
+        return Judgement(
+            entry_id=summary.entry_id,
+            previous_entry_id=before.call.entry_id,
+            cache_break=None
+            if measured is None
+            else _as_stored(self._explain(call, summary, measured, prompt, report, connection)),
+        )
+
+    def _explain(
+        self,
+        call: RecordedCall,
+        summary: CallSummary,
+        measured: Measured,
+        prompt: Prompt | None,
+        report: CacheReport,
+        connection: sqlite3.Connection,
+    ) -> CacheBreak:
+        before = self._find(measured.predecessor.entry_id, connection)
+        prompt_before, requests = None, None
+        if prompt is not None and before is not None:
+            prompt_before = self._summarize(before)[1]
+            old, new = parse_object(before.request or b""), parse_object(call.request or b"")
+            requests = None if old is None or new is None else (old, new)
+        return explain_break(
+            summary,
+            measured,
+            call.bill,
+            self._prices(),
+            prompt=prompt,
+            before=prompt_before,
+            requests=requests,
+            report=report,
+        )
+
+    def _find(self, entry_id: str, connection: sqlite3.Connection) -> RecordedCall | None:
+        return self._batch.get(entry_id) or recorded_calls.read_by_entry_id(connection, entry_id)
+
+    def _summarize(self, call: RecordedCall) -> tuple[CallSummary, Prompt | None, CacheReport]:
+        report = read_cache_report(call.response)
+        prompt = self._read_prompt(call, report)
+        return summarize_call(call.entry, call.usage, prompt, report), prompt, report
+
+    def _read_prompt(self, call: RecordedCall, report: CacheReport) -> Prompt | None:
+        if call.request is None or not _is_judged(call.request):
+            return None
+        is_first_party = not (report.message_id or "").startswith(_OTHER_UPSTREAMS)
+        entry = call.entry
+        return self._prompts.read(
+            call.request, entry.session_id, entry.agent_id, is_first_party=is_first_party
+        )
+
+
+def _is_judged(body: bytes) -> bool:
+    """Return whether a request is read. The number of its objects bounds the time that it takes."""
+    if len(body) <= CERTAINLY_FEW_BYTES:
+        return True
+    return len(body) <= MAX_BODY_BYTES and body.count(b"{") <= MAX_OBJECTS
+
+
+def _as_stored(found: CacheBreak) -> cache_breaks.CacheBreak:
+    values = {name: getattr(found, name) for name in _STORED if hasattr(found, name)}
+    return cache_breaks.CacheBreak(
+        **values
+        | {
+            "previous_entry_id": found.predecessor_entry_id,
+            "estimated": found.is_estimated,
+            "extra_cost_cents": to_real(found.extra_cost_cents),
+            "upstream_reason": keep_plain_name(found.upstream_reason),
+        }
+    )

@@ -1,0 +1,79 @@
+"""Judgements of calls: which call each continues, and whether it broke the cache.
+
+They are written in the transaction that inserts the calls, or by themselves for calls that are stored
+already: a slow call may be stored after the call that continues it, which is then judged again.
+"""
+
+import sqlite3
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from store import database
+from store.traces import cache_breaks, predecessors, session_sums, unnamed_sessions
+from store.traces.backfill_progress import JUDGED_LAST, JUDGED_UP_TO, find_next, write_next
+from store.traces.cache_breaks import CacheBreak
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """The predecessor of a call, by their entry ids, and the break that the call made, None for none."""
+
+    entry_id: str
+    previous_entry_id: str
+    cache_break: CacheBreak | None = None
+
+
+def write_judgements(
+    connection: sqlite3.Connection, judgements: Sequence[Judgement], new: Collection[int] = ()
+) -> None:
+    """Store judgements of calls that are stored, and carry them into the sums of sessions.
+
+    ``new`` are the row ids of calls that are not in these sums yet and will be added. A call that is
+    gone is passed over. Wants the write lock."""
+    for each in judgements:
+        row = connection.execute(
+            "select id, session_id from usage where entry_id = ?", (each.entry_id,)
+        ).fetchone()
+        if row is None:
+            continue
+        usage_id, session_id = row
+        if usage_id not in new:
+            _book(connection, [usage_id], sign=-1)
+        previous_id = predecessors.write_previous(connection, usage_id, each.previous_entry_id)
+        if each.cache_break is not None or usage_id not in new:
+            cache_breaks.write_break(connection, usage_id, each.cache_break)
+        joined: set[int] = set()
+        if session_id is None and previous_id is not None:
+            joined.update(unnamed_sessions.join(connection, usage_id, previous_id))
+        _book(connection, [id_ for id_ in {usage_id, *joined} if id_ not in new], sign=1)
+
+
+def write_past(
+    connection: sqlite3.Connection, judgements: Sequence[Judgement], up_to_id: int | None
+) -> None:
+    """Store judgements of earlier calls and note that all are judged up to this one, None for the last.
+
+    Raises sqlite3.Error."""
+    with database.immediate(connection):
+        write_judgements(connection, judgements)
+        write_next(connection, JUDGED_UP_TO, up_to_id)
+        if up_to_id is None:
+            write_next(connection, JUDGED_LAST, None)
+
+
+def find_unjudged(connection: sqlite3.Connection, after_id: int) -> int | None:
+    """Return the oldest call after this one that is still to be judged, None where none is left."""
+    last_id = find_next(connection, JUDGED_LAST)
+    if last_id is None:
+        return None
+    row = connection.execute(
+        "select min(id) from usage where id > ? and id <= ?", (after_id, last_id)
+    ).fetchone()
+    return None if row[0] is None else int(row[0])
+
+
+def _book(connection: sqlite3.Connection, ids: Sequence[int], *, sign: int) -> None:
+    """Add calls to the sums of their sessions or take them out, as far as they are to be in them."""
+    booked = [each for each in ids if session_sums.is_booked(connection, each)]
+    if booked:
+        session_sums.book(connection, booked, sign=sign)

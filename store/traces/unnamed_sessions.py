@@ -1,0 +1,74 @@
+"""Sessions of programs that name none: calls that continue one another.
+
+Such a session has the row id of its first call in its own id, ``unnamed-4711``. Row ids are never used
+again, so the id stays valid when retention has removed that call. A call that nothing continues is in no
+session. ``usage.session_id`` stays what the client sent.
+
+A client that sends such an id itself shares the session of that number with the calls in it.
+"""
+
+import re
+import sqlite3
+
+PREFIX = "unnamed-"
+_ID = re.compile(rf"{PREFIX}([1-9][0-9]{{0,17}})")
+
+# The session of a call, over ``usage as u``; null for a call that is in none.
+SESSION = (
+    "coalesce(u.session_id,"  # noqa: S608 - our own text
+    f" (select '{PREFIX}' || n.first_id from unnamed_calls as n where n.usage_id = u.id))"
+)
+# The ids of the calls of a session, with the values of ``bind``.
+CALLS = (
+    "select id from usage where session_id = :session_id"
+    " union select usage_id from unnamed_calls where first_id = :first_id"
+)
+
+
+def parse_first_id(session_id: str) -> int | None:
+    """Return the row id of the first call of an unnamed session, None for any other session id."""
+    found = _ID.fullmatch(session_id)
+    return int(found[1]) if found else None
+
+
+def format_id(first_id: int) -> str:
+    """Return the id of the unnamed session that begins with the call of this row id."""
+    return f"{PREFIX}{first_id}"
+
+
+def bind(session_id: str) -> dict[str, str | int | None]:
+    """Return the values for ``CALLS``."""
+    return {"session_id": session_id, "first_id": parse_first_id(session_id)}
+
+
+def find_session(connection: sqlite3.Connection, usage_id: int) -> str | None:
+    """Return the session of a call, named or not, None where it is in none."""
+    row = connection.execute(
+        f"select {SESSION} from usage as u where u.id = ?",  # noqa: S608 - our own text
+        (usage_id,),
+    ).fetchone()
+    return None if row is None else row[0]
+
+
+def join(connection: sqlite3.Connection, usage_id: int, previous_id: int) -> list[int]:
+    """Put a call without a session into that of the call that it continues.
+
+    Returns the ids of all calls that were put into one. Where both have one already, they stay there. Wants
+    the write lock."""
+    firsts = dict(
+        connection.execute(
+            "select u.id, n.first_id from usage as u"
+            " left join unnamed_calls as n on n.usage_id = u.id"
+            " where u.id in (?, ?) and u.session_id is null",
+            (usage_id, previous_id),
+        ).fetchall()
+    )
+    if len(firsts) < 2:
+        return []
+    first_id = firsts[previous_id] or firsts[usage_id] or previous_id
+    joining = [each for each, known in firsts.items() if known is None]
+    connection.executemany(
+        "insert into unnamed_calls (usage_id, first_id) values (?, ?)",
+        [(each, first_id) for each in joining],
+    )
+    return joining

@@ -1,0 +1,237 @@
+"""Judgements of calls that go through the recorder."""
+
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from store.traces.cache_breaks import find_break
+from store.traces.database import TraceDatabase
+from store.traces.paths import trace_path
+from store.traces.predecessors import find_previous
+from tests.conversations.sessions import conversation, request
+from tests.recorder.conversations import Recording
+
+LOG = "It sails. " * 1_000  # some 2,500 tokens
+TURNS, EDITED = (
+    [request(*conversation(turns, opening=f"A {nation} ship. {LOG}")) for turns in range(1, 6)]
+    for nation in ("British", "American")
+)
+BROKEN = [("call-1", None, None), ("call-2", "call-1", None), ("call-3", "call-2", "messages")]
+
+
+@pytest.fixture
+def recording(tmp_path):
+    recording = Recording(tmp_path)
+    yield recording
+    recording.close()
+
+
+def open_traces(recording, owner="org"):
+    return closing(sqlite3.connect(trace_path(recording.data_dir, owner)))
+
+
+def test_a_break_is_stored_with_what_is_measured_and_what_is_inferred(recording):
+    for body in (*TURNS[:2], EDITED[2]):
+        recording.send(body)
+    assert recording.judged() == BROKEN
+    with open_traces(recording) as connection:
+        found = find_break(connection, 3)
+        assert find_break(connection, 2) is None
+        assert find_previous(connection, 3) == 2
+        assert find_previous(connection, 1) is None
+    assert found is not None
+    (usage,) = recording.read("select * from usage where id = 3")
+    (before,) = recording.read("select * from usage where id = 2")
+    left = before["cache_read_input_tokens"] + before["cache_creation_input_tokens"]
+    assert (found.previous_entry_id, found.found_by, found.method) == ("call-2", "overlap", 1)
+    assert (found.prefix_tokens, found.read_tokens) == (left, usage["cache_read_input_tokens"])
+    assert found.tokens == left - usage["cache_read_input_tokens"]
+    assert found.gap_ms == 10_000
+    assert found.extra_cost_cents == pytest.approx(found.tokens * (3.75 - 0.30) / 10_000)
+    assert not found.estimated
+    assert found.detail == "The cache broke at message 1: “British” became “American”."
+
+
+def test_a_session_that_only_grows_breaks_nothing(recording):
+    for body in TURNS:
+        recording.send(body)
+    assert [each[2] for each in recording.judged()] == [None] * 5
+    assert [each[1] for each in recording.judged()] == [
+        None,
+        "call-1",
+        "call-2",
+        "call-3",
+        "call-4",
+    ]
+
+
+def test_a_restart_of_the_recorder_between_two_turns_hides_no_break(recording):
+    for body in (*TURNS[:2], EDITED[2]):
+        recording.send(body)
+        recording.restart()
+    assert recording.judged() == BROKEN
+
+
+def test_a_restart_reads_again_what_a_call_without_bodies_had_left(recording):
+    for body in (TURNS[0], TURNS[1], EDITED[2]):
+        recording.send(body, metadata_only=True, message_count=len(body["messages"]))
+        recording.restart()
+    assert recording.judged()[2] == ("call-3", "call-2", "unknown")
+
+
+def test_all_calls_of_one_batch_are_judged_as_if_they_came_one_by_one(recording):
+    for body in (*TURNS[:2], EDITED[2]):
+        recording.send(body, record=False)
+    recording.record()
+    assert recording.judged() == BROKEN
+
+
+@pytest.mark.parametrize("batched", [True, False])
+def test_a_call_that_ends_after_its_successor_is_its_predecessor_all_the_same(recording, batched):
+    """The names of the files, and so the order of storing, are those in which the calls end."""
+    recording.send(TURNS[1])
+    second, third = recording.answer(TURNS[2], 20.0), recording.answer(EDITED[3], 30.0)
+    recording.spool(EDITED[3], at_s=30.0, answer=third)
+    if not batched:
+        recording.record()
+        assert recording.judged()[1] == ("call-2", "call-1", "messages")
+        assert recording.read("select cache_breaks from sessions") == [{"cache_breaks": 1}]
+    recording.spool(TURNS[2], at_s=20.0, answer=second)
+    recording.record()
+    assert recording.judged() == [
+        ("call-1", None, None),
+        ("call-3", "call-1", None),
+        ("call-2", "call-3", "messages"),
+    ]
+    assert recording.read("select cache_breaks, calls from sessions") == [
+        {"cache_breaks": 1, "calls": 3}
+    ]
+
+
+def test_failed_calls_and_side_calls_are_no_predecessors(recording):
+    recording.send(TURNS[0])
+    recording.send(TURNS[1], status_code=529)
+    title = {"model": TURNS[0]["model"], "max_tokens": 1, "messages": TURNS[0]["messages"]}
+    recording.send(title)
+    recording.send(TURNS[1])
+    assert recording.judged() == [
+        ("call-1", None, None),
+        ("call-2", "call-1", None),
+        ("call-3", None, None),
+        ("call-4", "call-1", None),
+    ]
+
+
+def test_a_retry_and_a_client_that_left_break_nothing(recording):
+    recording.send(TURNS[0])
+    recording.send(TURNS[1], ended_with="client_disconnected")
+    recording.send(TURNS[1], retry_count="1")
+    recording.send(TURNS[2])
+    assert recording.judged() == [
+        ("call-1", None, None),
+        ("call-2", "call-1", None),
+        ("call-3", "call-2", None),
+        ("call-4", "call-3", None),
+    ]
+
+
+def test_two_subagents_in_one_session_are_told_apart(recording):
+    for turn, agent in ((0, "a"), (0, "b"), (1, "a"), (1, "b")):
+        recording.send(TURNS[turn], agent_id=agent)
+    assert recording.judged()[2:] == [("call-3", "call-1", None), ("call-4", "call-2", None)]
+
+
+def test_without_bodies_the_arithmetic_is_left(recording):
+    for body in (*TURNS[:2], EDITED[2]):
+        recording.send(body, metadata_only=True, message_count=len(body["messages"]))
+    assert recording.judged()[2] == ("call-3", "call-2", "unknown")
+    (found,) = recording.read("select found_by, detail, tokens from cache_breaks")
+    assert found["found_by"] == "counts"
+    assert found["tokens"] > 2_000
+    assert "American" not in found["detail"]
+
+
+def test_two_organisations_know_nothing_of_each_other(recording):
+    recording.send(TURNS[0], owner="org")
+    recording.send(TURNS[1], owner="other")
+    assert recording.read("select * from predecessors", owner="other") == []
+
+
+def test_retention_takes_the_judgements_of_the_calls_that_it_removes(recording):
+    for body in (*TURNS[:2], EDITED[2]):
+        recording.send(body)
+    with TraceDatabase(trace_path(recording.data_dir, "org")) as traces:
+        traces.prune(before="9999", pause=lambda _: None)
+        assert list(traces.verify()) == []
+    for table in ("predecessors", "cache_breaks", "unnamed_calls", "sessions"):
+        assert recording.read(f"select * from {table}") == []  # noqa: S608 - four names
+
+
+def test_the_predecessor_that_retention_removed_is_none(recording):
+    for body in TURNS[:2]:
+        recording.send(body)
+    (last,) = recording.read("select created_at from usage where id = 2")
+    with TraceDatabase(trace_path(recording.data_dir, "org")) as traces:
+        traces.prune(before=last["created_at"], pause=lambda _: None)
+        assert find_previous(traces.connection, 2) is None
+        assert list(traces.verify()) == []
+
+
+def test_a_break_outlives_the_call_before_in_the_sums(recording):
+    for body in (*TURNS[:2], EDITED[2]):
+        recording.send(body)
+    assert recording.read("select cache_breaks from sessions") == [{"cache_breaks": 1}]
+
+
+def test_calls_of_a_version_without_judgements_are_judged_later(recording):
+    for body in (*TURNS[:2], EDITED[2]):
+        recording.send(body)
+    expected = recording.read()
+    found = recording.read("select * from cache_breaks")
+    with open_traces(recording) as connection, connection:
+        for table in ("predecessors", "cache_breaks"):
+            connection.execute(f"delete from {table}")  # noqa: S608 - two names
+        connection.execute("update sessions set cache_breaks = 0")
+        connection.execute("insert into backfills values ('judged last', 3), ('judged up to', 0)")
+    recording.restart()
+    recording.look_back()
+    assert recording.read() == expected
+    assert recording.read("select * from cache_breaks") == found
+    assert recording.read("select cache_breaks from sessions") == [{"cache_breaks": 1}]
+    assert recording.read("select * from backfills") == []
+
+
+def test_a_call_that_cannot_be_judged_is_stored_and_the_log_says_so_once(
+    recording, monkeypatch, caplog
+):
+    def fail(*_, **__):
+        raise RuntimeError("a mistake of ours")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("recorder.judge.find_predecessor", fail)
+        for body in TURNS[:3]:
+            recording.send(body)
+    assert len(recording.read("select id from usage")) == 3
+    assert caplog.text.count("without looking for a cache break") == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"not JSON",
+        b"[]",
+        b"{" * 100_000,
+        b'{"messages":' + b"[" * 50_000,
+        b'{"messages":[{"role":"user","content":[' + b"{}," * 200_000 + b"{}]}]}",
+        b'{"messages":{"a":1},"tools":7,"system":{"type":"text"}}',
+        b'{"messages":[{"role":"user","content":"\\ud800\\u0000"}]}',
+    ],
+)
+def test_whatever_a_request_is_its_entry_is_stored(recording, body):
+    answer = recording.answer(TURNS[0])
+    recording.spool(body, answer=answer)
+    recording.spool(body, answer=answer)
+    recording.record()
+    assert len(recording.read("select id from usage")) == 2
