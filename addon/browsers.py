@@ -3,7 +3,8 @@
 A slug is not a secret and the proxy requires no login, so any web page could send calls through a
 developer's proxy, by a plain ``fetch`` or through a name of its own that it has rebound to this
 machine. Browsers say so: by ``Origin`` with everything but same-origin GETs, by ``Sec-Fetch-Site`` with
-everything to https and loopback addresses. Only pages of listed origins get through.
+everything to https and loopback addresses. Only pages of listed origins get through, and one page of
+the dashboard with a ticket (``addon/replays.py``).
 
 Nobody navigates here either: what the upstream sends would be a page of the dashboard's origin. And
 what pages of listed origins get is stripped of headers that act on an origin; the few that are kept are

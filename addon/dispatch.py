@@ -8,6 +8,7 @@ from addon import browsers
 from addon.browsers import BrowserRules
 from addon.errors import Refusal
 from addon.health import HealthChecks
+from addon.replays import ReplayRules
 from addon.responder import ORIGIN
 from addon.routing import Destination, find_route
 from addon.upstream_forwarding import UpstreamForwarder
@@ -22,11 +23,13 @@ class Dispatcher:
     def __init__(
         self,
         browser_rules: BrowserRules,
+        replay_rules: ReplayRules,
         health_checks: HealthChecks,
         web: WebForwarder,
         upstream: UpstreamForwarder,
     ) -> None:
         self._browsers = browser_rules
+        self._replays = replay_rules
         self._health_checks = health_checks
         self._web = web
         self._upstream = upstream
@@ -54,11 +57,16 @@ class Dispatcher:
     def _judge_browser(self, flow: http.HTTPFlow) -> OwnResponse | None:
         """Return the response that a browser gets at once, if any, and note the origin of its page."""
         request = flow.request
-        verdict = self._browsers.judge(request.method, request.headers.fields)
+        fields = request.headers.fields
+        ours = self._replays.find_origin(request.method, request.path, fields)
+        if ours is not None:
+            flow.metadata[ORIGIN] = ours
+            return None
+        verdict = self._browsers.judge(request.method, fields)
         if not isinstance(verdict, bytes):
             return verdict
-        if browsers.is_preflight(request.method, request.headers.fields):
-            allowed = browsers.make_preflight_fields(request.headers.fields, verdict)
+        if browsers.is_preflight(request.method, fields):
+            allowed = browsers.make_preflight_fields(fields, verdict)
             return http.Response.make(200, b"", http.Headers(allowed))
         flow.metadata[ORIGIN] = verdict
         return None

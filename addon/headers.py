@@ -57,7 +57,7 @@ class RequestFilter:
         return (
             name.startswith(self._prefixes)
             and name not in HOP_BY_HOP
-            and not name.startswith((b"cookie", b"x-forwarded-"))
+            and not name.startswith((b"cookie", b"x-forwarded-", OURS))
         )
 
 

@@ -28,6 +28,7 @@ from addon.outcome import explain_failure
 from addon.periodic_tasks import PeriodicTasks
 from addon.process_config import ProcessConfig
 from addon.rate_limits import RateLimits
+from addon.replays import ReplayRules
 from addon.request_heads import RequestHeads
 from addon.request_metadata import RequestMetadata
 from addon.responder import Responder
@@ -48,9 +49,8 @@ class UsageProxy:
 
     def __init__(self, settings: Settings, config: ProcessConfig) -> None:
         self._settings = settings
-        self._browsers = BrowserRules(
-            settings.allowed_origins, settings.vendor, urlsplit(settings.base_url).hostname
-        )
+        host = urlsplit(settings.base_url).hostname
+        self._browsers = BrowserRules(settings.allowed_origins, settings.vendor, host)
         self._draining = Draining(settings.drain_seconds)
         self._responder = Responder(self._browsers, self._draining)
         self._spooler = Spooler(
@@ -71,6 +71,7 @@ class UsageProxy:
         self._web = WebForwarder(settings, config, self._exchanges)
         self._dispatcher = Dispatcher(
             self._browsers,
+            ReplayRules(config.client_token, host),
             HealthChecks(settings, config, self._spooler.troubles),
             self._web,
             self._upstream,

@@ -41,8 +41,9 @@ from dashboard.queries.query_proxy import (
     RefusedError,
     StoppedError,
 )
+from dashboard.replay.pages import ReplayPages
 from dashboard.visitors import NotSignedInError, Visitors
-from runtime.settings import QUERY_SOCKETS_VARIABLE, Settings
+from runtime.settings import CLIENT_MARK_VARIABLE, QUERY_SOCKETS_VARIABLE, Settings
 from store.control.people import Caller
 from store.control.sessions import Visitor
 from store.traces.paths import trace_path
@@ -67,6 +68,8 @@ class Traces:
         self._visitors = visitors
         self._calls = CallPages(settings, connections)
         self._comparisons = ComparePages(settings, connections)
+        secret = os.environ.get(CLIENT_MARK_VARIABLE, "")
+        self._replays = ReplayPages(settings, visitors, connections, secret)
         sockets = os.environ.get(QUERY_SOCKETS_VARIABLE)
         self._queries = QueryProxy(Path(sockets) if sockets else None, settings.query_processes)
 
@@ -86,6 +89,10 @@ class Traces:
         path = raw_path(scope)
         if not _OURS.fullmatch(path) or not path.isascii() or path.endswith(".db"):
             raise HTTPException(404)
+        page = await self._replays.respond(request)
+        if page is not None:
+            await page(scope, receive, send)
+            return
         if path.endswith(conversion.SUFFIX) and not conversion.can_convert():
             raise HTTPException(404, conversion.NOT_INSTALLED)
         if request.method not in ("GET", "HEAD"):

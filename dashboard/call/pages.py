@@ -30,6 +30,7 @@ from dashboard.call.views import open_file, open_new, open_response, open_view
 from dashboard.kept_connections import KeptConnections
 from dashboard.organization_locks import BusyError, OrganizationLocks
 from dashboard.rendering import PRIVATE
+from dashboard.replay.snippets import list_languages
 from runtime.settings import Settings
 from store.control.people import Caller
 from store.traces.bodies import MissingPieceError
@@ -125,9 +126,10 @@ class CallPages:
         if call.request is not None and call.request.length <= MAX_PASTED_BYTES:
             data = reader.read_body(call.id, "request", MAX_PASTED_BYTES)
         url = self._settings.endpoint_url(entry.slug)
-        curl = None
+        programs: list[tuple[str, str]] = []
         if call.request is not None:
-            curl = make_curl(url, self._settings.vendor, entry, data, request.file_name)
+            given = url, self._settings.vendor, entry, data, request.file_name
+            programs = [("curl", make_curl(*given)), *list_languages(*given)]
         return self._render(
             "trace.html",
             target,
@@ -139,8 +141,8 @@ class CallPages:
             bodies=(request, describe_body(call, "response")),
             new=open_new(call, reader),
             response=open_response(call, reader),
-            curl=curl,
-            is_pasted=curl is not None and "--data-raw" in curl,
+            programs=programs,
+            is_pasted=not any(request.file_name in program for _, program in programs),
             session=entry.session_id and session_address(entry.session_id),
         )
 

@@ -118,6 +118,13 @@ class CallReader:
         row = self._db.execute("select id from usage where entry_id = ?", (entry_id,)).fetchone()
         return None if row is None else int(row[0])
 
+    def find_id_of_run(self, run_id: str) -> int | None:
+        """Return the id of the newest call of a run, or None."""
+        if "run_id" not in self._columns:
+            return None
+        row = self._db.execute("select max(id) from usage where run_id = ?", (run_id,)).fetchone()
+        return None if row[0] is None else int(row[0])
+
     def read_body(self, usage_id: int, side: Side, max_bytes: int) -> bytes:
         """Return the first bytes of a body. Raises MissingPieceError."""
         read = bytearray()

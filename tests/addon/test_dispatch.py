@@ -1,3 +1,4 @@
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -6,7 +7,9 @@ from mitmproxy import http
 
 from addon.dispatch import Dispatcher
 from addon.errors import Refusal
+from addon.replays import ReplayRules
 from addon.responder import ORIGIN
+from runtime.replay_tickets import HEADER, make_ticket
 
 
 def stand_in(**methods: object) -> Any:
@@ -19,6 +22,7 @@ def dispatcher(browser_rules):
     """A dispatcher whose destinations respond with their names."""
     return Dispatcher(
         browser_rules,
+        ReplayRules("secret", "app.example"),
         stand_in(respond_live=lambda: "live", respond=lambda _request: "health"),
         stand_in(forward=lambda _flow: "web"),
         stand_in(forward=lambda _flow, route: f"upstream {route.slug}"),
@@ -62,6 +66,18 @@ def test_the_origin_of_a_listed_page_is_noted_for_its_response(dispatcher, make_
     flow = make_flow(headers=[("origin", "https://app.example")])
     assert dispatcher.dispatch(flow) == "upstream default"
     assert flow.metadata[ORIGIN] == b"https://app.example"
+
+
+def test_our_own_page_needs_a_ticket(dispatcher, make_flow):
+    path = "/proxy/a/run/replay-1/v1/messages"
+    ours = [("origin", "http://localhost")]
+    refusal = dispatcher.dispatch(make_flow("POST", path, ours))
+    assert isinstance(refusal, Refusal)
+    assert refusal.code == "origin_refused"
+    ticket = make_ticket("secret", "a", "replay-1", time.time())
+    flow = make_flow("POST", path, [*ours, (HEADER, ticket)])
+    assert dispatcher.dispatch(flow) == "upstream a"
+    assert flow.metadata[ORIGIN] == b"http://localhost"
 
 
 def test_a_preflight_request_is_responded_to_here(dispatcher, make_flow):

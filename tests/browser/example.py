@@ -214,6 +214,7 @@ class Example:
             "call-request": f"{call}/request/read",
             "call-response": f"{call}/response/read",
             "call-raw": f"{call}/response/raw",
+            "replay": f"{call}/replay",
             "compare": f"{call}/compare/{self.call_id - 2}",
             "queries": "/traces",
             "query": "/traces/cost_by_day_and_model",

@@ -55,7 +55,7 @@ async def test_what_is_new_comes_first_then_the_response_then_the_bill(ask, ann)
     seen = text_of(page)
     order = ["New in this call", "System prompt, 2 tools, settings", "3 earlier messages"]
     order += ["response of call 1", "Words of 4.", "Words of 5.", "Done, all of it.", "Total"]
-    order += ["Timing", "Repeat with curl", "Refusal category"]
+    order += ["Timing", "Change and send", "Refusal category"]
     places = [seen.index(words) for words in order]
     assert places == sorted(places)
     assert "Words of 3." not in seen

@@ -574,7 +574,7 @@ async def test_bodies_that_were_not_kept_are_said_to_be_so(ask, ann):
     ann.record()
     page = await ask("/traces/usage/1")
     assert "No body was kept" in words(page)
-    assert "Repeat with curl" not in page.text
+    assert "Send it again" not in page.text
     for path in ("request", "response", "request/read", "response/raw/part"):
         answer = await ask(f"/traces/usage/1/{path}")
         assert (answer.status_code, "not kept" in answer.text) == (404, True)

@@ -1,0 +1,74 @@
+"""What is wrong with a request before it is sent, and what of it was changed."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from dashboard.compare.alignment import Effort
+from dashboard.compare.differences import compare_lists
+from dashboard.compare.parts import take_apart
+from metering.json_reading import parse_json
+
+_KINDS = ("changed", "added", "removed", "moved")
+_LEVELS = (("tools", "tool"), ("system", "system block"), ("messages", "message"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """``problems`` are sentences about what upstream will refuse; ``changes`` are what differs from the
+    recorded request."""
+
+    problems: tuple[str, ...]
+    changes: tuple[str, ...] = ()
+
+
+def check_request(body: bytes, recorded: bytes | None) -> Check:
+    """Return what is to be said about a request, beside the recorded one if there is one."""
+    request = parse_json(body)
+    if not isinstance(request, dict):
+        return Check(problems=("The request is not a JSON object.",))
+    before = None if recorded is None else parse_json(recorded)
+    changes = tuple(_list_changes(before, request)) if isinstance(before, dict) else ()
+    return Check(problems=tuple(_list_problems(request)), changes=changes)
+
+
+def _list_problems(request: Mapping[str, object]) -> Iterator[str]:
+    model = request.get("model")
+    if not isinstance(model, str) or not model:
+        yield "“model” must be the name of a model."
+    limit = request.get("max_tokens")
+    if type(limit) is not int or limit < 0:
+        yield "“max_tokens” must be a whole number."
+    messages = request.get("messages")
+    if not isinstance(messages, list) or not messages:
+        yield "“messages” must be a list with at least one message."
+        return
+    for number, message in enumerate(messages, 1):
+        if not isinstance(message, dict) or not {"role", "content"} <= message.keys():
+            yield f"Message {number:,} must be an object with “role” and “content”."
+            return
+    if "stream" in request and not isinstance(request["stream"], bool):
+        yield "“stream” must be true or false."
+
+
+def _list_changes(before: Mapping[str, object], after: Mapping[str, object]) -> Iterator[str]:
+    old, new = take_apart(before), take_apart(after)
+    for name in dict.fromkeys([*old.settings, *new.settings]):
+        if old.settings.get(name) != new.settings.get(name):
+            yield f"{name} {_name_change(name in old.settings, name in new.settings)}"
+    effort = Effort()
+    for level, noun in _LEVELS:
+        found = compare_lists(
+            getattr(old, level), getattr(new, level), (noun, noun), effort, by_name=level == "tools"
+        )
+        for kind in _KINDS:
+            count = sum(each.kind == kind for each in found)
+            if count:
+                yield f"{count:,} {noun}{'' if count == 1 else 's'} {kind}"
+    if old.markers != new.markers:
+        yield "cache breakpoints changed"
+
+
+def _name_change(was_there: bool, is_there: bool) -> str:
+    if was_there and is_there:
+        return "changed"
+    return "added" if is_there else "removed"

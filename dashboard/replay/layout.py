@@ -1,0 +1,38 @@
+"""The layout of JSON for reading: line ends and indentation, and not a byte of the values changed.
+
+A body that is parsed and written again may come out with other numbers, escapes or keys, and so miss the
+prompt cache. Here only white space between values is.
+"""
+
+import re
+from collections.abc import Iterator
+
+_TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
+_INDENT = "  "
+MAX_DEPTH = 20  # of the indentation, or deep nesting would make megabytes of a kilobyte
+
+
+def lay_out(text: str) -> str:
+    """Return valid JSON with a line for each value. Empty objects and arrays stay together."""
+    return "".join(_write(_TOKEN.findall(text)))
+
+
+def _write(parts: list[str]) -> Iterator[str]:
+    depth = 0
+    for n, part in enumerate(parts):
+        if part in "{[":
+            is_empty = n + 1 < len(parts) and parts[n + 1] in "}]"
+            depth += 1
+            yield part if is_empty else f"{part}{_break(depth)}"
+        elif part in "}]":
+            depth -= 1
+            is_empty = n > 0 and parts[n - 1] in "{["
+            yield part if is_empty else f"{_break(depth)}{part}"
+        elif part == ",":
+            yield f",{_break(depth)}"
+        else:
+            yield ": " if part == ":" else part
+
+
+def _break(depth: int) -> str:
+    return f"\n{_INDENT * min(depth, MAX_DEPTH)}"

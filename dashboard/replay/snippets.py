@@ -1,0 +1,161 @@
+"""Lines of Python and TypeScript that build a recorded call with the SDKs.
+
+A short body is written as arguments; a longer one comes from the file as which it is downloaded. Fields
+that are no arguments of the SDK go into ``extra_body``, which the SDK sends as they are.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pprint import pformat
+from urllib.parse import parse_qsl, urlsplit
+
+from metering.entry import UsageLogEntry
+from metering.json_reading import parse_object
+from runtime.safe_text import reveal
+
+MAX_PASTED_BYTES = 4_000
+MAX_NESTED = 200  # objects and arrays, since writing takes a stack frame or more for each level
+# Arguments of ``messages.create`` in every version of the SDK; newer ones lack temperature, for example.
+_ARGUMENTS = frozenset(
+    {
+        "max_tokens",
+        "messages",
+        "metadata",
+        "model",
+        "service_tier",
+        "stop_sequences",
+        "stream",
+        "system",
+        "thinking",
+        "tool_choice",
+        "tools",
+    }
+)
+_USUAL_PATH, _USUAL_VERSION = "/v1/messages", "2023-06-01"
+_TIMEOUT_S = 600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Parts:
+    """What both languages write. ``request`` is None where it comes from the file."""
+
+    url: str
+    request: Mapping[str, object] | None
+    file_name: str
+    headers: Mapping[str, str]
+    query: Mapping[str, str]
+
+    @property
+    def streams(self) -> bool:
+        return self.request is not None and self.request.get("stream") is True
+
+
+def make_python(
+    endpoint_url: str, vendor: str, entry: UsageLogEntry, body: bytes | None, file_name: str
+) -> str:
+    """Return a program for the Python SDK. ``body`` is the request, or None for one that is long."""
+    parts = _read_parts(endpoint_url, vendor, entry, body, file_name)
+    lines = ["import anthropic", "", f"client = anthropic.Anthropic(base_url={parts.url!r})"]
+    if parts.request is None:
+        lines = ["import inspect", "import json", "from pathlib import Path", "", *lines]
+        lines += [
+            f"body = json.loads(Path({file_name!r}).read_bytes())",
+            "known = inspect.signature(client.messages.create).parameters",
+            "response = client.messages.create(",
+            "    **{name: value for name, value in body.items() if name in known},",
+            "    extra_body={name: value for name, value in body.items() if name not in known},",
+        ]
+    else:
+        extra = {name: value for name, value in parts.request.items() if name not in _ARGUMENTS}
+        lines.append("response = client.messages.create(")
+        lines += [
+            _argument(name, value) for name, value in parts.request.items() if name in _ARGUMENTS
+        ]
+        lines += [_argument("extra_body", extra)] if extra else []
+    if parts.headers:
+        lines.append(_argument("extra_headers", dict(parts.headers)))
+    if parts.query:
+        lines.append(_argument("extra_query", dict(parts.query)))
+    lines.append(_argument("timeout", _TIMEOUT_S))
+    lines.append(")")
+    if parts.request is None:
+        lines.append('for event in response if body.get("stream") else [response]:')
+    else:
+        lines.append("for event in response:" if parts.streams else "for event in [response]:")
+    lines.append("    print(event)")
+    return reveal("\n".join(lines))
+
+
+def make_typescript(
+    endpoint_url: str, vendor: str, entry: UsageLogEntry, body: bytes | None, file_name: str
+) -> str:
+    """Return a program for the TypeScript SDK. ``body`` is the request, or None for one that is long."""
+    parts = _read_parts(endpoint_url, vendor, entry, body, file_name)
+    lines = ['import Anthropic from "@anthropic-ai/sdk";']
+    if parts.request is None:
+        lines += ['import { readFileSync } from "node:fs";']
+        source = f'JSON.parse(readFileSync({json.dumps(file_name)}, "utf8"))'
+    else:
+        source = json.dumps(parts.request, indent=2)
+    options: dict[str, object] = {"timeout": _TIMEOUT_S * 1_000}
+    if parts.headers:
+        options["headers"] = parts.headers
+    if parts.query:
+        options["query"] = parts.query
+    lines += [
+        "",
+        f"const client = new Anthropic({{ baseURL: {json.dumps(parts.url)} }});",
+        f"const body = {source};",
+        f"const response = await client.messages.create(body, {json.dumps(options)});",
+        "for await (const event of body.stream ? response : [response]) console.log(event);",
+    ]
+    return reveal("\n".join(lines))
+
+
+def _read_parts(
+    endpoint_url: str, vendor: str, entry: UsageLogEntry, body: bytes | None, file_name: str
+) -> _Parts:
+    path, version = entry.path_query, entry.api_version
+    if path is None:  # an entry from before paths were kept
+        path, version = _USUAL_PATH, _USUAL_VERSION
+    query = dict(parse_qsl(urlsplit(path).query, keep_blank_values=True))
+    headers = {}
+    if version is not None:  # that of the SDK is another with each of its releases
+        headers[f"{vendor}-version"] = version
+    if entry.betas:
+        headers[f"{vendor}-beta"] = entry.betas
+    return _Parts(
+        url=endpoint_url,
+        request=_read_short(body),
+        file_name=file_name,
+        headers=headers,
+        query=query,
+    )
+
+
+def _read_short(body: bytes | None) -> Mapping[str, object] | None:
+    """Return a request that can be written as arguments, None for one that has to come from its file."""
+    if body is None or len(body) > MAX_PASTED_BYTES or b"__proto__" in body:
+        return None
+    if body.count(b"[") + body.count(b"{") > MAX_NESTED:
+        return None
+    request = parse_object(body)
+    if request is None or not {"model", "max_tokens", "messages"} <= request.keys():
+        return None
+    return request
+
+
+def _argument(name: str, value: object) -> str:
+    first, *rest = pformat(value, width=96, sort_dicts=False).splitlines()
+    lines = [f"    {name}={first}", *(f"    {line}" for line in rest)]
+    return "\n".join(lines) + ","
+
+
+def list_languages(
+    endpoint_url: str, vendor: str, entry: UsageLogEntry, body: bytes | None, file_name: str
+) -> Iterator[tuple[str, str]]:
+    """Yield the programs with the names of their languages."""
+    given = (endpoint_url, vendor, entry, body, file_name)
+    yield "Python", make_python(*given)
+    yield "TypeScript", make_typescript(*given)
