@@ -106,7 +106,7 @@ def _render(caller: Caller, overview: Overview) -> Response:
         groups=figures.make_groups(overview, make_keys(overview)),
         drawings=draw(overview),
         view=VIEW,
-        width=WIDTH,
+        drawing_width=WIDTH,
         top=TOP,
         height=HEIGHT,
         spans=[

@@ -6,6 +6,8 @@ for the count of each bucket; so the histogram of two sets is the sum of theirs.
 """
 
 import math
+from collections import Counter
+from collections.abc import Iterable
 
 RESOLUTION = 0.045
 _PER_OCTAVE = 8
@@ -17,10 +19,19 @@ _MASK = (1 << _BITS) - 1
 
 def mark(value: float) -> int:
     """Return the histogram of a single value."""
-    bucket = 0
-    if value > _LOWEST:
-        bucket = min(math.floor(math.log2(value / _LOWEST) * _PER_OCTAVE), _BUCKETS - 1)
-    return 1 << _BITS * bucket
+    return 1 << _BITS * _find_bucket(value)
+
+
+def make(values: Iterable[float]) -> int:
+    """Return the histogram of values."""
+    counts = Counter(map(_find_bucket, values))
+    return sum(number << _BITS * bucket for bucket, number in counts.items())
+
+
+def _find_bucket(value: float) -> int:
+    if value <= _LOWEST:
+        return 0
+    return min(int(math.log2(value / _LOWEST) * _PER_OCTAVE), _BUCKETS - 1)
 
 
 def pack(histogram: int) -> bytes:

@@ -224,7 +224,9 @@ class OverviewReader:
         if "session" in query.filters:
             where += " and u.session_id = :session" if query.filters["session"] else ""
         rest = [f"{_ALL_COLUMNS[name]} = :{name}" for name in query.filters]
-        source = call_rows.make_source(self._db, where, _OF_CALL)
+        needed = {_ALL_COLUMNS[name] for name in (*query.filters, query.by) if name} | {"hour"}
+        keys = {name: sql for name, sql in _OF_CALL.items() if name in needed}
+        source = call_rows.make_source(self._db, where, keys)
         step = "hour" if query.hourly else "substr(hour, 1, 10)"
         group = "''" if query.by is None else _ALL_COLUMNS[query.by]
         rows = self._db.execute(
@@ -247,10 +249,10 @@ class OverviewReader:
             f"{''.join(f' and {each}' for each in conditions)}",
             {"start": _format(start), "end": _format(end), **query.filters},
         )
-        found = defaultdict[str, Timing](lambda: NOTHING)
-        for name, *values in rows:
-            found[name] += timings.measure(*values)
-        return found
+        values = defaultdict[str, list[tuple[float | None, ...]]](list)
+        for row in rows:
+            values[row[0]].append(row[1:])
+        return {name: timings.measure_all(each) for name, each in values.items()}
 
 
 _ALL_COLUMNS = COLUMNS | AGENT_COLUMNS

@@ -7,6 +7,7 @@ there were histograms are added later, newest first, a few in each transaction (
 
 import sqlite3
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 import orjson
@@ -67,6 +68,16 @@ _STORED = (
 def measure(*values: float | None) -> Timing:
     """Return the histograms of one call from its values, in the order of ``MEASURES``."""
     return Timing(*(0 if value is None else histograms.mark(value) for value in values))
+
+
+def measure_all(rows: Iterable[Sequence[float | None]]) -> Timing:
+    """Return the histograms of many calls from their values."""
+    return Timing(
+        *(
+            histograms.make(value for value in values if value is not None)
+            for values in zip(*rows, strict=True)
+        )
+    )
 
 
 class Timings:

@@ -24,6 +24,7 @@ def test_a_percentile_is_that_of_the_values_within_the_resolution(share, count):
 def test_the_sum_of_two_is_the_histogram_of_both():
     assert add([3, 3, 700]) + add([3, 0.2]) == add([3, 3, 3, 0.2, 700])
     assert histograms.count(add([3, 3, 700]) + add([3])) == 4
+    assert histograms.make([3, 3, 3, 0.2, 700]) == add([3, 3, 3, 0.2, 700])
 
 
 def test_what_is_stored_is_what_was_counted():
