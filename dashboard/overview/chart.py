@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 from dashboard.overview.scales import make_ticks
 
-WIDTH, HEIGHT = 640.0, 220.0  # of the bars; the labels of values stand on their lines
-TOP, BOTTOM = 26.0, 30.0
-VIEW = f"0 0 {WIDTH:g} {TOP + HEIGHT + BOTTOM:g}"
+WIDTH, HEIGHT = 560.0, 220.0  # of the bars
+LEFT, TOP, BOTTOM = 80.0, 14.0, 30.0  # of the labels around them, which are larger on a phone
+RIGHT = LEFT + WIDTH
+VIEW = f"0 0 {RIGHT:g} {TOP + HEIGHT + BOTTOM:g}"
 _FILL = 0.78  # of the room of a bar
 _SMALLEST = 1.5  # whatever there is is seen
 _MAX_LABELS = 7
@@ -64,7 +65,7 @@ def make_chart(
     room = WIDTH / max(len(stacks), 1)
     bars = []
     for place, values in enumerate(stacks):
-        left = place * room
+        left = LEFT + place * room
         x, width = left + room * (1 - _FILL) / 2, room * _FILL
         parts = _stack(values, HEIGHT / ticks[-1])
         bars.append(Bar(place, _round(left), _round(room), _round(x), _round(width), parts))
@@ -93,7 +94,7 @@ def _stack(values: Sequence[float], scale: float) -> Sequence[Part]:
 def _label_steps(names: Sequence[str], room: float) -> Sequence[Label]:
     every = -(-len(names) // _MAX_LABELS) or 1
     return [
-        Label(name, _round((place + 0.5) * room))
+        Label(name, _round(LEFT + (place + 0.5) * room))
         for place, name in enumerate(names)
         if place % every == 0
     ]

@@ -8,7 +8,7 @@ from dashboard.overview.chart import Chart, make_chart
 from dashboard.overview.filters import NONE, Filters, Name, calls_address
 from dashboard.overview.periods import Interval, Period
 from dashboard.overview.reading import Overview
-from dashboard.overview.series import Group, Step
+from dashboard.overview.series import MAX_SHOWN, Group, Step
 from metering.formats import format_cents, format_count, format_tokens
 from metering.token_counts import TOKEN_CLASSES
 from store.traces.rollup import OTHER, UNKNOWN
@@ -82,8 +82,8 @@ class Drawing:
 
 def draw(overview: Overview) -> Sequence[Drawing]:
     """Return the charts of an overview."""
-    keys = make_keys(overview)
-    by = "" if overview.by == "agent" and not keys else f" by {overview.by}"
+    keys = make_keys(overview, overview.series.groups)
+    by = f" by {overview.by}"
     groups = overview.series.groups
     return [
         _draw(
@@ -93,6 +93,7 @@ def draw(overview: Overview) -> Sequence[Drawing]:
             keys,
             [[totals.cost_cents for totals in step.groups] for step in overview.series.steps],
             format_cents,
+            _format_dollars,
             groups=groups,
         ),
         _draw(
@@ -102,6 +103,7 @@ def draw(overview: Overview) -> Sequence[Drawing]:
             keys,
             [[float(totals.calls) for totals in step.groups] for step in overview.series.steps],
             _format_whole,
+            _format_tokens,
             groups=groups,
             whole=True,
         ),
@@ -115,33 +117,31 @@ def draw(overview: Overview) -> Sequence[Drawing]:
                 for step in overview.series.steps
             ],
             _format_tokens,
+            _format_tokens,
             whole=True,
         ),
     ]
 
 
-def make_keys(overview: Overview) -> Sequence[Key]:
-    """Return the series of the charts by group."""
-    keys = []
-    for place, group in enumerate(overview.series.groups):
-        if group.name is None:
-            name = (
-                f"{overview.series.hidden} other {_MANY[overview.by]}"
-                if overview.series.hidden
-                else "Others"
-            )
-            keys.append(Key(REST, name, None, None))
-            continue
-        filters = overview.filters.only(overview.by, group.name)
-        keys.append(
-            Key(
-                f"s{place}",
-                name_group(overview, group.name),
-                overview_address(overview.period.span, filters, overview.by),
-                calls_address(filters, overview.period.elapsed.start, overview.period.elapsed.end),
-            )
-        )
-    return keys
+def make_keys(overview: Overview, groups: Sequence[Group]) -> Sequence[Key]:
+    """Return the keys of groups. Those beyond the groups of the charts have the colour of the rest."""
+    return [_make_key(overview, place, group, len(groups)) for place, group in enumerate(groups)]
+
+
+def _make_key(overview: Overview, place: int, group: Group, count: int) -> Key:
+    series = overview.series
+    if group.name is None:
+        hidden = series.hidden + MAX_SHOWN - (count - 1) if series.hidden else 0
+        name = f"{hidden} other {_MANY[overview.by]}" if hidden > 0 else "Others"
+        return Key(REST, name, None, None)
+    filters = overview.filters.only(overview.by, group.name)
+    elapsed = overview.period.elapsed
+    return Key(
+        f"s{place}" if place < MAX_SHOWN else REST,
+        name_group(overview, group.name),
+        overview_address(overview.period.span, filters, overview.by),
+        calls_address(filters, elapsed.start, elapsed.end),
+    )
 
 
 def name_group(overview: Overview, name: str) -> str:
@@ -173,6 +173,7 @@ def _draw(
     keys: Sequence[Key],
     values: Sequence[Sequence[float]],
     format_value: Callable[[float], str],
+    format_tick: Callable[[float], str],
     *,
     groups: Sequence[Group] = (),
     whole: bool = False,
@@ -187,7 +188,7 @@ def _draw(
         id=chart_id,
         title=title,
         summary=f"{title} per {period.step}, in all {format_value(sum(map(sum, values)))}",
-        chart=make_chart(values, names, format_value, whole=whole),
+        chart=make_chart(values, names, format_tick, whole=whole),
         keys=keys,
         rows=rows,
     )
@@ -218,6 +219,11 @@ def _make_row(
 def _token_kinds() -> Sequence[tuple[str, str]]:
     titles = {each.name: each.title for each in TOKEN_CLASSES}
     return [(titles[name], style) for name, style in _KINDS.items()]
+
+
+def _format_dollars(cents: float) -> str:
+    """Return the value of a tick: few digits, since ticks are round."""
+    return f"${cents / 100:,.0f}" if cents >= 1_000 else f"${cents / 100:g}"
 
 
 def _format_whole(value: float) -> str:

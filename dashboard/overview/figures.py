@@ -3,7 +3,8 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from dashboard.overview.drawings import Key
+from dashboard.addresses import session_address
+from dashboard.overview.drawings import Key, make_keys
 from dashboard.overview.reading import Month, Overview, Percentiles
 from metering.formats import (
     UNKNOWN,
@@ -46,12 +47,13 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class GroupRow:
-    """The line of a group: its key, its totals and its percentiles."""
+    """The line of a group: its key, its totals and its percentiles. ``page`` is that of a session."""
 
     key: Key
     totals: Totals
     share: str
     percentiles: Sequence[str]
+    page: str | None = None
 
 
 def make_figures(overview: Overview, calls: Callable[..., str | None]) -> Sequence[Figure]:
@@ -99,10 +101,11 @@ def make_month(month: Month | None) -> Sequence[Figure]:
     ]
 
 
-def make_groups(overview: Overview, keys: Sequence[Key]) -> Sequence[GroupRow]:
-    """Return a line for each group of the charts."""
+def make_groups(overview: Overview) -> Sequence[GroupRow]:
+    """Return a line for each group, also for those that are in the rest of the charts."""
+    groups = overview.series.listed
     rows = []
-    for group, key in zip(overview.series.groups, keys, strict=True):
+    for group, key in zip(groups, make_keys(overview, groups), strict=True):
         found = overview.find_percentiles(group.name)
         rows.append(
             GroupRow(
@@ -112,6 +115,9 @@ def make_groups(overview: Overview, keys: Sequence[Key]) -> Sequence[GroupRow]:
                 [UNKNOWN] * len(MEASURES)
                 if found is None
                 else [format_pair(name, found[name]) for name in MEASURES],
+                session_address(group.name)
+                if group.name is not None and group.name in overview.titles
+                else None,
             )
         )
     return rows

@@ -42,7 +42,7 @@ def describe(overview: Overview) -> dict[str, Any]:
                 if (found := overview.find_percentiles(group.name)) is None
                 else _describe_percentiles(found)
             }
-            for group in series.groups
+            for group in series.listed
         ],
         "steps": [
             _describe_interval(step.time)

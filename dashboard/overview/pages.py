@@ -11,9 +11,8 @@ from starlette.routing import BaseRoute, Route
 from dashboard import rendering
 from dashboard.kept_connections import KeptConnections
 from dashboard.organization_locks import BusyError, OrganizationLocks
-from dashboard.overview import figures
-from dashboard.overview.chart import HEIGHT, TOP, VIEW, WIDTH
-from dashboard.overview.drawings import PATH, draw, make_keys, overview_address
+from dashboard.overview import chart, figures
+from dashboard.overview.drawings import PATH, draw, overview_address
 from dashboard.overview.filters import NAMES, NONE, Name, calls_address, parse_filters
 from dashboard.overview.forecast import METHOD
 from dashboard.overview.json_form import describe
@@ -103,12 +102,10 @@ def _render(caller: Caller, overview: Overview) -> Response:
         month=figures.make_month(overview.month),
         method=METHOD,
         resolution=f"{RESOLUTION:.1%}",
-        groups=figures.make_groups(overview, make_keys(overview)),
+        groups=figures.make_groups(overview),
+        measures=list(figures.MEASURES.values()) if overview.group_percentiles else [],
         drawings=draw(overview),
-        view=VIEW,
-        drawing_width=WIDTH,
-        top=TOP,
-        height=HEIGHT,
+        frame=chart,
         spans=[
             (_SPAN_TITLES[each], overview_address(each, filters, by), each == period.span)
             for each in SPANS

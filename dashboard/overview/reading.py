@@ -108,7 +108,7 @@ def _read(
         rejected = sum(reader.count_rejected(_ask(period.elapsed, filters)).values())
     if not filters.values.keys() - {"credential"}:
         headroom = reader.find_headroom(_ask(period.elapsed, filters))
-    shown = [group.name for group in series.groups if group.name]
+    shown = [group.name for group in series.listed if group.name]
     return Overview(
         period=period,
         filters=filters,
@@ -118,7 +118,7 @@ def _read(
         percentiles=_find_percentiles(sum(whole.timings.values(), NOTHING)),
         group_percentiles={
             name: _find_percentiles(found.timings[name])
-            for group in series.groups
+            for group in series.listed
             if (name := group.name) is not None and name in found.timings
         },
         rejected=rejected,

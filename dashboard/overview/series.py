@@ -10,7 +10,7 @@ from metering.token_counts import NAMES, TokenCounts
 from store.traces.overview_reader import Cell
 from store.traces.usage_report import Sums, Totals, make_totals
 
-MAX_SHOWN = 7
+MAX_SHOWN, MAX_LISTED = 7, 50
 _HOUR = timedelta(hours=1)
 
 
@@ -33,10 +33,12 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """The largest groups of a period, the most expensive first, then the rest; and its steps."""
+    """The largest groups of a period, the most expensive first, then the rest; and its steps. ``listed``
+    has more groups, and a smaller rest."""
 
     totals: Totals
     groups: Sequence[Group]
+    listed: Sequence[Group]
     steps: Sequence[Step]
     hidden: int  # groups in the rest
 
@@ -66,17 +68,27 @@ def make_series(
         key=lambda group: (group.totals.cost_cents, group.totals.calls, group.name),
         reverse=True,
     )
-    shown, hidden = groups[:MAX_SHOWN], groups[MAX_SHOWN:]
     totals = _total(sums for each in of_all.values() for sums in each)
-    rest = _subtract(totals, [group.totals for group in shown])
+    shown = groups[:MAX_SHOWN]
     made = []
     for place, interval in enumerate(steps):
         whole = _total(of_all[place])
         parts = [_total(by_place.get((place, group.name or ""), ())) for group in shown]
         made.append(Step(interval, whole, [*parts, _subtract(whole, parts)]))
-    if rest.calls or rest.cost_cents > 1e-6:
-        return Series(totals, [*shown, Group(None, rest)], made, len(hidden))
-    return Series(totals, shown, [Step(s.time, s.totals, s.groups[:-1]) for s in made], len(hidden))
+    with_rest = _add_rest(shown, totals)
+    return Series(
+        totals=totals,
+        groups=with_rest,
+        listed=_add_rest(groups[:MAX_LISTED], totals),
+        steps=[Step(each.time, each.totals, each.groups[: len(with_rest)]) for each in made],
+        hidden=len(groups) - len(shown),
+    )
+
+
+def _add_rest(groups: Sequence[Group], totals: Totals) -> Sequence[Group]:
+    """Return the groups, followed by the rest where there is any."""
+    rest = _subtract(totals, [group.totals for group in groups])
+    return [*groups, Group(None, rest)] if rest.calls or rest.cost_cents > 1e-6 else groups
 
 
 def _find_places(steps: Sequence[Interval]) -> dict[str, int]:

@@ -1,6 +1,6 @@
 import pytest
 
-from dashboard.overview.chart import HEIGHT, TOP, WIDTH, make_chart
+from dashboard.overview.chart import HEIGHT, RIGHT, TOP, make_chart
 from dashboard.overview.scales import make_ticks
 
 
@@ -33,7 +33,7 @@ def test_parts_stand_on_each_other_and_bars_beside_each_other():
     assert first.parts[1].y + first.parts[1].height == first.parts[0].y
     assert last.parts[-1].y == TOP
     assert [part.height / HEIGHT for part in last.parts] == pytest.approx([0.05, 0.05, 0.9])
-    assert last.left + last.room == pytest.approx(WIDTH, abs=0.02)
+    assert last.left + last.room == pytest.approx(RIGHT, abs=0.02)
 
 
 def test_whatever_there_is_is_seen():

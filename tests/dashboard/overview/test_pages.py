@@ -288,25 +288,24 @@ def test_the_first_chart_can_be_gone_through_by_keyboard(ann, calls):
         assert re.fullmatch(r"2026-03-\d\d: \$[\d.]+", link.attributes["aria-label"])
 
 
-def test_small_groups_are_one_rest(ann):
+def test_small_groups_are_one_rest_of_the_charts_and_lines_of_the_table(ann, monkeypatch):
+    at = "2026-03-14T01:00:00.000Z"
     ann.record(
-        *({"model": f"m{n}", "cost_cents": Decimal(n + 1)} for n in range(10)),
-        created_at="2026-03-14T01:00:00.000Z",
+        *({"model": f"m{n}", "cost_cents": Decimal(n + 1)} for n in range(10)), created_at=at
     )
     found = overview(ann, "span=7d")
-    assert [each["name"] for each in found["groups"]] == [
-        "m9",
-        "m8",
-        "m7",
-        "m6",
-        "m5",
-        "m4",
-        "m3",
-        None,
-    ]
-    assert found["groups"][-1]["cost_cents"] == 6
-    assert found["groups"][-1]["is_rest"]
+    in_charts = [each["name"] for each in found["steps"][-1]["groups"]]
+    assert in_charts == ["m9", "m8", "m7", "m6", "m5", "m4", "m3", None]
+    assert found["steps"][-1]["groups"][-1] == {
+        "name": None, "is_rest": True, "calls": 3, "cost_cents": 6
+    }  # fmt: skip
+    assert [each["cost_cents"] for each in found["groups"]] == list(range(10, 0, -1))
     assert "3 other models" in ann.get("/overview").text
+    monkeypatch.setattr("dashboard.overview.series.MAX_LISTED", 8)
+    found = overview(ann, "span=7d")
+    assert found["groups"][-1]["is_rest"]
+    assert found["groups"][-1]["cost_cents"] == 3
+    assert "2 other models" in ann.get("/overview").text
 
 
 def test_reading_calls_stops_after_a_while_and_says_so(ann, monkeypatch):
@@ -375,7 +374,13 @@ def test_a_session_is_named_by_its_title_while_it_is_there(ann):
     ann.record(
         session_id="s-1", title_text="Mend it", tool_count=1, created_at="2026-03-14T01:00:00.000Z"
     )
-    assert "Mend it" in ann.get("/overview?by=session").text
+    page = ann.get("/overview?by=session").text
+    assert '<a href="/sessions/s-1"><bdi>Mend it</bdi></a>' in page
+    with closing(sqlite3.connect(ann.path)) as connection, connection:
+        connection.execute("delete from sessions")
+    page = ann.get("/overview?by=session").text
+    assert "<bdi>s-1</bdi></a>" in page
+    assert 'href="/sessions/s-1"' not in page
 
 
 def test_nobody_sees_the_calls_of_another_organisation(ann, cid):
