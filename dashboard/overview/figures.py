@@ -52,7 +52,7 @@ class GroupRow:
     key: Key
     totals: Totals
     share: str
-    percentiles: Sequence[str]
+    percentiles: Sequence[tuple[str, str]]
     page: str | None = None
 
 
@@ -112,9 +112,7 @@ def make_groups(overview: Overview) -> Sequence[GroupRow]:
                 key,
                 group.totals,
                 format_share(group.totals.cost_cents, overview.totals.cost_cents),
-                [UNKNOWN] * len(MEASURES)
-                if found is None
-                else [format_pair(name, found[name]) for name in MEASURES],
+                [_format_pair(name, None if found is None else found[name]) for name in MEASURES],
                 session_address(group.name)
                 if group.name is not None and group.name in overview.titles
                 else None,
@@ -142,9 +140,11 @@ def format_change(now: float, before: float) -> str:
     return f"{percent:+,}%" if percent else "no change"
 
 
-def format_pair(measure: str, found: Percentiles) -> str:
+def _format_pair(measure: str, found: Percentiles | None) -> tuple[str, str]:
     """Return the median and the 95th percentile of a measure."""
-    return f"{_format_measure(measure, found.p50)} / {_format_measure(measure, found.p95)}"
+    if found is None:
+        return UNKNOWN, UNKNOWN
+    return _format_measure(measure, found.p50), _format_measure(measure, found.p95)
 
 
 def _format_measure(measure: str, value: float | None) -> str:
