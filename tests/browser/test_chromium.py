@@ -38,3 +38,10 @@ def test_nothing_is_left_of_a_browser_whose_test_fails():
 def test_without_a_browser_it_is_said_what_to_install(monkeypatch):
     monkeypatch.setenv("PATH", "")
     assert "apt-get install chromium chromium-driver" in (chromium.why_missing() or "")
+
+
+def test_the_browser_without_windows_is_preferred(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for name in ("chromium", "chromium-headless-shell"):
+        (tmp_path / name).touch(mode=0o755)
+        assert chromium._find_browser() == str(tmp_path / name)
