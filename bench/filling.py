@@ -47,10 +47,11 @@ def _entries(count: int, start: int) -> Iterator[UsageLogEntry]:
     step = timedelta(days=DAYS) / count
     for number in range(start, count):
         has_bodies = number % BODY_EVERY == 0 or number >= count - NEWEST_WITH_BODIES
-        yield _entry(number, now - step * (count - number), dice, has_bodies=has_bodies)
+        yield make_entry(number, now - step * (count - number), dice, has_bodies=has_bodies)
 
 
-def _entry(number: int, at: datetime, dice: Random, *, has_bodies: bool) -> UsageLogEntry:
+def make_entry(number: int, at: datetime, dice: Random, *, has_bodies: bool) -> UsageLogEntry:
+    """Return a call; one in forty failed."""
     model = dice.choices(MODELS, (60, 25, 10, 4, 1))[0]
     endpoint = dice.randrange(12)
     outcome, status, error = dice.choice(_ERRORS) if number % 40 == 0 else _GOOD

@@ -26,12 +26,14 @@ from bench import hostile
 from bench.background import background
 from bench.filling import fill
 from bench.load import HOST, REPOSITORY, BenchError, Neighbours, Proxy, percentile, taximeter
+from bench.long_session import LAST_BYTES, TURNS, add_session
 from bench.visitor import Visitor
 from store.control.database import ControlDatabase
 from store.traces.database import TraceDatabase
 
 MANY, FEW, ORGANIZATIONS = 1_000_000, 1_000, 300
 ROUNDS, TARGET_MS = 30, 100.0
+CALL_TARGET_MS = 150.0
 ENDLESS = "with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n"
 ENDLESS_AT_ONCE = 12
 TARGETED = ("home", "newest traces", "one trace")
@@ -73,6 +75,24 @@ def measure_pages(large: Visitor, small: Visitor, rounds: int, many: int) -> Non
         )
         verdict = "met" if median(many_ms) <= TARGET_MS else "NOT MET"
         print(f"   target <= {TARGET_MS:g} ms: {verdict}" if name in TARGETED else "")
+
+
+def measure_long_session(large: Visitor, last_id: int, rounds: int) -> None:
+    """Time the page of the last call of a long session, and parts of it."""
+    print(f"  the last call of a session of {TURNS} turns, {LAST_BYTES / 1000:.0f} KB:")
+    address = f"/traces/usage/{last_id}"
+    for name, path in {
+        "call": address,
+        "call, its front": f"{address}/request/front/part",
+        "call, 50 earlier messages": f"{address}/request/messages/1-600/part",
+        "call, the whole conversation": f"{address}/request/read",
+    }.items():
+        large.time_page(path)
+        times_ms = [large.time_page(path) for _ in range(rounds)]
+        verdict = "met" if median(times_ms) <= CALL_TARGET_MS else "NOT MET"
+        print(f"  {name:34} {'':16}{median(times_ms):9.1f} ms    ", end="")
+        print(f"p99 {percentile(times_ms, 99):.1f} ms", end="")
+        print(f"   target <= {CALL_TARGET_MS:g} ms: {verdict}" if name == "call" else "")
 
 
 def measure_endless(large: Visitor, small: Visitor, port: int, rounds: int) -> None:
@@ -162,6 +182,7 @@ def run(parent: Path | None, rounds: int, many: int) -> None:
         for visitor in (large, small):
             visitor.connect(service.port)
             stack.callback(visitor.close)
+        last_id = add_session(large.path)
         neighbours = Neighbours()
         measure_pages(large, small, rounds, many)
         print("  and while calls are being stored:")
@@ -169,6 +190,7 @@ def run(parent: Path | None, rounds: int, many: int) -> None:
             for name in ("newest traces", "one trace"):
                 times_ms = [large.time_page(pages(many)[name]) for _ in range(rounds)]
                 print(f"  {name:34} {'':16}{median(times_ms):9.1f} ms")
+        measure_long_session(large, last_id, rounds)
         measure_endless(large, small, service.port, rounds)
         measure_many(others, service)
         print(f"  others took {neighbours.share():.0%} of the machine meanwhile")

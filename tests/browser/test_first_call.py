@@ -100,16 +100,14 @@ def test_a_call_through_a_new_endpoint_can_be_read_on_every_page(owner, site):
     ]
     visitor.see(f"${Counts().cost_cents / 100:.4f}")
 
-    assert LONG[:200] not in visitor.source, "large bodies wait until they are opened"
-    visitor.click("Conversation", "menu")
     visitor.see(LONG[:120].strip())
+    assert "You drive a cab." not in visitor.text, "it is folded"
+    visitor.click("System prompt, settings", "menu")
     visitor.see("You drive a cab.")
-    visitor.click("Content", "menu")
     visitor.see("Let me look.")
     visitor.see("look_up_route")
 
     visitor.follow("← Previous call", "link")
-    visitor.click("Conversation", "menu")
     visitor.see(QUESTION)
     visitor.follow("Next call →", "link")
     assert "← Previous call" in visitor.names("link")
