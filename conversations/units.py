@@ -46,7 +46,7 @@ TOOL, WEB_SEARCH, MCP_SERVER, ATTRIBUTION_BLOCK, CONTINUED, OTHER = (
 )
 THINKING_KINDS = ("thinking", "redacted_thinking")
 _ORDERED = ("tool_use", "server_tool_use", "mcp_tool_use")
-_RUNS = ("tool_use", "tool_result")
+_RUNS = _OF_TOOLS = ("tool_use", "tool_result")
 _CITED = ("document", "search_result")
 _TOO_DEEP = b"(nested too deeply to be written)"
 
@@ -54,7 +54,8 @@ _TOO_DEEP = b"(nested too deeply to be written)"
 class Unit(NamedTuple):
     """One unit of a prompt. ``message`` and ``block`` count from 0 in the request; ``message`` is -1
     outside of messages. ``size`` is in bytes of JSON, without what is no text for the model: signatures,
-    and the data of ``images`` beyond what they weigh in tokens."""
+    and the data of ``images`` beyond what they weigh in tokens. ``tool`` is the name in a tool call,
+    ``tool_use_id`` that of the call in both call and result, ``is_error`` is of a result."""
 
     level: Level
     message: int
@@ -67,6 +68,9 @@ class Unit(NamedTuple):
     marker: CacheTtl | None
     images: int
     cites: bool
+    tool: str = ""
+    tool_use_id: str = ""
+    is_error: bool = False
 
     @property
     def is_markable(self) -> bool:
@@ -146,6 +150,22 @@ def make_prompt(settings: Mapping[str, object], units: Sequence[Unit]) -> Prompt
     )
 
 
+def list_failed_tools(prompt: Prompt, first_message: int) -> list[str]:
+    """Return the names of tools of which a result is an error, each once.
+
+    They are those in the messages from this one on, whose number counts from 0."""
+    names: dict[str, str] = {}
+    failed: list[str] = []
+    for unit in reversed(prompt.units):
+        if unit.kind == "tool_use":
+            names[unit.tool_use_id] = unit.tool
+        elif unit.is_error and unit.message >= first_message:
+            failed.append(unit.tool_use_id)
+        if unit.message < first_message - 1:
+            break
+    return list(dict.fromkeys(names[each] for each in reversed(failed) if names.get(each)))
+
+
 def list_front_units(
     request: Mapping[str, object], *, is_first_party: bool
 ) -> dict[Level, list[Unit]]:
@@ -210,7 +230,18 @@ def _make_message_unit(number: int, place: int, role: str, block: object) -> Uni
     if kind in THINKING_KINDS:
         size = len(as_text(as_object(block).get("thinking")))
     order = _digest_order(bare, content, digest) if kind in _ORDERED else digest[:ORDER_BYTES]
-    return Unit("messages", number, place, role, kind, digest, order, size, marker, images, cites)
+    unit = Unit("messages", number, place, role, kind, digest, order, size, marker, images, cites)
+    return _with_tool(unit, block) if kind in _OF_TOOLS else unit
+
+
+def _with_tool(unit: Unit, block: object) -> Unit:
+    """Return the unit of a tool call or of its result with what joins the two."""
+    fields = as_object(block)
+    if unit.kind == "tool_result":
+        return unit._replace(
+            tool_use_id=as_text(fields.get("tool_use_id")), is_error=fields.get("is_error") is True
+        )
+    return unit._replace(tool_use_id=as_text(fields.get("id")), tool=as_text(fields.get("name")))
 
 
 def _make_text_unit(number: int, place: int, role: str, text: str, marker: CacheTtl | None) -> Unit:

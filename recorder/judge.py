@@ -27,11 +27,12 @@ from conversations.predecessor import (
 from conversations.prompt_reader import PromptReader
 from conversations.recent_calls import KEPT, KEPT_WITHOUT_SESSION, MAX_BYTES, RecentCalls
 from conversations.summaries import CallSummary, summarize_call
-from conversations.units import Prompt
+from conversations.units import Prompt, list_failed_tools
 from metering.conversation_memory import ConversationMemory
 from metering.json_reading import parse_object
 from metering.prices import PriceTable
 from metering.request_facts import keep_plain_name
+from metering.usage import clean_text
 from recorder import recorded_calls
 from recorder.recorded_calls import RecordedCall
 from runtime import clock
@@ -49,6 +50,7 @@ CERTAINLY_FEW_BYTES = 512 * 1024
 # their credential, for which there is no index: only the calls stored last are looked through.
 RECALLED_BYTES, LOOKED_THROUGH = 4 * 1024 * 1024, 2_000
 MAX_JUDGED_AGAIN = 8
+MAX_NAMES_CHARS = 200
 # Message ids of platforms that do not remove the attribution block of Claude Code.
 _OTHER_UPSTREAMS = ("msg_bdrk", "msg_vrtx")
 _OF_AGENT = "where session_id = ? and agent_id is ?"
@@ -168,6 +170,7 @@ class Judge:
         return Judgement(
             entry_id=summary.entry_id,
             previous_entry_id=before.call.entry_id,
+            failed_tools=_name_failed_tools(before.call, prompt),
             cache_break=None
             if measured is None
             else _as_stored(self._explain(call, summary, measured, prompt, report, connection)),
@@ -222,6 +225,14 @@ def _is_judged(body: bytes) -> bool:
     if len(body) <= CERTAINLY_FEW_BYTES:
         return True
     return len(body) <= MAX_BODY_BYTES and body.count(b"{") <= MAX_OBJECTS
+
+
+def _name_failed_tools(before: CallSummary, prompt: Prompt | None) -> str | None:
+    """Return the names of tools that failed since the call before, joined by commas."""
+    if prompt is None or before.prompt is None:
+        return None
+    names = list_failed_tools(prompt, before.prompt.messages)
+    return clean_text(", ".join(names), MAX_NAMES_CHARS)
 
 
 def _as_stored(found: CacheBreak) -> cache_breaks.CacheBreak:

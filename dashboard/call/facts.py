@@ -143,7 +143,7 @@ def list_facts(call: Call) -> tuple[Group, ...]:
             facts=(
                 fact.linked("Slug", entry.slug, "slug"),
                 fact.linked("Proxy endpoint", entry.proxy_endpoint_id, "proxy_endpoint_id"),
-                fact.session(entry.session_id),
+                fact.session(call.session),
                 fact.linked("Agent", entry.agent_id, "agent_id"),
                 fact.linked("Parent agent", entry.parent_agent_id, "parent_agent_id"),
                 fact.linked("Request class", entry.request_class, "request_class"),

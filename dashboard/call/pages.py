@@ -19,6 +19,7 @@ from starlette.responses import RedirectResponse, Response
 
 from dashboard import rendering
 from dashboard.addresses import session_address
+from dashboard.cache_breaks import open_break
 from dashboard.call import facts
 from dashboard.call.addresses import Address
 from dashboard.call.bill import make_bill
@@ -143,7 +144,8 @@ class CallPages:
             response=open_response(call, reader),
             programs=programs,
             is_pasted=not any(request.file_name in program for _, program in programs),
-            session=entry.session_id and session_address(entry.session_id),
+            session=call.session and session_address(call.session),
+            broken=open_break(call),
         )
 
     def _render_body(self, target: _CallRequest, call: Call, reader: CallReader) -> Response:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -15,6 +16,7 @@ from starlette.routing import BaseRoute, Route
 
 from dashboard import rendering
 from dashboard.addresses import session_address
+from dashboard.cache_breaks import sum_extra_cost
 from dashboard.call.fact import calls_address
 from dashboard.kept_connections import KeptConnections
 from dashboard.organization_locks import BusyError, OrganizationLocks
@@ -28,6 +30,8 @@ from runtime.errors import InvalidInputError
 from runtime.settings import Settings
 from store.control.people import Caller
 from store.pagination import DEFAULT_LIMIT, MAX_LIMIT
+from store.traces import unnamed_sessions
+from store.traces.cache_breaks import BrokenCall
 from store.traces.paths import trace_path
 from store.traces.session_reader import Agent, Session, SessionReader, Turn
 
@@ -46,11 +50,12 @@ class Listed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """One session with its agents and its last turns."""
+    """One session with its agents, its last turns and all calls that broke the cache."""
 
     session: Session
     agents: list[Agent]
     turns: list[Turn]
+    breaks: list[BrokenCall]
 
 
 class SessionPages:
@@ -154,12 +159,24 @@ def describe_session(session: Session) -> dict[str, Any]:
         "calls": session.calls,
         "errors": session.errors,
         "cost_cents": round(session.cost_cents, 6),
+        "cache_breaks": session.cache_breaks,
     }
 
 
 def describe_opened(opened: Opened) -> dict[str, Any]:
     """Return a session with its agents and turns as a JSON object."""
     return describe_session(opened.session) | {
+        "cache_breaks": [
+            {
+                "entry_id": each.entry_id,
+                "cause": each.found.cause,
+                "detail": each.found.detail,
+                "tokens": each.found.tokens,
+                "extra_cost_cents": _round(each.found.extra_cost_cents),
+                "estimated": each.found.estimated,
+            }
+            for each in opened.breaks
+        ],
         "agents": [
             {
                 "agent_id": agent.agent_id,
@@ -184,6 +201,10 @@ def describe_opened(opened: Opened) -> dict[str, Any]:
     }
 
 
+def _round(cents: float | None) -> float | None:
+    return None if cents is None else round(cents, 6)
+
+
 def _render_session(caller: Caller, opened: Opened) -> Response:
     session = opened.session
     return rendering.render(
@@ -199,9 +220,19 @@ def _render_session(caller: Caller, opened: Opened) -> Response:
         bar_height=HEIGHT,
         part_titles=PART_TITLES,
         tree=make_tree(opened.agents),
-        calls_address=calls_address("session_id", session.session_id),
+        break_cents=sum_extra_cost(opened.breaks),
+        calls_address=_list_address(session.session_id),
         json_address=f"{session_address(session.session_id)}{JSON}",
     )
+
+
+def _list_address(session_id: str) -> str:
+    """Return the address of the calls of a session as a table."""
+    first_id = unnamed_sessions.parse_first_id(session_id)
+    if first_id is None:
+        return calls_address("session_id", session_id)
+    through = {"table": "unnamed_calls", "column": "first_id", "value": str(first_id)}
+    return calls_address("_through", orjson.dumps(through).decode())
 
 
 def _list(reader: SessionReader | None, limit: int, before: Place | None) -> Listed:
@@ -221,6 +252,7 @@ def _open(reader: SessionReader | None, session_id: str) -> Opened | None:
         session=session,
         agents=reader.list_agents(session_id),
         turns=reader.list_turns(session_id),
+        breaks=reader.list_breaks(session_id),
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from dashboard.cache_breaks import describe_cause, describe_cost
 from dashboard.formats import Mark, outcome_mark
 from metering.formats import format_count, format_duration
 from runtime import clock
@@ -16,13 +17,16 @@ LONG_GAP = timedelta(minutes=5)  # the usual life of a prompt cache
 class TurnLine:
     """A turn as its line shows it. ``title`` is None where the call of the same agent before it has the
     same one. ``gap`` is the time since the call before it, where that is long;
-    ``is_next_prompt``: the turn is the first one of another prompt of the user."""
+    ``failed_tools`` and ``cache_break`` say what
+    went wrong. ``is_next_prompt``: the turn is the first one of another prompt of the user."""
 
     number: int
     turn: Turn
     mark: Mark
     title: str | None
     changes: tuple[str, ...]
+    failed_tools: str
+    cache_break: str | None
     gap: str | None
     is_next_prompt: bool
 
@@ -40,6 +44,8 @@ def make_lines(turns: Sequence[Turn], first_number: int = 1) -> list[TurnLine]:
                 mark=outcome_mark(turn.outcome, turn.status_code),
                 title=None if titles.get(turn.agent_id) == turn.title_text else turn.title_text,
                 changes=_list_changes(turn),
+                failed_tools=f"{turn.failed_tools} failed" if turn.failed_tools else "",
+                cache_break=_describe_break(turn),
                 gap=_find_gap(last, turn),
                 is_next_prompt=_is_next_prompt(last, turn),
             )
@@ -66,7 +72,17 @@ def _describe_messages(turn: Turn) -> str:
         return f"+{_count_messages(turn.new_messages)}"
     if turn.new_messages == 0:
         return "no new messages"
+    if turn.is_shortened:
+        return f"compacted to {_count_messages(turn.message_count)}"
     return f"history cut to {_count_messages(turn.message_count)}"
+
+
+def _describe_break(turn: Turn) -> str | None:
+    found = turn.cache_break
+    if found is None:
+        return None
+    written = turn.tokens.cache_creation_input_tokens
+    return f"{describe_cause(found)} {describe_cost(found, written)}"
 
 
 def _count_messages(count: int) -> str:

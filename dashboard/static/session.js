@@ -1,4 +1,5 @@
-// Keys on the page of a session: j and k go from turn to turn, n to the next one that failed.
+// Keys on the page of a session: j and k go from turn to turn, n to the next one that failed,
+// b to the next one that broke the cache.
 (() => {
   const turns = [...document.querySelectorAll(".turn")];
   const hint = document.querySelector(".keys");
@@ -11,10 +12,12 @@
     turn.querySelector("a").focus({ preventScroll: true });
     turn.scrollIntoView({ block: "nearest" });
   };
+  const find = (place, mark) => turns.slice(place + 1).find((turn) => mark in turn.dataset);
   const steps = {
     j: (place) => turns[place + 1],
     k: (place) => turns[Math.max(place - 1, 0)],
-    n: (place) => turns.slice(place + 1).find((turn) => "failed" in turn.dataset),
+    n: (place) => find(place, "failed"),
+    b: (place) => find(place, "broken"),
   };
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select")) return;

@@ -6,7 +6,7 @@ They are stored when the call is recorded, so they outlive the bodies that expla
 import sqlite3
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -34,6 +34,14 @@ class CacheBreak:
     upstream_tokens: int | None
 
 
+class BrokenCall(NamedTuple):
+    """A call that broke the cache, by row id and entry id."""
+
+    usage_id: int
+    entry_id: str
+    found: CacheBreak
+
+
 _COLUMNS = tuple(field.name for field in fields(CacheBreak))
 _SELECT = ", ".join(f"b.{name}" for name in _COLUMNS)
 _WRITE = (
@@ -53,11 +61,11 @@ def write_break(connection: sqlite3.Connection, usage_id: int, found: CacheBreak
 
 def find_break(connection: sqlite3.Connection, usage_id: int) -> CacheBreak | None:
     """Return the break of a call, or None."""
-    return read_breaks(connection, [usage_id]).get(usage_id)
+    return next((each.found for each in read_breaks(connection, [usage_id])), None)
 
 
-def read_breaks(connection: sqlite3.Connection, usage_ids: Iterable[int]) -> dict[int, CacheBreak]:
-    """Return the breaks of these calls by row id."""
+def read_breaks(connection: sqlite3.Connection, usage_ids: Iterable[int]) -> list[BrokenCall]:
+    """Return those of these calls that broke the cache, in the order of arrival."""
     return _read(
         connection,
         "b.usage_id in (select value from json_each(:ids))",
@@ -65,8 +73,8 @@ def read_breaks(connection: sqlite3.Connection, usage_ids: Iterable[int]) -> dic
     )
 
 
-def read_session_breaks(connection: sqlite3.Connection, session_id: str) -> dict[int, CacheBreak]:
-    """Return the breaks of a session, named or not, by row id in the order of arrival."""
+def read_session_breaks(connection: sqlite3.Connection, session_id: str) -> list[BrokenCall]:
+    """Return the calls of a session, named or not, that broke the cache, in the order of arrival."""
     return _read(
         connection,
         f"b.usage_id in ({unnamed_sessions.CALLS})",
@@ -74,17 +82,15 @@ def read_session_breaks(connection: sqlite3.Connection, session_id: str) -> dict
     )
 
 
-def _read(
-    connection: sqlite3.Connection, where: str, values: dict[str, Any]
-) -> dict[int, CacheBreak]:
+def _read(connection: sqlite3.Connection, where: str, values: dict[str, Any]) -> list[BrokenCall]:
     cursor = connection.cursor()
     cursor.row_factory = None
     rows = cursor.execute(
-        f"select {_SELECT}, b.usage_id from cache_breaks as b join usage as u on u.id = b.usage_id"  # noqa: S608 - our own text
+        f"select {_SELECT}, b.usage_id, u.entry_id from cache_breaks as b join usage as u on u.id = b.usage_id"  # noqa: S608 - our own text
         f" where {where} order by u.created_at, u.id",
         values,
     )
-    return {row[-1]: _make(row[:-1]) for row in rows}
+    return [BrokenCall(row[-2], row[-1], _make(row[:-2])) for row in rows]
 
 
 def _make(values: tuple[Any, ...]) -> CacheBreak:

@@ -14,8 +14,9 @@ from typing import Literal, Self
 
 from metering.entry import UsageLogEntry
 from store import database
-from store.traces import bodies, costs, rate_limits
+from store.traces import bodies, cache_breaks, costs, predecessors, rate_limits, unnamed_sessions
 from store.traces.bodies import MissingPieceError
+from store.traces.cache_breaks import CacheBreak
 from store.traces.database import SCALARS
 from store.traces.reader import make_entry
 
@@ -31,6 +32,12 @@ _IN_SESSION = (
 )
 _PREVIOUS = f"{_IN_SESSION} < (?, ?) order by created_at desc, id desc limit 1"
 _NEXT = f"{_IN_SESSION} > (?, ?) order by created_at, id limit 1"
+_UNNAMED = (
+    "select u.id from unnamed_calls as n cross join usage as u on u.id = n.usage_id"
+    " where n.first_id = ? and u.agent_id is ? and (u.created_at, u.id)"
+)
+_PREVIOUS_UNNAMED = f"{_UNNAMED} < (?, ?) order by u.created_at desc, u.id desc limit 1"
+_NEXT_UNNAMED = f"{_UNNAMED} > (?, ?) order by u.created_at, u.id limit 1"
 
 type Side = Literal["request", "response"]
 
@@ -47,7 +54,8 @@ class BodySize:
 class Call:
     """A call to be displayed. ``entry`` has its line items and no bodies. A size is None for a body
     that was not kept. The neighbours are those that arrived before and after it in the same session
-    and agent."""
+    and agent. ``session`` is the session, also one that the client does not name; ``predecessor_id`` is
+    the call whose prompt it continues."""
 
     id: int
     entry: UsageLogEntry
@@ -55,6 +63,9 @@ class Call:
     response: BodySize | None
     previous_id: int | None
     next_id: int | None
+    session: str | None = None
+    predecessor_id: int | None = None
+    cache_break: CacheBreak | None = None
 
 
 class CallReader:
@@ -100,6 +111,10 @@ class CallReader:
             row = dict(zip(self._columns, values, strict=True))
             items = costs.read_items(self._db, usage_id)
             place = row["session_id"], row["agent_id"], row["created_at"], usage_id
+            judged = predecessors.is_ready(self._db)
+            session = (
+                unnamed_sessions.find_session(self._db, usage_id) if judged else row["session_id"]
+            )
             return Call(
                 id=usage_id,
                 entry=replace(
@@ -109,8 +124,13 @@ class CallReader:
                 ),
                 request=self._measure("request", usage_id, row["request_body_length"]),
                 response=self._measure("response", usage_id, row["response_body_length"]),
-                previous_id=self._find_neighbour(_PREVIOUS, *place),
-                next_id=self._find_neighbour(_NEXT, *place),
+                previous_id=self._find_neighbour(_PREVIOUS, *place)
+                or self._find_unnamed(_PREVIOUS_UNNAMED, session, *place),
+                next_id=self._find_neighbour(_NEXT, *place)
+                or self._find_unnamed(_NEXT_UNNAMED, session, *place),
+                session=session,
+                predecessor_id=predecessors.find_previous(self._db, usage_id),
+                cache_break=cache_breaks.find_break(self._db, usage_id) if judged else None,
             )
 
     def find_id(self, entry_id: str) -> int | None:
@@ -161,6 +181,16 @@ class CallReader:
             if "usage_session" in str(error):
                 return None
             raise
+        return None if found is None else int(found[0])
+
+    def _find_unnamed(
+        self, sql: str, session: str | None, session_id: str | None, *place: str | int | None
+    ) -> int | None:
+        """Return a neighbour in a session that the client does not name, or None."""
+        if session is None or session_id is not None:
+            return None
+        first_id = unnamed_sessions.parse_first_id(session)
+        found = self._db.execute(sql, (first_id, *place)).fetchone()
         return None if found is None else int(found[0])
 
     def _iter_request(self, usage_id: int) -> Iterator[bytes]:

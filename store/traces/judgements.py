@@ -16,10 +16,14 @@ from store.traces.cache_breaks import CacheBreak
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """The predecessor of a call, by their entry ids, and the break that the call made, None for none."""
+    """A judgement of a call: its predecessor and its break.
+
+    Both calls are named by their entry ids. ``failed_tools`` are the names of tools that failed in between,
+    joined by commas."""
 
     entry_id: str
     previous_entry_id: str
+    failed_tools: str | None = None
     cache_break: CacheBreak | None = None
 
 
@@ -39,7 +43,9 @@ def write_judgements(
         usage_id, session_id = row
         if usage_id not in new:
             _book(connection, [usage_id], sign=-1)
-        previous_id = predecessors.write_previous(connection, usage_id, each.previous_entry_id)
+        previous_id = predecessors.write_previous(
+            connection, usage_id, each.previous_entry_id, each.failed_tools
+        )
         if each.cache_break is not None or usage_id not in new:
             cache_breaks.write_break(connection, usage_id, each.cache_break)
         joined: set[int] = set()

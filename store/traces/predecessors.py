@@ -8,10 +8,21 @@ predecessors and has not been looked at yet.
 import sqlite3
 
 
+def is_ready(connection: sqlite3.Connection) -> bool:
+    """Return whether the recorder has made the tables of judgements."""
+    found = connection.execute(
+        "select 1 from sqlite_schema where name = 'predecessors' and sql like '%failed_tools%'"
+    ).fetchone()
+    return found is not None
+
+
 def find_previous(connection: sqlite3.Connection, call_id: int) -> int | None:
     """Return the row id of the call that a call continues.
 
-    Returns None where it continues none, or one that retention has removed."""
+    Returns None where it continues none, or one that retention has removed, and before the recorder has
+    made the table."""
+    if not is_ready(connection):
+        return None
     row = connection.execute(
         "select p.previous_id from predecessors as p"
         " join usage as u on u.id = p.previous_id where p.usage_id = ?",
@@ -21,17 +32,21 @@ def find_previous(connection: sqlite3.Connection, call_id: int) -> int | None:
 
 
 def write_previous(
-    connection: sqlite3.Connection, usage_id: int, previous_entry_id: str
+    connection: sqlite3.Connection,
+    usage_id: int,
+    previous_entry_id: str,
+    failed_tools: str | None = None,
 ) -> int | None:
-    """Store the predecessor of a call; return its row id, None where it is not there. Wants the write
-    lock."""
+    """Store the predecessor of a call and the tools that failed in between.
+
+    Returns the row id of the predecessor, None where it is not there. Wants the write lock."""
     row = connection.execute(
         "select id from usage where entry_id = ?", (previous_entry_id,)
     ).fetchone()
     if row is None:
         return None
     connection.execute(
-        "insert or replace into predecessors (usage_id, previous_id) values (?, ?)",
-        (usage_id, row[0]),
+        "insert or replace into predecessors (usage_id, previous_id, failed_tools) values (?, ?, ?)",
+        (usage_id, row[0], failed_tools),
     )
     return int(row[0])

@@ -627,3 +627,9 @@ def m013_keep_predecessors_and_cache_breaks(db: Database) -> None:
             " from unnamed_calls as n where n.usage_id = u.id))",
         },
     )
+
+
+@migrations()
+def m014_name_the_tools_that_failed(db: Database) -> None:
+    """Add the names of tools of which a result in the new messages of a call is an error."""
+    db.execute("alter table predecessors add column failed_tools text")  # with commas; null: none

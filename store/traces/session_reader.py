@@ -9,20 +9,23 @@ import orjson
 
 from metering.token_counts import NAMES, TokenCounts
 from runtime import clock
+from store.traces import cache_breaks, predecessors, unnamed_sessions
+from store.traces.cache_breaks import BrokenCall, CacheBreak
 from store.traces.rollup import NO_ERROR
 
 # A session with more is rare; reading so many takes some 0.1 s.
 MAX_TURNS = 2_000
 MAX_AGENTS = 500
 _SUMS = (
-    "session_id, title, started_at, ended_at, slug, client, peak_prompt_tokens, calls, errors, unpriced, cache_breaks,"
-    f" cost_cents, estimated_cents, value_cents, {', '.join(NAMES)}"
+    "session_id, title, started_at, ended_at, slug, client, peak_prompt_tokens, calls, errors, unpriced,"
+    f" cache_breaks, cost_cents, estimated_cents, value_cents, {', '.join(NAMES)}"
 )
 _TURN = (
-    "id, entry_id, agent_id, parent_agent_id, created_at, model, request_model, outcome, status_code,"
+    "u.id, entry_id, agent_id, parent_agent_id, created_at, model, request_model, outcome, status_code,"
     " error_type, stop_reason, usage_source, message_count, title_text, request_class, prompt_id,"
-    f" duration_ms, ttfb_ms, cost_cents, estimated_cents, {', '.join(NAMES)}"
+    f" duration_ms, ttfb_ms, cost_cents, estimated_cents, {', '.join(NAMES)}, p.previous_id, p.failed_tools"
 )
+_OF_SESSION = f"u.id in ({unnamed_sessions.CALLS})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +49,11 @@ class Session:
     tokens: TokenCounts
 
     @property
+    def is_unnamed(self) -> bool:
+        """Return whether the client sent no session id."""
+        return unnamed_sessions.parse_first_id(self.session_id) is not None
+
+    @property
     def lasted_ms(self) -> float:
         """Return the time from the first request to the last response."""
         lasted = clock.parse_instant(self.ended_at) - clock.parse_instant(self.started_at)
@@ -67,8 +75,9 @@ class Agent:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
     """One call of a session. ``new_messages`` is how many messages its request has more than that of
-    the last call of the same agent that did not fail: below 0 after a compaction, None for the first
-    one. ``cents`` are the costs by component (``metering/components.py``)."""
+    the call that it continues, or, where that is not known, of the last call of the same agent that did
+    not fail: None for the first one. ``failed_tools`` are the names of tools of which a new result is an
+    error. ``cents`` are the costs by component (``metering/components.py``)."""
 
     id: int
     entry_id: str
@@ -93,6 +102,14 @@ class Turn:
     tokens: TokenCounts
     new_messages: int | None
     cents: dict[str, float]
+    previous_id: int | None
+    failed_tools: str | None
+    cache_break: CacheBreak | None
+
+    @property
+    def is_shortened(self) -> bool:
+        """Return whether the history was shortened, as by a compaction, and no call is continued."""
+        return self.previous_id is None and self.new_messages is not None and self.new_messages < 0
 
     @property
     def is_failed(self) -> bool:
@@ -107,14 +124,14 @@ class SessionReader:
 
     def __init__(self, db: sqlite3.Connection) -> None:
         """Take a connection that somebody else closes."""
+        self._connection = db
         self._db = db.cursor()
         self._db.row_factory = sqlite3.Row
 
     @property
     def is_ready(self) -> bool:
         """Return whether the recorder has made the tables that are read here."""
-        found = self._db.execute("select 1 from sqlite_schema where name = 'sessions'").fetchone()
-        return found is not None
+        return predecessors.is_ready(self._connection)
 
     def list_sessions(self, limit: int, before: tuple[str, str] | None = None) -> list[Session]:
         """Return the sessions that ended last, newest first: those behind a place in this order, which
@@ -141,29 +158,38 @@ class SessionReader:
 
         Their sums are those of the calls that are still there."""
         rows = self._db.execute(
-            "select agent_id, max(parent_agent_id) as parent_agent_id, min(created_at) as started_at,"
-            " count(*) as calls, sum(outcome not in (?, ?)) as errors, total(cost_cents) as cost_cents"
-            " from usage where session_id = ? group by agent_id order by 3, 1 limit ?",
-            (*NO_ERROR, session_id, MAX_AGENTS),
+            "select agent_id, max(parent_agent_id) as parent_agent_id, min(created_at) as started_at,"  # noqa: S608 - our own text
+            " count(*) as calls, sum(outcome not in (:complete, :left)) as errors, total(cost_cents) as cost_cents"
+            f" from usage as u where {_OF_SESSION} group by agent_id order by 3, 1 limit :limit",
+            unnamed_sessions.bind(session_id)
+            | {"complete": NO_ERROR[0], "left": NO_ERROR[1], "limit": MAX_AGENTS},
         )
         return [Agent(**dict(row)) for row in rows]
 
     def list_turns(self, session_id: str, limit: int = MAX_TURNS) -> list[Turn]:
         """Return the last turns of a session, oldest first."""
         rows = self._db.execute(
-            f"select {_TURN} from usage where session_id = ? order by created_at desc, id desc limit ?",  # noqa: S608 - our own text
-            (session_id, limit),
+            f"select {_TURN} from usage as u left join predecessors as p on p.usage_id = u.id"  # noqa: S608 - our own text
+            f" where {_OF_SESSION} order by created_at desc, u.id desc limit :limit",
+            unnamed_sessions.bind(session_id) | {"limit": limit},
         ).fetchall()[::-1]
-        cents = self._read_cents([row["id"] for row in rows])
+        ids = [row["id"] for row in rows]
+        cents = self._read_cents(ids)
+        breaks = {each.usage_id: each.found for each in self.list_breaks(session_id)}
         return [
             Turn(
                 **_scalars(row),
                 tokens=TokenCounts.from_row(row),
                 new_messages=added,
                 cents=cents.get(row["id"], {}),
+                cache_break=breaks.get(row["id"]),
             )
             for row, added in zip(rows, _count_new_messages(rows), strict=True)
         ]
+
+    def list_breaks(self, session_id: str) -> list[BrokenCall]:
+        """Return the calls of a session that broke the cache, in the order of arrival."""
+        return cache_breaks.read_session_breaks(self._connection, session_id)
 
     def _read_cents(self, ids: list[int]) -> dict[int, dict[str, float]]:
         """Return the costs of calls by component, without lines of which the price is not known."""
@@ -188,11 +214,14 @@ def _scalars(row: sqlite3.Row) -> dict[str, Any]:
 
 def _count_new_messages(rows: Sequence[sqlite3.Row]) -> list[int | None]:
     last: dict[str | None, int] = {}
+    by_id: dict[int | None, int] = {}
     counts: list[int | None] = []
     for row in rows:
         agent_id, count = row["agent_id"], row["message_count"]
-        before = last.get(agent_id)
+        before = by_id.get(row["previous_id"], last.get(agent_id))
         counts.append(None if before is None or count is None else count - before)
         if count is not None and row["outcome"] in NO_ERROR:
             last[agent_id] = count
+        if count is not None:
+            by_id[row["id"]] = count
     return counts

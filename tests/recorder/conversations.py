@@ -28,7 +28,8 @@ JUDGED = (
 class Recording:
     """A data directory whose recorder can be started again. Time passes only as calls say."""
 
-    def __init__(self, data_dir: Path) -> None:
+    def __init__(self, data_dir: Path, owner: str = "org") -> None:
+        self.owner = owner
         self.data_dir = data_dir
         self.upstream = UpstreamCache()
         self.at_s = 0.0
@@ -81,7 +82,7 @@ class Recording:
         after_s: float = 10.0,
         *,
         at_s: float | None = None,
-        owner: str = "org",
+        owner: str | None = None,
         status_code: int = 200,
         answered_after_s: float = 1.0,
         ended_with: TransportOutcome = "complete",
@@ -100,7 +101,7 @@ class Recording:
         fields: dict[str, Any] = {
             "entry_id": name,
             "created_at": clock.format_ms(START + timedelta(seconds=self.at_s)),
-            "organization_id": owner,
+            "organization_id": owner or self.owner,
             "proxy_endpoint_id": "pe",
             "slug": "default",
             "metadata_only": metadata_only,
@@ -134,8 +135,8 @@ class Recording:
             "usage": {"output_tokens": 50, "cache_creation": split} | counts,
         }
 
-    def read(self, sql: str = JUDGED, owner: str = "org") -> list[dict[str, Any]]:
-        with closing(sqlite3.connect(trace_path(self.data_dir, owner))) as connection:
+    def read(self, sql: str = JUDGED, owner: str | None = None) -> list[dict[str, Any]]:
+        with closing(sqlite3.connect(trace_path(self.data_dir, owner or self.owner))) as connection:
             connection.row_factory = sqlite3.Row
             return [dict(row) for row in connection.execute(sql)]
 

@@ -9,7 +9,7 @@ from store.traces.cache_breaks import find_break
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
 from store.traces.predecessors import find_previous
-from tests.conversations.sessions import conversation, request
+from tests.conversations.sessions import assistant, conversation, request, text, user
 from tests.recorder.conversations import Recording
 
 LOG = "It sails. " * 1_000  # some 2,500 tokens
@@ -235,3 +235,98 @@ def test_whatever_a_request_is_its_entry_is_stored(recording, body):
     recording.spool(body, answer=answer)
     recording.record()
     assert len(recording.read("select id from usage")) == 2
+
+
+def test_calls_without_a_session_are_told_apart_by_what_they_continue(recording):
+    begin = user(text("When does the train leave?"))
+    other = [
+        request(begin),
+        request(begin, assistant(text("At ten.")), user(text("And the next?"))),
+    ]
+    for body in (TURNS[0], other[0], TURNS[1], other[1], TURNS[2]):
+        recording.send(body, session_id=None)
+        recording.restart()
+    assert [row["session"] for row in recording.read()] == [
+        "unnamed-1",
+        "unnamed-2",
+        "unnamed-1",
+        "unnamed-2",
+        "unnamed-1",
+    ]
+    sums = recording.read("select session_id, calls from sessions order by 1")
+    assert [tuple(row.values()) for row in sums] == [("unnamed-1", 3), ("unnamed-2", 2)]
+    assert recording.read("select session_id from usage where session_id is not null") == []
+
+
+def test_independent_prompts_are_in_no_session(recording):
+    for number in range(4):
+        recording.send(request(*conversation(1, opening=f"Topic {number}. ")), session_id=None)
+    assert recording.read("select * from sessions") == []
+
+
+def test_calls_of_other_credentials_and_after_long_are_not_joined(recording):
+    recording.send(TURNS[0], session_id=None)
+    recording.send(TURNS[1], session_id=None, credential_hmac="another")
+    recording.send(TURNS[1], after_s=5 * 3600, session_id=None)
+    assert [row["previous"] for row in recording.read()] == [None, None, None]
+
+
+@pytest.mark.parametrize("batched", [True, False])
+def test_a_first_call_that_ends_last_joins_the_session_of_its_successors(recording, batched):
+    first, *later = (recording.answer(TURNS[n], 10.0 * (n + 1)) for n in range(3))
+    for turn, answer in enumerate(later, 1):
+        recording.spool(TURNS[turn], at_s=10.0 * (turn + 1), answer=answer, session_id=None)
+    if not batched:
+        recording.record()
+    recording.spool(TURNS[0], at_s=10.0, answer=first, session_id=None)
+    recording.record()
+    assert {row["session"] for row in recording.read()} == {"unnamed-1"}
+    assert recording.judged() == [
+        ("call-3", None, None),
+        ("call-1", "call-3", None),
+        ("call-2", "call-1", None),
+    ]
+    assert recording.read("select calls from sessions") == [{"calls": 3}]
+
+
+def test_an_unnamed_session_goes_with_its_last_call(recording):
+    for body in TURNS[:3]:
+        recording.send(body, session_id=None)
+    (last,) = recording.read("select created_at from usage where id = 3")
+    with TraceDatabase(trace_path(recording.data_dir, "org")) as traces:
+        traces.prune(before=last["created_at"], pause=lambda _: None)
+        assert recording.read("select calls from sessions") == [{"calls": 3}]
+        assert [row["session"] for row in recording.read()] == ["unnamed-1"]
+        traces.prune(before="9999", pause=lambda _: None)
+    assert recording.read("select * from sessions") == []
+
+
+@pytest.mark.parametrize("session_id", ["s1", None])
+def test_a_batch_that_is_stored_again_after_a_crash_changes_nothing(recording, session_id):
+    spooled = {}
+    for body in (*TURNS[:2], EDITED[2]):
+        recording.send(body, session_id=session_id, record=False)
+    for file in (recording.data_dir / "spool").rglob("*.done"):
+        spooled[file] = file.read_bytes()
+    recording.record()
+    tables = ("predecessors", "unnamed_calls", "cache_breaks", "sessions")
+    before = [recording.read(f"select * from {table}") for table in tables]  # noqa: S608
+    for restarted in (False, True):
+        if restarted:
+            recording.restart()
+        for file, data in spooled.items():
+            file.write_bytes(data)
+        recording.record()
+        assert [recording.read(f"select * from {table}") for table in tables] == before  # noqa: S608
+
+
+def test_a_batch_that_cannot_be_stored_is_judged_again_with_the_same_result(recording):
+    recording.send(TURNS[0])
+    with closing(sqlite3.connect(trace_path(recording.data_dir, "org"))) as lock:
+        lock.execute("begin immediate")
+        recording.send(TURNS[1])
+        recording.send(EDITED[2])
+        assert len(recording.read("select id from usage")) == 1
+    recording.restart()
+    recording.record()
+    assert recording.judged() == BROKEN

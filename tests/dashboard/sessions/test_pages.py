@@ -122,7 +122,7 @@ def test_a_turn_says_what_it_added(ann):
     assert "Mend the test" not in second
     assert "error 529" in failed
     assert "+2 messages" in again, "a call that failed is not what the next one goes on from"
-    assert "Go on history cut to 1 message" in compacted
+    assert "Go on compacted to 1 message" in compacted
     assert "1 message, subagent" in sub
     assert "6 min 00 s without a call" in page.text
     assert page.text.count("data-failed") == 1

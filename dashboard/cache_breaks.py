@@ -1,0 +1,63 @@
+"""Sentences about cache breaks, as pages of sessions and calls display them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from metering.formats import format_cents, format_count
+from runtime.safe_text import reveal
+from store.traces.cache_breaks import BrokenCall, CacheBreak
+from store.traces.call_reader import Call
+
+_FOUND_BY = {
+    "upstream": "The request names the call before.",
+    "chain": "The request begins with all messages of the call before.",
+    "overlap": "Most messages of the call before are in the request.",
+    "counts": "The numbers of messages fit. The bodies are not kept.",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broken:
+    """The break of a call, with the row id of the call before, None where that is gone."""
+
+    found: CacheBreak
+    previous_id: int | None
+    cause: str
+    cost: str
+    search: str
+
+
+def open_break(call: Call) -> Broken | None:
+    """Return the break of a call as its page displays it, or None."""
+    found = call.cache_break
+    if found is None:
+        return None
+    return Broken(
+        found=found,
+        previous_id=call.predecessor_id,
+        cause=describe_cause(found),
+        cost=describe_cost(found, call.entry.tokens.cache_creation_input_tokens),
+        search=_FOUND_BY.get(found.found_by, ""),
+    )
+
+
+def describe_cause(found: CacheBreak) -> str:
+    """Return why the cache broke, fit to be shown."""
+    return reveal(found.detail)
+
+
+def describe_cost(found: CacheBreak, written: int | None) -> str:
+    """Return what a break cost. ``written`` is what the call wrote to the cache."""
+    about = "About " if found.estimated else ""
+    verb = "written again" if (written or 0) >= found.tokens else "paid for again"
+    tokens = f"{about}{format_count(found.tokens)} tokens were {verb}"
+    if found.extra_cost_cents is None:
+        return f"{tokens}; what that cost more than reading them is not known."
+    return f"{tokens}: {format_cents(found.extra_cost_cents)} more than reading them."
+
+
+def sum_extra_cost(breaks: Sequence[BrokenCall]) -> float | None:
+    """Return what breaks cost more than reads would have, None where none of them has a known price."""
+    known = [each.found.extra_cost_cents for each in breaks]
+    cents = [each for each in known if each is not None]
+    return sum(cents) if cents else None

@@ -1,0 +1,124 @@
+"""Cache breaks, sessions that no client named and tools that failed, on pages and in JSON."""
+
+import re
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from store.traces.paths import trace_path
+from tests.conversations.sessions import assistant, conversation, request, text, user
+from tests.dashboard.people import Person
+from tests.recorder.conversations import Recording
+
+LOG = "It sails. " * 1_000  # some 2,500 tokens
+FIRST, SECOND, EDITED = (
+    request(*conversation(turns, opening=f"A {nation} ship. {LOG}"))
+    for turns, nation in ((1, "British"), (2, "British"), (3, "<b>American</b>"))
+)
+USED = assistant({"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "make"}})
+FAILED = user({"type": "tool_result", "tool_use_id": "t1", "content": "No.", "is_error": True})
+DETAIL = "The cache broke at message 1: “British” became “<b>American</b>”."
+
+
+@pytest.fixture
+def ann(app, control, settings):
+    return Person(app, control, settings.data_dir, "ann@example.org")
+
+
+@pytest.fixture
+def cid(app, control, settings):
+    return Person(app, control, settings.data_dir, "cid@example.org")
+
+
+@pytest.fixture
+def recording(settings, ann):
+    recording = Recording(settings.data_dir, ann.organization_id)
+    yield recording
+    recording.close()
+
+
+def read(recording, sql):
+    with closing(sqlite3.connect(trace_path(recording.data_dir, recording.owner))) as connection:
+        return connection.execute(sql).fetchall()
+
+
+def test_a_break_is_in_the_list_the_session_and_the_page_of_the_call(ann, cid, recording):
+    for body in (FIRST, SECOND, EDITED):
+        recording.send(body)
+    ((tokens, cents),) = read(
+        recording,
+        "select cache_creation_input_tokens, (select sum(quantity * (3.75 - 0.30) / 10000)"
+        " from usage_cost where usage_id = 3 and component = 'cache_write_5m') from usage where id = 3",
+    )
+    (listed,) = ann.get("/sessions.json").json()["items"]
+    assert listed["cache_breaks"] == 1
+    (found,) = ann.get("/sessions/s1.json").json()["cache_breaks"]
+    assert found.keys() == {
+        "entry_id", "cause", "detail", "tokens", "extra_cost_cents", "estimated"
+    }  # fmt: skip
+    assert (found["entry_id"], found["cause"], found["estimated"]) == ("call-3", "messages", False)
+    assert found["detail"] == DETAIL
+    assert 2_000 < found["tokens"] <= tokens
+    assert found["extra_cost_cents"] == pytest.approx(found["tokens"] * (3.75 - 0.30) / 10_000)
+    assert found["extra_cost_cents"] <= cents
+    page = ann.get("/sessions/s1").text
+    assert page.count("data-broken") == 1
+    assert page.count('class="broken"') == 1
+    said = "message 1: “British” became “&lt;b&gt;American&lt;/b&gt;”."
+    cost = f"{found['tokens']:,} tokens were written again: $"
+    for text_ in (page, ann.get("/traces/usage/3").text):
+        assert said in text_
+        assert cost in text_
+    assert "Measured by billed tokens" in ann.get("/traces/usage/3").text
+    assert "Measured by billed tokens" not in ann.get("/traces/usage/2").text
+    assert cid.get("/sessions/s1.json").status_code == 404
+    assert "British" not in cid.get("/sessions").text
+
+
+def test_calls_without_a_session_id_that_continue_one_another_are_a_session(ann, cid, recording):
+    for body in (FIRST, SECOND, EDITED):
+        recording.send(body, session_id=None)
+    recording.send(request(user(text("Something else."))), session_id=None)
+    (item,) = ann.get("/sessions.json").json()["items"]
+    assert (item["session_id"], item["calls"], item["cache_breaks"]) == ("unnamed-1", 3, 1)
+    opened = ann.get("/sessions/unnamed-1.json").json()
+    assert [turn["id"] for turn in opened["turns"]] == [1, 2, 3]
+    assert [agent["calls"] for agent in opened["agents"]] == [3]
+    assert [each["entry_id"] for each in opened["cache_breaks"]] == ["call-3"]
+    ((cents,),) = read(recording, "select sum(cost_cents) from usage where id <= 3")
+    assert opened["cost_cents"] == pytest.approx(cents)
+    page = ann.get("/sessions/unnamed-1").text
+    assert ">unnamed</span>" in page
+    (table,) = set(re.findall(r'href="(/traces/usage\?_through=[^"]+)"', page))
+    assert "unnamed_calls" in table
+    call = ann.get("/traces/usage/2").text
+    assert 'href="/sessions/unnamed-1"' in call
+    assert 'rel="prev" href="/traces/usage/1"' in call
+    assert 'rel="next" href="/traces/usage/3"' in call
+    assert 'href="/sessions/' not in ann.get("/traces/usage/4").text.partition("<main")[2]
+    assert read(recording, "select session_id, session from usage_log order by id") == [
+        (None, "unnamed-1"), (None, "unnamed-1"), (None, "unnamed-1"), (None, None)
+    ]  # fmt: skip
+    assert cid.get("/sessions/unnamed-1").status_code == 404
+
+
+def test_the_tools_that_failed_are_named_at_the_turn_that_sent_their_results(ann, recording):
+    messages = [user(text(LOG)), USED, FAILED]
+    recording.send(request(*messages[:1]))
+    recording.send(request(*messages))
+    recording.send(request(*messages, assistant(text("I see.")), user(text("Go on."))))
+    lines = re.findall(r'<li id="turn-\d+".*?</li>', ann.get("/sessions/s1").text, re.S)
+    assert ["Bash failed" in line for line in lines] == [False, True, False]
+
+
+def test_a_compaction_is_marked_as_one_and_not_as_a_break(ann, recording):
+    recording.send(FIRST)
+    recording.send(SECOND)
+    summary = "This session is being continued from a previous conversation. It was on ships."
+    recording.send(request(user(text(summary))))
+    page = ann.get("/sessions/s1").text
+    assert "compacted to 1 message" in page
+    assert page.count('class="compacted"') == 1
+    assert "data-broken" not in page
+    assert ann.get("/sessions/s1.json").json()["cache_breaks"] == []
