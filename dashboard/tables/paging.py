@@ -104,20 +104,21 @@ def _compare(keys: Sequence[str], sign: str, names: Sequence[str]) -> str:
 
 class PagedFile:
     """A stand-in for the database while Datasette assembles a page of one table: it rewrites the
-    query for the rows, and passes on everything else."""
+    query for the rows, and passes on everything else. ``conditions`` and ``values`` are those of all pages,
+    once the rows have been read."""
 
     def __init__(
         self, file: Database, table: str, pks: Sequence[str], order: Order, place: Place | None
     ) -> None:
         self._file = file
-        self._table = table
+        self.table = table
         self._pks = pks
         self._order = order
         self._place = place
         self.next: str | None = None
         self.previous: str | None = None
         self.query: dict[str, object] | None = None
-        self._conditions, self._values = "", dict[str, object]()
+        self.conditions, self.values = "", dict[str, object]()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._file, name)
@@ -140,12 +141,12 @@ class PagedFile:
     async def _fetch_page(
         self, head: str, size: int, params: Any, place: Place | None, options: dict[str, Any]
     ) -> Results:
-        table = escape_sqlite(self._table)
+        table = escape_sqlite(self.table)
         columns, _, rest = head.partition(f" from {table} ")
         conditions, values = [], dict(params or {})
         if condition := rest.strip().removeprefix("where "):
             conditions.append(f"({condition}\n)")
-            self._conditions, self._values = f"({condition}\n) and", values.copy()
+            self.conditions, self.values = conditions[0], values.copy()
         if place is not None:
             after, more = write_condition(self._order, place)
             conditions.append(after)
@@ -174,11 +175,11 @@ class PagedFile:
         """Return how many rows that fit the conditions have no value in a column, on all pages. None when
         counting takes too long."""
         sql = (
-            f"select count(*) from {escape_sqlite(self._table)}"  # noqa: S608 - its own names
-            f" where {self._conditions} {escape_sqlite(column)} is null"
+            f"select count(*) from {escape_sqlite(self.table)}"  # noqa: S608 - its own names
+            f" where {f'{self.conditions} and ' if self.conditions else ''}{escape_sqlite(column)} is null"
         )
         try:
-            found = await self._file.execute(sql, self._values, custom_time_limit=limit_ms)
+            found = await self._file.execute(sql, self.values, custom_time_limit=limit_ms)
         except QueryInterrupted:
             return None
         return int(found.rows[0][0])
@@ -192,7 +193,7 @@ class PagedFile:
             return format_place(row[column], keys, self._order)
         wanted = " and ".join(f"{escape_sqlite(pk)} = :pk_{n}" for n, pk in enumerate(self._pks))
         found = await self._file.execute(
-            f"select {escape_sqlite(column)} from {escape_sqlite(self._table)} where {wanted}",  # noqa: S608
+            f"select {escape_sqlite(column)} from {escape_sqlite(self.table)} where {wanted}",  # noqa: S608
             {f"pk_{number}": value for number, value in enumerate(keys)},
         )
         value = found.rows[0][0] if found.rows else None

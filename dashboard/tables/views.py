@@ -8,7 +8,7 @@ from types import CoroutineType
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
-from dashboard.tables import paging, parameters
+from dashboard.tables import paging, parameters, sums
 from dashboard.tables.patched_datasette import (
     BadRequest,
     Request,
@@ -67,6 +67,8 @@ class TracesView(TableView):  # type: ignore[misc]
         if isinstance(page, tuple):
             page[0]["query"] = file.query or page[0]["query"]
             await self._count_nulls(request, page[0], file)
+            if table == sums.TABLE:
+                page = (page[0], sums.extend(page[1], self.ds, request, file), *page[2:])
         return self._add_links(page, request, file.next, file.previous, order)
 
     async def _count_nulls(
