@@ -29,7 +29,15 @@ class Latest:
 
 
 def find_latest(call: Call, messages: Sequence[object], reader: CallReader) -> Latest:
-    """Return from which message on a call is new. Raises sqlite3.Error."""
+    """Return from which message on a call is new. Raises sqlite3.Error.
+
+    The call before is the one that the recorder found. Of calls that it has not looked at, one that was
+    sent before is taken if its messages are the beginning of these."""
+    known = None if call.predecessor_id is None else reader.find_call(call.predecessor_id)
+    if known is not None:
+        before = _read_messages(known, reader)
+        found = compare(known.id, before, messages, is_known=True) if before else None
+        return found or _count(known, messages) or Latest(previous_id=known.id)
     for previous in _list_candidates(call, reader):
         before = _read_messages(previous, reader)
         if before is None:
@@ -41,12 +49,17 @@ def find_latest(call: Call, messages: Sequence[object], reader: CallReader) -> L
 
 
 def compare(
-    previous_id: int, before: Sequence[object], messages: Sequence[object]
+    previous_id: int,
+    before: Sequence[object],
+    messages: Sequence[object],
+    *,
+    is_known: bool = False,
 ) -> Latest | None:
     """Return what is new against the messages of another call, None where these are no conversation
-    that was continued: less than half of them are its beginning."""
+    that was continued: less than half of them are its beginning. ``is_known``: they are one, which
+    was edited early if they have little in common."""
     same = count_same(before, messages)
-    if not before or 2 * same < len(before):
+    if not before or (2 * same < len(before) and not is_known):
         return None
     if same == len(before):
         return Latest(first=same + 1, previous_id=previous_id)

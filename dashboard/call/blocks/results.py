@@ -69,11 +69,11 @@ def _make(
     if not pieces and not parts:
         room.take("")
     kind = as_text(item.get("type"))
-    plain = {"tool_result": "Tool result", "mcp_tool_result": "MCP tool result"}
+    plain = kind == "tool_result" or name
     return Block(
         kind="result",
-        label=plain.get(kind) or f"Tool result ({short(kind)})",
-        name=name,
+        label="Tool result" if plain else f"Tool result ({short(kind)})",
+        name=short(name),
         notes=cache_note(item),
         pieces=tuple(pieces),
         parts=parts,

@@ -93,7 +93,7 @@ def is_short(value: object) -> bool:
 def show_short(value: object) -> str:
     """Return a short value as text."""
     if isinstance(value, str):
-        return reveal(value)
+        return reveal(value) or "(empty)"
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     return str(value)

@@ -8,6 +8,7 @@ import pytest
 from dashboard.call.latest import Latest, compare, count_same, find_latest
 from store.traces.call_reader import CallReader
 from store.traces.database import TraceDatabase
+from store.traces.predecessors import write_previous
 from tests.store.traffic import make_entry
 
 
@@ -97,6 +98,22 @@ def test_the_call_before_is_the_last_one_that_was_answered_and_is_continued(late
     other = {"request_body": body(user("Something else"))}
     now = {"request_body": body(HELLO, HI, MORE)}
     assert latest_of(continued, failed, side, other, now) == Latest(first=2, previous_id=1)
+
+
+def test_the_call_before_is_the_one_that_the_recorder_found(tmp_path, latest_of):
+    now = {"request_body": body(HELLO, HI, MORE)}
+    assert latest_of(
+        {"request_body": body(HELLO)}, {"request_body": body(user("Else"), HI)}, now
+    ) == (Latest(first=2, previous_id=1))
+    with TraceDatabase(tmp_path / "traces.db") as traces:
+        db = traces.connection
+        (entry_id,) = db.execute("select entry_id from usage where id = 2").fetchone()
+        write_previous(db, 3, entry_id)
+    with CallReader.open(tmp_path / "traces.db") as reader:
+        call = reader.find_call(3)
+        assert call is not None
+        found = find_latest(call, [HELLO, HI, MORE], reader)
+    assert found == Latest(first=3, previous_id=2, changed=1), "its first message was edited"
 
 
 def test_calls_of_other_sessions_and_agents_are_not_the_call_before(latest_of):
