@@ -28,7 +28,7 @@ class Draining:
         deadline_s = time.monotonic() + self._patience_s
         idle_before: set[tuple[object, ...] | str] = set()
         while proxyserver.connections and time.monotonic() < deadline_s:
-            idle = {id_ for id_ in proxyserver.connections if id_ not in exchanges}
+            idle = {id_ for id_ in proxyserver.connections if not exchanges.is_awaited(id_)}
             # Right after an exchange ends, its last bytes are still to be written: look twice.
             for id_ in idle & idle_before:
                 connections.close_client(proxyserver.connections[id_])

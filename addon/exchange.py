@@ -59,6 +59,7 @@ class Exchange:
     last_byte_s: float | None = None
     own_s: float = 0.0
     response_started: bool = False
+    is_endless: bool = False  # events for an open page, which end when that closes
     response_bytes: int = 0
     timed_out: Phase | None = None
     held: HeldResponse = field(default_factory=HeldResponse)

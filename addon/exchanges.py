@@ -30,6 +30,11 @@ class Exchanges:
         """Return the exchange of a client connection, or None when it has none."""
         return self._exchanges.get(client_id)
 
+    def is_awaited(self, client_id: object) -> bool:
+        """Return whether a client connection has an exchange that is going to end."""
+        exchange = self._exchanges.get(client_id) if isinstance(client_id, str) else None
+        return exchange is not None and not exchange.is_endless
+
     def is_for_web(self, client_id: str) -> bool:
         """Return whether the exchange of a client connection goes to the web process."""
         exchange = self._exchanges.get(client_id)

@@ -156,6 +156,12 @@ def declared_bytes(fields: Fields) -> int:
     return int(get(fields, b"content-length") or 0)
 
 
+def is_event_stream(fields: Fields) -> bool:
+    """Return whether a response is a stream of server-sent events."""
+    content_type = get(fields, b"content-type") or b""
+    return content_type.partition(b";")[0].strip().lower() == b"text/event-stream"
+
+
 def announces_body(fields: Fields) -> bool:
     """Return whether a body follows these headers."""
     return get(fields, b"transfer-encoding") is not None or declared_bytes(fields) > 0

@@ -203,6 +203,9 @@ class UsageProxy:
         if exchange.origin is not None:
             fields = self._browsers.returned(response.headers.fields, exchange.origin)
             response.headers.fields = fields
+        exchange.is_endless = exchange.endpoint is None and headers.is_event_stream(
+            response.headers.fields
+        )
         if exchange.is_http_1_0:
             response.headers.pop("transfer-encoding", None)
         if exchange.close_after or self._draining.has_begun:

@@ -18,6 +18,7 @@ from dashboard.context.pages import ContextPages
 from dashboard.help.pages import HelpPages
 from dashboard.home.pages import HomePages
 from dashboard.kept_connections import KeptConnections
+from dashboard.live.pages import LivePages
 from dashboard.mail.mailer import Mailer
 from dashboard.overview.pages import OverviewPages
 from dashboard.pool import ControlPool
@@ -50,6 +51,7 @@ class Dashboard:
         self._home = HomePages(settings, visitors, connections)
         self._help = HelpPages(visitors)
         self._overview = OverviewPages(settings, visitors, connections)
+        self._live = LivePages(settings, visitors, connections)
         self._reconciliation = ReconciliationPages(settings, visitors)
         self._sessions = SessionPages(settings, visitors, connections)
         self._settings = SettingsPages(settings, pool, visitors, mailer)
@@ -61,6 +63,7 @@ class Dashboard:
             *self._home.routes(),
             *self._help.routes(),
             *self._overview.routes(),
+            *self._live.routes(),
             *self._reconciliation.routes(),
             *self._sessions.routes(),
             *self._settings.routes(),
@@ -70,6 +73,10 @@ class Dashboard:
             Route("/favicon.ico", _serve_icon),
             Mount("/static", StaticFiles(directory=HERE / "static")),
         ]
+
+    def end_streams(self) -> None:
+        """End what would go on for as long as its page is open."""
+        self._live.stop()
 
     @contextmanager
     def running(self) -> Iterator[None]:

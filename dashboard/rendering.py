@@ -41,6 +41,11 @@ def render(
     return HTMLResponse(text, status, {**_NO_STORE, **(headers or {})})
 
 
+def render_part(name: str, **context: object) -> str:
+    """Return the markup of a part of a page."""
+    return _templates.get_template(name).render(**context)
+
+
 def redirect(path: str) -> Response:
     """Return a redirect to a page (303), as after a form."""
     return RedirectResponse(path, 303, _NO_STORE)

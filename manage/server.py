@@ -147,6 +147,7 @@ def make_app(settings: Settings, print_line: Callable[[str], None] = print) -> S
         ],
     )
     SlashRedirect(app.router)
+    app.state.end_streams = dashboard.end_streams
     return app
 
 
@@ -158,7 +159,12 @@ class _Protocol(H11Protocol):
 
 
 class Server(uvicorn.Server):
-    """Uvicorn that leaves Ctrl-C to the supervisor."""
+    """Uvicorn that leaves Ctrl-C to the supervisor. ``end_streams`` ends responses that otherwise last as
+    long as their pages are open."""
+
+    def __init__(self, config: uvicorn.Config, end_streams: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._end_streams = end_streams
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -171,6 +177,10 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         if self.started:
             readiness.announce()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._end_streams()
+        await super().shutdown(sockets)
 
     def stop(self) -> None:
         self.should_exit = True
@@ -187,8 +197,9 @@ def main() -> None:
         sys.exit(f"taximeter: {error}")
     terminal = LineWriter(sys.stdout)
     atexit.register(terminal.close)
+    app = make_app(settings, terminal.write_line)
     config = uvicorn.Config(
-        make_app(settings, terminal.write_line),
+        app,
         http=_Protocol,
         log_config=None,
         access_log=False,
@@ -196,7 +207,7 @@ def main() -> None:
         proxy_headers=False,  # anybody can write x-forwarded-for; see ClientAddress
         timeout_graceful_shutdown=1,
     )
-    server = Server(config)
+    server = Server(config, app.state.end_streams)
     parent_watch.watch(server.stop)
     # Uvicorn would take a bare descriptor for a Unix socket. asyncio then leaves out TCP_NODELAY, and
     # every response whose head and body are two writes waits 40 ms for an acknowledgement.

@@ -48,6 +48,7 @@ class Recorder:
             time.monotonic,
             self._print_lines,
             self._housekeep,
+            indexes_texts=settings.search_index,
         )
         self._waiting = 0
         self._round_trouble = TroubleLog(logger, IMPAIRED)
@@ -111,6 +112,7 @@ class Recorder:
 
     def _fill(self) -> None:
         self._ingester.fill_columns()
+        self._ingester.index_texts()
         self._last_fill_s = time.monotonic()
 
     def _round(self) -> Round:

@@ -21,6 +21,7 @@ from recorder.entry_store import EntryStore
 from recorder.open_databases import OpenDatabases
 from recorder.pauses import Pauses
 from recorder.rejection_store import RejectionStore
+from recorder.text_indexing import TextIndexing
 from store.spool import reader
 from store.spool.format import REJECTIONS
 from store.spool.reader import Waiting
@@ -47,7 +48,8 @@ class Ingester:
     """Records the files that wait in the spool.
 
     ``clock_s`` is a monotonic clock; ``on_entries`` is called with entries that became rows;
-    ``between`` is called after each file, for work that must not wait for the end of a round."""
+    ``between`` is called after each file, for work that must not wait for the end of a round;
+    ``indexes_texts``: what was said can be searched."""
 
     def __init__(
         self,
@@ -58,6 +60,8 @@ class Ingester:
         clock_s: Callable[[], float],
         on_entries: Callable[[Sequence[UsageLogEntry]], None],
         between: Callable[[], None] = lambda: None,
+        *,
+        indexes_texts: bool = True,
     ) -> None:
         self._data_dir = data_dir
         self._root = spool_root
@@ -78,6 +82,7 @@ class Ingester:
             between,
         )
         self._backfill = Backfill(self._databases, prices, clock_s)
+        self._texts = TextIndexing(self._databases, clock_s) if indexes_texts else None
         self._rejections = RejectionStore(data_dir, spool_root, self._databases)
         self._tidy_at_s = clock_s()
 
@@ -100,11 +105,17 @@ class Ingester:
                 has_gaps = True
             if has_gaps:
                 self._backfill.begin(organization_id)
+            if self._texts is not None:
+                self._texts.begin(organization_id)
             self._between()
 
     def fill_columns(self) -> bool:
         """Fill new columns of a few calls that were stored earlier; return whether more are left."""
         return self._backfill.run_step()
+
+    def index_texts(self) -> bool:
+        """Index what was said in a few recorded calls; return whether more are left."""
+        return self._texts is not None and self._texts.run_step()
 
     def run_round(self) -> Round:
         """Store one batch of each organisation that need not wait."""
@@ -140,7 +151,10 @@ class Ingester:
     def _store(self, owner: str, files: Sequence[Waiting]) -> int:
         if owner == REJECTIONS:
             return self._rejections.store(files)
-        return self._entries.store(owner, files)
+        handled = self._entries.store(owner, files)
+        if self._texts is not None:
+            self._texts.begin(owner)
+        return handled
 
     def _tidy(self) -> None:
         reader.remove_empty_runs(self._root)

@@ -30,6 +30,7 @@ from metering.client_hints import (
     keep_identifiers,
 )
 from metering.cut_streams import estimate_usage
+from metering.decode import DecodedBody, decode_body
 from metering.entry import Outcome, UsageLogEntry, sum_estimates
 from metering.json_reading import as_text, parse_object
 from metering.output_estimate import is_estimable, measure_output
@@ -40,7 +41,6 @@ from metering.request_facts import RequestFacts, keep_plain_list, keep_plain_nam
 from metering.usage import Usage, clean_text, read_usage
 from recorder.body_fields import calculate_speed, make_request_fields, make_response_fields
 from recorder.body_notes import Reason, Side, format_note, join_notes
-from recorder.decode import DecodedBody, decode_body
 from recorder.output_sizes import ConstantSizes, SizeSource
 from recorder.recorded_calls import RecordedCall
 from recorder.requests import RequestReader

@@ -179,6 +179,12 @@ def parse_mail_limits(text: str) -> MailLimits:
     return MailLimits(**{name: parse_count(count) for name, count in pairs.items()})
 
 
+def parse_switch(text: str) -> bool:
+    if text.lower() not in ("on", "off"):
+        raise ValueError("write on or off")
+    return text.lower() == "on"
+
+
 def parse_count(text: str) -> int:
     if not re.fullmatch(r"[1-9][0-9]{0,8}", text):
         raise ValueError("write a number from 1 to 999999999")

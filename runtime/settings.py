@@ -168,6 +168,13 @@ SETTING_GROUPS: Mapping[str, tuple[Setting, ...]] = {
             setting_values.parse_optional_path,
             "A file of prices that override the built-in lists.",
         ),
+        Setting(
+            "search_index",
+            "on",
+            setting_values.parse_switch,
+            "on: what was said in calls is indexed, and can be searched. off: nothing is indexed. What was"
+            " recorded meanwhile is indexed when it is on again.",
+        ),
     ),
     "Limits": (
         Setting(
@@ -319,6 +326,7 @@ class Settings:
     disk_reserve: int
     query_processes: int
     prices: Path | None
+    search_index: bool
     sign_up: SignUpRule
     max_endpoints: int
     sign_in_mails: MailLimits

@@ -1,7 +1,8 @@
 // Keys on the page of a session: j and k go from turn to turn, n to the next one that failed,
 // b to the next one that broke the cache.
 (() => {
-  const turns = [...document.querySelectorAll(".turn")];
+  let turns = [...document.querySelectorAll(".turn")];
+  document.addEventListener("live:inserted", () => (turns = [...document.querySelectorAll(".turn")]));
   const hint = document.querySelector(".keys");
   if (!turns.length) return;
   if (hint) hint.hidden = false;

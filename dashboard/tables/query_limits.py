@@ -28,9 +28,10 @@ _LIMITS = {
     sqlite3.SQLITE_LIMIT_WORKER_THREADS: 0,
 }
 _ACTIONS = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE}
-# Datasette describes tables with these, and the last tells when to do so again; none reveals the path of
-# the file.
+# Datasette describes tables with these, and schema_version tells when to do so again. The index of texts
+# asks for data_version. None reveals the path of the file.
 _PRAGMAS = {
+    "data_version",
     "foreign_key_list",
     "index_info",
     "index_list",
@@ -164,6 +165,9 @@ def _authorize(
 ) -> int:
     if action in _ACTIONS:
         return sqlite3.SQLITE_OK
+    if action == sqlite3.SQLITE_UPDATE:
+        # SQLite asks for it when it opens a full-text table. To update that table is an error in any case.
+        return _verdict(first == "sqlite_master")
     if action == sqlite3.SQLITE_PRAGMA:
         return _verdict((first or "").lower() in _PRAGMAS)
     if action == sqlite3.SQLITE_FUNCTION:

@@ -15,6 +15,7 @@ from dashboard import rendering
 # in dashboard/tables/templates, which replace those with scripts in them).
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline';"
+    " connect-src 'self';"
     " img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 _HEADERS = [

@@ -1,4 +1,4 @@
-"""Export of entries as JSON lines, CSV, Parquet, or one JSON document, with one page in memory at a time."""
+"""Export of entries as JSON lines, CSV, Parquet or one JSON document, one page in memory at a time."""
 
 import base64
 import csv

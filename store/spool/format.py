@@ -32,6 +32,7 @@ Requests that our own rate limit rejected are counted in ``<id>~rejections.done`
 import struct
 from collections.abc import Iterator
 from dataclasses import MISSING, dataclass, field, fields
+from itertools import islice
 from typing import Literal, NamedTuple
 
 import orjson
@@ -201,6 +202,11 @@ def parse_exchange(
             response_lost=handed_over,
         ),
     )
+
+
+def measure_request(data: bytes) -> int:
+    """Return the size of the frames of the request at the beginning of a spool file."""
+    return sum(FRAME.size + len(frame.payload) for frame in islice(_frames(data), 2))
 
 
 def parse_rejections(data: bytes, name: str) -> list[Rejection]:

@@ -7,18 +7,20 @@ import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from runtime import clock
 from store.spool.format import (
     DONE,
     LOCK,
     OPEN,
+    REJECTIONS,
     RESERVE,
     UNREADABLE,
     Rejection,
     SpooledExchange,
     SpoolError,
+    measure_request,
     parse_exchange,
     parse_rejections,
 )
@@ -61,6 +63,51 @@ def find_waiting(root: Path) -> Iterator[Waiting]:
                 entry_id, separator, owner = name.rpartition(".")[0].partition("~")
                 if separator:
                     yield Waiting(f"{folder}/{name}", entry_id, owner.partition("~")[0])
+
+
+def find_in_flight(root: Path) -> Iterator[Waiting]:
+    """Yield the files that a proxy is still writing, oldest arrival first within each run."""
+    for run in sorted(_folders(root)):
+        names = sorted(name for name in _names(run) if name.endswith(OPEN))
+        if not names or _is_abandoned(run):
+            continue
+        for name in names:
+            entry_id, separator, owner = name.rpartition(".")[0].partition("~")
+            if separator and owner != REJECTIONS:
+                yield Waiting(f"{run}/{name}", entry_id, owner.partition("~")[0])
+
+
+class InFlightFile:
+    """The file of an exchange in flight. It can be read to its end also when it is taken away meanwhile."""
+
+    def __init__(self, file: Waiting) -> None:
+        """Open the file. Raises OSError when the exchange has ended."""
+        self._path = file.file
+        self._fd = os.open(self._path, READ_FLAGS)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._fd)
+
+    @property
+    def size(self) -> int:
+        return os.fstat(self._fd).st_size
+
+    @property
+    def has_ended(self) -> bool:
+        """Return whether nothing more is going to be written: the file has another name then, or none."""
+        return not os.path.lexists(self._path)
+
+    def read(self) -> tuple[SpooledExchange, int] | None:
+        """Return the exchange as far as it is written, and the size of its request in the file.
+
+        It is None before the request is whole. Raises SpoolError, OSError."""
+        os.lseek(self._fd, 0, os.SEEK_SET)
+        data = _read_open(self._fd, self._path)
+        exchange = parse_exchange(data, _name(self._path))
+        return None if exchange is None else (exchange, measure_request(data))
 
 
 def remove_empty_runs(root: Path) -> None:
@@ -129,18 +176,22 @@ def _read(path: str | os.PathLike[str]) -> bytes:
     """
     fd = os.open(path, READ_FLAGS)
     try:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode):
-            raise SpoolError(f"{_name(path)}: not a regular file")
-        data = os.read(fd, status.st_size + 1)
-        if len(data) == status.st_size:  # so that was the end
-            return data
-        parts = [data]
-        while more := os.read(fd, 1024 * 1024):  # rarely: one read returns up to 2 GB
-            parts.append(more)
-        return b"".join(parts)
+        return _read_open(fd, path)
     finally:
         os.close(fd)
+
+
+def _read_open(fd: int, path: str | os.PathLike[str]) -> bytes:
+    status = os.fstat(fd)
+    if not stat.S_ISREG(status.st_mode):
+        raise SpoolError(f"{_name(path)}: not a regular file")
+    data = os.read(fd, status.st_size + 1)
+    if len(data) == status.st_size:  # so that was the end
+        return data
+    parts = [data]
+    while more := os.read(fd, 1024 * 1024):  # rarely: one read returns up to 2 GB
+        parts.append(more)
+    return b"".join(parts)
 
 
 def _name(path: str | os.PathLike[str]) -> str:

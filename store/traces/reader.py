@@ -185,8 +185,9 @@ def _list_columns(db: sqlite3.Connection) -> tuple[str, ...]:
 
 
 def read_types(db: sqlite3.Connection, table: str = "usage_log") -> dict[str, str]:
-    """Return the columns of a table or view with the type that each is declared with; it is empty where a
-    view computes one."""
+    """Return the columns of a table or view with the type that each is declared with.
+
+    It is empty for what a view computes."""
     cursor = db.cursor()
     cursor.row_factory = None
     return dict(cursor.execute("select name, type from pragma_table_info(?)", (table,)))

@@ -27,6 +27,7 @@ import orjson
 
 from store.database import immediate
 from store.traces import session_sums
+from store.traces.search import index as search_index, removal as search_removal
 
 LOCK_S = 0.02
 PAUSE_S = 0.03
@@ -74,6 +75,10 @@ def prune(
             entries += _prune_by_age(connection, before, pause)
         if (max_bytes := rules.get("max_bytes")) is not None:
             entries += _prune_by_size(connection, max_bytes, pause)
+        if entries:
+            search_removal.settle(
+                connection, lambda work: _in_steps(connection, pause, lambda _: work())
+            )
         _give_back(connection, pause)
         return Pruned(
             entries=entries, bytes_before=bytes_before, bytes_after=used_bytes(connection)
@@ -140,6 +145,7 @@ def _remove_entry(connection: sqlite3.Connection, usage_id: int) -> None:
         " json_each(q.segment_ids) as s where q.usage_id = ?",
         (usage_id,),
     )
+    search_index.remove_response(connection, usage_id)
     for table in _DETAILS:
         connection.execute(f"delete from {table} where usage_id = ?", (usage_id,))  # noqa: S608
     session_sums.remove_before_last(connection, usage_id)
@@ -211,6 +217,7 @@ def _delete_segment(connection: sqlite3.Connection, segment_id: int) -> None:
 
 
 def _delete_piece(connection: sqlite3.Connection, piece_id: int) -> None:
+    search_index.remove_piece(connection, piece_id)
     connection.execute("delete from pieces where id = ?", (piece_id,))
 
 

@@ -23,6 +23,7 @@ from collections.abc import Mapping
 
 from store.lean_sqlite_utils import Database, Migrations
 from store.traces.hourly_copy import take_copy
+from store.traces.search import index as search_index, progress as search_progress
 
 migrations = Migrations("traces")
 
@@ -633,3 +634,12 @@ def m013_keep_predecessors_and_cache_breaks(db: Database) -> None:
 def m014_name_the_tools_that_failed(db: Database) -> None:
     """Add the names of tools of which a result in the new messages of a call is an error."""
     db.execute("alter table predecessors add column failed_tools text")  # with commas; null: none
+
+
+@migrations()
+def m015_index_what_was_said(db: Database) -> None:
+    """Add the index for searching. The calls that are there are indexed later, newest first, as
+    ``search_gaps`` has it."""
+    for statement in search_index.TABLES:
+        db.execute(statement)
+    search_progress.begin_anew(db.conn)

@@ -44,6 +44,17 @@ async def test_idle_connections_are_closed_and_an_exchange_may_end(
     assert busy.client in busy.closed
 
 
+async def test_events_for_an_open_page_are_not_waited_for(
+    connect_until_closed, exchanges, make_flow
+):
+    following = connect_until_closed()
+    flow = make_flow()
+    flow.client_conn = following.client
+    exchanges.begin(flow, Exchange(is_endless=True), flow.request.headers.fields)
+    await asyncio.wait_for(Draining(patience_s=60).drain(exchanges), 10)
+    assert following.client in following.closed
+
+
 async def test_what_does_not_end_is_waited_for_until_patience_ends(connect, exchanges, make_flow):
     busy = connect()
     flow = make_flow()

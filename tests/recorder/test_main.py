@@ -65,6 +65,21 @@ def test_a_resting_recorder_fills_new_columns_of_stored_calls(tmp_path, monkeypa
         assert connection.execute("select effort from usage_log").fetchall() == [("low",)]
 
 
+def test_what_was_said_is_indexed_unless_that_is_off(tmp_path, monkeypatch):
+    made: list[bool] = []
+    init = Ingester.__init__
+
+    def watch(self, *given, **named):
+        made.append(named["indexes_texts"])
+        init(self, *given, **named)
+
+    monkeypatch.setattr(Ingester, "__init__", watch)
+    for text in ("on", "off"):
+        settings = {"TAXIMETER_DATA_DIR": str(tmp_path), "TAXIMETER_SEARCH_INDEX": text}
+        Recorder(Settings.from_env(settings))
+    assert made == [True, False]
+
+
 def test_a_recorder_that_never_rests_takes_a_step_each_second(tmp_path, monkeypatch):
     recorder = Recorder(Settings.from_env({"TAXIMETER_DATA_DIR": str(tmp_path)}))
     now_s = 100.0

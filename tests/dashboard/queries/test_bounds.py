@@ -187,6 +187,15 @@ async def test_a_long_list_in_a_query_is_still_read(client, ann):
         assert traces.connection.execute(query).fetchone()[0] == 3
 
 
+async def test_full_text_can_be_queried_and_nothing_be_written(ann):
+    with TraceDatabase(ann.path) as traces:
+        query_limits.prepare(traces.connection)
+        found = "select rowid from search_text where search_text match 'wombat'"
+        assert traces.connection.execute(found).fetchall() == []
+        with pytest.raises(sqlite3.OperationalError):
+            traces.connection.execute("update sqlite_master set sql = 'x'")
+
+
 async def test_a_long_body_is_still_read(client, ann):
     body = b'{"a": "' + b"x" * 3_000_000 + b'"}'
     with TraceDatabase(ann.path) as traces:

@@ -10,7 +10,7 @@ from store.traces import hourly_copy, schema
 from store.traces.database import TraceDatabase
 from tests.store.earlier import make_earlier
 
-ROWS, HOURS = 20, 48
+ROWS, HOURS = 40, 48  # ROWS: the other migrations change fewer
 COUNT = 2 * HOURS
 TOTALS = "select count(*), sum(entries), sum(output_tokens), sum(cost_cents) from usage_hourly"
 EXPECTED = (COUNT, 3 * COUNT, 4 * COUNT, 1.5 * COUNT)

@@ -19,6 +19,7 @@ from store.traces.call_reader import CallReader
 from store.traces.database import SCALARS
 from store.traces.reader import EntryFilter, TraceReader, make_entry
 from store.traces.rollup import SUMS, HourKey
+from tests.store.dump import dump_lines
 from tests.store.earlier import make_earlier
 
 CONTRACT = [
@@ -66,7 +67,7 @@ def columns(connection: sqlite3.Connection, table: str) -> list[str]:
 
 
 def dump(connection: sqlite3.Connection) -> list[str]:
-    return list(connection.iterdump())
+    return list(dump_lines(connection))
 
 
 def pragma(connection: sqlite3.Connection, name: str) -> object:

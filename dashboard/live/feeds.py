@@ -1,0 +1,163 @@
+"""News of the traces of an organisation, for all pages that follow it.
+
+While somebody listens, one task for each organisation looks three times a second whether its database has
+changed, which costs two calls of ``stat``; only then is it asked, by a connection that is kept anyway.
+Nobody listens: there is no task.
+"""
+
+import asyncio
+import logging
+import os
+import sqlite3
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from starlette.concurrency import run_in_threadpool
+
+from dashboard.kept_connections import KeptConnections
+from dashboard.live.in_flight import Flights, SpoolWatch
+from store.traces.paths import trace_path
+
+LOOK_EVERY_S = 0.3
+REMEMBERED = 1_000  # new calls whose session is known
+
+type _Stamp = tuple[tuple[int, int], ...]
+
+logger = logging.getLogger(__name__)
+
+
+class Feed:
+    """The newest id and the calls in flight of one organisation, for those that listen.
+
+    ``last_id`` is the highest id of a stored call, ``flights`` the calls in flight."""
+
+    def __init__(
+        self, organization_id: str, path: Path, spool: SpoolWatch, connections: KeptConnections
+    ) -> None:
+        self.last_id = 0
+        self.flights = Flights()
+        self._organization_id = organization_id
+        self._path = path
+        self._spool = spool
+        self._connections = connections
+        self._recent: deque[tuple[int, str | None]] = deque(maxlen=REMEMBERED)
+        self._stamp: _Stamp = ()
+        self._is_settled = self._has_looked = False
+        self._listeners: set[asyncio.Event] = set()
+
+    def add(self, listener: asyncio.Event) -> None:
+        """Set an event whenever something is new, and as soon as it is known what there is."""
+        self._listeners.add(listener)
+        if self._has_looked:
+            listener.set()
+
+    def remove(self, listener: asyncio.Event) -> bool:
+        """Forget a listener; return whether any is left."""
+        self._listeners.discard(listener)
+        return bool(self._listeners)
+
+    def wake(self) -> None:
+        for listener in self._listeners:
+            listener.set()
+
+    def has_new(self, after_id: int, session_id: str | None = None) -> bool:
+        """Return whether calls were stored after this id, of this session if one is given. It may be
+        wrong about sessions of very many calls ago, and then says yes."""
+        if self.last_id <= after_id or session_id is None:
+            return self.last_id > after_id
+        newer = [session for usage_id, session in self._recent if usage_id > after_id]
+        oldest_known = self._recent[0][0] if self._recent else self.last_id + 1
+        return oldest_known > after_id + 1 or session_id in newer
+
+    async def look(self) -> None:
+        """Read what is new, and wake the listeners if anything is. Raises sqlite3.Error."""
+        flights = await self._spool.read(self._organization_id)
+        is_new = not self._has_looked or flights != self.flights
+        self.flights = flights
+        stamp = _stamp(self._path)
+        # A file may change again within the same tick of its clock: look once more after a change.
+        if stamp != self._stamp or not self._is_settled:
+            self._is_settled = stamp == self._stamp
+            self._stamp = stamp
+            is_new |= await run_in_threadpool(self._read)
+        self._has_looked = True
+        if is_new:
+            self.wake()
+
+    def _read(self) -> bool:
+        if not self._path.exists():
+            return False
+        with self._connections.lend(self._path) as db:
+            if (
+                db.execute("select 1 from sqlite_schema where name = 'usage_log'").fetchone()
+                is None
+            ):
+                return False  # the recorder is making it
+            if not self.last_id:
+                found = db.execute("select coalesce(max(id), 0) from usage").fetchone()
+                self.last_id = int(found[0])
+                return self.last_id > 0
+            rows = db.execute(
+                "select id, session_id from usage where id > ? order by id desc limit ?",
+                (self.last_id, REMEMBERED),
+            ).fetchall()
+        self._recent.extend(reversed(rows))
+        self.last_id = rows[0][0] if rows else self.last_id
+        return bool(rows)
+
+
+class Feeds:
+    """The feeds of all organisations that somebody follows."""
+
+    def __init__(self, data_dir: Path, spool: SpoolWatch, connections: KeptConnections) -> None:
+        self._data_dir = data_dir
+        self._spool = spool
+        self._connections = connections
+        self._feeds: dict[str, tuple[Feed, asyncio.Task[None]]] = {}
+
+    @contextmanager
+    def listen(self, organization_id: str) -> Iterator[tuple[Feed, asyncio.Event]]:
+        """Yield the feed of an organisation, and an event that is set when something is new."""
+        event = asyncio.Event()
+        if organization_id not in self._feeds:
+            path = trace_path(self._data_dir, organization_id)
+            feed = Feed(organization_id, path, self._spool, self._connections)
+            self._feeds[organization_id] = feed, asyncio.create_task(_follow(feed))
+        feed, task = self._feeds[organization_id]
+        feed.add(event)
+        try:
+            yield feed, event
+        finally:
+            if not feed.remove(event):
+                task.cancel()
+                del self._feeds[organization_id]
+
+    @property
+    def count(self) -> int:
+        return len(self._feeds)
+
+
+async def _follow(feed: Feed) -> None:
+    failed = False
+    while True:
+        try:
+            await feed.look()
+            failed = False
+        except sqlite3.Error as error:
+            # The pages say the same when they are loaded; this tries again until it works.
+            if not failed:
+                logger.warning("Pages cannot follow new calls: %s", error)
+            failed = True
+        await asyncio.sleep(LOOK_EVERY_S)
+
+
+def _stamp(path: Path) -> _Stamp:
+    """Return what changes when the database does: each commit writes to its write-ahead log."""
+    found = []
+    for file in (path, f"{path}-wal"):
+        with suppress(OSError):
+            status = os.stat(file)  # noqa: PTH116 - of two names, one of which is no Path
+            found.append((status.st_mtime_ns, status.st_size))
+    return tuple(found)

@@ -1,0 +1,127 @@
+"""The response of a call in flight, as far as the spool has it, in parts of text that only grow."""
+
+from dataclasses import dataclass, field
+
+from metering.decode import decode_body
+from metering.json_reading import as_object, as_text, parse_object
+from metering.sse import looks_like_sse, parse_events
+from runtime.safe_text import reveal
+from store.spool.format import ResponseHead, SpooledExchange
+
+MAX_CHARS = 2_000_000  # of a response, then its page says that it goes on
+MAX_PARTS = 1_000
+_EVENT_END = b"\n\n"
+_DELTAS = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
+
+
+@dataclass(slots=True)
+class Part:
+    """A content block as far as it has come. ``kind`` is that of the upstream, such as ``tool_use``."""
+
+    kind: str
+    name: str
+    text: str = ""
+
+    @property
+    def label(self) -> str:
+        if self.kind in _LABELS:
+            return _LABELS[self.kind]
+        return f"{self.kind.replace('_', ' ').capitalize()} {self.name}".strip()
+
+
+_LABELS = {"text": "Text", "thinking": "Thinking"}
+
+
+@dataclass(slots=True)
+class GrowingResponse:
+    """A response that is read again and again. ``parts`` have the text so far, with hidden characters
+    shown by name. ``is_full``: there is more than is kept."""
+
+    head: ResponseHead | None = None
+    received_bytes: int = 0
+    is_stream: bool = False
+    is_ended: bool = False
+    is_full: bool = False
+    error: str | None = None
+    parts: dict[int, Part] = field(default_factory=dict)
+    _read: int = 0  # bytes of the decoded response
+    _chars: int = 0
+
+    def read(self, exchange: SpooledExchange) -> None:
+        """Take what has come since the last time."""
+        if exchange.response is None:
+            return
+        self.head = exchange.response
+        self.received_bytes = len(exchange.response_body)
+        text = decode_body(exchange.response_body, self.head.content_encoding).text
+        self.is_stream = looks_like_sse(text)
+        if not self.is_stream or self.is_full:
+            return
+        text = text.replace(b"\r\n", b"\n")
+        end = text.rfind(_EVENT_END) + len(_EVENT_END)
+        if end > self._read:
+            for event in parse_events(text[self._read : end]):
+                self._take(as_object(parse_object(event.data)))
+            self._read = end
+
+    def _take(self, event: dict[str, object]) -> None:
+        index = event.get("index")
+        match event.get("type"):
+            case "content_block_start" if isinstance(index, int) and len(self.parts) < MAX_PARTS:
+                block = as_object(event.get("content_block"))
+                kind, name = as_text(block.get("type")), as_text(block.get("name"))
+                self.parts[index] = Part(kind[:50], reveal(name[:100]))
+                self._add(index, as_text(block.get("text")))
+            case "content_block_delta" if isinstance(index, int):
+                delta = as_object(event.get("delta"))
+                self._add(index, as_text(delta.get(_DELTAS.get(as_text(delta.get("type")), ""))))
+            case "error":
+                error = as_object(event.get("error"))
+                self.error = reveal(as_text(error.get("message"))[:1_000]) or "error"
+            case "message_stop":
+                self.is_ended = True
+
+    def _add(self, index: int, text: str) -> None:
+        part = self.parts.get(index)
+        if part is None or not text:
+            return
+        self._chars += len(text)
+        self.is_full = self._chars > MAX_CHARS
+        part.text += reveal(text)
+
+
+@dataclass(slots=True)
+class Sent:
+    """The share of a growing response that somebody was sent, as the characters of each part."""
+
+    characters: dict[int, int] = field(default_factory=dict)
+
+    def take_new(self, response: GrowingResponse) -> list[dict[str, object]]:
+        """Return the parts that grew, each with its new text and where that begins."""
+        found: list[dict[str, object]] = []
+        for index, part in response.parts.items():
+            at = self.characters.get(index, -1)
+            if len(part.text) > at:
+                start = max(at, 0)
+                found.append(
+                    {"part": index, "label": part.label, "at": start, "text": part.text[start:]}
+                )
+                self.characters[index] = len(part.text)
+        return found
+
+
+def describe_status(response: GrowingResponse) -> str:
+    """Return where a call stands, for its page."""
+    if response.error is not None:
+        return f"The upstream sent an error: {response.error}"
+    if response.head is None:
+        return "Waiting for the upstream."
+    if response.head.status_code != 200:
+        return f"The upstream responded with status {response.head.status_code}."
+    if not response.is_stream:
+        return (
+            "Responding. The text shows when the response is complete, because it is not streamed."
+        )
+    if response.is_full:
+        return "Responding. This page shows no more of it; the page of the call has all."
+    return "Responding."

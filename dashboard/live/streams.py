@@ -1,0 +1,124 @@
+"""Streams of server-sent events: how many there may be, and when each ends.
+
+Each takes a connection to the web process for as long as it lasts. The front door hands out 256 of these,
+64 to one client address (``addon/web_slots.py``); streams leave half of them to pages, so that an office
+behind one address can open pages whatever number of people follow.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
+
+import orjson
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import StreamingResponse
+
+from dashboard.rendering import PRIVATE
+from dashboard.visitors import NotSignedInError, TooManyBadKeysError
+from store.control.people import Caller
+
+MAX_OF_ALL, MAX_OF_ADDRESS, MAX_OF_USER = 128, 32, 8
+HEARTBEAT_S = 5.0  # also how often a caller is checked again while nothing happens
+RETRY_MS = 2_000
+_HEADERS = {**PRIVATE, "x-accel-buffering": "no"}  # else nginx holds events back
+BEAT = ": still here\n\n"
+START = f"retry: {RETRY_MS}\n\n"
+END = 'event: end\ndata: {"reason": "signed out"}\n\n'
+
+type Events = AsyncGenerator[str]
+type Check = Callable[[], Awaitable[bool]]
+
+
+def format_event(name: str, data: object, event_id: int | None = None) -> str:
+    """Return an event with JSON as its data."""
+    head = "" if event_id is None else f"id: {event_id}\n"
+    return f"{head}event: {name}\ndata: {orjson.dumps(data).decode()}\n\n"
+
+
+class Streams:
+    """All streams of the web process."""
+
+    def __init__(self) -> None:
+        self._of: Counter[tuple[str, str]] = Counter()
+        self._stopping = asyncio.Event()
+        self._open = 0
+
+    @property
+    def count(self) -> int:
+        return self._open
+
+    def stop(self) -> None:
+        """End every stream now, and refuse new ones: an open page must not keep the service running."""
+        self._stopping.set()
+
+    def respond(self, request: Request, caller: Caller, events: Events) -> StreamingResponse:
+        """Return a stream of these events. Raises HTTPException when there are too many already."""
+        address = request.client.host if request.client else ""
+        self._check_room(caller, address)
+        return StreamingResponse(
+            self._send(caller, address, events), media_type="text/event-stream", headers=_HEADERS
+        )
+
+    async def wait(self, event: asyncio.Event, within_s: float) -> None:
+        """Wait for an event, the end of the service, or a time."""
+        waiting = {
+            asyncio.create_task(event.wait()),
+            asyncio.create_task(self._stopping.wait()),
+        }
+        try:
+            await asyncio.wait(waiting, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in waiting:
+                task.cancel()
+
+    def _check_room(self, caller: Caller, address: str) -> None:
+        if self._stopping.is_set():
+            raise HTTPException(503, "The service stops.", {"retry-after": "5"})
+        if (
+            self._open >= MAX_OF_ALL
+            or self._of["address", address] >= MAX_OF_ADDRESS
+            or self._of["user", caller.user_id] >= MAX_OF_USER
+        ):
+            raise HTTPException(
+                429, "Too many pages follow calls already. Reload this one.", {"retry-after": "30"}
+            )
+
+    async def _send(self, caller: Caller, address: str, events: Events) -> AsyncGenerator[str]:
+        with self._counted(caller, address):
+            try:
+                yield START
+                async for event in events:
+                    yield event
+                    if self._stopping.is_set():
+                        return
+            finally:
+                await events.aclose()
+
+    @contextmanager
+    def _counted(self, caller: Caller, address: str) -> Iterator[None]:
+        held = ("address", address), ("user", caller.user_id)
+        self._of.update(held)
+        self._open += 1
+        try:
+            yield
+        finally:
+            self._open -= 1
+            self._of.subtract(held)
+            self._of += Counter()  # keeps those that are positive
+
+
+def make_check(
+    find: Callable[[Request], Awaitable[Caller]], request: Request, caller: Caller
+) -> Check:
+    """Return a function that tells whether the caller may still read."""
+
+    async def check() -> bool:
+        try:
+            found = await find(request)
+        except (NotSignedInError, TooManyBadKeysError):
+            return False
+        return found.organization_id == caller.organization_id
+
+    return check

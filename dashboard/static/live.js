@@ -1,0 +1,229 @@
+// Pages that follow new calls. The server says that something is new (server-sent events); the page is then
+// fetched again, and what is new in it goes into the page that is open.
+//
+//   <div id="live" data-session="…" data-flights="1" data-noun="call">   what to follow; all but the id may lack
+//   [data-live-list="newest"] or ="oldest"   a list: its rows are told apart by data-key, or their id
+//   [data-live-part]                         what is replaced as a whole, such as figures
+//
+// Nothing moves under the reader: rows go in by themselves only where the list begins (or, oldest first,
+// ends) in view; else a bar says how many there are. While the page is hidden nothing is followed.
+(() => {
+  const place = document.getElementById("live");
+  const list = document.querySelector("[data-live-list]");
+  if (!place || !window.EventSource) return;
+
+  const KEY = "taximeter-follow";
+  const MOST = 500; // rows of a list
+  const SLOWER = 10; // fetching takes at most a tenth of the time
+  const noun = place.dataset.noun || "call";
+  const isNewestFirst = list?.dataset.liveList !== "oldest";
+  let source = null;
+  let after = Math.max(0, ...[...(list?.children ?? [])].map((row) => Number(/^(?:turn-)?(\d+)$/.exec(row.dataset.key || row.id)?.[1] ?? 0)));
+  let fetched = null, isFetching = false, isStale = false, nextFetch = 0;
+
+  // -- the switch, the bar, the calls in flight ------------------------------------------------
+  const make = (tag, properties, ...children) => {
+    const element = Object.assign(document.createElement(tag), properties);
+    element.append(...children);
+    return element;
+  };
+  const box = make("input", { type: "checkbox", id: "follow" });
+  const state = make("span", { className: "state" });
+  place.append(make("label", { className: "follow" }, box, "Follow new calls"), state);
+  const bar = make("button", { type: "button", className: "live-bar", hidden: true });
+  const status = make("div", { className: "live-status" }, bar);
+  status.setAttribute("role", "status"); // polite
+  const said = make("span", { className: "visually-hidden" });
+  status.append(said);
+  place.after(status);
+  const flights = make("section", { className: "flights", hidden: true });
+  flights.setAttribute("aria-label", "Calls in flight");
+  const heading = make("p", { className: "soft" });
+  const flying = make("ul");
+  flights.append(heading, flying);
+  status.after(flights);
+
+  const plural = (count) => `${count} new ${noun}${count === 1 ? "" : "s"}`;
+
+  // -- keeping the reader's place --------------------------------------------------------------
+  // Runs a change, and scrolls by as much as what is at the top of the window has moved.
+  const keepPlace = (change) => {
+    const atTop = window.scrollY <= 0;
+    const seen = atTop ? null : [...document.querySelectorAll("[data-key], main > *, main > section > *")]
+      .find((each) => each.getBoundingClientRect().top >= 0 && each.isConnected && !status.contains(each));
+    const before = seen?.getBoundingClientRect().top;
+    change();
+    if (seen?.isConnected) window.scrollBy(0, seen.getBoundingClientRect().top - before);
+  };
+
+  const keyOf = (row) => row.dataset.key || row.id;
+  const keysOf = (rows) => new Set([...rows].map(keyOf).filter(Boolean));
+
+  const isAtEdge = () => {
+    if (list.contains(document.activeElement) && document.activeElement !== list) return false;
+    const { top, bottom } = list.getBoundingClientRect();
+    return isNewestFirst ? top >= 0 : bottom <= window.innerHeight + 40;
+  };
+
+  // -- what is new -----------------------------------------------------------------------------
+  const findNew = (page) => {
+    const theirs = page.querySelector("[data-live-list]");
+    if (!list || !theirs) return [];
+    const known = keysOf(list.children);
+    const rows = [...theirs.children];
+    if (isNewestFirst) return rows.filter((row) => keyOf(row) && !known.has(keyOf(row)));
+    const last = rows.findLastIndex((row) => known.has(keyOf(row)));
+    return rows.slice(last + 1);
+  };
+
+  const startAnew = (page, theirs) => {
+    list.replaceChildren(...document.importNode(theirs, true).children);
+    const [ours, their] = [document, page].map((each) => each.querySelector("nav.pagination"));
+    if (ours && their) ours.replaceWith(document.importNode(their, true));
+  };
+
+  const insert = (page) => {
+    const rows = findNew(page).map((row) => document.importNode(row, true));
+    const theirs = page.querySelector("[data-live-list]");
+    for (const row of rows) {
+      row.classList.add("is-new");
+      if (row.dataset.of) list.querySelector(`[data-of="${CSS.escape(row.dataset.of)}"]`)?.remove();
+    }
+    if (!isNewestFirst) list.append(...rows);
+    else if (rows.length < keysOf(theirs.children).size && list.children.length < Number(list.dataset.most || MOST)) list.prepend(...rows);
+    else startAnew(page, theirs); // there would be a gap, or a page that grows for days
+    for (const row of rows) row.querySelectorAll?.("time").forEach((time) => (time.title ||= time.dateTime));
+    document.dispatchEvent(new CustomEvent("live:inserted"));
+    return rows.filter(keyOf).length;
+  };
+
+  const replaceParts = (page) => {
+    for (const part of document.querySelectorAll("[data-live-part]")) {
+      const theirs = page.querySelector(`[data-live-part="${CSS.escape(part.dataset.livePart)}"]`);
+      if (!theirs || part.contains(document.activeElement) || part.innerHTML === theirs.innerHTML) continue;
+      part.replaceChildren(...document.importNode(theirs, true).childNodes);
+    }
+  };
+
+  const show = (page) => {
+    keepPlace(() => replaceParts(page));
+    const count = list ? findNew(page).filter(keyOf).length : 0;
+    fetched = count ? page : null;
+    bar.hidden = true;
+    if (!count) return;
+    if (isAtEdge()) {
+      const atEnd = !isNewestFirst && window.scrollY > 0;
+      const added = insert(page);
+      if (atEnd) list.lastElementChild.scrollIntoView({ block: "end" });
+      fetched = null;
+      said.textContent = `${plural(added)} shown`;
+    } else {
+      said.textContent = "";
+      bar.textContent = plural(count);
+      bar.classList.toggle("below", !isNewestFirst);
+      bar.hidden = false;
+    }
+  };
+
+  bar.addEventListener("click", () => {
+    if (!fetched) return;
+    keepPlace(() => {
+      said.textContent = `${plural(insert(fetched))} shown`;
+      bar.hidden = true;
+      fetched = null;
+    });
+    if (!document.activeElement || document.activeElement === document.body) {
+      list.closest("[tabindex]")?.focus({ preventScroll: true }); // the button that had it is gone
+    }
+  });
+
+  const refresh = async () => {
+    if (isFetching || document.hidden) { isStale = true; return; }
+    const wait = nextFetch - performance.now();
+    isFetching = true;
+    isStale = false;
+    if (wait > 0) await new Promise((resolve) => setTimeout(resolve, wait));
+    const begun = performance.now();
+    try {
+      const answer = await fetch(location.href, { headers: { accept: "text/html" } });
+      if (answer.redirected || !answer.ok) return;
+      show(new DOMParser().parseFromString(await answer.text(), "text/html"));
+    } catch { /* the stream says when to try again */ } finally {
+      nextFetch = performance.now() + SLOWER * (performance.now() - begun);
+      isFetching = false;
+      if (isStale) refresh();
+    }
+  };
+
+  // -- calls in flight -------------------------------------------------------------------------
+  const format = (ms) => {
+    const s = Math.max(0, Math.floor(ms / 1000));
+    return s < 60 ? `${s} s` : `${Math.floor(s / 60)} min ${s % 60} s`;
+  };
+  const tick = () => {
+    for (const age of flying.querySelectorAll(".age")) {
+      age.textContent = format(performance.now() - Number(age.dataset.since));
+    }
+  };
+  const showFlights = ({ count, html }) => {
+    const page = new DOMParser().parseFromString(`<ul>${html}</ul>`, "text/html");
+    keepPlace(() => {
+      const rows = [...page.querySelectorAll("li")].map((row) => {
+        const age = row.querySelector(".age");
+        if (age) age.dataset.since = performance.now() - Number(age.dataset.age);
+        const old = [...flying.children].find((each) => keyOf(each) === keyOf(row));
+        if (!old || !age) return document.importNode(row, true);
+        old.querySelector(".mark").replaceWith(document.importNode(row.querySelector(".mark"), true));
+        return old;
+      });
+      for (const gone of [...flying.children].filter((each) => !rows.includes(each))) gone.remove();
+      rows.forEach((row, index) => {
+        if (flying.children[index] !== row) flying.insertBefore(row, flying.children[index] ?? null);
+      });
+      heading.textContent = `${count} ${count === 1 ? "call" : "calls"} in flight`;
+      flights.hidden = count === 0;
+      tick();
+    });
+  };
+  setInterval(tick, 1000);
+
+  // -- the stream ------------------------------------------------------------------------------
+  const stop = (words) => {
+    source?.close();
+    source = null;
+    state.textContent = words;
+  };
+  const start = () => {
+    if (source || document.hidden || !box.checked) return;
+    const query = new URLSearchParams({ after });
+    if (place.dataset.session) query.set("session", place.dataset.session);
+    if (place.dataset.flights) query.set("flights", "1");
+    source = new EventSource(`/live/events?${query}`);
+    source.addEventListener("open", () => (state.textContent = ""));
+    source.addEventListener("calls", (event) => {
+      after = event.lastEventId || after;
+      refresh();
+    });
+    source.addEventListener("flights", (event) => showFlights(JSON.parse(event.data)));
+    source.addEventListener("end", () => stop("Following has ended. Reload this page."));
+    source.addEventListener("error", () => {
+      state.textContent = "Reconnecting …";
+      if (source?.readyState !== EventSource.CLOSED) return; // it tries again by itself
+      stop("Not following: try again by reloading this page.");
+      setTimeout(start, 30_000);
+    });
+  };
+  document.addEventListener("visibilitychange", () => (document.hidden ? stop("") : start()));
+  window.addEventListener("pagehide", () => stop(""));
+  window.addEventListener("pageshow", (event) => event.persisted && start());
+  box.addEventListener("change", () => {
+    localStorage.setItem(KEY, box.checked ? "on" : "off");
+    if (box.checked) start();
+    else {
+      stop("");
+      flights.hidden = bar.hidden = true;
+    }
+  });
+  box.checked = localStorage.getItem(KEY) !== "off";
+  start();
+})();

@@ -1,0 +1,247 @@
+"""The tables of the index, and what keeps them equal to what is stored.
+
+Two full-text tables have no copy of their texts. ``search_text`` has a row for each piece of a request,
+``search_response`` one for each response; both have a column for each role, so that a role is found
+without reading more. What a response said comes back in the next request, and a message that was the last one
+comes back as another piece. Such a piece is not indexed again: ``copy_of`` names what has its texts, a
+piece by its id, the response of a call by the id below zero.
+
+A text is removed from such a table by the very text that was indexed. So texts are made by functions of
+what is stored alone: of a piece and its recipe, of a response. A version that makes them in another way
+has to empty both tables and begin anew (``progress.begin_anew``), or words would stay for good.
+
+Of the columns, the first takes two bytes less for each word; most text is in results of tools.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import get_args
+
+import orjson
+
+from store.traces.search.responses import read_response
+from store.traces.search.text import separate_ideographs
+from store.traces.search.walk import Role, Texts, read_piece
+
+ROLES: tuple[Role, ...] = get_args(Role.__value__)
+_PLACES = {role: place for place, role in enumerate(ROLES)}
+# Deltas of rowids instead of sizes of documents: nothing here is ranked.
+_OPTIONS = "content='', columnsize=0, tokenize='unicode61 remove_diacritics 2'"
+TABLES = (
+    f"create virtual table search_text using fts5({', '.join(ROLES)}, {_OPTIONS})",
+    f"create virtual table search_response using fts5({', '.join(ROLES)}, {_OPTIONS})",
+    """
+    create table search_pieces (
+        piece_id integer primary key references pieces(id),
+        usage_id integer not null,      -- the first call whose request has the piece
+        recipe_id integer not null references search_recipes(id),
+        copy_of integer                 -- what has the same texts; below zero: a response
+    )
+    """,
+    "create index search_pieces_usage on search_pieces (usage_id)",
+    "create index search_pieces_copy on search_pieces (copy_of) where copy_of is not null",
+    "create table search_recipes (id integer primary key, recipe text not null unique)",
+    "create table search_responses (usage_id integer primary key references usage(id))",
+    # Pieces that lost their first call, or what has their texts: work of retention.
+    "create table search_moves (piece_id integer primary key)",
+    "create table search_progress (indexed_to_id integer not null)",
+    "create table search_gaps (to_id integer primary key, from_id integer not null)",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PieceRow:
+    """A piece to be indexed."""
+
+    piece_id: int
+    usage_id: int
+    recipe: str
+    texts: Texts
+    copy_of: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResponseRow:
+    """A response to be indexed."""
+
+    usage_id: int
+    texts: Texts
+
+
+def exists(connection: sqlite3.Connection) -> bool:
+    """Return whether the recorder has made the tables."""
+    found = connection.execute("select 1 from sqlite_schema where name = 'search_gaps'").fetchone()
+    return found is not None
+
+
+def write_pieces(connection: sqlite3.Connection, rows: Iterable[PieceRow]) -> None:
+    """Index pieces. One that is indexed already stays as it is. Wants the write lock."""
+    for row in rows:
+        added = connection.execute(
+            "insert into search_pieces (piece_id, usage_id, recipe_id, copy_of) values (?, ?, ?, ?)"
+            " on conflict (piece_id) do nothing",
+            (row.piece_id, row.usage_id, _find_recipe(connection, row.recipe), row.copy_of),
+        )
+        if added.rowcount and row.copy_of is None:
+            _change(connection, "search_text", row.piece_id, row.texts)
+
+
+def write_responses(connection: sqlite3.Connection, rows: Iterable[ResponseRow]) -> None:
+    """Index responses. One that is indexed already stays as it is. Wants the write lock."""
+    for row in rows:
+        added = connection.execute(
+            "insert into search_responses (usage_id) values (?) on conflict (usage_id) do nothing",
+            (row.usage_id,),
+        )
+        if added.rowcount:
+            _change(connection, "search_response", row.usage_id, row.texts)
+
+
+def remove_response(connection: sqlite3.Connection, usage_id: int) -> None:
+    """Take the response of a call out of the index, and note the pieces that depend on the call.
+
+    To be called before the call is removed. Wants the write lock."""
+    connection.execute(
+        "insert or ignore into search_moves"
+        " select piece_id from search_pieces where usage_id = :id"
+        " union select piece_id from search_pieces where copy_of = -:id",
+        {"id": usage_id},
+    )
+    found = connection.execute("delete from search_responses where usage_id = ?", (usage_id,))
+    if found.rowcount:
+        texts = read_response_texts(connection, usage_id)
+        _change(connection, "search_response", usage_id, texts, is_removed=True)
+
+
+def remove_piece(connection: sqlite3.Connection, piece_id: int) -> None:
+    """Take a piece out of the index, and note its copies. To be called before it is deleted.
+
+    Wants the write lock."""
+    found = _read_row(connection, piece_id)
+    if found is not None:
+        if found.copy_of is None:
+            _change(connection, "search_text", piece_id, found.texts, is_removed=True)
+        connection.execute("delete from search_pieces where piece_id = ?", (piece_id,))
+        connection.execute(
+            "insert or ignore into search_moves select piece_id from search_pieces where copy_of = ?",
+            (piece_id,),
+        )
+    connection.execute("delete from search_moves where piece_id = ?", (piece_id,))
+
+
+def move_piece(connection: sqlite3.Connection, piece_id: int, usage_id: int) -> None:
+    """Give a piece another first call. If what had its texts is gone, it is indexed itself, and other
+    copies become copies of it. Wants the write lock."""
+    connection.execute(
+        "update search_pieces set usage_id = ? where piece_id = ?", (usage_id, piece_id)
+    )
+    found = _read_row(connection, piece_id)
+    if (
+        found is not None
+        and found.copy_of is not None
+        and not is_indexed(connection, found.copy_of)
+    ):
+        _change(connection, "search_text", piece_id, found.texts)
+        connection.execute(
+            "update search_pieces set copy_of = nullif(:new, piece_id) where copy_of = :old",
+            {"new": piece_id, "old": found.copy_of},
+        )
+    connection.execute("delete from search_moves where piece_id = ?", (piece_id,))
+
+
+def is_indexed(connection: sqlite3.Connection, source: int) -> bool:
+    """Return whether a piece is indexed, or for a number below zero the response of a call."""
+    sql = (
+        "select 1 from search_responses where usage_id = ?"
+        if source < 0
+        else "select 1 from search_pieces where piece_id = ? and copy_of is null"
+    )
+    return connection.execute(sql, (abs(source),)).fetchone() is not None
+
+
+def read_piece_texts(connection: sqlite3.Connection, piece_id: int) -> Texts:
+    """Return the texts of an indexed piece, nothing for one that is gone."""
+    found = _read_row(connection, piece_id)
+    return [] if found is None else found.texts
+
+
+def read_response_texts(connection: sqlite3.Connection, usage_id: int) -> Texts:
+    """Return the texts of a response, nothing where there is none."""
+    row = connection.execute(
+        "select cast(body as blob) from response_bodies where usage_id = ?", (usage_id,)
+    ).fetchone()
+    return [] if row is None else read_response(bytes(row[0]))
+
+
+def list_first_texts(
+    connection: sqlite3.Connection, calls: Sequence[int]
+) -> Iterator[tuple[int, Texts]]:
+    """Yield the indexed pieces that these calls were the first to have, with their texts."""
+    for usage_id in calls:
+        rows = connection.execute(
+            "select piece_id from search_pieces where usage_id = ? and copy_of is null", (usage_id,)
+        ).fetchall()
+        for (piece_id,) in rows:
+            yield piece_id, read_piece_texts(connection, piece_id)
+
+
+def keep_calls(connection: sqlite3.Connection, ids: Iterable[int]) -> set[int]:
+    """Return those of these ids that calls have."""
+    sql = "select id from usage where id in (select value from json_each(?))"
+    return {row[0] for row in connection.execute(sql, (orjson.dumps(list(ids)).decode(),))}
+
+
+def _read_row(connection: sqlite3.Connection, piece_id: int) -> PieceRow | None:
+    row = connection.execute(
+        "select s.usage_id, s.copy_of, r.recipe, cast(p.text as blob) from search_pieces as s"
+        " join search_recipes as r on r.id = s.recipe_id join pieces as p on p.id = s.piece_id"
+        " where s.piece_id = ?",
+        (piece_id,),
+    ).fetchone()
+    if row is None:
+        return None
+    usage_id, copy_of, recipe, piece = row
+    return PieceRow(
+        piece_id=piece_id,
+        usage_id=usage_id,
+        recipe=recipe,
+        texts=read_piece(bytes(piece), recipe),
+        copy_of=copy_of,
+    )
+
+
+def _find_recipe(connection: sqlite3.Connection, recipe: str) -> int:
+    sql = "select id from search_recipes where recipe = ?"
+    row = connection.execute(sql, (recipe,)).fetchone()
+    if row is None:
+        connection.execute("insert into search_recipes (recipe) values (?)", (recipe,))
+        row = connection.execute(sql, (recipe,)).fetchone()
+    return int(row[0])
+
+
+def _change(
+    connection: sqlite3.Connection,
+    table: str,
+    rowid: int,
+    texts: Texts,
+    *,
+    is_removed: bool = False,
+) -> None:
+    """Add a row to a full-text table, or remove it."""
+    if not texts:
+        return
+    names, marks = ", ".join(ROLES), ", ".join("?" * len(ROLES))
+    values = (rowid, *_make_columns(texts))
+    if is_removed:
+        sql = f"insert into {table} ({table}, rowid, {names}) values ('delete', ?, {marks})"  # noqa: S608 - our own names
+    else:
+        sql = f"insert into {table} (rowid, {names}) values (?, {marks})"  # noqa: S608 - our own names
+    connection.execute(sql, values)
+
+
+def _make_columns(texts: Texts) -> Sequence[str | None]:
+    columns: list[list[str]] = [[] for _ in ROLES]
+    for role, text in texts:
+        columns[_PLACES[role]].append(separate_ideographs(text))
+    return ["\n".join(each) or None for each in columns]

@@ -1,0 +1,371 @@
+"""Indexing the calls of one organisation, a little at a time.
+
+A call is read without a lock: what of it is new is found by the ids of its segments and pieces, so of a
+long conversation only the last turn is read. Texts of several calls are then written in one transaction.
+What is known of segments, pieces and responses is remembered; the memory makes it faster and decides
+nothing, except which text repeats a response, and where that is not known the text is indexed twice.
+
+Each batch is worked off from its oldest call on, so that a piece is noted with the first call that has
+it. Batches of old calls come newest first, and then an older call may have what is indexed already.
+Everything but the progress may be written again without harm, so a process that is killed repeats at
+most one batch.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import batched
+from typing import NamedTuple
+
+import orjson
+
+from store import database
+from store.traces.search import index, progress
+from store.traces.search.index import PieceRow, ResponseRow
+from store.traces.search.responses import read_response
+from store.traces.search.walk import Place, Step, Texts
+
+MAX_NEW = 300  # calls that came since the last time; more than that wait like old ones
+BATCH = 16
+MAX_BODY_BYTES = 8 * 1024 * 1024  # a larger request is not searched
+MAX_TOKENS = 300_000  # of a request; what comes after is not searched
+FLUSH_CHARS = 100_000  # so many are written in some 10 ms
+_MOVES_AT_ONCE = 4_000
+_MAX_REMEMBERED = 50_000
+_MAX_RESPONSES_READ = 300
+_START = Place().freeze()
+
+
+class _Call(NamedTuple):
+    id: int
+    session_id: str | None
+    agent_id: str | None
+    request_bytes: int | None
+    segment_ids: str | None
+    response: bytes | None
+
+
+class _Span(NamedTuple):
+    """The places in which a piece or a segment begins and ends."""
+
+    start: str
+    end: str
+
+
+@dataclass(slots=True)
+class _Memory:
+    """A memory of earlier calls.
+
+    ``sources`` says what has a text of a session: a piece by its id, a response by that of its call below
+    zero. ``sessions`` are those, with their agents, whose last texts are in it."""
+
+    segments: dict[int, _Span] = field(default_factory=dict)
+    pieces: dict[int, _Span] = field(default_factory=dict)
+    sources: dict[int, int] = field(default_factory=dict)
+    sessions: set[tuple[str | None, str | None]] = field(default_factory=set)
+
+    @property
+    def is_full(self) -> bool:
+        sizes = (len(self.segments), len(self.pieces), len(self.sources), len(self.sessions))
+        return max(sizes) > _MAX_REMEMBERED
+
+    def keep_texts(self, session_id: str | None, source: int, texts: Texts) -> None:
+        """Remember what has these texts, unless something else has them already."""
+        for role, text in texts:
+            self.sources.setdefault(_key(session_id, role, text), source)
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Calls to be indexed, oldest first. ``finish`` notes that they are."""
+
+    ids: Sequence[int]
+    finish: Callable[[], None]
+    is_old: bool
+    done: int = 0
+    first_calls: dict[int, int] = field(default_factory=dict)  # of segments
+
+    def begin_again(self) -> None:
+        """Go back to the first call."""
+        self.done = 0
+        self.first_calls.clear()
+
+
+class Indexer:
+    """Indexes the calls of one trace database.
+
+    Every method may raise sqlite3.Error; the object is then of no more use."""
+
+    def __init__(self, connection: sqlite3.Connection, clock_s: Callable[[], float]) -> None:
+        """Take a connection that writes. ``clock_s`` is a monotonic clock."""
+        self._db = connection
+        self._clock_s = clock_s
+        self._memory = _Memory()
+        self._batch: _Batch | None = None
+        self._pieces: dict[int, PieceRow] = {}
+        self._responses: list[ResponseRow] = []
+        self._chars = 0
+
+    @property
+    def connection(self) -> sqlite3.Connection:
+        return self._db
+
+    def run(self, seconds: float) -> bool:
+        """Index for about so long. Return whether there is more to do."""
+        ends_at_s = self._clock_s() + seconds
+        while True:
+            if self._batch is None:
+                self._batch = self._find_batch()
+            if self._batch is None:
+                return False
+            self._go_on(self._batch)
+            if self._clock_s() >= ends_at_s:
+                return True
+
+    def _find_batch(self) -> _Batch | None:
+        """Return the calls that came last, else the newest of those that are missing."""
+        if self._memory.is_full:
+            self._memory = _Memory()
+        indexed_to = progress.read_indexed_to(self._db)
+        (last,) = self._db.execute("select coalesce(max(id), 0) from usage").fetchone()
+        if last - indexed_to > MAX_NEW:
+            with database.immediate(self._db):
+                progress.add_gap(self._db, indexed_to + 1, last)
+                progress.write_indexed_to(self._db, last)
+        elif last > indexed_to:
+            return _Batch(
+                self._list_ids(indexed_to + 1, last, MAX_NEW),
+                lambda: progress.write_indexed_to(self._db, last),
+                is_old=False,
+            )
+        gap = progress.find_gap(self._db)
+        if gap is None:
+            return None
+        ids = self._list_ids(*gap, BATCH)
+        next_id = ids[0] - 1 if ids else 0
+        return _Batch(ids, lambda: progress.shrink_gap(self._db, gap, next_id), is_old=True)
+
+    def _list_ids(self, from_id: int, to_id: int, limit: int) -> list[int]:
+        """Return the newest of these calls, oldest first."""
+        rows = self._db.execute(
+            "select id from usage where id between ? and ? order by id desc limit ?",
+            (from_id, to_id, limit),
+        )
+        return [row[0] for row in rows][::-1]
+
+    def _go_on(self, batch: _Batch) -> None:
+        """Read the next call of a batch, and write what has been read when it is enough."""
+        if batch.done < len(batch.ids):
+            with database.snapshot(self._db):
+                call = self._read_call(batch.ids[batch.done])
+                if call is not None:
+                    self._take(call, batch)
+            batch.done += 1
+        is_last = batch.done >= len(batch.ids)
+        if is_last or self._chars >= FLUSH_CHARS:
+            self._write(batch, is_last=is_last)
+
+    def _read_call(self, usage_id: int) -> _Call | None:
+        row = self._db.execute(
+            "select u.id, u.session_id, u.agent_id, u.request_body_length, q.segment_ids,"
+            " cast(r.body as blob) from usage as u left join request_bodies as q on q.usage_id = u.id"
+            " left join response_bodies as r on r.usage_id = u.id where u.id = ?",
+            (usage_id,),
+        ).fetchone()
+        return None if row is None else _Call(*row)
+
+    def _take(self, call: _Call, batch: _Batch) -> None:
+        if call.segment_ids is not None and (call.request_bytes or 0) <= MAX_BODY_BYTES:
+            segment_ids = orjson.loads(call.segment_ids)
+            for segment_id in segment_ids if batch.is_old else ():
+                batch.first_calls.setdefault(segment_id, call.id)
+            self._take_request(call, segment_ids, batch)
+        if call.response is not None:
+            texts = read_response(call.response)
+            self._memory.keep_texts(call.session_id, -call.id, texts)
+            if texts:
+                self._responses.append(ResponseRow(usage_id=call.id, texts=texts))
+                self._count(texts)
+
+    def _count(self, texts: Texts) -> None:
+        self._chars += sum(len(text) for _, text in texts)
+
+    def _take_request(self, call: _Call, segment_ids: Sequence[int], batch: _Batch) -> None:
+        steps = {
+            piece_id: step
+            for piece_id, step in self._walk(segment_ids, self._memory).items()
+            if step.has_text
+        }
+        known = self._remember_known(call.session_id, steps)
+        new = {each: step for each, step in steps.items() if each not in known}
+        self._recall(call, len(new), batch)
+        for piece_id, step in new.items():
+            texts = step.texts
+            row = PieceRow(
+                piece_id=piece_id,
+                usage_id=call.id,
+                recipe=step.recipe,
+                texts=texts,
+                copy_of=self._find_source(call, texts),
+            )
+            self._pieces[piece_id] = row
+            if row.copy_of is None:
+                self._memory.keep_texts(call.session_id, piece_id, texts)
+                self._count(texts)
+
+    def _remember_known(self, session_id: str | None, steps: Mapping[int, Step]) -> set[int]:
+        """Remember the texts of those pieces that are indexed, and return these."""
+        known = self._find_known(steps)
+        for piece_id, copy_of in known.items():
+            self._memory.keep_texts(session_id, copy_of or piece_id, steps[piece_id].texts)
+        return set(known)
+
+    def _find_known(self, ids: Iterable[int]) -> dict[int, int | None]:
+        """Return those of the pieces that are indexed, with what they are copies of."""
+        known = {each: self._pieces[each].copy_of for each in ids if each in self._pieces}
+        others = orjson.dumps([each for each in ids if each not in known]).decode()
+        sql = (
+            "select piece_id, copy_of from search_pieces"
+            " where piece_id in (select value from json_each(?))"
+        )
+        return known | dict(self._db.execute(sql, (others,)))
+
+    def _walk(self, segment_ids: Sequence[int], memory: _Memory) -> dict[int, Step]:
+        """Walk a request, and return the steps over pieces that are not remembered."""
+        missing = [each for each in segment_ids if each not in memory.segments]
+        lists = self._read_lists(missing)
+        texts = self._read_pieces(
+            each for ids in lists.values() for each in ids if each not in memory.pieces
+        )
+        steps: dict[int, Step] = {}
+        frozen, place, tokens = _START, None, 0
+        for segment_id in segment_ids:
+            start = frozen
+            known = memory.segments.get(segment_id)
+            if known is not None and known.start == frozen:
+                frozen, place = known.end, None
+                continue
+            if segment_id not in lists:
+                lists |= self._read_lists([segment_id])
+            for piece_id in lists.get(segment_id, ()):
+                span = memory.pieces.get(piece_id)
+                if span is not None and span.start == frozen:
+                    frozen, place = span.end, None
+                    continue
+                if piece_id not in texts:
+                    texts |= self._read_pieces([piece_id])
+                if place is None:
+                    place = Place.thaw(frozen)
+                before = place.tokens
+                step = place.step(texts.get(piece_id, b""))
+                tokens += place.tokens - before
+                if tokens > MAX_TOKENS:
+                    return steps
+                steps.setdefault(piece_id, step)
+                after = place.freeze()
+                memory.pieces[piece_id] = _Span(frozen, after)
+                frozen = after
+            memory.segments[segment_id] = _Span(start, frozen)
+        return steps
+
+    def _read_lists(self, segment_ids: Sequence[int]) -> dict[int, list[int]]:
+        sql = "select id, piece_ids from segments where id in (select value from json_each(?))"
+        rows = self._db.execute(sql, (orjson.dumps(segment_ids).decode(),))
+        return {segment_id: orjson.loads(ids) for segment_id, ids in rows}
+
+    def _read_pieces(self, piece_ids: Iterable[int]) -> dict[int, bytes]:
+        sql = (
+            "select id, cast(text as blob) from pieces where id in (select value from json_each(?))"
+        )
+        return dict(self._db.execute(sql, (orjson.dumps(list(piece_ids)).decode(),)))
+
+    def _find_source(self, call: _Call, texts: Texts) -> int | None:
+        """Return a piece or a response that has texts of a piece already, None unless all are known."""
+        found = [self._memory.sources.get(_key(call.session_id, *each)) for each in texts]
+        # A response of the call itself, or of a later one, repeats the request.
+        if any(source is None or -source >= call.id for source in found):
+            return None
+        return found[0]
+
+    def _recall(self, call: _Call, new: int, batch: _Batch) -> None:
+        """Remember what the calls of the session before this one said, unless that is remembered. Before
+        an old call, the call after it has been indexed too, and has its texts.
+
+        ``new`` is how many pieces are new: their texts may be those of as many responses."""
+        session = call.session_id, call.agent_id
+        if session in self._memory.sessions or call.session_id is None:
+            return
+        self._memory.sessions.add(session)
+        rows = self._db.execute(
+            "select id from usage where session_id = ? and agent_id is ? and id < ?"
+            " order by created_at desc limit ?",
+            (*session, call.id, min(new + 1, _MAX_RESPONSES_READ)),
+        ).fetchall()
+        for (usage_id,) in rows:
+            texts = index.read_response_texts(self._db, usage_id)
+            self._memory.keep_texts(call.session_id, -usage_id, texts)
+        for piece_id, texts in index.list_first_texts(self._db, [row[0] for row in rows[:1]]):
+            self._memory.keep_texts(call.session_id, piece_id, texts)
+        if batch.is_old:
+            self._recall_next(call, batch.ids[-1])
+
+    def _recall_next(self, call: _Call, after_id: int) -> None:
+        row = self._db.execute(
+            "select u.request_body_length, q.segment_ids from usage as u"
+            " join request_bodies as q on q.usage_id = u.id"
+            " where u.session_id = ? and u.agent_id is ? and u.id > ? and q.segment_ids is not null"
+            " order by u.created_at limit 1",
+            (call.session_id, call.agent_id, after_id),
+        ).fetchone()
+        if row is not None and (row[0] or 0) <= MAX_BODY_BYTES:
+            self._remember_known(call.session_id, self._walk(orjson.loads(row[1]), _Memory()))
+
+    def _write(self, batch: _Batch, *, is_last: bool) -> None:
+        """Write what has been read. ``is_last``: the batch ends with it."""
+        rows = sorted(self._pieces.values(), key=lambda row: row.piece_id)
+        with database.immediate(self._db):
+            if self._is_still_there(rows):
+                index.write_responses(self._db, self._responses)
+                index.write_pieces(self._db, rows)
+                if is_last and not batch.is_old:
+                    batch.finish()
+            else:  # retention removed some of it meanwhile: read again what is left
+                self._memory = _Memory()
+                batch.begin_again()
+                is_last = False
+        self._pieces, self._responses, self._chars = {}, [], 0
+        if is_last:
+            if batch.is_old:
+                self._lower_first_calls(batch)
+            self._batch = None
+
+    def _is_still_there(self, rows: Sequence[PieceRow]) -> bool:
+        """Return whether all calls are there that have these pieces, or what has their texts."""
+        calls = {row.usage_id for row in rows} | {row.usage_id for row in self._responses}
+        sources = {row.copy_of for row in rows if row.copy_of is not None}
+        calls |= {-source for source in sources if source < 0}
+        pieces = {source for source in sources if source > 0 and source not in self._pieces}
+        return index.keep_calls(self._db, calls) == calls and all(
+            index.is_indexed(self._db, piece_id) for piece_id in pieces
+        )
+
+    def _lower_first_calls(self, batch: _Batch) -> None:
+        """Give what was indexed before the older calls of this batch that have it too."""
+        firsts: dict[int, int] = {}
+        for segment_id, ids in self._read_lists(list(batch.first_calls)).items():
+            for piece_id in ids:
+                usage_id = batch.first_calls[segment_id]
+                firsts[piece_id] = min(usage_id, firsts.get(piece_id, usage_id))
+        for some in batched(firsts.items(), _MOVES_AT_ONCE):
+            with database.immediate(self._db):
+                self._db.executemany(
+                    "update search_pieces set usage_id = :call where usage_id > :call and piece_id in"
+                    " (:piece, (select copy_of from search_pieces where piece_id = :piece))",
+                    ({"piece": piece_id, "call": usage_id} for piece_id, usage_id in some),
+                )
+        with database.immediate(self._db):
+            batch.finish()
+
+
+def _key(session_id: str | None, role: str, text: str) -> int:
+    return hash((session_id, role, text.strip()))

@@ -1,0 +1,93 @@
+"""Finishing in the index what the removal of calls began.
+
+The texts of a piece or a response are taken out in the transaction that deletes it. That leaves two
+things. Pieces that other calls still have want a new first call, and pieces whose words were only indexed
+with a response that is gone are now indexed themselves. And a full-text table only notes that a word is
+gone; the word itself goes when all parts of the table have been merged.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterator
+
+import orjson
+
+from store.traces.search import index
+
+MERGE_PAGES = 64  # written in one step, some 5 ms
+_MOVES_AT_ONCE = 50
+_FULL_TEXT = ("search_text", "search_response")
+
+# Runs one transaction after another, with a pause between, until it returns True.
+type Steps = Callable[[Callable[[], bool]], None]
+
+
+def settle(connection: sqlite3.Connection, run_steps: Steps) -> None:
+    """Find new first calls for pieces, and remove the words of what was removed from the file.
+
+    Raises sqlite3.Error; what is left then is done the next time."""
+    _move(connection, run_steps)
+    for table in _FULL_TEXT:
+        _merge(connection, table, run_steps)
+
+
+def _move(connection: sqlite3.Connection, run_steps: Steps) -> None:
+    rows = connection.execute(
+        "select m.piece_id, u.id from search_moves as m"
+        " left join search_pieces as s on s.piece_id = m.piece_id"
+        " left join usage as u on u.id = s.usage_id"
+    ).fetchall()
+    firsts: dict[int, int | None] = dict(rows)
+    firsts |= _find_first_calls(connection, {piece for piece, call in rows if call is None})
+    moves = list(firsts.items())
+
+    def move_some() -> bool:
+        for piece_id, usage_id in moves[-_MOVES_AT_ONCE:]:
+            if usage_id is not None and index.keep_calls(connection, [usage_id]):
+                index.move_piece(connection, piece_id, usage_id)
+            else:  # no call has it: it is not found, and the next sweep deletes it
+                connection.execute("delete from search_moves where piece_id = ?", (piece_id,))
+        del moves[-_MOVES_AT_ONCE:]
+        return not moves
+
+    if moves:
+        run_steps(move_some)
+
+
+def _find_first_calls(connection: sqlite3.Connection, wanted: set[int]) -> dict[int, int]:
+    """Return the first call that has each of these pieces. Reads every list once, without a lock."""
+    if not wanted:
+        return {}
+    by_segment: dict[int, set[int]] = {}
+    for segment_id, ids in connection.execute("select id, piece_ids from segments"):
+        if found := wanted.intersection(orjson.loads(ids)):
+            by_segment[segment_id] = found
+    firsts: dict[int, int] = {}
+    for usage_id, segment_ids in _iter_lists(connection):
+        if len(firsts) == len(wanted):
+            break
+        for segment_id in segment_ids:
+            for piece_id in by_segment.get(segment_id, ()):
+                firsts.setdefault(piece_id, usage_id)
+    return firsts
+
+
+def _iter_lists(connection: sqlite3.Connection) -> Iterator[tuple[int, list[int]]]:
+    rows = connection.execute(
+        "select usage_id, segment_ids from request_bodies where segment_ids is not null order by 1"
+    )
+    for usage_id, ids in rows:
+        yield usage_id, orjson.loads(ids)
+
+
+def _merge(connection: sqlite3.Connection, table: str, run_steps: Steps) -> None:
+    """Merge all parts of a full-text table into one."""
+    pages = -MERGE_PAGES  # below zero: begin with all parts, however few there are
+
+    def merge_some() -> bool:
+        nonlocal pages
+        before = connection.total_changes
+        connection.execute(f"insert into {table} ({table}, rank) values ('merge', ?)", (pages,))  # noqa: S608 - one of two names
+        pages = MERGE_PAGES
+        return connection.total_changes - before < 2  # as SQLite documents it
+
+    run_steps(merge_some)
