@@ -1,4 +1,4 @@
-"""The context of one call: the contents of its prompt by category and name, in bytes, tokens and cents."""
+"""The context of one call: the contents of its prompt in bytes, tokens and cents."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -49,6 +49,11 @@ class Context:
     shares: Sequence[Share]
     found: TokenShares | None
     bill: PromptBill
+
+    @property
+    def added_before(self) -> int:
+        """Return how many tokens upstream added before the first span: its prompt for tools."""
+        return 0 if self.found is None else self.found.tool_prompt
 
     def by_category(self) -> list[Row]:
         """Return a row for each category, and one for what upstream added, most tokens first."""

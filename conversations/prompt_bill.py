@@ -4,7 +4,7 @@ Of several passes, the first one of the model that answered is meant: its prompt
 request, which later passes repeat with more behind it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -40,23 +40,33 @@ class PromptBill:
 
 def read_prompt_bill(entry: UsageLogEntry) -> PromptBill:
     """Return what a call paid for its prompt, by the line items of its cost."""
-    items = [item for item in entry.cost_items if item.component in PROMPT_COMPONENTS]
+    lines = find_prompt_lines(entry.cost_items, entry.model)
+    if not lines:
+        return PromptBill(tokens=_count_columns(entry), cents={})
+    passes = {item.pass_index for item in entry.cost_items if item.component in PROMPT_COMPONENTS}
+    return PromptBill(
+        tokens=count_prompt(lines),
+        cents={part: _price(lines.get(name)) for part, name in COMPONENTS.items()},
+        passes=len(passes),
+        is_sum=any(item.note == "sum_of_passes" for item in lines.values()),
+    )
+
+
+def find_prompt_lines(items: Sequence[CostItem], model: str | None) -> dict[str, CostItem]:
+    """Return the line items of the prompt of the first pass of this model, by component."""
     own = [
         item
         for item in items
-        if entry.model is None or item.model is None or is_same_model(item.model, entry.model)
+        if item.component in PROMPT_COMPONENTS
+        and (model is None or item.model is None or is_same_model(item.model, model))
     ]
-    if not own:
-        return PromptBill(tokens=_count_columns(entry), cents={})
-    first = min(item.pass_index for item in own)
-    lines = {item.component: item for item in own if item.pass_index == first}
-    counts = {part: _quantity(lines.get(name)) for part, name in COMPONENTS.items()}
-    return PromptBill(
-        tokens=PromptTokens(**counts),
-        cents={part: _price(lines.get(name)) for part, name in COMPONENTS.items()},
-        passes=len({item.pass_index for item in items}),
-        is_sum=any(item.note == "sum_of_passes" for item in lines.values()),
-    )
+    first = min((item.pass_index for item in own), default=0)
+    return {item.component: item for item in own if item.pass_index == first}
+
+
+def count_prompt(lines: Mapping[str, CostItem]) -> PromptTokens:
+    """Return the tokens of these line items by part of the bill."""
+    return PromptTokens(**{part: _quantity(lines.get(name)) for part, name in COMPONENTS.items()})
 
 
 def _count_columns(entry: UsageLogEntry) -> PromptTokens:

@@ -75,12 +75,14 @@ class TokenShares:
     """The spans of a body with their tokens, in the order of the prompt, and the stretches of the bill.
 
     ``added`` are tokens of no span: the prompt for tools that upstream adds, and a stretch in which there
-    is nothing. The tokens of all spans and ``added`` are those of the bill."""
+    is nothing. The tokens of all spans and ``added`` are those of the bill. ``tool_prompt`` are those of
+    ``added`` that stand before the first tool."""
 
     shares: Sequence[Share]
     stretches: Sequence[Stretch]
     added: dict[Part, int]
     is_end_of_read_known: bool
+    tool_prompt: int
 
     @property
     def tokens(self) -> int:
@@ -122,7 +124,7 @@ def share_tokens(
     shares: list[Share] = []
     stretches: list[Stretch] = []
     added: dict[Part, int] = {}
-    extra = float(tool_prompt)  # stands before the first tool
+    extra, prompt_tokens = float(tool_prompt), 0  # stands before the first tool
     for part, tokens, (start, end) in zip(
         PARTS, _counts(billed), pairwise((0, *ends)), strict=True
     ):
@@ -134,6 +136,8 @@ def share_tokens(
         ]
         if counts[-1]:
             added[part] = counts[-1]
+        if fits:
+            prompt_tokens = counts[-1]
         if tokens or inside:
             estimate = sum(each.weight for each in inside) + fits
             size = sum(each.span.size for each in inside)
@@ -141,7 +145,11 @@ def share_tokens(
         extra = 0.0 if tokens else extra
     shares += [Share(span, 0, "uncached") for span in spans if span.category == "envelope"]
     return TokenShares(
-        shares=shares, stretches=stretches, added=added, is_end_of_read_known=is_known
+        shares=shares,
+        stretches=stretches,
+        added=added,
+        is_end_of_read_known=is_known,
+        tool_prompt=prompt_tokens,
     )
 
 

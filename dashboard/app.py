@@ -23,6 +23,7 @@ from dashboard.mail.mailer import Mailer
 from dashboard.overview.pages import OverviewPages
 from dashboard.pool import ControlPool
 from dashboard.reconciliation.pages import ReconciliationPages
+from dashboard.savings.pages import SavingsPages
 from dashboard.sessions.pages import SessionPages
 from dashboard.settings.pages import SettingsPages
 from dashboard.sign_in.pages import SignInPages
@@ -53,6 +54,7 @@ class Dashboard:
         self._overview = OverviewPages(settings, visitors, connections)
         self._live = LivePages(settings, visitors, connections)
         self._reconciliation = ReconciliationPages(settings, visitors)
+        self._savings = SavingsPages(settings, visitors, connections)
         self._sessions = SessionPages(settings, visitors, connections)
         self._settings = SettingsPages(settings, pool, visitors, mailer)
         self._sign_in = SignInPages(settings, pool, visitors, mailer)
@@ -65,10 +67,12 @@ class Dashboard:
             *self._overview.routes(),
             *self._live.routes(),
             *self._reconciliation.routes(),
+            # Before those of all other addresses of sessions and traces.
+            *self._context.routes(),
+            *self._savings.routes(),
             *self._sessions.routes(),
             *self._settings.routes(),
             *self._sign_in.routes(),
-            *self._context.routes(),  # before those of all other addresses of traces
             *self._traces.routes(),
             Route("/favicon.ico", _serve_icon),
             Mount("/static", StaticFiles(directory=HERE / "static")),

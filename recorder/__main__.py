@@ -113,6 +113,7 @@ class Recorder:
     def _fill(self) -> None:
         self._ingester.fill_columns()
         self._ingester.index_texts()
+        self._ingester.look_for_savings()
         self._last_fill_s = time.monotonic()
 
     def _round(self) -> Round:

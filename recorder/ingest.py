@@ -21,6 +21,7 @@ from recorder.entry_store import EntryStore
 from recorder.open_databases import OpenDatabases
 from recorder.pauses import Pauses
 from recorder.rejection_store import RejectionStore
+from recorder.savings import SavingsFinder
 from recorder.text_indexing import TextIndexing
 from store.spool import reader
 from store.spool.format import REJECTIONS
@@ -83,6 +84,7 @@ class Ingester:
         )
         self._backfill = Backfill(self._databases, prices, clock_s)
         self._texts = TextIndexing(self._databases, clock_s) if indexes_texts else None
+        self._savings = SavingsFinder(self._databases, prices, clock_s)
         self._rejections = RejectionStore(data_dir, spool_root, self._databases)
         self._tidy_at_s = clock_s()
 
@@ -107,6 +109,7 @@ class Ingester:
                 self._backfill.begin(organization_id)
             if self._texts is not None:
                 self._texts.begin(organization_id)
+            self._savings.begin(organization_id)
             self._between()
 
     def fill_columns(self) -> bool:
@@ -116,6 +119,10 @@ class Ingester:
     def index_texts(self) -> bool:
         """Index what was said in a few recorded calls; return whether more are left."""
         return self._texts is not None and self._texts.run_step()
+
+    def look_for_savings(self) -> None:
+        """Look for savings in one session, if one is due."""
+        self._savings.run_step()
 
     def run_round(self) -> Round:
         """Store one batch of each organisation that need not wait."""
@@ -154,6 +161,7 @@ class Ingester:
         handled = self._entries.store(owner, files)
         if self._texts is not None:
             self._texts.begin(owner)
+        self._savings.begin(owner)
         return handled
 
     def _tidy(self) -> None:

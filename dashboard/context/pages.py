@@ -1,4 +1,4 @@
-"""``/traces/usage/<id>/context``: what fills the prompt of one call."""
+"""``/traces/usage/<id>/context`` and ``/sessions/<id>/context``: the contents of prompts."""
 
 import sqlite3
 from datetime import datetime
@@ -17,6 +17,7 @@ from dashboard.addresses import session_address
 from dashboard.call.downloads import NO_CALL
 from dashboard.context import words
 from dashboard.context.bar import WIDTH, find_colour, make_bar
+from dashboard.context.session_page import parse_number, render_session
 from dashboard.context.sorting import SORTS, sort_rows
 from dashboard.kept_connections import KeptConnections
 from dashboard.rendering import PRIVATE
@@ -42,7 +43,11 @@ class ContextPages:
         self._work = TraceWork(settings, connections)
 
     def routes(self) -> list[BaseRoute]:
-        return [Route("/traces/usage/{usage_id:int}/context", self.call_page)]
+        return [
+            Route("/traces/usage/{usage_id:int}/context", self.call_page),
+            # An id is text of the client's, which may hold slashes.
+            Route("/sessions/{session_id:path}/context", self.session_page),
+        ]
 
     async def call_page(self, request: Request) -> Response:
         caller = await self._visitors.require_caller(request)
@@ -57,6 +62,15 @@ class ContextPages:
             if call is None:
                 raise HTTPException(404, NO_CALL)
             return _render_call(caller, call, _read(call, reader), sort)
+
+        return await self._work.run(caller, respond)
+
+    async def session_page(self, request: Request) -> Response:
+        caller = await self._visitors.require_caller(request)
+        session_id, number = request.path_params["session_id"], parse_number(request)
+
+        def respond(connection: sqlite3.Connection | None) -> Response:
+            return render_session(caller, connection, session_id, number)
 
         return await self._work.run(caller, respond)
 
@@ -95,6 +109,7 @@ def _render_call(caller: Caller, call: Call, context: Context | None, sort: str)
         bar_width=WIDTH,
         colour=find_colour,
         place=words.describe_place,
+        address=words.make_address,
         titles=words.TITLES,
         singular=words.ONE,
         notes=words.NOTES,

@@ -50,6 +50,15 @@ PARTS: Mapping[Part, str] = {
 }
 
 
+def make_address(usage_id: int, share: Share) -> str:
+    """Return the address of the page that shows a span of a call's request."""
+    request = f"/traces/usage/{usage_id}/request"
+    if share.span.message is None:
+        return f"{request}/front"
+    number = share.span.message + 1
+    return f"{request}/messages/{number}-{number}"
+
+
 def describe_place(share: Share) -> str:
     """Return where a span is: in which message, or before them."""
     span = share.span

@@ -222,6 +222,7 @@ def _render_session(caller: Caller, opened: Opened) -> Response:
         tree=make_tree(opened.agents),
         break_cents=sum_extra_cost(opened.breaks),
         calls_address=_list_address(session.session_id),
+        address=session_address(session.session_id),
         json_address=f"{session_address(session.session_id)}{JSON}",
     )
 

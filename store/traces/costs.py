@@ -79,7 +79,7 @@ def write_items(
 
 def read_items(connection: sqlite3.Connection, usage_id: int) -> tuple[CostItem, ...]:
     """Return the line items of one entry, in order."""
-    return tuple(_read_items(connection, [usage_id]).get(usage_id, ()))
+    return tuple(read_all_items(connection, [usage_id]).get(usage_id, ()))
 
 
 def iter_costs(connection: sqlite3.Connection, *, only_unpriced: bool) -> Iterator[StoredCost]:
@@ -94,7 +94,7 @@ def iter_costs(connection: sqlite3.Connection, *, only_unpriced: bool) -> Iterat
     )
     last_id = 0
     while rows := connection.execute(page, (last_id, _PAGE)).fetchall():
-        items = _read_items(connection, [row[0] for row in rows])
+        items = read_all_items(connection, [row[0] for row in rows])
         for usage_id, entry_id, created_at, outcome, status, source, *names, cost_cents in rows:
             model, service_tier, speed, inference_geo = names
             yield StoredCost(
@@ -169,7 +169,7 @@ def _apply(cost: NewCost, old: Booked) -> Booked:
 
 def read_booked(connection: sqlite3.Connection, ids: list[int]) -> list[Booked]:
     """Return what the hourly sums have of these entries, without those that are gone."""
-    items = _read_items(connection, ids)
+    items = read_all_items(connection, ids)
     return [
         Booked(
             call=BookedCall._make(row[: len(BookedCall._fields)]),
@@ -197,12 +197,13 @@ def _row(item: CostItem) -> list[Any]:
     return values
 
 
-def _read_items(connection: sqlite3.Connection, ids: list[int]) -> dict[int, list[CostItem]]:
+def read_all_items(connection: sqlite3.Connection, ids: Sequence[int]) -> dict[int, list[CostItem]]:
+    """Return the line items of these entries by row id, in order."""
     items: dict[int, list[CostItem]] = {}
     cursor = connection.execute(
         "select * from usage_cost"
         " where usage_id in (select value from json_each(?)) order by usage_id, line",
-        (orjson.dumps(ids).decode(),),
+        (orjson.dumps(list(ids)).decode(),),
     )
     # A database that no newer recorder has opened yet lacks the newest columns.
     names = [description[0] for description in cursor.description]

@@ -643,3 +643,50 @@ def m015_index_what_was_said(db: Database) -> None:
     for statement in search_index.TABLES:
         db.execute(statement)
     search_progress.begin_anew(db.conn)
+
+
+@migrations()
+def m016_keep_what_sessions_could_have_saved(db: Database) -> None:
+    """Add the findings of savings by session and day, and the sessions that are to be looked at.
+
+    All sessions are, newest first. There is a row for each of them, which is few beside their calls."""
+    for statement in (
+        """
+        create table savings (
+            session_id text not null,
+            day text not null,              -- of the calls, UTC
+            finding text not null,
+            subject text not null,          -- '': none
+            calls integer not null,
+            tokens integer not null,
+            cents real not null,            -- of tokens with a known price
+            unpriced_tokens integer not null,
+            top text not null,              -- JSON array of [usage id, cents], most expensive first
+            primary key (session_id, day, finding, subject)
+        ) without rowid
+        """,
+        # Has all that the sums of a period need.
+        "create index savings_day on savings"
+        " (day, finding, subject, session_id, calls, tokens, cents, unpriced_tokens)",
+        """
+        create table session_savings (
+            session_id text primary key,
+            method integer not null,        -- version of the rules
+            computed_at text not null,
+            calls integer not null,
+            conversations integer not null,
+            opened integer not null         -- conversations of which a body was read
+        ) without rowid
+        """,
+        """
+        create table savings_due (
+            session_id text primary key,
+            due_at real not null,           -- seconds since 1970
+            changes integer not null        -- tells whether it changes while it is looked at
+        ) without rowid
+        """,
+        "create index savings_due_due_at on savings_due (due_at)",
+        "insert into savings_due select session_id, -julianday(ended_at), 1 from sessions"
+        " where julianday(ended_at) is not null",
+    ):
+        db.execute(statement)

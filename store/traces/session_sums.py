@@ -14,7 +14,7 @@ import orjson
 
 from metering import token_counts
 from metering.token_counts import PROMPT_CLASSES
-from store.traces import backfill_progress, booking_sql, unnamed_sessions
+from store.traces import backfill_progress, booking_sql, savings, unnamed_sessions
 from store.traces.backfill_progress import SESSION_SUMS
 from store.traces.rollup import SUBSCRIPTION
 
@@ -72,6 +72,7 @@ _REMOVE = (
     " and not exists (select 1 from usage where session_id = sessions.session_id and id <> :id)"
     " and not exists (select 1 from unnamed_calls where usage_id <> :id"
     " and first_id = (select first_id from unnamed_calls where usage_id = :id))"
+    " returning session_id"
 )
 
 
@@ -81,6 +82,7 @@ def book(connection: sqlite3.Connection, ids: Sequence[int], *, sign: int = 1) -
     With a sign of 0, only title and times are looked at again. They are never taken out: a call that is
     taken out comes back with another cost. Wants the write lock."""
     connection.execute(_BOOK, {"ids": orjson.dumps(ids).decode(), "sign": sign})
+    savings.mark_due(connection, ids)
 
 
 def is_booked(connection: sqlite3.Connection, usage_id: int) -> bool:
@@ -89,8 +91,10 @@ def is_booked(connection: sqlite3.Connection, usage_id: int) -> bool:
 
 
 def remove_before_last(connection: sqlite3.Connection, usage_id: int) -> None:
-    """Remove the sums of a session whose last call is about to be removed. Wants the write lock."""
-    connection.execute(_REMOVE, {"id": usage_id})
+    """Remove the sums of a session whose last call is about to be removed, and what it could have saved.
+    Wants the write lock."""
+    for (session_id,) in connection.execute(_REMOVE, {"id": usage_id}).fetchall():
+        savings.remove_session(connection, session_id)
 
 
 def book_some(connection: sqlite3.Connection) -> bool:

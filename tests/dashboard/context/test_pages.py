@@ -1,6 +1,5 @@
 """The page of what fills the prompt of a call."""
 
-import re
 import sqlite3
 from contextlib import closing
 from decimal import Decimal
@@ -11,6 +10,7 @@ import pytest
 from metering.components import PROMPT_COMPONENTS
 from metering.entry import CostItem
 from tests.conversations.sessions import MARKER, assistant, conversation, request, text, tool, user
+from tests.conversations.upstream_cache import UpstreamCache
 from tests.dashboard.pages import Page
 from tests.dashboard.people import Person
 
@@ -81,8 +81,9 @@ def test_the_page_says_what_fills_the_prompt_and_adds_up(ann):
     servers = [row["name"] for row in table(page, "Tools by MCP server")]
     assert servers == ["tracker", "None: tools of the client"]
     assert "message 5" in [row["Where"] for row in table(page, "Largest items")]
-    (address,) = re.findall(r'href="(/traces/usage/1/request/read#message-5)"', response.text)
-    assert ann.get(address.partition("#")[0]).status_code == 200
+    assert "What is her name?" in ann.get("/traces/usage/1/request/messages/1-1").text
+    assert 'href="/traces/usage/1/request/messages/1-1"' in response.text
+    assert 'href="/traces/usage/1/request/front"' in response.text
 
 
 def test_costs_of_the_categories_are_the_prompt_of_the_bill(ann):
@@ -170,3 +171,98 @@ def test_strangers_sign_in_first(ann, app):
     ann.record(call(request(*conversation(1)), input=900))
     ann.browser.cookies.clear()
     assert ann.get("/traces/usage/1/context").status_code == 303
+
+
+# -- sessions ------------------------------------------------------------------------------------------
+
+
+def growing(turns, **changes):
+    """Calls of a session, each of which goes on from the one before."""
+    upstream = UpstreamCache()
+    for number in range(1, turns + 1):
+        body = request(*conversation(number))
+        counts = upstream.count(body, number * 60)
+        yield (
+            call(
+                body,
+                cache_read=counts["cache_read_input_tokens"],
+                cache_write_5m=counts["cache_creation_input_tokens"],
+                input=counts["input_tokens"],
+            )
+            | {
+                "entry_id": f"e{number}",
+                "created_at": f"2026-03-01T10:{number:02}:00.000Z",
+                "message_count": 2 * number - 1,
+                "tool_count": 2,
+            }
+            | changes
+        )
+
+
+def record_chain(person, *calls):
+    """Record calls that continue one another."""
+    person.record(*calls)
+    with closing(sqlite3.connect(person.path)) as db, db:
+        db.execute(
+            "insert into predecessors (usage_id, previous_id) select b.id, a.id from usage as a join usage as b"
+            " on b.id = a.id + 1 and b.session_id = a.session_id"
+        )
+
+
+def test_a_session_shows_how_its_prompts_grew_and_what_that_cost(ann):
+    record_chain(ann, *growing(5))
+    response = ann.get("/sessions/s1/context")
+    assert response.status_code == 200
+    page = Page(response.text)
+    rows = table(page, "Categories")
+    with closing(sqlite3.connect(ann.path)) as db:
+        (cents,) = db.execute("select sum(cents) from usage_cost").fetchone()
+        (last,) = db.execute("select sum(quantity) from usage_cost where usage_id = 5").fetchone()
+    cost = sum(float(row["Cost in all turns"].strip("$<")) for row in rows)
+    assert cost == pytest.approx(cents / 100, abs=0.0001 * len(rows))
+    assert sum(number(row["Tokens in the last turn"]) for row in rows) == pytest.approx(last, abs=9)
+    items = {row["First in"]: row for row in table(page, "Most expensive items")}
+    assert items["call 1, system prompt"]["Calls"] == "5"
+    assert items["call 3, message 5"]["Calls"] == "3"
+    turns = [e for e in page.elements if e.tag == "path" and e.is_within("svg")]
+    assert len(turns) >= 4
+    assert "are estimated" not in response.text
+    assert 'href="/sessions/s1/context"' in ann.get("/sessions/s1").text
+
+
+def test_a_turn_of_another_history_is_taken_apart_or_called_estimated(ann, monkeypatch):
+    calls = list(growing(5))
+    odd = request(user(text("Something else entirely. " * 4_000)))
+    calls[2] |= {"request_body": orjson.dumps(odd)}
+    record_chain(ann, *calls)
+    assert "3 of 5 were taken apart" in ann.get("/sessions/s1/context").text
+    monkeypatch.setattr("dashboard.context.session_page.MOST_READ", 1)
+    page = ann.get("/sessions/s1/context").text
+    assert "1 of 5 turns are estimated" in page
+
+
+def test_conversations_of_a_session_have_pages_of_their_own(ann):
+    calls = list(growing(3))
+    other = call(request(*conversation(1, "Another. ")), input=500) | {
+        "agent_id": "sub", "message_count": 1, "created_at": "2026-03-01T11:00:00.000Z"
+    }  # fmt: skip
+    record_chain(ann, *calls)
+    ann.record(other)
+    page = ann.get("/sessions/s1/context").text
+    assert "has 2 conversations" in page
+    assert "Subagent <bdi>sub</bdi>" in page
+    assert ">1</dd>" in ann.get("/sessions/s1/context?conversation=2").text
+    assert ann.get("/sessions/s1/context?conversation=3").status_code == 404
+    assert ann.get("/sessions/s1/context?conversation=x").status_code == 400
+
+
+def test_a_session_without_bodies_says_so(ann):
+    record_chain(ann, *[each | {"request_body": None} for each in growing(2)])
+    assert "No request body of this conversation is kept" in ann.get("/sessions/s1/context").text
+
+
+def test_nobody_sees_the_context_of_a_session_of_another_organisation(ann, cid):
+    record_chain(ann, *growing(2))
+    assert cid.get("/sessions/s1/context").status_code == 404
+    cid.record(session_id="own")
+    assert cid.get("/sessions/s1/context").status_code == 404

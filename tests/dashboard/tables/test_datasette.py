@@ -585,6 +585,7 @@ async def test_plain_datasette_shows_the_same_with_the_metadata_file(plain):
         "output_sizes",
         "rate_limits",
         "rate_limits_hourly",
+        "savings",
         "usage",
         "usage_cost",
         "usage_hourly",

@@ -1,0 +1,67 @@
+"""The growth of a conversation: its turns, for which as few requests as possible are taken apart."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from conversations.context import Context
+from conversations.savings.calls import SavingsCall
+from conversations.timeline import Item, Timeline, Turn
+from conversations.xray import Category
+
+type Read = Callable[[SavingsCall], tuple[Context, int] | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Growth:
+    """The turns of a conversation, oldest first, and the spans that cost most to carry. ``taken_apart``
+    is the number of requests that were read for it."""
+
+    turns: Sequence[Turn]
+    items: Sequence[Item]
+    taken_apart: int
+
+    @property
+    def unlike(self) -> int:
+        """Return how many turns are estimated from requests that are not alike."""
+        return sum(not turn.is_alike for turn in self.turns)
+
+    def sum_cents(self) -> dict[Category, float] | None:
+        """Return what each category cost in all turns; None where a price is not known."""
+        total: dict[Category, float] = {}
+        for turn in self.turns:
+            if turn.cents is None:
+                return None
+            for category, cents in turn.cents.items():
+                total[category] = total.get(category, 0.0) + cents
+        return total
+
+
+def read_growth(
+    calls: Sequence[SavingsCall], read: Read, *, most_items: int, most_read: int
+) -> Growth | None:
+    """Return the growth of a conversation, None where no request can be read.
+
+    ``read`` returns the context of a call's request and its length, None where it is not kept. The last
+    one is read first, and up to ``most_read`` where a call is not the beginning of what was read."""
+    counted = [call for call in calls if call.tokens.total]
+    turns: list[Turn] = []
+    last: Timeline | None = None
+    timeline: Timeline | None = None
+    taken_apart = 0
+    for call in reversed(counted):
+        if (timeline is None or not timeline.is_alike(call)) and taken_apart < most_read:
+            found = read(call) if call.request_length else None
+            if found is not None:
+                timeline = Timeline(*found)
+                taken_apart += 1
+                last = last or timeline
+        if timeline is not None:
+            turns.append(timeline.make_turn(call))
+    if last is None:
+        return None
+    alike = [turn.call for turn in turns if turn.is_alike]
+    return Growth(
+        turns=turns[::-1],
+        items=last.list_items(alike[::-1], most_items),
+        taken_apart=taken_apart,
+    )

@@ -1,0 +1,68 @@
+"""Rules about prompts that were paid for again: cache breaks, and pauses beyond the lifetime."""
+
+from decimal import Decimal
+
+from conversations.savings.calls import Break, Chain, SavingsCall
+from conversations.savings.kinds import CACHE_BREAK, IDLE_GAP, LONG_GAP
+from conversations.savings.ledger import Ledger
+
+EXPIRED = "expired"
+HOUR_S = 3600.0
+
+
+def blame_breaks(chain: Chain, ledger: Ledger) -> None:
+    """Claim what cache breaks cost that no pause explains."""
+    for call in chain:
+        found = call.cache_break
+        if found is not None and found.cause != EXPIRED:
+            _claim(call, found, ledger)
+
+
+def blame_pauses(chain: Chain, ledger: Ledger) -> None:
+    """Claim what pauses cost: those that the lifetime of an hour covers where it would have been cheaper."""
+    short: list[tuple[SavingsCall, Break]] = []
+    for call in chain:
+        found = call.cache_break
+        if found is None or found.cause != EXPIRED:
+            continue
+        if found.gap_s <= HOUR_S:
+            short.append((call, found))
+        else:
+            tokens = ledger.take_rewritten(call, found.tokens)
+            ledger.note(LONG_GAP, call, tokens, _share(found, tokens))
+    price = _price_hour(chain, {call.id: found for call, found in short})
+    extras = [found.extra_cents for _, found in short]
+    paid = sum((each for each in extras if each is not None), Decimal(0))
+    if price is None or None in extras or paid <= price:
+        return
+    for call, found in short:
+        tokens = ledger.take_rewritten(call, found.tokens)
+        cents = _share(found, tokens)
+        ledger.note(IDLE_GAP, call, tokens, cents and cents * (paid - price) / paid)
+
+
+def _price_hour(chain: Chain, short: dict[int, Break]) -> Decimal | None:
+    """Return what the writes of a conversation would have cost more for an hour.
+
+    Those that a pause caused are left out. None where a price is not known."""
+    total = Decimal(0)
+    for call in chain:
+        again = short[call.id].tokens if call.id in short else 0
+        written = max(0, call.tokens.written_5m - again)
+        more = call.price_change("written_1h", "written_5m")
+        if written and more is None:
+            return None
+        total += written * (more or 0)
+    return total
+
+
+def _claim(call: SavingsCall, found: Break, ledger: Ledger) -> None:
+    tokens = ledger.take_rewritten(call, found.tokens)
+    ledger.note(CACHE_BREAK, call, tokens, _share(found, tokens), found.cause)
+
+
+def _share(found: Break, tokens: int) -> Decimal | None:
+    """Return the part of a break's cost that so many of its tokens have."""
+    if found.extra_cents is None or not found.tokens:
+        return None
+    return found.extra_cents * tokens / found.tokens

@@ -1,0 +1,135 @@
+"""The contents of one request of a conversation, for the rules that need more than counts.
+
+The last request of a conversation has all that was ever in it, with the number of the message that each
+part is in. The number of messages of the earlier calls says which of them had it too, so one body is
+enough for a whole conversation. Where an early message was edited meanwhile, that is a little wrong.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from conversations.cache_rules import ModelRules
+from conversations.context import read_context
+from conversations.prompt_bill import PromptBill
+from conversations.savings.calls import Chain, SavingsCall
+from conversations.token_shares import Share
+from metering.json_reading import as_list, as_object, as_text, parse_object
+
+DIGEST_BYTES = 16
+MAX_PATH_CHARS = 160
+_CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
+_PATHS = ("file_path", "path", "notebook_path", "url")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A part of a prompt: it begins at this token, and is in all requests with more than ``message``
+    messages; ``message`` is -1 before the messages."""
+
+    start: int
+    tokens: int
+    message: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """The definition of a tool."""
+
+    name: str
+    server: str | None
+    part: Part
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """A tool result. ``tool`` is the name of the tool, with the path that it was asked for."""
+
+    tool: str
+    digest: bytes
+    part: Part
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contents:
+    """The tools of a request, those that were called in it, and its tool results in order."""
+
+    tools: Sequence[Tool]
+    called: frozenset[str]
+    results: Sequence[Result]
+
+
+type Place = tuple[int, int]  # message and block
+
+
+def choose_reference(chain: Chain) -> SavingsCall | None:
+    """Return the call of a conversation whose body has most of it, None where no body was counted."""
+    with_body = [call for call in chain if call.request_length and call.tokens.total]
+    return max(with_body, key=lambda call: (call.message_count or 0, call.began_at), default=None)
+
+
+def read_contents(body: bytes, call: SavingsCall, cache_rules: ModelRules) -> Contents:
+    """Return the contents of the request of a call. Never raises."""
+    context = read_context(body, PromptBill(tokens=call.tokens, cents={}), call.model, cache_rules)
+    places = _place(context.shares, context.added_before)
+    asked, texts = _read_blocks(parse_object(body) or {})
+    blocks: dict[Place, list[Part]] = {}
+    tools: list[Tool] = []
+    called: set[str] = set()
+    for share, start in places:
+        span = share.span
+        if span.category == "tool" and span.name:
+            part = Part(start=start, tokens=share.tokens)
+            tools.append(Tool(name=span.name, server=span.server, part=part))
+        elif span.category == "tool_call" and span.name:
+            called.add(span.name)
+        elif span.message is not None and span.category != "envelope":
+            part = Part(start=start, tokens=share.tokens, message=span.message)
+            blocks.setdefault((span.message, span.block or 0), []).append(part)
+    results = [
+        Result(tool=asked.get(use_id, ""), digest=digest, part=_join(blocks[place]))
+        for place, (use_id, digest) in texts.items()
+        if place in blocks
+    ]
+    return Contents(tools=tools, called=frozenset(called), results=results)
+
+
+def _place(shares: Sequence[Share], before: int) -> list[tuple[Share, int]]:
+    """Return each span with the number of tokens before it. The shares are in the order of the prompt."""
+    places, start = [], before
+    for share in shares:
+        places.append((share, start))
+        start += share.tokens
+    return places
+
+
+def _read_blocks(
+    request: Mapping[str, object],
+) -> tuple[dict[str, str], dict[Place, tuple[str, bytes]]]:
+    """Return the tools that were called, with their paths, by the ids of the calls; and the id and the
+    digest of each tool result by its place."""
+    asked: dict[str, str] = {}
+    results: dict[Place, tuple[str, bytes]] = {}
+    for number, message in enumerate(as_list(request.get("messages"))):
+        for place, item in enumerate(as_list(as_object(message).get("content"))):
+            block = as_object(item)
+            kind = as_text(block.get("type"))
+            if kind in _CALLS:
+                asked[as_text(block.get("id"))] = _name(block)
+            elif kind.endswith("tool_result"):
+                digest = blake2b(repr(block.get("content")).encode("utf-8", "replace"))
+                results[number, place] = as_text(block.get("tool_use_id")), digest.digest()
+    return asked, results
+
+
+def _name(block: Mapping[str, object]) -> str:
+    name, given = as_text(block.get("name")), as_object(block.get("input"))
+    paths = (as_text(given.get(key)) for key in _PATHS)
+    path = next((each for each in paths if each), "")[:MAX_PATH_CHARS]
+    return f"{name} {path}".strip()
+
+
+def _join(parts: Sequence[Part]) -> Part:
+    """Return the parts of one block as one."""
+    tokens = sum(part.tokens for part in parts)
+    return Part(start=parts[0].start, tokens=tokens, message=parts[0].message)

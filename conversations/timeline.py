@@ -1,0 +1,182 @@
+"""The context of a conversation turn by turn: which categories its prompts had, and what they cost.
+
+One request, a late one, is taken apart. The requests before it are the beginning of it, as far as their
+numbers of messages say, so its spans up to there are theirs too. Whether that holds is checked by the
+length of each body: where it is off by more than a twentieth, the turn is not ``alike``, and another
+request has to be taken apart for it.
+
+Tokens are those of the request that was taken apart, scaled to what each call was billed. Costs are what
+each call paid for the part of its prompt.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from conversations.context import ADDED, Context
+from conversations.savings.calls import SavingsCall
+from conversations.token_shares import PARTS, Share
+from conversations.xray import Category
+
+MOST_OFF = 0.05
+BYTES_OFF = 2_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One call of a conversation. ``cents`` by category is None where a price is not known; ``is_alike``:
+    its body has about the length that its messages have in the request that was taken apart."""
+
+    call: SavingsCall
+    tokens: dict[Category, float]
+    cents: dict[Category, float] | None
+    is_alike: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """A span of a prompt with what carrying it cost: the calls that had it, and their cents."""
+
+    share: Share
+    first: SavingsCall
+    calls: int
+    cents: float | None
+
+
+class Timeline:
+    """A request that was taken apart, as the measure of the calls before it."""
+
+    def __init__(self, context: Context, length: int) -> None:
+        """Take the context of a request whose body has this length."""
+        self.length = length
+        self.shares = [each for each in context.shares if each.span.category != "envelope"]
+        counts = [each.tokens for each in self.shares]
+        self._ends = list(accumulate(counts, initial=context.added_before))
+        self._messages = [
+            -1 if each.span.message is None else each.span.message for each in self.shares
+        ]
+        self._categories: list[Category] = sorted({each.span.category for each in self.shares})
+        self._sums = {
+            category: list(
+                accumulate(
+                    (each.tokens if each.span.category == category else 0 for each in self.shares),
+                    initial=0,
+                )
+            )
+            for category in self._categories
+        }
+
+    def predict_length(self, message_count: int | None) -> int:
+        """Return about how long the body was with so many messages."""
+        index = self._find_end(message_count)
+        if index == len(self.shares):
+            return self.length
+        rest = [each.span for each in self.shares[index:]]
+        return self.length - (max(span.end for span in rest) - min(span.start for span in rest))
+
+    def is_alike(self, call: SavingsCall) -> bool:
+        """Return whether a call's body is likely to be the beginning of this one."""
+        if call.request_length is None:
+            return True  # nothing says otherwise
+        off = abs(self.predict_length(call.message_count) - call.request_length)
+        return off <= max(MOST_OFF * call.request_length, BYTES_OFF)
+
+    def make_turn(self, call: SavingsCall) -> Turn:
+        """Return the categories of a call."""
+        index, total = self._find_end(call.message_count), call.tokens.total
+        scale = total / self._ends[index] if self._ends[index] else 0.0
+        tokens = {each: self._sums[each][index] * scale for each in self._categories}
+        tokens[ADDED] = max(0.0, total - sum(tokens.values()))
+        cents = self._price(call, scale) if scale else None
+        return Turn(
+            call=call,
+            tokens={each: count for each, count in tokens.items() if count},
+            cents=cents,
+            is_alike=self.is_alike(call),
+        )
+
+    def list_items(self, calls: Sequence[SavingsCall], count: int) -> list[Item]:
+        """Return the spans that cost most to carry, of those that may have, most cents first."""
+        counts = sorted(call.message_count or 0 for call in calls)
+
+        def weigh(index: int) -> float:
+            later = len(counts) - bisect_right(counts, self._messages[index])
+            return float(self.shares[index].tokens * later)
+
+        likely = sorted(range(len(self.shares)), key=weigh, reverse=True)[:count]
+        items = [self._carry(index, calls) for index in likely]
+        found = [item for item in items if item is not None and item.share.tokens]
+        return sorted(found, key=lambda item: (-(item.cents or 0.0), -item.share.tokens))
+
+    def _carry(self, index: int, calls: Sequence[SavingsCall]) -> Item | None:
+        start, end = self._ends[index], self._ends[index + 1]
+        message, carriers, cents = self._messages[index], [], 0.0
+        is_known = True
+        for call in calls:
+            if (call.message_count or 0) > message:
+                carriers.append(call)
+                whole = self._ends[self._find_end(call.message_count)]
+                scale = call.tokens.total / whole if whole else 0.0
+                price = _price_range(call, start * scale, end * scale)
+                is_known = is_known and price is not None
+                cents += price or 0.0
+        if not carriers:
+            return None
+        return Item(
+            share=self.shares[index],
+            first=carriers[0],
+            calls=len(carriers),
+            cents=cents if is_known else None,
+        )
+
+    def _find_end(self, message_count: int | None) -> int:
+        """Return how many spans stand in the first so many messages and before them."""
+        if message_count is None:
+            return len(self.shares)
+        return bisect_left(self._messages, message_count)
+
+    def _price(self, call: SavingsCall, scale: float) -> dict[Category, float] | None:
+        cents: dict[Category, float] = dict.fromkeys(self._categories, 0.0)
+        paid, place = 0.0, 0.0
+        for part in PARTS:
+            count = call.count(part)
+            price = call.price(part)
+            if count and price is None:
+                return None
+            rate = float(price or 0)
+            paid += rate * count
+            for category in self._categories:
+                inside = self._count(category, (place + count) / scale)
+                inside -= self._count(category, place / scale)
+                cents[category] += rate * inside * scale
+            place += count
+        cents[ADDED] = max(0.0, paid - sum(cents.values()))
+        return {category: cost for category, cost in cents.items() if cost}
+
+    def _count(self, category: Category, tokens: float) -> float:
+        """Return how many of the first so many tokens are of a category."""
+        index = bisect_right(self._ends, tokens) - 1
+        if index < 0:
+            return 0.0
+        sums = self._sums[category]
+        if index >= len(self.shares):
+            return float(sums[-1])
+        share = self.shares[index]
+        inside = tokens - self._ends[index] if share.span.category == category else 0.0
+        return sums[index] + inside
+
+
+def _price_range(call: SavingsCall, start: float, end: float) -> float | None:
+    """Return what the tokens between two places of a call's prompt cost, None where that is not known."""
+    cents, before = 0.0, 0.0
+    for part in PARTS:
+        after = before + call.count(part)
+        inside = min(end, after) - max(start, before)
+        if inside > 0:
+            price = call.price(part)
+            if price is None:
+                return None
+            cents += inside * float(price)
+        before = after
+    return cents

@@ -1,0 +1,129 @@
+"""``/sessions/<id>/context``: how the prompts of a session grew, and what it cost to carry their parts."""
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from conversations.cache_rules import read_own_rules
+from conversations.context import Context, read_context
+from conversations.growth import Growth, read_growth
+from conversations.prompt_bill import PromptBill
+from conversations.savings.calls import Chain, SavingsCall, list_chains
+from conversations.savings.stored_calls import make_call
+from conversations.xray import Category
+from dashboard import rendering
+from dashboard.addresses import session_address
+from dashboard.context import words
+from dashboard.context.areas import HEIGHT, WIDTH, draw, sample
+from dashboard.context.bar import find_colour
+from dashboard.rendering import PRIVATE
+from dashboard.sessions.pages import NO_SESSION
+from runtime.errors import InvalidInputError
+from store.control.people import Caller
+from store.traces import savings_calls
+from store.traces.bodies import MissingPieceError, read_bodies
+
+MAX_BODY_BYTES = 4 * 1024 * 1024
+MOST_READ = 3  # requests taken apart for one page, each in some 50 ms for 500 KB
+MOST_ITEMS, MOST_LISTED, MOST_CONVERSATIONS = 20, 40, 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CategorySum:
+    """A category of a conversation: its tokens in the last turn and at most, and the cost of all turns."""
+
+    category: Category
+    last: float
+    most: float
+    cents: float | None
+
+
+def parse_number(request: Request) -> int:
+    """Return which conversation the address names, from 1 on. Raises InvalidInputError."""
+    text = request.query_params.get("conversation", "1")
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= 10**6:
+        raise InvalidInputError("conversation must be a number from 1 on", "conversation")
+    return int(text)
+
+
+def render_session(
+    caller: Caller, connection: sqlite3.Connection | None, session_id: str, number: int
+) -> Response:
+    """Return the page of one conversation of a session. Raises sqlite3.Error and HTTPException."""
+    stored = [] if connection is None else savings_calls.read_calls(connection, session_id)
+    if connection is None or not stored:
+        raise HTTPException(404, NO_SESSION)
+    calls = [make_call(c.columns, c.items, c.previous_id, c.cache_break) for c in stored]
+    chains = sorted(list_chains(calls), key=lambda chain: (-_count_tokens(chain), chain[0].id))
+    if number > max(len(chains), 1):
+        raise HTTPException(404, f"This session has {len(chains)} conversations.")
+    chain = chains[number - 1] if chains else []
+    growth = _read(connection, chain)
+    turns = [] if growth is None else growth.turns
+    listed, every = sample(turns, MOST_LISTED) if turns else ([], 1)
+    return rendering.render(
+        "session_context.html",
+        visitor=caller,
+        headers=PRIVATE,
+        session_id=session_id,
+        session=session_address(session_id),
+        chains=chains[:MOST_CONVERSATIONS],
+        chain_count=len(chains),
+        chain=chain,
+        number=number,
+        call_count=len(calls),
+        most_calls=savings_calls.MAX_CALLS,
+        growth=growth,
+        sums=[] if growth is None else _sum(growth),
+        drawing=draw(turns) if turns else None,
+        drawing_width=WIDTH,
+        drawing_height=HEIGHT,
+        listed=listed,
+        listed_every=every,
+        colour=find_colour,
+        place=words.describe_place,
+        address=words.make_address,
+        titles=words.TITLES,
+        singular=words.ONE,
+    )
+
+
+def _read(connection: sqlite3.Connection, chain: Chain) -> Growth | None:
+    def read(call: SavingsCall) -> tuple[Context, int] | None:
+        if (call.request_length or 0) > MAX_BODY_BYTES:
+            return None
+        try:
+            body = read_bodies(connection, call.id).request
+        except MissingPieceError:
+            return None  # the turn is estimated from another request, which the page says
+        if not body:
+            return None
+        rules = read_own_rules().find(call.model, datetime.fromisoformat(call.day).date())
+        bill = PromptBill(tokens=call.tokens, cents={})
+        return read_context(body, bill, call.model, rules), len(body)
+
+    return read_growth(chain, read, most_items=MOST_ITEMS, most_read=MOST_READ)
+
+
+def _count_tokens(chain: Chain) -> int:
+    return sum(call.tokens.total for call in chain)
+
+
+def _sum(growth: Growth) -> Sequence[CategorySum]:
+    cents = growth.sum_cents()
+    names = dict.fromkeys(name for turn in growth.turns for name in turn.tokens)
+    sums = [
+        CategorySum(
+            category=name,
+            last=growth.turns[-1].tokens.get(name, 0.0),
+            most=max(turn.tokens.get(name, 0.0) for turn in growth.turns),
+            cents=None if cents is None else cents.get(name, 0.0),
+        )
+        for name in names
+    ]
+    return sorted(sums, key=lambda each: (-(each.cents or 0.0), -each.most))

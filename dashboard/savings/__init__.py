@@ -1,0 +1,1 @@
+"""Pages of what could have been saved: in a period, and in one session."""

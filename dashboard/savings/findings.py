@@ -1,0 +1,113 @@
+"""Findings as pages and JSON show them: by kind, the most expensive first, small ones counted."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from conversations.savings.kinds import KINDS, MIN_CENTS, MIN_TOKENS, Kind
+from store.traces.savings_reader import BlamedCall, Group, SavingsReader
+
+SAVINGS = tuple(kind.name for kind in KINDS.values() if kind.is_saving)
+MAX_SHOWN = 50
+SUBJECTS = {
+    "cache_break": {
+        "system": "the system prompt changed",
+        "tools": "the tools changed",
+        "messages": "an earlier message changed",
+        "model": "another model",
+        "order": "the order of keys changed",
+        "marker": "a cache marker moved or is missing",
+        "unknown": "unknown",
+    }
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """A finding of its own line, with the calls behind its largest part."""
+
+    kind: Kind
+    group: Group
+    calls: Sequence[BlamedCall]
+
+    @property
+    def subject(self) -> str:
+        """Return what the finding is about, in words."""
+        return SUBJECTS.get(self.kind.name, {}).get(self.group.subject, self.group.subject)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """All findings of a period or session. ``total_cents`` is that of all that could have been saved, also
+    of ``smaller`` ones, which have no line of their own. ``expensive`` are no savings."""
+
+    savings: Sequence[Shown]
+    expensive: Sequence[Shown]
+    total_cents: float
+    unpriced_tokens: int
+    smaller: int
+    smaller_cents: float
+
+
+def make_findings(groups: Iterable[Group], reader: SavingsReader) -> Findings:
+    """Return the findings in order, with the calls behind those that are shown."""
+    known = sorted(
+        (group for group in groups if group.finding in KINDS),
+        key=lambda group: (-group.cents, -group.tokens, group.finding, group.subject),
+    )
+    large = [group for group in known if _is_large(group)][:MAX_SHOWN]
+    shown = [
+        Shown(kind=KINDS[group.finding], group=group, calls=reader.list_calls(group))
+        for group in large
+    ]
+    savings = [group for group in known if KINDS[group.finding].is_saving]
+    small = [group for group in savings if group not in large]
+    return Findings(
+        savings=[each for each in shown if each.kind.is_saving],
+        expensive=[each for each in shown if not each.kind.is_saving],
+        total_cents=sum(group.cents for group in savings),
+        unpriced_tokens=sum(group.unpriced_tokens for group in savings),
+        smaller=len(small),
+        smaller_cents=sum(group.cents for group in small),
+    )
+
+
+def describe_findings(found: Findings) -> dict[str, Any]:
+    """Return findings as a JSON object, in the envelope of lists."""
+    return {
+        "items": [_describe(each) for each in (*found.savings, *found.expensive)],
+        "nextCursor": None,
+        "hasMore": False,
+        "total_cents": round(found.total_cents, 6),
+        "unpriced_tokens": found.unpriced_tokens,
+        "smaller": {"count": found.smaller, "cost_cents": round(found.smaller_cents, 6)},
+    }
+
+
+def _is_large(group: Group) -> bool:
+    """Return whether a finding has a line of its own; without a price, by its tokens alone."""
+    if group.tokens < MIN_TOKENS:
+        return False
+    return group.cents >= MIN_CENTS or group.unpriced_tokens >= MIN_TOKENS
+
+
+def _describe(shown: Shown) -> dict[str, Any]:
+    group = shown.group
+    return {
+        "finding": group.finding,
+        "title": shown.kind.title,
+        "subject": group.subject,
+        "is_saving": shown.kind.is_saving,
+        "measured": shown.kind.is_measured,
+        "calls": group.calls,
+        "sessions": group.sessions,
+        "tokens": group.tokens,
+        "cost_cents": round(group.cents, 6),
+        "unpriced_tokens": group.unpriced_tokens,
+        "remedy": shown.kind.remedy,
+        "formula": shown.kind.formula,
+        "largest": {
+            "session_id": group.largest_session,
+            "calls": [{"id": call.id, "cost_cents": call.cents} for call in shown.calls],
+        },
+    }

@@ -1,0 +1,167 @@
+"""``/savings`` and ``/sessions/<id>/savings``: what could have been saved, as pages and as JSON."""
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from dashboard import rendering
+from dashboard.addresses import session_address
+from dashboard.kept_connections import KeptConnections
+from dashboard.overview.periods import DEFAULT_SPAN, SPANS, Period, parse_span
+from dashboard.rendering import PRIVATE
+from dashboard.savings.findings import SAVINGS, Findings, describe_findings, make_findings
+from dashboard.sessions.pages import NO_SESSION
+from dashboard.trace_work import TraceWork
+from dashboard.visitors import Visitors
+from runtime import clock
+from runtime.settings import Settings
+from store.traces.savings import Looked
+from store.traces.savings_reader import SavingsReader, SessionSum
+
+TOP_SESSIONS = 10
+NOTHING = Findings(
+    savings=(), expensive=(), total_cents=0.0, unpriced_tokens=0, smaller=0, smaller_cents=0.0
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OfPeriod:
+    """The findings of a period. ``due`` sessions are still to be looked at."""
+
+    findings: Findings
+    sessions: Sequence[SessionSum]
+    due: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OfSession:
+    """The findings of one session; ``looked`` is None while nobody has looked for any."""
+
+    title: str | None
+    findings: Findings
+    looked: Looked | None
+
+
+class SavingsPages:
+    """The pages of savings of the caller's organisation."""
+
+    def __init__(
+        self, settings: Settings, visitors: Visitors, connections: KeptConnections
+    ) -> None:
+        self._visitors = visitors
+        self._work = TraceWork(settings, connections)
+
+    def routes(self) -> list[BaseRoute]:
+        return [
+            Route("/savings", self.period_page),
+            Route("/savings.json", self.period_json),
+            # An id is text of the client's, which may hold slashes.
+            Route("/sessions/{session_id:path}/savings", self.session_page),
+            Route("/sessions/{session_id:path}/savings.json", self.session_json),
+        ]
+
+    async def period_page(self, request: Request) -> Response:
+        caller = await self._visitors.require_caller(request)
+        period = _parse_period(request)
+
+        def respond(connection: sqlite3.Connection | None) -> Response:
+            found = _read_period(connection, period)
+            return rendering.render(
+                "savings.html",
+                visitor=caller,
+                headers=PRIVATE,
+                period=period,
+                spans=SPANS,
+                found=found,
+                address=session_address,
+            )
+
+        return await self._work.run(caller, respond)
+
+    async def period_json(self, request: Request) -> Response:
+        caller = await self._visitors.require_caller(request)
+        period = _parse_period(request)
+
+        def respond(connection: sqlite3.Connection | None) -> Response:
+            found = _read_period(connection, period)
+            body = describe_findings(found.findings) | {
+                "span": period.span,
+                "first_day": period.first.isoformat(),
+                "last_day": period.last.isoformat(),
+                "sessions_due": found.due,
+                "sessions": [
+                    {"session_id": each.session_id, "cost_cents": round(each.cents, 6)}
+                    for each in found.sessions
+                ],
+            }
+            return JSONResponse(body, headers=PRIVATE)
+
+        return await self._work.run(caller, respond)
+
+    async def session_page(self, request: Request) -> Response:
+        caller = await self._visitors.require_caller(request)
+        session_id = request.path_params["session_id"]
+
+        def respond(connection: sqlite3.Connection | None) -> Response:
+            found = _read_session(connection, session_id)
+            return rendering.render(
+                "session_savings.html",
+                visitor=caller,
+                headers=PRIVATE,
+                session_id=session_id,
+                session=session_address(session_id),
+                found=found,
+            )
+
+        return await self._work.run(caller, respond)
+
+    async def session_json(self, request: Request) -> Response:
+        caller = await self._visitors.require_caller(request)
+        session_id = request.path_params["session_id"]
+
+        def respond(connection: sqlite3.Connection | None) -> Response:
+            found = _read_session(connection, session_id)
+            looked = found.looked
+            body = describe_findings(found.findings) | {
+                "session_id": session_id,
+                "method": None if looked is None else looked.method,
+                "computed_at": None if looked is None else looked.computed_at,
+                "calls": 0 if looked is None else looked.calls,
+            }
+            return JSONResponse(body, headers=PRIVATE)
+
+        return await self._work.run(caller, respond)
+
+
+def _parse_period(request: Request) -> Period:
+    """Return the period that the address names. Raises InvalidInputError."""
+    return parse_span(request.query_params.get("span", DEFAULT_SPAN), clock.now())
+
+
+def _read_period(connection: sqlite3.Connection | None, period: Period) -> _OfPeriod:
+    reader = None if connection is None else SavingsReader(connection)
+    if reader is None or not reader.is_ready:
+        return _OfPeriod(findings=NOTHING, sessions=(), due=0)
+    first, last = period.first, period.last
+    return _OfPeriod(
+        findings=make_findings(reader.list_groups(first, last), reader),
+        sessions=reader.list_sessions(first, last, SAVINGS, TOP_SESSIONS),
+        due=reader.count_due(),
+    )
+
+
+def _read_session(connection: sqlite3.Connection | None, session_id: str) -> _OfSession:
+    reader = None if connection is None else SavingsReader(connection)
+    exists, title = (False, None) if reader is None else reader.find_title(session_id)
+    if reader is None or not exists:
+        raise HTTPException(404, NO_SESSION)
+    return _OfSession(
+        title=title,
+        findings=make_findings(reader.list_session_groups(session_id), reader),
+        looked=reader.find_looked(session_id),
+    )

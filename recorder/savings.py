@@ -1,0 +1,124 @@
+"""Looking for savings in sessions, in the background and one session at a time.
+
+A session is looked at some seconds after a call of it was stored, in one go: the columns of its calls, and
+one body of each of its conversations. That takes longer the longer it is, so the pause after it is a
+multiple of the time that it took.
+"""
+
+import logging
+import sqlite3
+from collections.abc import Callable
+
+from conversations.savings.calls import list_chains
+from conversations.savings.findings import METHOD, Finding, find_savings
+from conversations.savings.kinds import FROM_BODIES
+from metering.prices import PriceTable
+from recorder.open_databases import OpenDatabases
+from recorder.savings_calls import read_calls, read_contents_of
+from runtime import clock
+from store import database
+from store.traces import savings
+from store.traces.savings import Due, FindingRow, Looked
+
+# Looks take less than a twentieth of the recorder's time.
+MIN_PAUSE_S, PAUSE_FACTOR = 0.02, 20.0
+RETRY_S = 60.0
+
+logger = logging.getLogger(__name__)
+
+
+class SavingsFinder:
+    """Looks at the sessions that are due, of all organisations that recorded anything."""
+
+    def __init__(
+        self,
+        databases: OpenDatabases,
+        prices: Callable[[], PriceTable],
+        clock_s: Callable[[], float],
+    ) -> None:
+        """Look in these databases, by these prices. ``clock_s`` is a monotonic clock."""
+        self._databases = databases
+        self._prices = prices
+        self._clock_s = clock_s
+        self._not_before_s = 0.0
+        self._organizations: dict[str, float] = {}  # when to look there next
+
+    def begin(self, organization_id: str) -> None:
+        """Take up an organisation of which a session may be due."""
+        self._organizations.setdefault(organization_id, 0.0)
+
+    def run_step(self) -> None:
+        """Look at one session, if one is due and it is time.
+
+        Never raises: what cannot be done now is tried again later."""
+        began_s = self._clock_s()
+        if began_s < self._not_before_s or not self._organizations:
+            return
+        organization_id = min(self._organizations, key=self._organizations.__getitem__)
+        if began_s < self._organizations[organization_id]:
+            return
+        try:
+            is_empty = self._look_at_one(self._databases.open(organization_id).connection)
+        except (sqlite3.Error, OSError, ValueError) as error:
+            # Recording goes on; the database may be locked or the disk full for now.
+            logger.warning("Savings of %s cannot be looked for now: %s", organization_id, error)
+            self._databases.close(organization_id)
+            self._organizations[organization_id] = self._clock_s() + RETRY_S
+            return
+        ended_s = self._clock_s()
+        self._not_before_s = ended_s + max(MIN_PAUSE_S, PAUSE_FACTOR * (ended_s - began_s))
+        if is_empty:
+            del self._organizations[organization_id]
+        else:
+            self._organizations[organization_id] = ended_s  # behind the others
+
+    def _look_at_one(self, connection: sqlite3.Connection) -> bool:
+        """Look at the session that has been due for longest; return whether none is left, due or not."""
+        due = savings.find_due(connection, clock.now().timestamp())
+        if due is None:
+            return not savings.is_any_due(connection)
+        try:
+            self._look(connection, due)
+        except sqlite3.Error:
+            raise
+        except Exception:
+            # It keeps the findings that it has: one session must not keep the others from being looked at.
+            logger.exception("Savings of session %r cannot be computed", due.session_id)
+            with database.immediate(connection):
+                savings.drop_due(connection, due, clock.now().timestamp() + RETRY_S)
+        return False
+
+    def _look(self, connection: sqlite3.Connection, due: Due) -> None:
+        with database.snapshot(connection):
+            calls = read_calls(connection, due.session_id, self._prices())
+            chains = list_chains(calls)
+            contents = read_contents_of(connection, chains)
+        now = clock.now()
+        savings.write_findings(
+            connection,
+            due,
+            [_make_row(finding) for finding in find_savings(calls, contents)],
+            Looked(
+                method=METHOD,
+                computed_at=clock.format_ms(now),
+                calls=len(calls),
+                conversations=len(chains),
+                opened=len(contents),
+            ),
+            first_day=min((call.day for call in calls), default=""),
+            keeps=() if contents else FROM_BODIES,
+            again_at=now.timestamp() + savings.QUIET_S,
+        )
+
+
+def _make_row(finding: Finding) -> FindingRow:
+    return FindingRow(
+        day=finding.day,
+        finding=finding.kind.name,
+        subject=finding.subject,
+        calls=finding.calls,
+        tokens=finding.tokens,
+        cents=float(finding.cents),
+        unpriced_tokens=finding.unpriced,
+        top=[(id_, None if cents is None else float(cents)) for id_, cents in finding.top],
+    )

@@ -1,0 +1,195 @@
+"""The pages of savings: of a period and of a session, as pages and as JSON."""
+
+import sqlite3
+from contextlib import closing
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from conversations.savings.kinds import KINDS
+from runtime import clock
+from store import database
+from store.traces import savings
+from store.traces.savings import FindingRow, Looked
+from tests.dashboard.people import BASE_URL, Person
+
+TODAY = clock.now().date().isoformat()
+SAVED = (
+    "select sum(cents) from savings where finding not in"
+    " ('long_gap', 'client_tools', 'large_result') and day >= ?"
+)
+
+
+@pytest.fixture
+def ann(app, control, settings):
+    return Person(app, control, settings.data_dir, "ann@example.org")
+
+
+@pytest.fixture
+def cid(app, control, settings):
+    return Person(app, control, settings.data_dir, "cid@example.org")
+
+
+def row(finding, cents, **changes):
+    values: dict[str, Any] = {
+        "day": TODAY,
+        "subject": "",
+        "calls": 3,
+        "tokens": 5_000,
+        "unpriced_tokens": 0,
+        "top": [(1, cents)],
+    }
+    return FindingRow(finding=finding, cents=cents, **(values | changes))
+
+
+def store(person, *rows, session="s1", first_day=""):
+    """Record a call of a session, and store findings as the recorder does."""
+    person.record(session_id=session, title_text=f"About {session}", message_count=1)
+    with closing(sqlite3.connect(person.path, isolation_level=None)) as db:
+        due = savings.find_due(db, 1e12)
+        assert due is not None
+        looked = Looked(
+            method=1, computed_at=f"{TODAY}T10:00:00.000Z", calls=7, conversations=3, opened=2
+        )
+        savings.write_findings(db, due, rows, looked, first_day=first_day, keeps=(), again_at=0.0)
+
+
+def test_findings_are_listed_in_order_of_dollars(ann):
+    store(
+        ann,
+        row("never_cached", 40.0),
+        row("cache_break", 150.0, subject="tools"),
+        row("long_gap", 90.0),
+    )
+    found = ann.get("/savings.json?span=today").json()
+    assert [(i["finding"], i["cost_cents"], i["is_saving"]) for i in found["items"]] == [
+        ("cache_break", 150.0, True),
+        ("never_cached", 40.0, True),
+        ("long_gap", 90.0, False),
+    ]
+    page = ann.get("/savings?span=today").text
+    assert page.index("Cache breaks: <bdi>the tools changed") < page.index("never cached")
+    assert page.index("never cached") < page.index("not counted as savings")
+    assert KINDS["cache_break"].remedy in page
+    assert 'href="/traces/usage/1"' in page
+    assert 'href="/sessions/s1/savings"' in page
+
+
+def test_the_total_is_that_of_the_table_and_leaves_out_what_is_no_saving(ann):
+    store(ann, row("never_cached", 40.25), row("long_gap", 90.0), row("never_read", 0.5))
+    store(ann, row("failed_call", 3.5, subject="upstream_timeout"), session="s2")
+    found = ann.get("/savings.json?span=7d").json()
+    with closing(sqlite3.connect(ann.path)) as db:
+        (cents,) = db.execute(SAVED, (found["first_day"],)).fetchone()
+    assert found["total_cents"] == pytest.approx(cents) == pytest.approx(44.25)
+    assert [(s["session_id"], s["cost_cents"]) for s in found["sessions"]] == [
+        ("s1", 40.75),
+        ("s2", 3.5),
+    ]
+    assert "$0.4425" in ann.get("/savings").text
+
+
+def test_small_findings_are_counted_and_not_listed(ann):
+    store(
+        ann,
+        row("never_cached", 40.0),
+        row("never_read", 0.9, tokens=9_000),
+        row("needless_hour", 5.0, tokens=1_900),
+    )
+    found = ann.get("/savings.json").json()
+    assert [item["finding"] for item in found["items"]] == ["never_cached"]
+    assert found["smaller"] == {"count": 2, "cost_cents": 5.9}
+    assert "and 2 smaller ones, $0.0590" in ann.get("/savings").text
+
+
+def test_only_the_days_of_the_period_count(ann):
+    store(
+        ann, row("never_cached", 40.0, day="2026-01-02"), row("never_cached", 7.0, day="2026-01-03")
+    )
+
+    def cents(span):
+        return ann.get(f"/savings.json?span={span}").json()["total_cents"]
+
+    assert cents("2026-01-02..2026-01-02") == 40.0
+    assert cents("2026-01-02..2026-01-03") == 47.0
+    assert cents("today") == 0
+    assert ann.get("/savings?span=2026-01-02..2026-01-03").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "span", ["", "yesterday", "2026-01-03..2026-01-02", "2026-13-01..2026-13-02"]
+)
+def test_a_bad_period_is_refused(ann, span):
+    response = ann.get(f"/savings.json?span={span}")
+    assert response.status_code == 400
+    assert "Span must be" in response.json()["error"]["message"]
+
+
+def test_tokens_without_a_price_are_told_apart(ann):
+    store(ann, row("never_read", 0.0, unpriced_tokens=5_000, top=[(1, None)]))
+    page = ann.get("/savings").text
+    assert "5,000 tokens without a known price" in page
+    assert ann.get("/savings.json").json()["unpriced_tokens"] == 5_000
+
+
+def test_a_session_has_its_own_page(ann):
+    store(ann, row("cache_break", 150.0, subject="<b>system</b>", top=[(1, 150.0), (99, 2.0)]))
+    page = ann.get("/sessions/s1/savings").text
+    assert "<b>system" not in page
+    assert "Call 99, removed by retention" in page
+    assert "from 7 calls, by version 1 of the rules" in page
+    assert "in 2 of 3 conversations" in page
+    found = ann.get("/sessions/s1/savings.json").json()
+    assert (found["session_id"], found["total_cents"], found["method"]) == ("s1", 150.0, 1)
+    assert 'href="/sessions/s1/savings"' in ann.get("/sessions/s1").text
+
+
+def test_before_anybody_looked_the_pages_say_so(ann):
+    assert "Nothing was found" in ann.get("/savings").text
+    ann.record(session_id="s1")
+    assert "1 session is still to be looked at" in ann.get("/savings").text
+    assert "Nobody has looked at this session yet" in ann.get("/sessions/s1/savings").text
+    assert ann.get("/sessions/gone/savings").status_code == 404
+
+
+def test_nobody_sees_the_savings_of_another_organisation(ann, cid):
+    store(ann, row("cache_break", 150.0, subject="marmalade"), session="secret")
+    store(cid, row("never_cached", 2.0), session="own")
+    for path in (
+        "/savings",
+        "/savings.json",
+        "/sessions/own/savings",
+        "/sessions/own/savings.json",
+    ):
+        text = cid.get(path).text
+        assert "marmalade" not in text
+        assert "secret" not in text
+    for path in ("/sessions/secret/savings", "/sessions/secret/savings.json"):
+        assert cid.get(path).status_code == 404
+
+
+def test_programs_read_with_a_key_and_strangers_not_at_all(ann, app):
+    store(ann, row("cache_break", 150.0))
+    stranger = TestClient(app, base_url=BASE_URL, follow_redirects=False)
+    for path in ("/savings.json", "/sessions/s1/savings.json"):
+        assert stranger.get(path, headers=ann.bearer).json()["total_cents"] == 150.0
+        assert stranger.get(path).status_code == 401
+    for path in ("/savings", "/sessions/s1/savings", "/sessions/s1/context"):
+        assert stranger.get(path).status_code == 303
+
+
+def test_a_session_that_changed_while_it_was_looked_at_is_due_again(ann):
+    ann.record(session_id="s1")
+    with closing(sqlite3.connect(ann.path, isolation_level=None)) as db:
+        due = savings.find_due(db, 1e12)
+        assert due is not None
+        ann.record(session_id="s1")
+        with database.immediate(db):
+            savings.drop_due(db, due, 50.0)
+        again = savings.find_due(db, 1e12)
+        assert again is not None
+        assert (again.session_id, again.due_at) == ("s1", 50.0)
+        with database.immediate(db):
+            savings.drop_due(db, again, 60.0)
+        assert savings.find_due(db, 1e12) is None

@@ -1,0 +1,176 @@
+"""Savings of sessions that go through the recorder."""
+
+import sqlite3
+from contextlib import closing
+
+import orjson
+import pytest
+
+from conversations.savings.calls import list_chains
+from recorder.open_databases import OpenDatabases
+from recorder.savings import SavingsFinder
+from store.traces import retention, savings
+from store.traces.bodies import RequestPreparer
+from store.traces.paths import trace_path
+from tests.conversations.sessions import conversation, request, tool
+from tests.recorder.conversations import PRICES, Recording
+
+LOG = "It sails. " * 1_000  # some 2,500 tokens
+LONG_TOOL = "Does much that has to be described at length. " * 120  # some 1,400 tokens
+TOOLS = [tool("Read"), tool("mcp__tracker__list", LONG_TOOL)]
+
+
+def turns(count, nation="British", **fields):
+    return [
+        request(*conversation(number, opening=f"A {nation} ship. {LOG}"), **fields)
+        for number in range(1, count + 1)
+    ]
+
+
+@pytest.fixture
+def recording(tmp_path, monkeypatch):
+    monkeypatch.setattr(savings, "QUIET_S", -1.0)
+    recording = Recording(tmp_path)
+    yield recording
+    recording.close()
+
+
+class Clock:
+    """A clock that stands still until somebody looks."""
+
+    now_s = 0.0
+
+    def __call__(self):
+        return self.now_s
+
+
+@pytest.fixture
+def finder(tmp_path):
+    databases = OpenDatabases(tmp_path, RequestPreparer())
+    clock = Clock()
+    yield SavingsFinder(databases, lambda: PRICES, clock), clock
+    databases.close_all()
+
+
+def look(finder, times=4):
+    savings_finder, clock = finder
+    savings_finder.begin("org")
+    for _ in range(times):
+        clock.now_s += 1
+        savings_finder.run_step()
+
+
+def found(recording):
+    rows = recording.read("select * from savings order by session_id, finding, subject")
+    return {(row["session_id"], row["finding"], row["subject"]): row for row in rows}
+
+
+def test_a_session_is_looked_at_and_its_findings_are_stored(recording, finder):
+    for body in (*turns(2), *turns(5, "American")[2:]):
+        recording.send(body)
+    look(finder)
+    broken = found(recording)["s1", "cache_break", "messages"]
+    [measured] = recording.read("select * from cache_breaks")
+    assert broken["tokens"] == measured["tokens"]
+    assert broken["cents"] == pytest.approx(measured["extra_cost_cents"])
+    assert orjson.loads(broken["top"]) == [[3, pytest.approx(measured["extra_cost_cents"])]]
+    [looked] = recording.read("select * from session_savings")
+    assert (looked["calls"], looked["conversations"], looked["opened"]) == (5, 1, 1)
+    assert recording.read("select * from savings_due") == []
+
+
+def test_what_never_was_called_is_found_in_the_bodies(recording, finder):
+    for body in turns(6, tools=TOOLS):
+        recording.send(body)
+    look(finder)
+    unused = found(recording)["s1", "unused_tools", "tracker"]
+    assert unused["calls"] == 6
+    size = len(orjson.dumps(TOOLS[1])) / 4
+    assert unused["tokens"] == pytest.approx(6 * size, rel=0.25)  # by more bytes a token than text
+
+
+def test_a_session_that_changes_is_looked_at_again_and_counts_nothing_twice(recording, finder):
+    bodies = turns(6, tools=TOOLS)
+    for body in bodies[:5]:
+        recording.send(body)
+    look(finder)
+    before = found(recording)["s1", "unused_tools", "tracker"]
+    recording.send(bodies[5])
+    look(finder)
+    after = found(recording)["s1", "unused_tools", "tracker"]
+    assert after["calls"] == 6
+    assert after["tokens"] == pytest.approx(before["tokens"] * 6 / 5, rel=0.02)
+
+
+def test_findings_from_bodies_outlive_the_bodies(recording, finder):
+    for body in turns(6, tools=TOOLS):
+        recording.send(body)
+    look(finder)
+    with closing(sqlite3.connect(trace_path(recording.data_dir, "org"))) as db, db:
+        db.execute("delete from request_bodies")
+        savings.mark_due(db, [1])
+    look(finder)
+    assert found(recording)["s1", "unused_tools", "tracker"]["calls"] == 6
+
+
+def test_findings_go_with_the_last_call_of_their_session(recording, finder):
+    for body in turns(6, tools=TOOLS):
+        recording.send(body)
+    look(finder)
+    path = trace_path(recording.data_dir, "org")
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        retention.prune(db, before="9999", pause=lambda _: None)
+    assert found(recording) == {}
+    assert recording.read("select * from session_savings") == []
+
+
+def test_a_program_that_names_no_session_has_findings_too(recording, finder):
+    plain = {"system": [{"type": "text", "text": LOG * 2}]}
+    for body in turns(3, **plain):
+        for message in body["messages"]:
+            for block in message["content"]:
+                block.pop("cache_control", None)
+        recording.send(body, session_id=None)
+    look(finder)
+    [(session_id, finding, _)] = found(recording)
+    assert (session_id, finding) == ("unnamed-1", "never_cached")
+
+
+def test_a_session_that_cannot_be_looked_at_does_not_keep_the_others_waiting(
+    recording, finder, monkeypatch, caplog
+):
+    for name in ("s1", "s2"):
+        for body in turns(6, tools=TOOLS):
+            recording.send(body, session_id=name)
+    failures = iter([True])
+
+    def fail_once(calls):
+        if next(failures, False):
+            raise RuntimeError("made up")
+        return list_chains(calls)
+
+    monkeypatch.setattr("recorder.savings.list_chains", fail_once)
+    look(finder)
+    assert "Savings of session 's1' cannot be computed" in caplog.text
+    assert {key[0] for key in found(recording)} == {"s2"}
+
+
+def test_no_step_takes_more_than_a_twentieth_of_the_time(recording, tmp_path):
+    for name in ("s1", "s2"):
+        recording.send(turns(1)[0], session_id=name)
+    now_s = [0.0]
+
+    def tick():
+        now_s[0] += 1.0
+        return now_s[0]
+
+    databases = OpenDatabases(tmp_path, RequestPreparer())
+    finder = SavingsFinder(databases, lambda: PRICES, tick)
+    finder.begin("org")
+    for _ in range(15):
+        finder.run_step()
+    assert len(recording.read("select * from session_savings")) == 1
+    now_s[0] += 20
+    finder.run_step()
+    assert len(recording.read("select * from session_savings")) == 2
+    databases.close_all()
