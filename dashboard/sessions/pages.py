@@ -23,7 +23,7 @@ from dashboard.organization_locks import BusyError, OrganizationLocks
 from dashboard.rendering import PRIVATE
 from dashboard.sessions.agents import make_tree
 from dashboard.sessions.cursors import Place, format_cursor, parse_cursor
-from dashboard.sessions.strip import HEIGHT, PART_TITLES, STEP, WIDTH, make_strip
+from dashboard.sessions.strip import DRAWING, make_strip
 from dashboard.sessions.turns import make_lines
 from dashboard.visitors import Visitors
 from runtime.errors import InvalidInputError
@@ -215,10 +215,7 @@ def _render_session(caller: Caller, opened: Opened) -> Response:
         agents=opened.agents,
         lines=make_lines(opened.turns, session.calls - len(opened.turns) + 1),
         bars=make_strip(opened.turns),
-        bar_step=STEP,
-        bar_width=WIDTH,
-        bar_height=HEIGHT,
-        part_titles=PART_TITLES,
+        drawing=DRAWING,
         tree=make_tree(opened.agents),
         break_cents=sum_extra_cost(opened.breaks),
         calls_address=_list_address(session.session_id),

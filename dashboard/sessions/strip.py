@@ -23,6 +23,8 @@ PART_TITLES = {
     "input": "uncached input and searches",
     "output": "output",
 }
+# What the template of the drawing needs to know.
+DRAWING = {"step": STEP, "width": WIDTH, "height": HEIGHT, "part_titles": PART_TITLES}
 
 
 @dataclass(frozen=True, slots=True)
