@@ -95,8 +95,10 @@ def _as_tasks(
     _name: str, given: dict[str, object], room: Room
 ) -> tuple[tuple[Piece, ...], tuple[str, ...]] | None:
     todos = given.get("todos")
-    if not isinstance(todos, list) or not all(
-        isinstance(each, dict) and _find_words(each) for each in todos[:_MAX_TASKS]
+    if (
+        not isinstance(todos, list)
+        or not todos
+        or not all(isinstance(each, dict) and _find_words(each) for each in todos[:_MAX_TASKS])
     ):
         return None
     items = tuple(_read_task(each, room) for each in as_objects(todos[:_MAX_TASKS]))
