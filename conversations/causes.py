@@ -16,7 +16,8 @@ from conversations.cache_rules import CacheRules, ModelRules
 from conversations.diagnosis import CacheReport
 from conversations.differences import Difference, find_difference
 from conversations.parameters import BY_MODEL, Change, list_changes
-from conversations.summaries import CachedTo, CallSummary, PromptSummary
+from conversations.summaries import CallSummary, PromptSummary
+from conversations.unit_runs import CachedTo
 from conversations.units import LEVELS, THINKING_KINDS, Prompt
 from conversations.wording import (
     bound,

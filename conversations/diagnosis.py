@@ -23,7 +23,9 @@ _CAUSES: Mapping[str, UpstreamCause] = {
     "tools_changed": "tools",
     "messages_changed": "messages",
 }
-_MARKERS = (b'"message_start"', b'"applied_edits"')
+_EDITS = b'"applied_edits"'
+_FIRST_BYTES = 4_096
+_MARKERS = (b'"message_start"', _EDITS)
 
 
 class CacheReport(NamedTuple):
@@ -44,6 +46,8 @@ def read_cache_report(body: bytes) -> CacheReport:
     """Return what a decoded response body, a document or a stream, says about the cache. Never raises."""
     if body.removeprefix(BYTE_ORDER_MARK).lstrip().startswith(b"{"):
         return _read_message(parse_object(body) or {})
+    if _EDITS not in body and (message := _find_start(body)) is not None:
+        return _read_message(message)
     report = CacheReport()
     for event in parse_events(body, _MARKERS):
         document = parse_object(event.data) or {}
@@ -70,6 +74,15 @@ def _read_message(message: Mapping[str, object]) -> CacheReport:
         missed_tokens=missed if type(missed) is int and 0 <= missed <= MAX_COUNT else None,
         has_edits=_has_edits(message),
     )
+
+
+def _find_start(body: bytes) -> dict[str, object] | None:
+    """Return the message of the first event, where that is on one line as usual, else None."""
+    line = body[:_FIRST_BYTES].partition(b"\ndata: ")[2].partition(b"\n")
+    if not line[1]:
+        return None
+    document = parse_object(line[0]) or {}
+    return as_object(document.get("message")) if document.get("type") == "message_start" else None
 
 
 def _has_edits(document: Mapping[str, object]) -> bool:

@@ -4,8 +4,9 @@ That is not always the one before it: side calls, parallel calls and other conve
 A call continues another one of its session and agent when
 
 - all message units of that one are the beginning of its own (it grew, or was sent again), or
-- at least half of them are in it in the same order, and it either has more messages or shares what the
-  model answered after the place where both differ (an early text was edited).
+- at least half of them, with the first or the last one, are in it in the same order, and it either has
+  more messages or shares what the model answered after the place where both differ (an early text was
+  edited).
 
 Having the same tools and system prompt is not enough: that is another conversation. Without bodies
 only the numbers of messages and tools are left to go by. The one that shares most units is taken, of
@@ -15,10 +16,12 @@ those the one with the same tools and system prompt, of those the latest.
 from bisect import bisect_left
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence, Set
+from functools import cached_property
 from typing import Literal, NamedTuple
 
 from conversations.summaries import CallSummary, PromptSummary
-from conversations.units import DIGEST_BYTES, Prompt
+from conversations.unit_runs import DIGEST_BYTES
+from conversations.units import Prompt
 from metering.conversation_memory import shared_length
 
 RESOLUTION_S = 0.001  # of the time at which a call began
@@ -46,16 +49,44 @@ def find_predecessor(
 ) -> Predecessor | None:
     """Return the call that this one continues, None where it begins a conversation. ``prompt`` is that
     of ``call``; a few latest calls of the session are enough as candidates."""
-    possible = [each for each in candidates if may_precede(each, call)]
-    for each in possible:
-        if call.previous_message_id is not None and each.message_id == call.previous_message_id:
-            return Predecessor(each, "upstream")
+    if call.previous_message_id is not None:
+        for each in candidates:
+            if each.message_id == call.previous_message_id and may_precede(each, call):
+                return Predecessor(each, "upstream")
     if prompt is None or call.prompt is None:
-        return _find_by_counts(call, possible)
-    matches = [_match(each, call, prompt) for each in possible]
-    if found := [match for match in matches if match is not None]:
-        return max(found, key=lambda each: each[0])[1]
-    return _find_by_counts(call, [each for each in possible if each.prompt is None])
+        return _find_by_counts(call, [each for each in candidates if may_precede(each, call)])
+    if (found := _find_by_units(call, call.prompt, prompt, candidates)) is not None:
+        return found
+    return _find_by_counts(
+        call, [each for each in candidates if each.prompt is None and may_precede(each, call)]
+    )
+
+
+def _find_by_units(
+    call: CallSummary, now: PromptSummary, prompt: Prompt, candidates: Iterable[CallSummary]
+) -> Predecessor | None:
+    """Return the call that shares most units. The longest ones are looked at first, because no shorter
+    one shares more than all of its units."""
+    ordered = sorted(
+        [
+            (len(each.prompt.message_digests), each.began_at, place, each, each.prompt)
+            for place, each in enumerate(candidates)
+            if each.prompt is not None and each.prompt.message_digests
+        ],
+        reverse=True,
+    )
+    units = _Units(now.message_digests)
+    best: _Rank | None = None
+    found: Predecessor | None = None
+    for length, _, _, each, before in ordered:
+        if best is not None and length < best.shared * DIGEST_BYTES:
+            break
+        if not units.may_share(before.message_digests) or not may_precede(each, call):
+            continue
+        match = _match(each, before, now, units, prompt)
+        if match is not None and (best is None or match[0] > best):
+            best, found = match
+    return found
 
 
 def may_precede(earlier: CallSummary, call: CallSummary) -> bool:
@@ -85,25 +116,45 @@ def may_be_continued_by(earlier: CallSummary, call: CallSummary) -> bool:
         return True
     if earlier.prompt is None or call.prompt is None:
         return call.session_id is not None
-    units, wanted = _split(call.prompt.message_digests), _split(earlier.prompt.message_digests)
-    return bool(wanted) and 2 * _count_known(wanted, set(units)) >= len(wanted)
+    units, wanted = _Units(call.prompt.message_digests), earlier.prompt.message_digests
+    if not wanted or not units.may_share(wanted):
+        return False
+    return 2 * _count_known(_split(wanted), units.known) >= len(wanted) // DIGEST_BYTES
+
+
+class _Units:
+    """The message units of a prompt, taken apart when that is needed."""
+
+    def __init__(self, digests: bytes) -> None:
+        self.digests = digests
+        self.first = digests[:DIGEST_BYTES]
+
+    @cached_property
+    def all(self) -> list[bytes]:
+        return _split(self.digests)
+
+    @cached_property
+    def known(self) -> frozenset[bytes]:
+        return frozenset(self.all)
+
+    def may_share(self, digests: bytes) -> bool:
+        """Return whether the first or the last of other units is among these, as in a conversation that
+        was continued. To ask for it takes far less time than to count."""
+        return digests.startswith(self.first) or digests[-DIGEST_BYTES:] in self.known
 
 
 def _match(
-    earlier: CallSummary, call: CallSummary, prompt: Prompt
+    earlier: CallSummary, before: PromptSummary, now: PromptSummary, units: _Units, prompt: Prompt
 ) -> tuple[_Rank, Predecessor] | None:
-    before, now = earlier.prompt, call.prompt
-    if before is None or now is None or not before.message_digests:
-        return None
-    front = _count_equal(before.slice_digests(0, before.front), now.slice_digests(0, now.front))
+    front = _count_equal(before.front_digests, now.front_digests)
     total = len(before.message_digests) // DIGEST_BYTES
     if now.message_digests.startswith(before.message_digests):
         return _Rank(total, front, earlier.began_at), Predecessor(earlier, "chain")
-    units, wanted = _split(now.message_digests), _split(before.message_digests)
+    wanted = _split(before.message_digests)
     # To count takes far less time than to match.
-    if 2 * _count_known(wanted, set(units)) < total:
+    if 2 * _count_known(wanted, units.known) < total:
         return None
-    places = match_in_order(wanted, units)
+    places = match_in_order(wanted, units.all)
     if 2 * len(places) < total:
         return None
     if not _is_continued(before, now, places, prompt):
@@ -124,6 +175,8 @@ def _is_continued(
 
 def _count_equal(before: bytes, now: bytes) -> int:
     """Return how many units both begin with."""
+    if before == now:
+        return len(now) // DIGEST_BYTES
     return shared_length(before, now) // DIGEST_BYTES
 
 

@@ -8,9 +8,9 @@ What cannot be taken apart like this is analysed as a whole, with the same resul
 """
 
 from collections.abc import Sequence
-from itertools import islice
 from typing import NamedTuple
 
+from conversations.unit_runs import EMPTY, Sums, UnitRun
 from conversations.units import (
     Level,
     Prompt,
@@ -25,7 +25,6 @@ from metering.conversation_memory import (
     ConversationMemory,
     Findings,
     guess_key,
-    shared_length,
 )
 from metering.json_reading import parse_object
 from metering.request_parts import (
@@ -44,11 +43,12 @@ type Front = dict[Level, list[Unit]]
 
 
 class _Start(NamedTuple):
-    """A place in the body where a message begins: how many messages and units come before it."""
+    """A place in the body where a message begins: how many messages come before it, and
+    the sums over their units."""
 
     place: int
     messages: int
-    units: int
+    sums: Sums
 
 
 class _Known(NamedTuple):
@@ -61,6 +61,8 @@ class _Known(NamedTuple):
     mark: bytes
     starts: tuple[_Start, ...]
     units: Sequence[Unit]
+    run: UnitRun
+    front_run: UnitRun
     is_first_party: bool
 
 
@@ -83,7 +85,8 @@ class PromptReader:
         known = None
         if kept is not None and kept.found is not None:
             is_alike = kept.found.is_first_party == is_first_party
-            known = _recall(body, kept.body, kept.found) if is_alike else None
+            if is_alike:
+                known = _recall(self._findings.shared_length(kept, body), kept.found)
         is_recalled = known is not None
         known = known or _read_head(body, is_first_party=is_first_party)
         known = None if known is None else _read_messages(body, known)
@@ -103,13 +106,17 @@ def _read_whole(body: bytes, *, is_first_party: bool) -> Prompt | None:
     return None if request is None else read_prompt(request, is_first_party=is_first_party)
 
 
-def _recall(body: bytes, before: bytes, known: _Known) -> _Known | None:
-    """Return what is known of as much as the request before has in common with this one."""
-    last = shared_length(before, body) - len(known.mark)
-    starts = tuple(start for start in known.starts if start.place <= last)
-    if not starts:
+def _recall(shared: int, known: _Known) -> _Known | None:
+    """Return what is known of so many bytes, which the request before has in common with this one."""
+    last = shared - len(known.mark)
+    count = len(known.starts)
+    while count and known.starts[count - 1].place > last:
+        count -= 1
+    if not count:
         return None
-    return known._replace(starts=starts, units=known.units[: starts[-1].units])
+    starts = known.starts[:count]
+    sums = starts[-1].sums
+    return known._replace(starts=starts, units=known.units[: sums.units], run=known.run.cut(sums))
 
 
 def _read_head(body: bytes, *, is_first_party: bool) -> _Known | None:
@@ -119,29 +126,34 @@ def _read_head(body: bytes, *, is_first_party: bool) -> _Known | None:
     head = parse_head(body, first.start)
     if not isinstance(head, dict):
         return None
+    front = list_front_units(head, is_first_party=is_first_party)
     return _Known(
         settings={name: head[name] for name in head if name not in (*_FRONT, "messages")},
         front_names=frozenset(name for name in _FRONT if name in head),
-        front=list_front_units(head, is_first_party=is_first_party),
+        front=front,
         mark=first.mark,
-        starts=(_Start(first.start, 0, 0),),
+        starts=(_Start(first.start, 0, EMPTY.sums),),
         units=[],
+        run=EMPTY,
+        front_run=_run_through(front),
         is_first_party=is_first_party,
     )
 
 
 def _read_messages(body: bytes, known: _Known) -> _Known | None:
     """Return the same with all messages but the last few."""
-    starts, units = [known.starts[-1]], list(known.units)
+    starts, units, run = [known.starts[-1]], list(known.units), known.run
     for place in find_last_starts(body, known.mark, starts[0].place):
         messages = parse_messages(body[starts[-1].place : place])
         if messages is None:
             return None
         number = starts[-1].messages
-        units += list_message_units(messages, number)
-        starts.append(_Start(place, number + len(messages), len(units)))
+        added = list_message_units(messages, number)
+        units += added
+        run = run.add(added)
+        starts.append(_Start(place, number + len(messages), run.sums))
     kept = (*known.starts[:-1], *starts)[-MAX_STARTS:]
-    return known._replace(starts=kept, units=units)
+    return known._replace(starts=kept, units=units, run=run)
 
 
 def _read_tail(body: bytes, known: _Known, *, is_first_party: bool) -> Prompt | None:
@@ -153,11 +165,17 @@ def _read_tail(body: bytes, known: _Known, *, is_first_party: bool) -> Prompt | 
     last, tail = parsed
     if "messages" in tail:
         return None
-    front = known.front
+    front, front_run = known.front, known.front_run
     if any(name in tail for name in _FRONT):
         if known.front_names:  # on both sides of the messages: no usual client writes that
             return None
         front = list_front_units(tail, is_first_party=is_first_party)
-    units = [*front["tools"], *front["system"], *islice(known.units, start.units)]
-    units += list_message_units(last, start.messages)
-    return make_prompt(known.settings | tail, units)
+        front_run = _run_through(front)
+    added = list_message_units(last, start.messages)
+    units = [*front["tools"], *front["system"], *known.units, *added]
+    run = front_run.join(known.run.add(added))
+    return make_prompt(known.settings | tail, units, front_run.sums.units, run)
+
+
+def _run_through(front: Front) -> UnitRun:
+    return EMPTY.add(front["tools"]).add(front["system"])

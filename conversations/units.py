@@ -18,19 +18,20 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import islice
 from typing import Literal, NamedTuple
 
 import orjson
 
 from conversations.diagnosis import read_previous_message_id
 from conversations.parameters import Parameters, read_parameters
+from conversations.unit_runs import DIGEST_BYTES, EMPTY, ORDER_BYTES, UnitRun
 from metering.json_reading import as_list, as_object, as_text
 from metering.request_facts import CacheTtl
 
 type Level = Literal["tools", "system", "messages"]
 LEVELS: tuple[Level, ...] = ("tools", "system", "messages")
 
-DIGEST_BYTES, ORDER_BYTES = 8, 4
 NO_MESSAGE = -1
 IMAGE_BYTES = 6_000  # an image is some 1,500 tokens, whatever its encoded size
 ATTRIBUTION = "x-anthropic-billing-header:"
@@ -46,7 +47,7 @@ TOOL, WEB_SEARCH, MCP_SERVER, ATTRIBUTION_BLOCK, CONTINUED, OTHER = (
 )
 THINKING_KINDS = ("thinking", "redacted_thinking")
 _ORDERED = ("tool_use", "server_tool_use", "mcp_tool_use")
-_RUNS = _OF_TOOLS = ("tool_use", "tool_result")
+_RUNS = ("tool_use", "tool_result")
 _CITED = ("document", "search_result")
 _TOO_DEEP = b"(nested too deeply to be written)"
 
@@ -87,10 +88,13 @@ class Marker(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)  # not frozen: made for each call, three times as fast
 class Prompt:
-    """The prompt of a request. ``automatic`` is the lifetime that automatic caching asks for,
+    """The prompt of a request. ``run`` is that of all its units, ``front`` the number of those before the
+    messages. ``automatic`` is the lifetime that automatic caching asks for,
     ``previous_message_id`` names the message that upstream is to compare with."""
 
     units: Sequence[Unit]
+    run: UnitRun
+    front: int
     parameters: Parameters
     automatic: CacheTtl | None = None
     previous_message_id: str | None = None
@@ -108,7 +112,12 @@ class Prompt:
     @property
     def is_continuation(self) -> bool:
         """Return whether the first message is the summary that a compaction left."""
-        return any(unit.kind == CONTINUED for unit in self.units)
+        for unit in islice(self.units, self.front, None):
+            if unit.kind == CONTINUED:
+                return True
+            if unit.message > 0:
+                break
+        return False
 
     def count_positions(self) -> list[int]:
         """Return for each unit how many positions come before it, as upstream looks back over them.
@@ -133,18 +142,20 @@ def read_prompt(request: Mapping[str, object], *, is_first_party: bool = True) -
     removes the attribution block of Claude Code."""
     messages = list_message_units(as_list(request.get("messages")), 0)
     front = list_front_units(request, is_first_party=is_first_party)
-    return make_prompt(request, [*front["tools"], *front["system"], *messages])
+    units = [*front["tools"], *front["system"]]
+    return make_prompt(request, [*units, *messages], len(units), EMPTY.add(units).add(messages))
 
 
-def make_prompt(settings: Mapping[str, object], units: Sequence[Unit]) -> Prompt:
-    """Return a prompt of these units, with the settings of its request."""
+def make_prompt(
+    settings: Mapping[str, object], units: Sequence[Unit], front: int, run: UnitRun
+) -> Prompt:
+    """Return a prompt of these units, with the settings of its request. ``run`` is that of the units,
+    of which so many are in front of the messages."""
     return Prompt(
         units=units,
-        parameters=read_parameters(
-            settings,
-            images=sum(unit.images for unit in units),
-            cites=any(unit.cites for unit in units),
-        ),
+        run=run,
+        front=front,
+        parameters=read_parameters(settings, images=run.sums.images, cites=run.sums.cites),
         automatic=_read_ttl(settings.get("cache_control")),
         previous_message_id=read_previous_message_id(settings),
     )
@@ -230,18 +241,30 @@ def _make_message_unit(number: int, place: int, role: str, block: object) -> Uni
     if kind in THINKING_KINDS:
         size = len(as_text(as_object(block).get("thinking")))
     order = _digest_order(bare, content, digest) if kind in _ORDERED else digest[:ORDER_BYTES]
-    unit = Unit("messages", number, place, role, kind, digest, order, size, marker, images, cites)
-    return _with_tool(unit, block) if kind in _OF_TOOLS else unit
-
-
-def _with_tool(unit: Unit, block: object) -> Unit:
-    """Return the unit of a tool call or of its result with what joins the two."""
-    fields = as_object(block)
-    if unit.kind == "tool_result":
-        return unit._replace(
-            tool_use_id=as_text(fields.get("tool_use_id")), is_error=fields.get("is_error") is True
-        )
-    return unit._replace(tool_use_id=as_text(fields.get("id")), tool=as_text(fields.get("name")))
+    tool, tool_use_id, is_error = "", "", False
+    if kind == "tool_use":
+        fields = as_object(block)
+        tool, tool_use_id = as_text(fields.get("name")), as_text(fields.get("id"))
+    elif kind == "tool_result":
+        fields = as_object(block)
+        tool_use_id = as_text(fields.get("tool_use_id"))
+        is_error = fields.get("is_error") is True
+    return Unit(
+        "messages",
+        number,
+        place,
+        role,
+        kind,
+        digest,
+        order,
+        size,
+        marker,
+        images,
+        cites,
+        tool,
+        tool_use_id,
+        is_error,
+    )
 
 
 def _make_text_unit(number: int, place: int, role: str, text: str, marker: CacheTtl | None) -> Unit:

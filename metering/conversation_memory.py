@@ -34,6 +34,7 @@ class ConversationMemory:
         self._max_bytes = max_bytes
         self._conversations: OrderedDict[Key, dict[object, Kept[Any]]] = OrderedDict()
         self._holders: Counter[int] = Counter()  # of each body, by its id
+        self._compared: tuple[bytes, bytes, int] = (b"", b"", 0)
 
     def __len__(self) -> int:
         return len(self._conversations)
@@ -56,8 +57,15 @@ class ConversationMemory:
         while self.total_bytes > self._max_bytes:
             self._forget_oldest()
 
+    def shared_length(self, first: bytes, second: bytes) -> int:
+        """Return how many bytes both begin with. Each owner asks this of the same two objects in turn."""
+        if self._compared[0] is not first or self._compared[1] is not second:
+            self._compared = first, second, shared_length(first, second)
+        return self._compared[2]
+
     def clear(self) -> None:
         """Forget everything."""
+        self._compared = (b"", b"", 0)
         while self._conversations:
             self._forget_oldest()
 
@@ -88,6 +96,10 @@ class Findings[T]:
     def find(self, key: Key) -> Kept[T] | None:
         """Return the last request of a conversation with its results, or None."""
         return self._memory.find(key, self)
+
+    def shared_length(self, kept: Kept[T], body: bytes) -> int:
+        """Return how many bytes an earlier request and this one begin with."""
+        return self._memory.shared_length(kept.body, body)
 
     def keep(self, key: Key, body: bytes, found: T) -> None:
         """Keep a request in the place of the one before it."""

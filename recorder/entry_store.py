@@ -14,6 +14,7 @@ import logging
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 from metering.conversation_memory import ConversationMemory
@@ -99,6 +100,7 @@ class EntryStore:
     ) -> None:
         """Store as many of the files as a batch holds, and note each one as it is taken up."""
 
+        @cache  # nearly every call asks for it
         def connect() -> sqlite3.Connection:
             return self._databases.open(organization_id).connection
 

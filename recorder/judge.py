@@ -43,9 +43,11 @@ from store.traces.judgements import Judgement
 
 logger = logging.getLogger(__name__)
 
+type Connect = Callable[[], sqlite3.Connection]
+
 # More is not judged: others would wait for it. An agent's request of 1 MB has some 5,000 objects.
 MAX_BODY_BYTES, MAX_OBJECTS = 16 * 1024 * 1024, 50_000
-CERTAINLY_FEW_BYTES = 512 * 1024
+CERTAINLY_FEW_BYTES = 1024 * 1024
 # Read again of a conversation that is not remembered. Programs that send no session are told apart by
 # their credential, for which there is no index: only the calls stored last are looked through.
 RECALLED_BYTES, LOOKED_THROUGH = 4 * 1024 * 1024, 2_000
@@ -88,14 +90,12 @@ class Judge:
         self._batch.clear()
         self._recent = RecentCalls(self._max_bytes)
 
-    def judge(
-        self, owner: str, call: RecordedCall, connect: Callable[[], sqlite3.Connection]
-    ) -> list[Judgement]:
+    def judge(self, owner: str, call: RecordedCall, connect: Connect) -> list[Judgement]:
         """Return the judgement of a call, if it continues another one, and of calls that continue it.
 
         ``connect`` returns the database of the calls before it. Raises MemoryError only."""
         try:
-            return self._judge(owner, call, connect())
+            return self._judge(owner, call, connect)
         except MemoryError:
             raise
         except Exception as error:  # whatever it is, the entry is stored, without a judgement
@@ -103,22 +103,20 @@ class Judge:
             logger.debug("%s", call.entry.entry_id, exc_info=True)
             return []
 
-    def _judge(
-        self, owner: str, call: RecordedCall, connection: sqlite3.Connection
-    ) -> list[Judgement]:
+    def _judge(self, owner: str, call: RecordedCall, connect: Connect) -> list[Judgement]:
         report = read_cache_report(call.response)
         prompt = self._read_prompt(call, report)
         summary = summarize_call(call.entry, call.usage, prompt, report)
         if not self._recent.knows(owner, summary):
-            self._recall(owner, summary, connection)
+            self._recall(owner, summary, connect)
         self._batch[call.entry.entry_id] = call
         candidates = self._recent.list_candidates(owner, summary)
-        found = self._judge_among(candidates, call, summary, prompt, report, connection)
+        found = self._judge_among(candidates, call, summary, prompt, report, connect)
         self._recent.add(owner, summary)
-        again = self._judge_again(owner, summary, connection)
+        again = self._judge_again(owner, summary, connect)
         return [*again, found] if found is not None else again
 
-    def _recall(self, owner: str, call: CallSummary, connection: sqlite3.Connection) -> None:
+    def _recall(self, owner: str, call: CallSummary, connect: Connect) -> None:
         """Remember the latest stored calls of the session and agent of a call again."""
         values: tuple[object, ...]
         if call.session_id is not None:
@@ -128,12 +126,10 @@ class Judge:
             where, count = _OF_CREDENTIAL, KEPT_WITHOUT_SESSION
             earliest = clock.format_ms(datetime.fromtimestamp(call.began_at - MAX_IDLE_S, UTC))
             values = LOOKED_THROUGH, call.credential_hmac, earliest
-        for each in recorded_calls.read_latest(connection, where, values, count, RECALLED_BYTES):
+        for each in recorded_calls.read_latest(connect(), where, values, count, RECALLED_BYTES):
             self._recent.add(owner, self._summarize(each)[0])
 
-    def _judge_again(
-        self, owner: str, call: CallSummary, connection: sqlite3.Connection
-    ) -> list[Judgement]:
+    def _judge_again(self, owner: str, call: CallSummary, connect: Connect) -> list[Judgement]:
         """Return the judgements of calls that continue this one, and were judged without it."""
         found = []
         candidates = self._recent.list_candidates(owner, call)
@@ -143,11 +139,11 @@ class Judge:
             if may_be_continued_by(call, each)
         ]
         for later in successors[-MAX_JUDGED_AGAIN:]:
-            stored = self._find(later.entry_id, connection)
+            stored = self._find(later.entry_id, connect)
             if stored is None:  # it will be recorded yet, and judged then
                 continue
             summary, prompt, report = self._summarize(stored)
-            judged = self._judge_among(candidates, stored, summary, prompt, report, connection)
+            judged = self._judge_among(candidates, stored, summary, prompt, report, connect)
             if judged is not None and judged.previous_entry_id == call.entry_id:
                 found.append(judged)
         return found
@@ -159,7 +155,7 @@ class Judge:
         summary: CallSummary,
         prompt: Prompt | None,
         report: CacheReport,
-        connection: sqlite3.Connection,
+        connect: Connect,
     ) -> Judgement | None:
         if summary.is_side_call:
             return None
@@ -173,7 +169,7 @@ class Judge:
             failed_tools=_name_failed_tools(before.call, prompt),
             cache_break=None
             if measured is None
-            else _as_stored(self._explain(call, summary, measured, prompt, report, connection)),
+            else _as_stored(self._explain(call, summary, measured, prompt, report, connect)),
         )
 
     def _explain(
@@ -183,9 +179,9 @@ class Judge:
         measured: Measured,
         prompt: Prompt | None,
         report: CacheReport,
-        connection: sqlite3.Connection,
+        connect: Connect,
     ) -> CacheBreak:
-        before = self._find(measured.predecessor.entry_id, connection)
+        before = self._find(measured.predecessor.entry_id, connect)
         prompt_before, requests = None, None
         if prompt is not None and before is not None:
             prompt_before = self._summarize(before)[1]
@@ -202,8 +198,8 @@ class Judge:
             report=report,
         )
 
-    def _find(self, entry_id: str, connection: sqlite3.Connection) -> RecordedCall | None:
-        return self._batch.get(entry_id) or recorded_calls.read_by_entry_id(connection, entry_id)
+    def _find(self, entry_id: str, connect: Connect) -> RecordedCall | None:
+        return self._batch.get(entry_id) or recorded_calls.read_by_entry_id(connect(), entry_id)
 
     def _summarize(self, call: RecordedCall) -> tuple[CallSummary, Prompt | None, CacheReport]:
         report = read_cache_report(call.response)

@@ -15,9 +15,7 @@ from metering.conversation_memory import (
     MIN_BODY_BYTES,
     ConversationMemory,
     Findings,
-    Kept,
     guess_key,
-    shared_length,
 )
 from metering.json_reading import parse_object
 from metering.request_facts import (
@@ -87,7 +85,9 @@ class RequestReader:
         kept = self._findings.find(key)
         if kept is not None and kept.found is None:
             return _read_whole(text)
-        recalled = _recall(text, kept)
+        recalled = None
+        if kept is not None and kept.found is not None:
+            recalled = _recall(self._findings.shared_length(kept, text), kept.found)
         begun = recalled or _read_head(text)
         known = None if begun is None else _read_messages(text, begun)
         tail = None if known is None else _read_tail(text, known)
@@ -103,12 +103,9 @@ def _read_whole(text: bytes) -> Fields:
     return read_fields(parse_object(text), text)
 
 
-def _recall(text: bytes, kept: Kept[_Known | None] | None) -> _Known | None:
-    """Return what is known of as much as the last request of the conversation has in common with this."""
-    if kept is None or kept.found is None:
-        return None
-    known = kept.found
-    last_start = shared_length(kept.body, text) - len(known.mark)
+def _recall(shared: int, known: _Known) -> _Known | None:
+    """Return what is known of so many bytes, which the last request has in common with this one."""
+    last_start = shared - len(known.mark)
     starts = tuple(start for start in known.starts if start <= last_start)
     return known._replace(starts=starts, before=known.before[: len(starts)]) if starts else None
 

@@ -24,7 +24,6 @@ from metering.conversation_memory import (
     ConversationMemory,
     Findings,
     guess_key,
-    shared_length,
 )
 from store.traces import pieces
 from store.traces.pieces import Beginning, Segment
@@ -84,7 +83,7 @@ class RequestPreparer:
             known = _read(body)
         else:
             segments, hashes = kept.found
-            beginning = pieces.begin_alike(segments, shared_length(kept.body, body))
+            beginning = pieces.begin_alike(segments, self._findings.shared_length(kept, body))
             known = _read(body, beginning, hashes[: len(beginning.segments)])
         if known is None:
             return prepare_request(body)

@@ -1,0 +1,97 @@
+"""Runs of units, with what is asked of all of them: digests, cache markers and sums.
+
+The next request of a conversation begins with nearly the same units, so a run is cut where both differ and
+continued there, instead of going through all units once more.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from metering.request_facts import CacheTtl
+
+if TYPE_CHECKING:
+    from conversations.units import Unit
+
+DIGEST_BYTES, ORDER_BYTES = 8, 4
+
+
+class CachedTo(NamedTuple):
+    """A cache marker: the place of its unit, its lifetime, and the bytes of the prefix that it ends."""
+
+    place: int
+    ttl: CacheTtl
+    size: int
+
+
+class Sums(NamedTuple):
+    """The sums over a run: units, cache markers, bytes, and images. ``cites``: citations are on somewhere."""
+
+    units: int = 0
+    markers: int = 0
+    size: int = 0
+    images: int = 0
+    cites: bool = False
+
+
+NO_SUMS = Sums()
+
+
+@dataclass(slots=True)  # not frozen: made for each call
+class UnitRun:
+    """Units, one after the other. Digests and orders of all are joined."""
+
+    digests: bytes = b""
+    orders: bytes = b""
+    markers: tuple[CachedTo, ...] = ()
+    sums: Sums = NO_SUMS
+
+    def add(self, units: Sequence["Unit"]) -> "UnitRun":
+        """Return the run with more units at its end."""
+        count, _, size, images, cites = self.sums
+        markers = list(self.markers)
+        for place, unit in enumerate(units, count):
+            size += unit.size
+            if unit.marker is not None:
+                markers.append(CachedTo(place, unit.marker, size))
+            if unit.images:
+                images += unit.images
+            if unit.cites:
+                cites = True
+        return UnitRun(
+            self.digests + b"".join([unit.digest for unit in units]),
+            self.orders + b"".join([unit.order for unit in units]),
+            tuple(markers),
+            Sums(count + len(units), len(markers), size, images, cites),
+        )
+
+    def join(self, other: "UnitRun") -> "UnitRun":
+        """Return the run with another one at its end."""
+        count, _, size, images, cites = self.sums
+        markers = self.markers + tuple(
+            CachedTo(count + place, ttl, size + end) for place, ttl, end in other.markers
+        )
+        return UnitRun(
+            self.digests + other.digests,
+            self.orders + other.orders,
+            markers,
+            Sums(
+                count + other.sums.units,
+                len(markers),
+                size + other.sums.size,
+                images + other.sums.images,
+                cites or other.sums.cites,
+            ),
+        )
+
+    def cut(self, sums: Sums) -> "UnitRun":
+        """Return the beginning of the run that has these sums."""
+        return UnitRun(
+            self.digests[: DIGEST_BYTES * sums.units],
+            self.orders[: ORDER_BYTES * sums.units],
+            self.markers[: sums.markers],
+            sums,
+        )
+
+
+EMPTY = UnitRun()
