@@ -15,6 +15,7 @@ from starlette.staticfiles import StaticFiles
 
 from dashboard import rendering
 from dashboard.context.pages import ContextPages
+from dashboard.export.pages import SharePages
 from dashboard.help.pages import HelpPages
 from dashboard.home.pages import HomePages
 from dashboard.kept_connections import KeptConnections
@@ -55,6 +56,7 @@ class Dashboard:
         self._live = LivePages(settings, visitors, connections)
         self._reconciliation = ReconciliationPages(settings, visitors)
         self._savings = SavingsPages(settings, visitors, connections)
+        self._share = SharePages(settings, visitors, connections)
         self._sessions = SessionPages(settings, visitors, connections)
         self._settings = SettingsPages(settings, pool, visitors, mailer)
         self._sign_in = SignInPages(settings, pool, visitors, mailer)
@@ -70,6 +72,7 @@ class Dashboard:
             # Before those of all other addresses of sessions and traces.
             *self._context.routes(),
             *self._savings.routes(),
+            *self._share.routes(),
             *self._sessions.routes(),
             *self._settings.routes(),
             *self._sign_in.routes(),

@@ -220,6 +220,7 @@ def _render_session(caller: Caller, opened: Opened) -> Response:
         break_cents=sum_extra_cost(opened.breaks),
         calls_address=_list_address(session.session_id),
         address=session_address(session.session_id),
+        session_address=session_address(session.session_id),
         json_address=f"{session_address(session.session_id)}{JSON}",
     )
 

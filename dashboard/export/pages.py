@@ -1,0 +1,135 @@
+"""``/sessions/<id>/export.html``: a session as a file to keep or to pass on."""
+
+import re
+import sqlite3
+from collections import Counter
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import BaseRoute, Route
+
+from dashboard.export.session_file import SessionFile
+from dashboard.kept_connections import KeptConnections
+from dashboard.rendering import PRIVATE
+from dashboard.sessions.pages import NO_SESSION
+from dashboard.sessions.turns import TurnLine, make_lines
+from dashboard.trace_work import TraceWork
+from dashboard.visitors import NotSignedInError, Visitors
+from runtime.errors import InvalidInputError
+from runtime.settings import Settings
+from store.control.people import Caller
+from store.control.sessions import Visitor
+from store.traces.call_reader import CallReader
+from store.traces.session_reader import SessionReader
+
+MAX_EXPORTS = 2  # of one organisation at once
+_TURNS_AT_ONCE = 5  # between two looks whether the caller may still read
+_NOT_PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
+_HEADERS = {
+    **PRIVATE,
+    "content-security-policy": "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Begun:
+    """A file with its beginning, and the turns that are to follow."""
+
+    file: SessionFile
+    head: str
+    lines: list[TurnLine]
+
+
+class SharePages:
+    """The files of sessions of the caller's organisation."""
+
+    def __init__(
+        self, settings: Settings, visitors: Visitors, connections: KeptConnections
+    ) -> None:
+        self._visitors = visitors
+        self._work = TraceWork(settings, connections)
+        self._exports = Counter[str]()
+
+    def routes(self) -> list[BaseRoute]:
+        """Return the routes, which come before those of sessions: an id may hold slashes."""
+        return [Route("/sessions/{session_id:path}/export.html", self.export_session)]
+
+    async def export_session(self, request: Request) -> Response:
+        caller = await self._visitors.require_caller(request)
+        session_id = request.path_params["session_id"]
+        with_bodies = _parse_choice(request.query_params.get("bodies", "no"))
+        if self._exports[caller.organization_id] >= MAX_EXPORTS:
+            message = f"{MAX_EXPORTS} exports of your organisation are still going on."
+            raise HTTPException(429, message, {"retry-after": "10"})
+
+        def begin(db: sqlite3.Connection | None) -> _Begun:
+            return _begin(db, session_id, caller, with_bodies=with_bodies)
+
+        begun = await self._work.run(caller, begin)
+        name = _NOT_PLAIN.sub("-", session_id)[:80].strip("-.") or "session"
+        disposition = f'attachment; filename="session-{name}.html"'
+        return StreamingResponse(
+            self._send(request, caller, begun),
+            media_type="text/html; charset=utf-8",
+            headers={**_HEADERS, "content-disposition": disposition},
+        )
+
+    async def _send(self, request: Request, caller: Caller, begun: _Begun) -> AsyncGenerator[str]:
+        """Send the file. One that cannot be finished is cut, so that nobody takes it for a whole one."""
+        with self._counted(caller.organization_id):
+            yield begun.head
+            for first in range(0, len(begun.lines), _TURNS_AT_ONCE):
+                found = await self._visitors.require_caller(request)
+                if found.organization_id != caller.organization_id:
+                    raise NotSignedInError
+                lines = begun.lines[first : first + _TURNS_AT_ONCE]
+
+                def render(db: sqlite3.Connection | None, lines: list[TurnLine] = lines) -> str:
+                    if db is None:
+                        raise HTTPException(404, NO_SESSION)
+                    reader = CallReader(db)
+                    return "".join(begun.file.render_turn(line, reader) for line in lines)
+
+                yield await self._work.run(caller, render)
+            yield begun.file.render_foot()
+
+    @contextmanager
+    def _counted(self, organization_id: str) -> Iterator[None]:
+        self._exports[organization_id] += 1
+        try:
+            yield
+        finally:
+            self._exports[organization_id] -= 1
+            self._exports += Counter()  # keeps those that are positive
+
+
+def _begin(
+    db: sqlite3.Connection | None, session_id: str, caller: Caller, *, with_bodies: bool
+) -> _Begun:
+    """Return the beginning of a file. Raises HTTPException where there is no such session."""
+    reader = None if db is None else SessionReader(db)
+    session = reader.find(session_id) if reader is not None and reader.is_ready else None
+    if reader is None or session is None:
+        raise HTTPException(404, NO_SESSION)
+    turns = reader.list_turns(session_id)
+    lines = make_lines(turns, session.calls - len(turns) + 1)
+    file = SessionFile(session, with_bodies=with_bodies, exported_by=_name(caller))
+    agents, breaks = reader.list_agents(session_id), reader.list_breaks(session_id)
+    return _Begun(file=file, head=file.render_head(agents, turns, lines, breaks), lines=lines)
+
+
+def _name(caller: Caller) -> str:
+    if isinstance(caller, Visitor):
+        return f"{caller.email or 'the local user'}, {caller.organization_name}"
+    return "a service API key"
+
+
+def _parse_choice(text: str) -> bool:
+    """Return whether bodies are wanted. Raises InvalidInputError."""
+    if text not in ("yes", "no"):
+        raise InvalidInputError("bodies must be yes or no", "bodies")
+    return text == "yes"
