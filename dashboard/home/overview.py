@@ -1,4 +1,4 @@
-"""The data of the home page: sums by day and model, and the newest calls.
+"""The data of the home page: sums by day and model, the month, sessions, and the newest calls.
 
 Sums are made of the hourly totals, so a page takes the same time however many calls there are, and
 its days are UTC. The newest calls are read in order of arrival, without their bodies. Reading blocks:
@@ -9,15 +9,21 @@ import logging
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from pathlib import Path
 
 from dashboard.kept_connections import KeptConnections
-from store.traces.reader import Row, read_latest
+from runtime import clock
+from store.traces.forecast import Month
+from store.traces.month import find_month
+from store.traces.reader import Row, read_failures, read_latest
+from store.traces.session_reader import Session, SessionReader
 from store.traces.usage_report import Group, Totals, read_groups
 
 DAYS = 14
 NEWEST = 10
+SESSIONS, SESSION_DAYS = 5, 7
+FAILURES, FAILURES_AMONG = 5, 2_000
 _BUSY = "The database is busy. Reload this page in a moment."
 _UNREADABLE = (
     "The database cannot be read. Calls are still proxied and wait to be stored;"
@@ -48,6 +54,9 @@ class Overview:
     days: Sequence[Day] = ()
     models: Sequence[Group] = ()
     newest: Sequence[Row] = ()
+    month: Month | None = None
+    sessions: Sequence[Session] = ()
+    failures: Sequence[Row] = ()
     size_bytes: int = 0
     trouble: str | None = None
 
@@ -70,8 +79,9 @@ class Overview:
         return max(day.totals.cost_cents for day in self.days)
 
 
-def read_overview(connections: KeptConnections, path: Path, today: date) -> Overview:
+def read_overview(connections: KeptConnections, path: Path, now: datetime) -> Overview:
     """Return the overview of a trace database; its size and an error where it cannot be read."""
+    today = now.date()
     if not path.exists():
         return Overview(days=_list_days(today, {}))
     try:
@@ -81,10 +91,22 @@ def read_overview(connections: KeptConnections, path: Path, today: date) -> Over
                 days=_list_days(today, {group.day: group.totals for group in groups}),
                 models=read_groups(db, "model", today, today),
                 newest=read_latest(db, NEWEST),
+                month=find_month(db, now),
+                sessions=_read_sessions(db, now),
+                failures=read_failures(db, FAILURES, FAILURES_AMONG),
                 size_bytes=_measure(path),
             )
     except sqlite3.Error as error:
         return Overview(size_bytes=_measure(path), trouble=_explain(path, error))
+
+
+def _read_sessions(db: sqlite3.Connection, now: datetime) -> Sequence[Session]:
+    """Return the most expensive sessions of the last days."""
+    reader = SessionReader(db)
+    if not reader.is_ready:
+        return ()
+    since = clock.format_ms(now - timedelta(days=SESSION_DAYS))
+    return reader.list_most_expensive(since, SESSIONS)
 
 
 def _list_days(today: date, found: Mapping[str | None, Totals]) -> Sequence[Day]:

@@ -8,6 +8,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from dashboard import notices, rendering
+from dashboard.addresses import session_address
 from dashboard.home.chart import make_bars
 from dashboard.home.overview import read_overview
 from dashboard.kept_connections import KeptConnections
@@ -60,7 +61,7 @@ class HomePages:
 
     def _render(self, visitor: Visitor, found: _Found, notice: Notice | None) -> Response:
         path = trace_path(self._settings.data_dir, visitor.organization_id)
-        overview = read_overview(self._connections, path, clock.now().date())
+        overview = read_overview(self._connections, path, clock.now())
         return rendering.render(
             "home.html",
             visitor=visitor,
@@ -69,6 +70,7 @@ class HomePages:
             endpoints=found.endpoints,
             invitations=found.invitations,
             overview=overview,
+            session_address=session_address,
             bars=make_bars(overview.days),
             size=format_bytes(overview.size_bytes),
             recorder=Heartbeat.read(self._settings.data_dir),

@@ -6,11 +6,12 @@ from urllib.parse import urlencode
 
 from dashboard.overview.chart import Chart, make_chart
 from dashboard.overview.filters import NONE, Filters, Name, calls_address
-from dashboard.overview.periods import Interval, Period
+from dashboard.overview.periods import Period
 from dashboard.overview.reading import Overview
 from dashboard.overview.series import MAX_SHOWN, Group, Step
 from metering.formats import format_cents, format_count, format_tokens
 from metering.token_counts import TOKEN_CLASSES
+from runtime.intervals import Interval
 from store.traces.rollup import OTHER, UNKNOWN
 
 PATH = "/overview"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from dashboard.addresses import session_address
 from dashboard.overview.drawings import Key, make_keys
-from dashboard.overview.reading import Month, Overview, Percentiles
+from dashboard.overview.reading import Overview, Percentiles
 from metering.formats import (
     UNKNOWN,
     format_cache_share,
@@ -15,6 +15,7 @@ from metering.formats import (
     format_tokens,
 )
 from metering.token_counts import PROMPT_CLASSES
+from store.traces.forecast import Month
 from store.traces.usage_report import Totals
 
 FAILED = "complete,client_disconnected"

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from dashboard.overview.forecast import METHOD, Forecast
-from dashboard.overview.periods import Interval
-from dashboard.overview.reading import Month, Overview, Percentiles
+from dashboard.overview.reading import Overview, Percentiles
 from metering import token_counts
 from runtime.clock import format_seconds
+from runtime.intervals import Interval
+from store.traces.forecast import METHOD, Forecast, Month
 from store.traces.histograms import RESOLUTION
 from store.traces.usage_report import Totals
 

@@ -14,7 +14,6 @@ from dashboard.organization_locks import BusyError, OrganizationLocks
 from dashboard.overview import chart, figures
 from dashboard.overview.drawings import PATH, draw, overview_address
 from dashboard.overview.filters import NAMES, NONE, Name, calls_address, parse_filters
-from dashboard.overview.forecast import METHOD
 from dashboard.overview.json_form import describe
 from dashboard.overview.periods import DEFAULT_SPAN, SPANS, parse_span
 from dashboard.overview.reading import Overview, empty, read_overview
@@ -24,6 +23,7 @@ from runtime import clock
 from runtime.errors import InvalidInputError
 from runtime.settings import Settings
 from store.control.people import Caller
+from store.traces.forecast import METHOD
 from store.traces.histograms import RESOLUTION
 from store.traces.paths import trace_path
 

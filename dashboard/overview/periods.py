@@ -7,6 +7,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Literal
 
 from runtime.errors import InvalidInputError
+from runtime.intervals import HOUR, Interval, floor_hour
 
 type StepKind = Literal["hour", "day", "week"]
 
@@ -17,20 +18,8 @@ _DAYS = {"today": 1, "7d": 7, "30d": 30, "90d": 90}
 _MONTH = "month"
 SPANS = (*_DAYS, _MONTH)
 _CUSTOM = re.compile(r"(\d{4}-\d\d-\d\d)\.\.(\d{4}-\d\d-\d\d)", re.ASCII)
-_HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
+_DAY = timedelta(days=1)
 _HOURS: dict[StepKind, int] = {"hour": 1, "day": 24, "week": 7 * 24}
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """A time from a full hour up to another one, which is not included."""
-
-    start: datetime
-    end: datetime
-
-    @property
-    def hours(self) -> int:
-        return (self.end - self.start) // _HOUR
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +46,7 @@ class Period:
     @property
     def steps(self) -> Sequence[Interval]:
         """Return the steps of the charts. The last one may be shorter."""
-        length = _HOURS[self.step] * _HOUR
+        length = _HOURS[self.step] * HOUR
         end = midnight(self.last) + _DAY
         count = -(-(end - midnight(self.first)) // length)
         starts = [midnight(self.first) + number * length for number in range(count)]
@@ -112,6 +101,6 @@ def format_hour(instant: datetime) -> str:
 
 def _make(span: str, first: date, last: date, now: datetime) -> Period:
     start = midnight(first)
-    next_hour = now.replace(minute=0, second=0, microsecond=0) + _HOUR
+    next_hour = floor_hour(now) + HOUR
     end = max(start, min(midnight(last) + _DAY, next_hour))
     return Period(span=span, first=first, last=last, elapsed=Interval(start, end))

@@ -6,11 +6,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from dashboard.overview.filters import Filters, Name
-from dashboard.overview.forecast import Forecast, find_basis, find_so_far, make_forecast
-from dashboard.overview.periods import Interval, Period
+from dashboard.overview.periods import Period
 from dashboard.overview.series import Series, make_series
+from runtime.intervals import Interval
 from store.database import snapshot
+from store.traces.forecast import Month
 from store.traces.histograms import count, find_percentile
+from store.traces.month import read_month
 from store.traces.overview_reader import AGENT_COLUMNS, OverviewReader, Query
 from store.traces.timings import MEASURES, NOTHING, Timing
 from store.traces.usage_report import Totals, add_up
@@ -23,15 +25,6 @@ class Percentiles:
     p50: float | None
     p95: float | None
     calls: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Month:
-    """The cost of the current month, and the part of it that is spend: without what a subscription
-    covers."""
-
-    cost: Forecast
-    spend: Forecast
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +94,9 @@ def _read(
         if by in AGENT_COLUMNS:
             whole = reader.read(_ask(period.elapsed, filters, hourly=is_hourly))
         before = add_up(reader.read(_ask(period.before, filters)).cells.values(), None)
-        month = _read_month(reader, filters, now)
+        month = read_month(
+            reader, now, {str(name): value for name, value in filters.values.items()}
+        )
     series = make_series(period.steps, whole.cells, found.cells)
     rejected, headroom = None, None
     if not filters.values.keys() - {"endpoint"}:
@@ -139,26 +134,6 @@ def _ask(
         by=by,
         hourly=hourly,
     )
-
-
-def _read_month(reader: OverviewReader, filters: Filters, now: datetime) -> Month:
-    """Return the month of today, whatever the period."""
-    basis = find_basis(reader.find_first_hour(), now)
-    cost, value = reader.sum_cents(_ask(find_so_far(now), filters))
-    basis_cost, basis_value = (
-        (0.0, 0.0) if basis is None else reader.sum_cents(_ask(basis, filters))
-    )
-    return Month(
-        cost=make_forecast(cost, basis, basis_cost, now),
-        spend=make_forecast(cost - value, basis, basis_cost - basis_value, now),
-    )
-
-
-def read_month(db: sqlite3.Connection, now: datetime) -> Month | None:
-    """Return the cost of the current month, None while it is not known. Raises sqlite3.Error."""
-    with snapshot(db):
-        reader = OverviewReader(db)
-        return _read_month(reader, Filters(), now) if reader.is_ready else None
 
 
 def _find_percentiles(timing: Timing) -> dict[str, Percentiles]:

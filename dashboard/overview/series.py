@@ -5,8 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from dashboard.overview.periods import Interval, format_hour
+from dashboard.overview.periods import format_hour
 from metering.token_counts import NAMES, TokenCounts
+from runtime.intervals import Interval
 from store.traces.overview_reader import Cell
 from store.traces.usage_report import Sums, Totals, make_totals
 

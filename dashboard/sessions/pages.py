@@ -5,6 +5,7 @@ Reading and rendering are done in threads, one request of an organisation at a t
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import orjson
@@ -26,6 +27,7 @@ from dashboard.sessions.cursors import Place, format_cursor, parse_cursor
 from dashboard.sessions.strip import DRAWING, make_strip
 from dashboard.sessions.turns import make_lines
 from dashboard.visitors import Visitors
+from runtime import clock
 from runtime.errors import InvalidInputError
 from runtime.settings import Settings
 from store.control.people import Caller
@@ -36,6 +38,7 @@ from store.traces.paths import trace_path
 from store.traces.session_reader import Agent, Session, SessionReader, Turn
 
 PAGE_LIMIT = 50
+COST_PERIOD = timedelta(days=7)  # of the sessions that are listed by cost
 JSON = ".json"
 NO_SESSION = "There is no such session, or retention has removed its calls."
 
@@ -79,15 +82,16 @@ class SessionPages:
 
     async def list_page(self, request: Request) -> Response:
         caller = await self._visitors.require_caller(request)
-        before = _parse_place(request)
+        before, by_cost = _parse_place(request), _is_by_cost(request)
 
         def respond(reader: SessionReader | None) -> Response:
             return rendering.render(
                 "sessions.html",
                 visitor=caller,
                 headers=PRIVATE,
-                listed=_list(reader, PAGE_LIMIT, before),
+                listed=_list(reader, PAGE_LIMIT, before, by_cost=by_cost),
                 is_first=before is None,
+                by_cost=by_cost,
                 address=session_address,
             )
 
@@ -96,10 +100,10 @@ class SessionPages:
     async def list_json(self, request: Request) -> Response:
         caller = await self._visitors.require_caller(request)
         limit = _parse_limit(request.query_params.get("limit"))
-        before = _parse_place(request)
+        before, by_cost = _parse_place(request), _is_by_cost(request)
 
         def respond(reader: SessionReader | None) -> Response:
-            listed = _list(reader, limit, before)
+            listed = _list(reader, limit, before, by_cost=by_cost)
             return JSONResponse(
                 {
                     "items": [describe_session(each) for each in listed.sessions],
@@ -234,7 +238,13 @@ def _list_address(session_id: str) -> str:
     return calls_address("_through", orjson.dumps(through).decode())
 
 
-def _list(reader: SessionReader | None, limit: int, before: Place | None) -> Listed:
+def _list(
+    reader: SessionReader | None, limit: int, before: Place | None, *, by_cost: bool
+) -> Listed:
+    if by_cost:  # one page: the most expensive sessions of the week
+        since = clock.format_ms(clock.now() - COST_PERIOD)
+        sessions = [] if reader is None else reader.list_most_expensive(since, limit)
+        return Listed(sessions=sessions, next_cursor=None)
     found = [] if reader is None else reader.list_sessions(limit + 1, before)
     sessions = found[:limit]
     cursor = None
@@ -259,6 +269,14 @@ def _parse_place(request: Request) -> Place | None:
     """Return the place behind which a page of the list begins. Raises InvalidCursorError."""
     cursor = request.query_params.get("cursor")
     return None if cursor is None else parse_cursor(cursor)
+
+
+def _is_by_cost(request: Request) -> bool:
+    """Return whether the list is in order of cost. Raises InvalidInputError."""
+    order = request.query_params.get("order", "time")
+    if order not in ("time", "cost"):
+        raise InvalidInputError("order must be time or cost", "order")
+    return order == "cost"
 
 
 def _parse_limit(text: str | None) -> int:

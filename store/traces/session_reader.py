@@ -145,6 +145,15 @@ class SessionReader:
         )
         return [_make_session(row) for row in rows]
 
+    def list_most_expensive(self, since: str, limit: int) -> list[Session]:
+        """Return the sessions that ended at this instant or later, the most expensive first."""
+        rows = self._db.execute(
+            f"select {_SUMS} from sessions where ended_at >= ?"  # noqa: S608 - our own text
+            " order by cost_cents desc, ended_at desc, session_id limit ?",
+            (since, limit),
+        )
+        return [_make_session(row) for row in rows]
+
     def find(self, session_id: str) -> Session | None:
         """Return a session, None where there is none with this id."""
         row = self._db.execute(

@@ -1,6 +1,7 @@
 """The home page: what came in, what runs, and how to connect."""
 
 import os
+import re
 import sqlite3
 import time
 from datetime import UTC, datetime, timedelta
@@ -22,7 +23,8 @@ from tests.dashboard.people import BASE_URL, Person
 from tests.proxy_endpoints import create_endpoint
 from tests.store.traffic import make_entry
 
-TODAY = datetime(2026, 3, 14, tzinfo=UTC).date()
+NOW = datetime(2026, 3, 14, 9, tzinfo=UTC)
+TODAY = NOW.date()
 
 
 @pytest.fixture
@@ -204,6 +206,44 @@ def test_sums_stay_where_the_calls_were_removed(ann, record, settings):
     assert "$0.0125" in page
 
 
+def test_the_month_leads_to_the_overview(ann, record):
+    record(
+        ann.organization_id,
+        {"cost_cents": Decimal("150"), "billing": "subscription"},
+        {"cost_cents": Decimal("10")},
+    )
+    figure = ann.get("/").text.partition("<dt>This month</dt>")[2].partition("</div>")[0]
+    assert '<a href="/overview?span=month">$1.60</a>' in figure
+    assert "$0.1000 spend" in figure
+    assert "expected" not in figure, "there is less than a day of calls"
+    then = clock.format_ms(clock.now() - timedelta(days=40))
+    record(ann.organization_id, {"created_at": then})
+    figure = ann.get("/").text.partition("<dt>This month</dt>")[2].partition("</div>")[0]
+    assert "expected at its end $" in figure
+
+
+def test_the_most_expensive_sessions_of_the_week_are_listed(ann, record):
+    old = clock.format_ms(clock.now() - timedelta(days=8))
+    record(
+        ann.organization_id,
+        {"session_id": "old", "created_at": old, "cost_cents": Decimal(9_000)},
+        *({"session_id": f"s{n}", "cost_cents": Decimal(100 * n)} for n in range(7)),
+    )
+    week = ann.get("/").text.partition("Most expensive sessions of the week")[2]
+    links = re.findall(r'<a href="/sessions/(\w+)">', week)
+    assert links == ["s6", "s5", "s4", "s3", "s2"]
+    assert 'href="/sessions?order=cost"' in week
+
+
+def test_the_latest_failures_are_listed_below_the_newest_calls(ann, record, monkeypatch):
+    failed = {"outcome": "upstream_error", "status_code": 529}
+    record(ann.organization_id, failed, {"outcome": "client_disconnected"}, *[{}] * 11)
+    failures = ann.get("/").text.partition("Latest failures")[2]
+    assert re.findall(r'href="/traces/usage/(\d+)"', failures) == ["1"]
+    monkeypatch.setattr(overview, "FAILURES_AMONG", 12)
+    assert "Latest failures" not in ann.get("/").text, "so few calls are looked at"
+
+
 # -- days -----------------------------------------------------------------------------------------
 
 
@@ -217,7 +257,7 @@ def test_there_are_fourteen_days_with_today_last(tmp_path, record):
         {"created_at": "2026-03-14T23:59:59.999Z", "cost_cents": Decimal(2)},
         path=path,
     )
-    seen = read_overview(KeptConnections(), path, TODAY)
+    seen = read_overview(KeptConnections(), path, NOW)
     assert [day.day for day in seen.days] == [
         TODAY - timedelta(days=back) for back in reversed(range(14))
     ]

@@ -1,6 +1,7 @@
 """The pages of sessions: the list, one session, and both as JSON."""
 
 import re
+from datetime import timedelta
 from decimal import Decimal
 
 import pytest
@@ -54,6 +55,19 @@ def test_the_session_that_ended_last_is_first(ann):
     assert page.index('href="/sessions/old"') < page.index('href="/sessions/busy"')
 
 
+def test_sessions_of_the_week_can_be_listed_by_cost(ann):
+    now = clock.now()
+    for days, name, cents in ((1, "cheap", 5), (2, "dear", 500), (8, "old", 9_000)):
+        at = clock.format_ms(now - timedelta(days=days))
+        ann.record(session_id=name, created_at=at, cost_cents=Decimal(cents))
+    found = ann.get("/sessions.json?order=cost").json()
+    assert [item["session_id"] for item in found["items"]] == ["dear", "cheap"]
+    assert (found["nextCursor"], found["hasMore"]) == (None, False)
+    page = ann.get("/sessions?order=cost").text
+    assert page.index('href="/sessions/dear"') < page.index('href="/sessions/cheap"')
+    assert 'href="/sessions?order=cost"' in ann.get("/sessions").text
+
+
 def test_every_session_is_on_one_page_of_the_list(ann):
     ann.record(*(call(minute, f"s{minute}") for minute in range(25)))
     seen, more = [], ""
@@ -76,7 +90,9 @@ def test_the_list_goes_on_with_older_sessions(ann):
     assert "Older sessions" not in second
 
 
-@pytest.mark.parametrize("query", ["limit=0", "limit=101", "limit=x", "cursor=x", "cursor=WzFd"])
+@pytest.mark.parametrize(
+    "query", ["limit=0", "limit=101", "limit=x", "cursor=x", "cursor=WzFd", "order=x"]
+)
 def test_a_bad_limit_or_cursor_is_refused(ann, query):
     ann.record(call(1))
     response = ann.get(f"/sessions.json?{query}")

@@ -7,15 +7,15 @@ Days before the first call do not count. With less than a day there is no expect
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from dashboard.overview.periods import Interval
+from runtime.intervals import HOUR, Interval, floor_hour
 
 METHOD = (
     "Expected is the cost so far, and for each hour that is left of the month the mean of the last"
     " 7 days, or since the first call where that is later. With less than a day of calls nothing is"
     " expected."
 )
-_WEEK, _HOUR = timedelta(days=7), timedelta(hours=1)
-_LEAST_HOURS = 24
+_WEEK = timedelta(days=7)
+_LEASTHOURS = 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,22 +28,30 @@ class Forecast:
 
 def find_month(now: datetime) -> Interval:
     """Return the month of an instant."""
-    start = _floor(now).replace(day=1, hour=0)
+    start = floor_hour(now).replace(day=1, hour=0)
     return Interval(start, (start + timedelta(days=32)).replace(day=1))
 
 
 def find_so_far(now: datetime) -> Interval:
     """Return the part of the month that has begun, with the current hour."""
-    return Interval(find_month(now).start, _floor(now) + _HOUR)
+    return Interval(find_month(now).start, floor_hour(now) + HOUR)
 
 
 def find_basis(first_hour: datetime | None, now: datetime) -> Interval | None:
     """Return the hours whose mean is expected of each hour that is left, None where they are too few."""
-    this_hour = _floor(now)
+    this_hour = floor_hour(now)
     if first_hour is None:
         return None
     basis = Interval(max(this_hour - _WEEK, first_hour), this_hour)
-    return basis if basis.hours >= _LEAST_HOURS else None
+    return basis if basis.hours >= _LEASTHOURS else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Month:
+    """The cost of a month, and the part of it that is spend: without what a subscription covers."""
+
+    cost: Forecast
+    spend: Forecast
 
 
 def make_forecast(
@@ -52,9 +60,5 @@ def make_forecast(
     """Return the forecast for the month of an instant, from the cents so far and those of the basis."""
     if basis is None:
         return Forecast(so_far=so_far, expected=None)
-    left = (find_month(now).end - now) / _HOUR
+    left = (find_month(now).end - now) / HOUR
     return Forecast(so_far=so_far, expected=so_far + basis_cents / basis.hours * left)
-
-
-def _floor(instant: datetime) -> datetime:
-    return instant.replace(minute=0, second=0, microsecond=0)
