@@ -9,6 +9,7 @@ from manage.api.models import Day, NoFields, RequestModel, ResponseModel
 from manage.api.operation import Context, operation
 from metering import token_counts
 from metering.token_counts import flatten
+from store.traces.forecast import Month
 from store.traces.run_report import RunReport
 from store.traces.usage_report import Group, Grouping, Totals, UsageReport
 
@@ -109,6 +110,29 @@ class UsageGroup(UsageTotals):
         return cls(**names, **flatten(totals), spend_cents=totals.spend_cents)
 
 
+class UsageMonth(ResponseModel):
+    today_cents: Annotated[float, Field(description="Cost of today, as the others UTC.")]
+    cost_cents: Annotated[float, Field(description="Cost of the current month so far.")]
+    spend_cents: Annotated[float, Field(description="The part of it that no subscription covers.")]
+    expected_cost_cents: Annotated[
+        float | None,
+        Field(
+            description="Cost expected at the end of the month: so far, and for each hour left the mean of the last 7 days. Null with less than a day of calls."
+        ),
+    ]
+    expected_spend_cents: Annotated[float | None, Field(description="The same for the spend.")]
+
+    @classmethod
+    def make(cls, month: Month) -> Self:
+        return cls(
+            today_cents=month.today_cents,
+            cost_cents=month.cost.so_far,
+            spend_cents=month.spend.so_far,
+            expected_cost_cents=month.cost.expected,
+            expected_spend_cents=month.spend.expected,
+        )
+
+
 class Usage(ResponseModel):
     by: Grouping
     from_day: Annotated[Day | None, Field(alias="from")]
@@ -118,10 +142,14 @@ class Usage(ResponseModel):
         list[UsageGroup],
         Field(description="Days newest first; others by cost, the highest first."),
     ]
+    month: Annotated[
+        UsageMonth | None, Field(description="The current month, whatever the days of the report.")
+    ] = None
 
     @classmethod
-    def make(cls, report: UsageReport) -> Self:
+    def make(cls, report: UsageReport, month: Month) -> Self:
         return cls(
+            month=UsageMonth.make(month),
             by=report.by,
             from_day=report.from_day,
             to_day=report.to_day,
@@ -159,7 +187,7 @@ class Run(ResponseModel):
 def get_usage(context: Context[UsageQuery]) -> Usage:
     query = context.request
     report = context.management.usage(context.caller, query.by, query.from_day, query.to_day)
-    return Usage.make(report)
+    return Usage.make(report, context.management.month(context.caller))
 
 
 @operation(

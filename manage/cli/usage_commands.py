@@ -5,14 +5,15 @@ from datetime import date
 import click
 
 from manage.api import usage_operations
-from manage.api.usage_operations import Usage
+from manage.api.usage_operations import Usage, UsageMonth
 from manage.cli.backend import given
 from manage.cli.backend_choice import open_backend, print_response
 from manage.cli.console import explained, json_option, service_options
 from manage.cli.periods import Day, find_days, period_options
-from manage.cli.terminal import make_bar, print_table
+from manage.cli.terminal import format_cost, make_bar, print_table
 from manage.cli.usage_cells import describe_open_costs, make_cells
 from metering.formats import format_count
+from runtime import clock
 from store.traces.usage_report import Grouping
 
 # The field that names a group, and the heading of its column.
@@ -34,11 +35,17 @@ _NAMES: dict[Grouping, tuple[str, str]] = {
     show_default=True,
     help="What to group by.",
 )
+@click.option(
+    "--month",
+    is_flag=True,
+    help="The current month (UTC): its days, today's cost, and the cost expected at its end.",
+)
 @period_options(Day())
 @service_options
 @json_option
 def usage(
     by: Grouping,
+    month: bool,
     from_day: date | None,
     to_day: date | None,
     since: date | None,
@@ -62,10 +69,15 @@ def usage(
       taximeter usage
       taximeter usage --by model --from 2026-01-01 --to 2026-01-31
       taximeter usage --since 7d
+      taximeter usage --month
       taximeter usage --by client --since 7d
       taximeter usage --by endpoint --json | jq '.groups[] | {slug, cost_cents}'
       taximeter usage --base-url https://meter.example.org
     """
+    if month:
+        if any(each is not None for each in (from_day, to_day, since, until)):
+            raise click.UsageError("--month excludes --from, --to, --since and --until")
+        from_day = clock.now().date().replace(day=1)
     with explained(), open_backend(base_url, data_dir) as backend:
         first, last = find_days(from_day, to_day, since, until)
         report = backend.call(
@@ -75,6 +87,25 @@ def usage(
         print_response(report)
     else:
         _print_report(report)
+        if month and report.month is not None:
+            _print_month(report.month)
+
+
+def _print_month(month: UsageMonth) -> None:
+    covered = month.cost_cents - month.spend_cents > 0
+    click.echo(f"\nToday: {format_cost(month.today_cents)}")
+    click.echo(
+        f"This month so far: {format_cost(month.cost_cents)}"
+        + (f", of which {format_cost(month.spend_cents)} is spend" if covered else "")
+    )
+    if month.expected_cost_cents is None:
+        click.echo("Expected at its end: not known with less than a day of calls.")
+        return
+    click.echo(
+        f"Expected at its end: {format_cost(month.expected_cost_cents)}"
+        + (f", of which {format_cost(month.expected_spend_cents)} is spend" if covered else "")
+    )
+    click.echo("(for each hour that is left the mean of the last 7 days)")
 
 
 def _print_report(report: Usage) -> None:

@@ -26,6 +26,8 @@ from store.control.invitations import Invitation
 from store.control.people import Caller, Member, Organization
 from store.pagination import DEFAULT_LIMIT, Page, read_page
 from store.spool.unrecorded import count_unrecorded
+from store.traces.forecast import Month
+from store.traces.month import read_file
 from store.traces.paths import trace_path
 from store.traces.run_report import RunReport, read_run
 from store.traces.usage_report import Grouping, UsageReport, read_usage
@@ -306,6 +308,10 @@ class Management:
         if from_day is not None and to_day is not None and from_day > to_day:
             raise InvalidInputError("from must not come after to", "from")
         return read_usage(trace_path(self._data_dir, caller.organization_id), by, from_day, to_day)
+
+    def month(self, caller: Caller) -> Month:
+        """Return what the current month cost the caller's organisation, and what is expected of it."""
+        return read_file(trace_path(self._data_dir, caller.organization_id), clock.now())
 
     def run_usage(self, caller: Caller, run_id: str) -> RunReport:
         """Return the totals of one run in the caller's organisation, zeros where it made no call.

@@ -37,6 +37,11 @@ def find_so_far(now: datetime) -> Interval:
     return Interval(find_month(now).start, floor_hour(now) + HOUR)
 
 
+def find_today(now: datetime) -> Interval:
+    """Return the part of the day that has begun, with the current hour."""
+    return Interval(floor_hour(now).replace(hour=0), floor_hour(now) + HOUR)
+
+
 def find_basis(first_hour: datetime | None, now: datetime) -> Interval | None:
     """Return the hours whose mean is expected of each hour that is left, None where they are too few."""
     this_hour = floor_hour(now)
@@ -48,10 +53,12 @@ def find_basis(first_hour: datetime | None, now: datetime) -> Interval | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Month:
-    """The cost of a month, and the part of it that is spend: without what a subscription covers."""
+    """The cost of a month, and the part of it that is spend: without what a subscription covers.
+    ``today_cents`` is the cost of the day."""
 
     cost: Forecast
     spend: Forecast
+    today_cents: float = 0.0
 
 
 def make_forecast(

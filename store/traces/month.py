@@ -8,7 +8,14 @@ from pathlib import Path
 
 from runtime.intervals import Interval
 from store.database import open_readonly, snapshot
-from store.traces.forecast import Forecast, Month, find_basis, find_so_far, make_forecast
+from store.traces.forecast import (
+    Forecast,
+    Month,
+    find_basis,
+    find_so_far,
+    find_today,
+    make_forecast,
+)
 from store.traces.overview_reader import OverviewReader, Query
 from store.traces.usage_report import READ_TIMEOUT_S
 
@@ -30,6 +37,7 @@ def read_month(
     return Month(
         cost=make_forecast(cost, basis, basis_cost, now),
         spend=make_forecast(cost - value, basis, basis_cost - basis_value, now),
+        today_cents=ask(find_today(now))[0],
     )
 
 

@@ -1,8 +1,10 @@
 import json
+from datetime import timedelta
 from decimal import Decimal
 
 import pytest
 
+from runtime import clock
 from tests.store.traffic import make_entry, make_item
 
 
@@ -107,7 +109,7 @@ def test_before_the_first_call_there_are_only_totals(run):
 
 def test_as_json_it_is_the_api_s_document(run, entries):
     document = json.loads(run("usage", "--by", "model", "--json").stdout)
-    assert set(document) == {"by", "from", "to", "totals", "groups"}
+    assert set(document) == {"by", "from", "to", "totals", "groups", "month"}
     assert document["totals"]["cost_cents"] == 600
     assert [group["model"] for group in document["groups"]] == ["b", "a", "\x1b[2Jx"]
 
@@ -169,3 +171,34 @@ def test_a_model_that_only_ran_passes_without_a_price_has_no_cost(run, traces):
     )
     rows = {row[0]: row for row in cells(run("usage", "--by", "model"))}
     assert rows["advisor"][1:] == ["0", "0", "0", "0", "7", "-"]
+
+
+def test_the_month_has_its_days_today_and_what_is_expected(run, traces):
+    now = clock.now()
+    last_month = now.replace(day=1, hour=0, minute=0) - timedelta(minutes=1)
+    traces.insert(
+        [
+            make_entry(created_at=clock.format_ms(last_month), cost_cents=Decimal(700)),
+            make_entry(created_at=clock.format_ms(now), cost_cents=Decimal(300)),
+            make_entry(
+                created_at=clock.format_ms(now), cost_cents=Decimal(50), billing="subscription"
+            ),
+        ]
+    )
+    result = run("usage", "--month")
+    assert [row[0] for row in cells(result)] == ["DAY", now.date().isoformat(), "TOTAL"]
+    assert "Today: $3.5000\n" in result.stdout
+    assert "This month so far: $3.5000, of which $3.0000 is spend\n" in result.stdout
+    assert "Expected at its end: " in result.stdout
+    month = json.loads(run("usage", "--month", "--json").stdout)["month"]
+    assert (month["cost_cents"], month["spend_cents"], month["today_cents"]) == (350, 300, 350)
+
+
+def test_the_month_is_no_other_period(run, entries):
+    result = run("usage", "--month", "--from", "2026-01-01")
+    assert result.exit_code == 2
+    assert "--month excludes" in result.output
+
+
+def test_nothing_is_expected_before_the_first_call(run, traces):
+    assert "not known with less than a day of calls" in run("usage", "--month").stdout
