@@ -1,4 +1,4 @@
-"""sqlite-utils without pandas and numpy. Import it from here only.
+"""The library ``sqlite-utils`` without pandas and numpy. Import it from here only.
 
 It imports both where they are installed, to store their types, and our migrations have none of those.
 They take longer than everything else that a process imports, and start threads, which the pool of query
