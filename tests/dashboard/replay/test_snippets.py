@@ -5,7 +5,6 @@ import json
 import warnings
 from typing import Any
 
-import anthropic
 import pytest
 
 from dashboard.replay import snippets
@@ -84,7 +83,10 @@ def test_an_entry_from_before_paths_were_kept_gets_the_usual_one(run):
     assert run(REQUEST, path_query=None).target == "/v1/messages"
 
 
+@pytest.mark.slow  # to import the SDK
 def test_arguments_are_those_of_the_sdk():
+    import anthropic
+
     create = inspect.signature(anthropic.Anthropic(api_key="x").messages.create).parameters
     assert create.keys() >= snippets._ARGUMENTS
 

@@ -1,0 +1,23 @@
+import sys
+
+import pytest
+
+from tests.lazily import import_lazily
+
+
+def test_a_module_is_loaded_when_it_is_used_and_is_the_one_that_others_import(
+    monkeypatch, tmp_path, capsys
+):
+    (tmp_path / "slow_to_load.py").write_text("print('loaded')\nvalue = 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    module = import_lazily("slow_to_load")
+    assert capsys.readouterr().out == ""
+    assert import_lazily("slow_to_load") is module is sys.modules["slow_to_load"]
+    assert module.value == 1
+    assert capsys.readouterr().out == "loaded\n"
+    del sys.modules["slow_to_load"]
+
+
+def test_a_module_that_is_not_there_is_an_error_at_once():
+    with pytest.raises(ModuleNotFoundError, match="no_such_module"):
+        import_lazily("no_such_module")
