@@ -25,6 +25,7 @@ from dashboard.overview.pages import OverviewPages
 from dashboard.pool import ControlPool
 from dashboard.reconciliation.pages import ReconciliationPages
 from dashboard.savings.pages import SavingsPages
+from dashboard.search.pages import SearchPages
 from dashboard.sessions.pages import SessionPages
 from dashboard.settings.pages import SettingsPages
 from dashboard.sign_in.pages import SignInPages
@@ -57,6 +58,7 @@ class Dashboard:
         self._reconciliation = ReconciliationPages(settings, visitors)
         self._savings = SavingsPages(settings, visitors, connections)
         self._share = SharePages(settings, visitors, connections)
+        self._search = SearchPages(settings, visitors, connections)
         self._sessions = SessionPages(settings, visitors, connections)
         self._settings = SettingsPages(settings, pool, visitors, mailer)
         self._sign_in = SignInPages(settings, pool, visitors, mailer)
@@ -73,6 +75,7 @@ class Dashboard:
             *self._context.routes(),
             *self._savings.routes(),
             *self._share.routes(),
+            *self._search.routes(),
             *self._sessions.routes(),
             *self._settings.routes(),
             *self._sign_in.routes(),

@@ -1,0 +1,1 @@
+"""The page of the search over what was said, and its data for programs."""

@@ -1,0 +1,106 @@
+"""The arguments of a search, from the query of an address."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, timedelta
+from urllib.parse import urlencode
+
+import orjson
+
+from runtime import clock
+from runtime.errors import InvalidCursorError, InvalidInputError
+from store.pagination import MAX_LIMIT, decode_cursor, encode_cursor
+from store.traces.search.index import ROLES
+from store.traces.search.query import Query, parse_query
+from store.traces.search.reader import Filter, Place
+from store.traces.search.walk import Role
+
+DEFAULT_LIMIT = 20
+NAMES = ("since", "until", "endpoint", "model", "session", "role")
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arguments:
+    """A search. ``given`` has the arguments that were not empty, as they were written."""
+
+    text: str
+    query: Query
+    only: Filter
+    limit: int
+    place: Place
+    is_first: bool
+    given: Mapping[str, str]
+
+    def address(self, path: str, **changes: str) -> str:
+        """Return the address of the same search with other arguments; an empty one is left out."""
+        arguments = {"q": self.text, **self.given, **changes}
+        return f"{path}?{urlencode({name: text for name, text in arguments.items() if text})}"
+
+
+def parse_arguments(params: Mapping[str, str]) -> Arguments:
+    """Return the search that an address asks for. Raises InvalidInputError, InvalidCursorError."""
+    text = params.get("q", "").encode("utf-8", "replace").decode().strip()
+    given = {name: params[name].strip() for name in NAMES if params.get(name, "").strip()}
+    cursor = params.get("cursor")
+    return Arguments(
+        text=text,
+        query=parse_query(text),
+        only=Filter(
+            since=_parse_instant(given, "since"),
+            until=_parse_instant(given, "until", days=1),
+            slug=given.get("endpoint"),
+            model=given.get("model"),
+            session_id=given.get("session"),
+            role=_parse_role(given.get("role")),
+        ),
+        limit=_parse_limit(params.get("limit")),
+        place=Place() if cursor is None else parse_cursor(cursor),
+        is_first=cursor is None,
+        given=given,
+    )
+
+
+def format_cursor(place: Place) -> str:
+    """Return the cursor for the hits below a place. It is opaque to callers."""
+    return encode_cursor(orjson.dumps([*place]).decode())
+
+
+def parse_cursor(cursor: str) -> Place:
+    """Return the place that a cursor stands for. Raises InvalidCursorError."""
+    try:
+        place = orjson.loads(decode_cursor(cursor))
+    except ValueError as error:
+        raise InvalidCursorError from error
+    if not (isinstance(place, list) and len(place) == 2 and all(type(e) is int for e in place)):
+        raise InvalidCursorError
+    return Place(*(min(max(each, 0), Place().piece_id) for each in place))
+
+
+def _parse_instant(given: Mapping[str, str], name: str, days: int = 0) -> str | None:
+    """Return an instant as calls have it; of a day its beginning, or that of a day after it."""
+    text = given.get(name)
+    if text is None:
+        return None
+    try:
+        if _DAY.fullmatch(text):
+            return (date.fromisoformat(text) + timedelta(days=days)).isoformat()
+        return clock.format_ms(clock.parse_instant(text))
+    except (ValueError, OverflowError) as error:
+        message = f"{name} is not a day or an instant: write 2026-01-31 or 2026-01-31T14:00:00Z"
+        raise InvalidInputError(message, name) from error
+
+
+def _parse_role(text: str | None) -> Role | None:
+    if text is None or text in ROLES:
+        return text
+    raise InvalidInputError(f"role must be one of {', '.join(ROLES)}", "role")
+
+
+def _parse_limit(text: str | None) -> int:
+    if text is None:
+        return DEFAULT_LIMIT
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= MAX_LIMIT:
+        raise InvalidInputError(f"limit must be between 1 and {MAX_LIMIT}", "limit")
+    return int(text)

@@ -1,0 +1,155 @@
+"""``/search`` and ``/search.json``: what was said in the calls of the caller's organisation."""
+
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from dashboard import rendering
+from dashboard.addresses import session_address
+from dashboard.kept_connections import KeptConnections
+from dashboard.rendering import PRIVATE
+from dashboard.search.arguments import Arguments, format_cursor, parse_arguments
+from dashboard.trace_work import TraceWork
+from dashboard.visitors import Visitors
+from runtime.settings import Settings
+from store.traces.search.progress import Reach, read_reach
+from store.traces.search.query import MAX_CHARS
+from store.traces.search.reader import Found, Hit, SearchReader
+from store.traces.search.snippets import Snippet
+
+PATH = "/search"
+ROLE_TITLES = {
+    "user": "user",
+    "assistant": "assistant",
+    "tool_result": "tool result",
+    "system": "system prompt",
+    "tool": "tool",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Result:
+    """``location`` is where an id leads: to its call or its session."""
+
+    found: Found
+    reach: Reach
+    location: str | None = None
+
+
+class SearchPages:
+    """The search over the traces of the caller's organisation."""
+
+    def __init__(
+        self, settings: Settings, visitors: Visitors, connections: KeptConnections
+    ) -> None:
+        self._is_on = settings.search_index
+        self._visitors = visitors
+        self._work = TraceWork(settings, connections)
+
+    def routes(self) -> list[BaseRoute]:
+        return [Route(PATH, self.page), Route(f"{PATH}.json", self.json)]
+
+    async def page(self, request: Request) -> Response:
+        caller = await self._visitors.require_caller(request)
+        arguments = parse_arguments(request.query_params)
+
+        def respond(connection: sqlite3.Connection | None) -> Response:
+            result = self._search(connection, arguments)
+            if result.location is not None and arguments.is_first:
+                return rendering.redirect(result.location)
+            return rendering.render(
+                "search.html",
+                visitor=caller,
+                headers=PRIVATE,
+                arguments=arguments,
+                result=result,
+                is_on=self._is_on,
+                roles=ROLE_TITLES,
+                max_chars=MAX_CHARS,
+                split=split_snippet,
+                session_address=session_address,
+                json_address=arguments.address(f"{PATH}.json"),
+                next_address=_find_next(arguments, result.found),
+            )
+
+        return await self._work.run(caller, respond)
+
+    async def json(self, request: Request) -> Response:
+        caller = await self._visitors.require_caller(request)
+        arguments = parse_arguments(request.query_params)
+
+        def respond(connection: sqlite3.Connection | None) -> Response:
+            result = self._search(connection, arguments)
+            place = result.found.next_place
+            body = {
+                "items": [describe_hit(each) for each in result.found.hits],
+                "nextCursor": None if place is None else format_cursor(place),
+                "hasMore": place is not None,
+                "location": result.location,
+                "indexed": self._is_on,
+                "searched_back_to": result.reach.back_to,
+                "calls_not_searched": result.reach.left,
+            }
+            return JSONResponse(body, headers=PRIVATE)
+
+        return await self._work.run(caller, respond)
+
+    def _search(self, connection: sqlite3.Connection | None, arguments: Arguments) -> _Result:
+        nothing = _Result(found=Found(hits=[]), reach=Reach())
+        if connection is None:
+            return nothing
+        reader = SearchReader(connection)
+        if not reader.is_ready:
+            return nothing
+        location = _find_location(reader, arguments.text)
+        if not self._is_on:
+            return _Result(found=nothing.found, reach=nothing.reach, location=location)
+        found = reader.search(arguments.query, arguments.only, arguments.limit, arguments.place)
+        return _Result(found=found, reach=read_reach(connection), location=location)
+
+
+def describe_hit(hit: Hit) -> dict[str, Any]:
+    """Return a hit as a JSON object. ``marks`` are where words that were searched for begin and end."""
+    return {
+        "id": hit.usage_id,
+        "entry_id": hit.entry_id,
+        "created_at": hit.created_at,
+        "slug": hit.slug,
+        "model": hit.model,
+        "session_id": hit.session_id,
+        "role": hit.snippet.role,
+        "snippet": hit.snippet.text,
+        "marks": [list(each) for each in hit.snippet.marks],
+        "other_calls": hit.other_calls,
+        "other_calls_capped": hit.is_capped,
+    }
+
+
+def split_snippet(snippet: Snippet) -> Iterator[tuple[str, bool]]:
+    """Yield the parts of a snippet, each with whether it was searched for."""
+    place = 0
+    for start, end in snippet.marks:
+        if start >= place:
+            yield snippet.text[place:start], False
+            yield snippet.text[start:end], True
+            place = end
+    yield snippet.text[place:], False
+
+
+def _find_location(reader: SearchReader, text: str) -> str | None:
+    usage_id = reader.find_call(text)
+    if usage_id is not None:
+        return f"/traces/usage/{usage_id}"
+    session_id = reader.find_session(text)
+    return None if session_id is None else session_address(session_id)
+
+
+def _find_next(arguments: Arguments, found: Found) -> str | None:
+    if found.next_place is None:
+        return None
+    return arguments.address(PATH, cursor=format_cursor(found.next_place))

@@ -1,0 +1,112 @@
+"""Counting the later calls that have a text too.
+
+There is no list of the calls that have a piece. So the requests after the first one are looked through:
+those of its session, and for system prompts and tools, which all sessions of a program have, those of all.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import orjson
+
+MAX_COUNT = 1_000
+_MAX_LOOKED_AT = 2_000
+_AT_ONCE = 200
+
+
+class Wanted(NamedTuple):
+    """A text whose calls are counted: a piece, or below zero a response, and its first call."""
+
+    source: int
+    usage_id: int
+    is_everywhere: bool
+
+
+def count_later_calls(
+    db: sqlite3.Connection,
+    wanted: Sequence[Wanted],
+    clock_s: Callable[[], float],
+    ends_at_s: float,
+) -> list[tuple[int, bool]]:
+    """Return for each text how many later calls have it, and whether there may be more.
+
+    Calls of other sessions are only counted for what is everywhere."""
+    segments: dict[int, frozenset[int]] = {}
+    return [_count(db, each, segments, lambda: clock_s() >= ends_at_s) for each in wanted]
+
+
+def _count(
+    db: sqlite3.Connection,
+    wanted: Wanted,
+    segments: dict[int, frozenset[int]],
+    is_over: Callable[[], bool],
+) -> tuple[int, bool]:
+    pieces = _list_pieces(db, wanted.source)
+    if not pieces:
+        return 0, False
+    has_piece: dict[int, bool] = {}
+    count = looked_at = 0
+    for calls in _iter_calls(db, wanted):
+        lists = [orjson.loads(ids) for ids in calls]
+        _read_segments(db, {each for ids in lists for each in ids}, segments)
+        for ids in lists:
+            for each in ids:
+                if each not in has_piece:
+                    has_piece[each] = not pieces.isdisjoint(segments.get(each, ()))
+            count += any(has_piece[each] for each in ids)
+            if count > MAX_COUNT:
+                return MAX_COUNT, True
+        looked_at += len(lists)
+        if is_over() or looked_at >= _MAX_LOOKED_AT:
+            return count, True
+    return count, False
+
+
+def _list_pieces(db: sqlite3.Connection, source: int) -> frozenset[int]:
+    """Return the pieces that have a text."""
+    copies = db.execute("select piece_id from search_pieces where copy_of = ?", (source,))
+    return frozenset(row[0] for row in copies) | ({source} if source > 0 else frozenset())
+
+
+def _iter_calls(db: sqlite3.Connection, wanted: Wanted) -> Iterator[list[str]]:
+    """Yield the segment lists of later calls, some at a time and oldest first."""
+    session = db.execute(
+        "select u.session_id, n.first_id from usage as u"
+        " left join unnamed_calls as n on n.usage_id = u.id where u.id = ?",
+        (wanted.usage_id,),
+    ).fetchone()
+    session_id, first_id = session or (None, None)
+    after_id = wanted.usage_id
+    where: str
+    values: tuple[object, ...]
+    if wanted.is_everywhere or (session_id is None and first_id is None):
+        where, values = "", ()
+    elif session_id is not None:
+        where, values = (
+            " and q.usage_id in (select id from usage where session_id = ?)",
+            (session_id,),
+        )
+    else:
+        where, values = (
+            " and q.usage_id in (select usage_id from unnamed_calls where first_id = ?)",
+            (first_id,),
+        )
+    sql = (
+        "select q.usage_id, q.segment_ids from request_bodies as q"  # noqa: S608 - our own text
+        f" where q.segment_ids is not null and q.usage_id > ?{where} order by 1 limit {_AT_ONCE}"
+    )
+    while rows := db.execute(sql, (after_id, *values)).fetchall():
+        yield [row[1] for row in rows]
+        after_id = rows[-1][0]
+        if len(rows) < _AT_ONCE:
+            return
+
+
+def _read_segments(
+    db: sqlite3.Connection, ids: set[int], segments: dict[int, frozenset[int]]
+) -> None:
+    missing = orjson.dumps([each for each in ids if each not in segments]).decode()
+    sql = "select id, piece_ids from segments where id in (select value from json_each(?))"
+    for segment_id, piece_ids in db.execute(sql, (missing,)):
+        segments[segment_id] = frozenset(orjson.loads(piece_ids))

@@ -1,0 +1,66 @@
+"""Reading what somebody searches for. Any text is a query.
+
+Text in quotes is a phrase, and everything else is words that must all occur. The last word may be a
+beginning, with an asterisk. What has neither letters nor digits is passed over. All of it becomes strings
+of FTS5, in which no character means anything.
+"""
+
+import re
+from dataclasses import dataclass
+
+from runtime.errors import InvalidInputError
+from store.traces.search.text import find_words, separate_ideographs
+from store.traces.search.walk import Role
+
+MAX_CHARS, MAX_TERMS = 1_000, 64
+MIN_PREFIX_CHARS = 2  # a shorter beginning stands for half of all words
+_TERM = re.compile(r'"([^"]*)(?:"|$)|[^\s"]+')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phrase:
+    """Words that follow each other, without case and accents. ``is_prefix``: the last is a beginning."""
+
+    words: tuple[str, ...]
+    text: str
+    is_prefix: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """Phrases that must all occur in a text. Without any, nothing is found."""
+
+    phrases: tuple[Phrase, ...]
+
+    def match(self, role: Role | None = None) -> str:
+        """Return the query for FTS5, in the column of a role if there is one."""
+        phrases = " AND ".join(
+            f'"{separate_ideographs(each.text)}"{" *" if each.is_prefix else ""}'
+            for each in self.phrases
+        )
+        return phrases if role is None else f"{{{role}}} : ({phrases})"
+
+
+def parse_query(text: str) -> Query:
+    """Return the query in a text. Raises InvalidInputError for one that is too long."""
+    if len(text) > MAX_CHARS:
+        raise InvalidInputError(f"q is longer than {MAX_CHARS} characters: write fewer words", "q")
+    clean = text.replace("\0", " ").encode("utf-8", "replace").decode()
+    found = list(_TERM.finditer(clean))
+    if len(found) > MAX_TERMS:
+        raise InvalidInputError(f"q has more than {MAX_TERMS} words: write fewer of them", "q")
+    phrases = []
+    for number, term in enumerate(found, 1):
+        is_open = term[1] is None
+        words = tuple(word.folded for word in find_words(term[0]))
+        is_prefix = (
+            is_open
+            and number == len(found)
+            and term[0].endswith("*")
+            and bool(words)
+            and len(words[-1]) >= MIN_PREFIX_CHARS
+        )
+        if words:
+            said = term[0].replace('"', " ").replace("*", " ").strip()
+            phrases.append(Phrase(words=words, text=said, is_prefix=is_prefix))
+    return Query(phrases=tuple(phrases))

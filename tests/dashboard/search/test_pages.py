@@ -1,0 +1,275 @@
+"""The page of the search and its JSON."""
+
+import json
+import re
+import time
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings as examples, strategies as st
+from starlette.testclient import TestClient
+
+from manage.server import make_app
+from store.traces.database import TraceDatabase
+from store.traces.search import later_calls, reader
+from store.traces.search.indexer import Indexer
+from tests.dashboard.people import BASE_URL, Person
+from tests.store.traces.search.conversation import (
+    assistant,
+    request,
+    response,
+    stream,
+    tool_result,
+    user,
+)
+
+TOOLS = [{"name": "Bash", "description": "Runs numbat commands"}]
+
+
+@pytest.fixture
+def ann(app, control, settings):
+    return Person(app, control, settings.data_dir, "ann@example.org")
+
+
+@pytest.fixture
+def cid(app, control, settings):
+    return Person(app, control, settings.data_dir, "cid@example.org")
+
+
+def index(person):
+    with TraceDatabase(person.path) as traces:
+        assert not Indexer(traces.connection, time.monotonic).run(60)
+
+
+def say(person, *messages, answer=None, **changes):
+    """Record a call and index it; the id of the call."""
+    body = request(*messages, system="Be a kind koala", tools=TOOLS)
+    usage_id = person.record(
+        **{"request_body": body, "response_body": answer, "session_id": "s"} | changes
+    )
+    index(person)
+    return usage_id
+
+
+def find(person, words, **arguments):
+    answer = person.browser.get("/search.json", params={"q": words, **arguments})
+    assert answer.status_code == 200, answer.text
+    return answer.json()["items"]
+
+
+def talk(person):
+    """A session of four calls."""
+    said = [user("where is the zebrafinch")]
+    say(person, *said, answer=stream("in the quok", "kadile nest"))
+    said += [assistant("in the quokkadile nest"), tool_result(1, "a wombat\nfound")]
+    for number in range(3):
+        say(person, *said, user(f"go on {number}"), answer=response(f"reply {number}"))
+
+
+def test_a_hit_has_its_first_call_who_said_it_and_the_later_calls(ann):
+    talk(ann)
+    for words, role, first, others in (
+        ("zebrafinch", "user", 1, 3),
+        ('"quokkadile nest"', "assistant", 1, 3),
+        ('"wombat found"', "tool_result", 2, 2),
+        ("koala", "system", 1, 3),
+        ("numbat", "tool", 1, 3),
+        ('"reply 2"', "assistant", 4, 0),
+    ):
+        (hit,) = find(ann, words)
+        assert (hit["role"], hit["id"], hit["other_calls"]) == (role, first, others), words
+        assert hit["other_calls_capped"] is False
+        assert words.strip('"').split()[0] in hit["snippet"]
+        assert [hit["snippet"][start:end] for start, end in hit["marks"]]
+    with TraceDatabase(ann.path) as traces:
+        (entry_id,) = traces.connection.execute(
+            "select entry_id from usage where id = 1"
+        ).fetchone()
+    assert find(ann, "zebrafinch")[0]["entry_id"] == entry_id
+
+
+def test_the_page_shows_what_was_found(ann):
+    talk(ann)
+    page = ann.get("/search?q=zebrafinch").text
+    assert "<mark>zebrafinch</mark>" in page
+    assert 'href="/traces/usage/1"' in page
+    assert "also in 3 later calls" in page
+    assert 'href="/sessions/s"' in page
+
+
+def test_every_hit_is_on_one_page_newest_first(ann):
+    ann.record(*({"request_body": request(user(f"wombat number{n}"))} for n in range(12)))
+    ann.record(*({"response_body": response(f"wombat answer{n}")} for n in range(13)))
+    index(ann)
+    more: dict[str, str] = {}
+    seen, sizes = [], []
+    while True:
+        page = ann.browser.get("/search.json", params={"q": "wombat", "limit": 10, **more}).json()
+        seen += [hit["id"] for hit in page["items"]]
+        sizes.append(len(page["items"]))
+        assert page["hasMore"] == (page["nextCursor"] is not None)
+        if not page["hasMore"]:
+            break
+        more = {"cursor": page["nextCursor"]}
+    assert seen == list(range(25, 0, -1))
+    assert sizes == [10, 10, 5]
+    first = ann.get("/search?q=wombat").text
+    (older,) = re.findall(r'rel="next" href="([^"]+)"', first)
+    assert "wombat" in ann.get(older.replace("&amp;", "&")).text
+
+
+def test_filters_leave_out_other_calls(ann):
+    for number, changes in enumerate(
+        (
+            {"slug": "one", "model": "claude-opus-5"},
+            {"slug": "two", "model": "claude-haiku-4-5", "created_at": "2026-05-01T10:00:00.000Z"},
+        )
+    ):
+        say(ann, user(f"wombat{number} wombat"), session_id=f"s{number}", **changes)
+    for arguments, expected in (
+        ({}, [2, 1]),
+        ({"endpoint": "one"}, [1]),
+        ({"model": "claude-haiku*"}, [2]),
+        ({"session": "s0"}, [1]),
+        ({"role": "user"}, [2, 1]),
+        ({"role": "assistant"}, []),
+        ({"since": "2026-05-01"}, [2]),
+        ({"until": "2026-04-30"}, [1]),
+        ({"until": "2026-05-01"}, [2, 1]),
+        ({"since": "2026-05-01T10:00:01Z"}, []),
+    ):
+        assert [hit["id"] for hit in find(ann, "wombat", **arguments)] == expected, arguments
+
+
+def test_ids_lead_straight_to_their_call_or_session(ann):
+    ann.record(upstream_request_id="req_011CSHoEeqs5C35K", session_id="b3e0-4f")
+    with TraceDatabase(ann.path) as traces:
+        (entry_id,) = traces.connection.execute("select entry_id from usage").fetchone()
+    for text, location in (
+        (entry_id, "/traces/usage/1"),
+        ("req_011CSHoEeqs5C35K", "/traces/usage/1"),
+        ("b3e0-4f", "/sessions/b3e0-4f"),
+    ):
+        answer = ann.browser.get("/search", params={"q": f" {text} "})
+        assert (answer.status_code, answer.headers["location"]) == (303, location)
+        assert ann.browser.get("/search.json", params={"q": text}).json()["location"] == location
+    assert ann.get("/search?q=req_gone").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "limit=0",
+        "limit=x",
+        "cursor=x",
+        "cursor=WzFd",
+        "role=nobody",
+        "since=yesterday",
+        "until=2026-13-40",
+        "q=" + "x" * 1001,
+        "q=" + "x+" * 65,
+    ],
+)
+def test_arguments_that_are_wrong_are_refused(ann, query):
+    answer = ann.get(f"/search.json?{query}")
+    assert answer.status_code == 400
+    assert answer.json()["error"]["message"]
+
+
+@examples(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
+@given(text=st.text(max_size=50) | st.text(alphabet='"*()^:-{}a \0AND', max_size=40))
+def test_any_text_is_a_query(ann, text):
+    if not ann.path.exists():
+        talk(ann)
+    find(ann, text)
+
+
+def test_before_the_first_call_nothing_is_found(ann):
+    assert find(ann, "wombat") == []
+    assert "Nothing that was said" in ann.get("/search?q=wombat").text
+    assert ann.get("/search").status_code == 200
+    assert "no word" in ann.get("/search?q=%2A").text
+
+
+def test_markup_and_hidden_characters_in_texts_are_shown_as_text(ann):
+    say(ann, user("<script>alert(1)</script> \u202e wombat <b>bold</b>"))
+    page = ann.get("/search?q=wombat").text
+    assert "<script>alert" not in page
+    assert "<b>bold" not in page
+    assert "\u202e" not in page
+    page = ann.get("/search?q=%3Cscript%3Ewombat%22%3E").text
+    assert "<script>wombat" not in page
+
+
+def test_nobody_finds_the_texts_of_another_organisation(ann, cid):
+    talk(ann)
+    ann.record(upstream_request_id="req_ann", session_id="ann-1")
+    say(cid, user("own numbat"))
+    for words in ("zebrafinch", "quokkadile", "req_ann", "ann-1"):
+        assert find(cid, words) == []
+        page = cid.get(f"/search?q={words}")
+        assert page.status_code == 200
+        assert "<mark>" not in page.text
+    with TraceDatabase(ann.path) as traces:
+        (entry_id,) = traces.connection.execute("select entry_id from usage limit 1").fetchone()
+    assert cid.get(f"/search?q={entry_id}").status_code == 200
+
+
+def test_programs_search_with_a_key_and_strangers_not_at_all(ann, app):
+    talk(ann)
+    stranger = TestClient(app, base_url=BASE_URL, follow_redirects=False)
+    assert stranger.get("/search.json?q=zebrafinch", headers=ann.bearer).json()["items"]
+    assert stranger.get("/search.json?q=zebrafinch").status_code == 401
+    assert stranger.get("/search?q=zebrafinch").status_code == 303
+
+
+def test_a_page_says_how_far_back_it_searched(ann):
+    talk(ann)
+    with TraceDatabase(ann.path) as traces:
+        traces.connection.execute("insert into search_gaps (to_id, from_id) values (2, 1)")
+        (at,) = traces.connection.execute("select created_at from usage where id = 3").fetchone()
+    page = ann.get("/search?q=reply").text
+    assert "Older calls are still being indexed" in page
+    assert at in page
+    found = ann.get("/search.json?q=reply").json()
+    assert (found["searched_back_to"], found["calls_not_searched"]) == (at, 2)
+
+
+def test_while_search_is_off_the_page_says_how_to_turn_it_on(ann, settings):
+    talk(ann)
+    with TestClient(make_app(replace(settings, search_index=False)), base_url=BASE_URL) as browser:
+        browser.cookies.set("taximeter", ann.session)
+        page = browser.get("/search?q=zebrafinch").text
+        assert "TAXIMETER_SEARCH_INDEX=on" in page
+        assert "<mark>" not in page
+        found = browser.get("/search.json?q=zebrafinch").json()
+    assert (found["items"], found["indexed"]) == ([], False)
+
+
+def test_a_search_that_takes_long_goes_on_on_the_next_page(ann, monkeypatch):
+    ann.record(*({"response_body": response(f"wombat {n}")} for n in range(5)))
+    index(ann)
+    monkeypatch.setattr(reader, "SEARCH_S", 0)
+    page = ann.get("/search?q=wombat").text
+    assert "More may match" in page
+    assert 'rel="next"' in page
+
+
+def test_later_calls_are_counted_up_to_a_bound(ann, monkeypatch):
+    monkeypatch.setattr(later_calls, "MAX_COUNT", 2)
+    talk(ann)
+    (hit,) = find(ann, "zebrafinch")
+    assert (hit["other_calls"], hit["other_calls_capped"]) == (2, True)
+    assert "also in more than 2 later calls" in ann.get("/search?q=zebrafinch").text
+
+
+def test_every_page_has_the_search_box(ann):
+    ann.record()
+    for path in ("/", "/sessions", "/settings", "/traces/usage", "/traces/usage/1", "/search"):
+        page = ann.get(path).text
+        assert len(re.findall(r'<form method="get" action="/search" class="search"', page)) == 1, (
+            path
+        )
+        assert '<label class="visually-hidden" for="search-box">' in page
+        assert "/static/search.js" in page
+    assert json.loads(ann.get("/search.json").text)["items"] == []
