@@ -2,6 +2,7 @@
 
 import base64
 import json
+from uuid import uuid4
 
 import pytest
 
@@ -10,7 +11,6 @@ from tests.browser.visitor import Visitor
 from tests.live.messages import Answer, text, tool_use
 from tests.store.traffic import png
 
-SESSION = ("X-Claude-Code-Session-Id", "a drive")
 ELSEWHERE = "https://elsewhere.example"
 ANSWER = Answer(
     content=[
@@ -60,6 +60,7 @@ def reader(site: Site, signed_in: Visitor) -> Visitor:
     """On the page of the second of two calls."""
     site.upstream.choose = lambda _request: ANSWER.script(streamed=True)
     calls = site.count_calls()
+    session = uuid4().hex  # or the call before would be one of another test
     for messages in (FIRST, SECOND):
         body = {
             "model": "claude-opus-5-5",
@@ -67,9 +68,14 @@ def reader(site: Site, signed_in: Visitor) -> Visitor:
             "system": "Be kind.",
             "messages": messages,
         }
-        assert site.call(json.dumps(body).encode(), "default", SESSION).status == 200
+        assert (
+            site.call(
+                json.dumps(body).encode(), "default", ("X-Claude-Code-Session-Id", session)
+            ).status
+            == 200
+        )
     assert site.count_calls() == calls + 2
-    signed_in.open("/traces/usage?session_id=a+drive&_sort_desc=id")
+    signed_in.open(f"/traces/usage?session_id={session}&_sort_desc=id")
     with signed_in.page_change():
         signed_in.run("return document.querySelector('table.calls td a')").click()
     return signed_in

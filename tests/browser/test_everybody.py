@@ -97,8 +97,11 @@ def test_all_of_it_works_without_scripts(browser, site):
     with browser.page_change():
         browser.run("return document.querySelector('table.calls td a')").click()
     browser.see("List price")
-    browser.click("Conversation", "menu")
+    browser.see("Far away.")
+    browser.click("Settings", "menu")
     browser.follow("Open on a separate page", "link")
+    browser.see("claude-opus-5-5")
+    browser.follow("Conversation", "link")
     browser.see("Far away.")
     browser.follow("Raw", "link")
     browser.see('"role": "user"')
