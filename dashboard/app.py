@@ -26,6 +26,7 @@ from dashboard.pool import ControlPool
 from dashboard.reconciliation.pages import ReconciliationPages
 from dashboard.savings.pages import SavingsPages
 from dashboard.search.pages import SearchPages
+from dashboard.secrets.pages import SecretPages
 from dashboard.sessions.pages import SessionPages
 from dashboard.settings.pages import SettingsPages
 from dashboard.sign_in.pages import SignInPages
@@ -59,6 +60,7 @@ class Dashboard:
         self._savings = SavingsPages(settings, visitors, connections)
         self._share = SharePages(settings, visitors, connections)
         self._search = SearchPages(settings, visitors, connections)
+        self._secrets = SecretPages(settings, visitors, connections)
         self._sessions = SessionPages(settings, visitors, connections)
         self._settings = SettingsPages(settings, pool, visitors, mailer)
         self._sign_in = SignInPages(settings, pool, visitors, mailer)
@@ -76,6 +78,7 @@ class Dashboard:
             *self._savings.routes(),
             *self._share.routes(),
             *self._search.routes(),
+            *self._secrets.routes(),
             *self._sessions.routes(),
             *self._settings.routes(),
             *self._sign_in.routes(),

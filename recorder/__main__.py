@@ -49,6 +49,7 @@ class Recorder:
             self._print_lines,
             self._housekeep,
             indexes_texts=settings.search_index,
+            secrets_key_path=settings.control_path if settings.credential_search else None,
         )
         self._waiting = 0
         self._round_trouble = TroubleLog(logger, IMPAIRED)

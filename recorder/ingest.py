@@ -22,6 +22,7 @@ from recorder.open_databases import OpenDatabases
 from recorder.pauses import Pauses
 from recorder.rejection_store import RejectionStore
 from recorder.savings import SavingsFinder
+from recorder.secret_search import SecretSearch
 from recorder.text_indexing import TextIndexing
 from store.spool import reader
 from store.spool.format import REJECTIONS
@@ -50,7 +51,9 @@ class Ingester:
 
     ``clock_s`` is a monotonic clock; ``on_entries`` is called with entries that became rows;
     ``between`` is called after each file, for work that must not wait for the end of a round;
-    ``indexes_texts``: what was said can be searched."""
+    ``indexes_texts``: what was said can be searched.
+    ``secrets_key_path`` is the ``control.db`` with the key for credentials that are found in calls;
+    without it none are looked for."""
 
     def __init__(
         self,
@@ -63,6 +66,7 @@ class Ingester:
         between: Callable[[], None] = lambda: None,
         *,
         indexes_texts: bool = True,
+        secrets_key_path: Path | None = None,
     ) -> None:
         self._data_dir = data_dir
         self._root = spool_root
@@ -85,6 +89,11 @@ class Ingester:
         self._backfill = Backfill(self._databases, prices, clock_s)
         self._texts = TextIndexing(self._databases, clock_s) if indexes_texts else None
         self._savings = SavingsFinder(self._databases, prices, clock_s)
+        self._secrets = (
+            None
+            if secrets_key_path is None
+            else SecretSearch(data_dir, secrets_key_path, self._databases, clock_s)
+        )
         self._rejections = RejectionStore(data_dir, spool_root, self._databases)
         self._tidy_at_s = clock_s()
 
@@ -110,10 +119,15 @@ class Ingester:
             if self._texts is not None:
                 self._texts.begin(organization_id)
             self._savings.begin(organization_id)
+            if self._secrets is not None:
+                self._secrets.begin(organization_id)
             self._between()
 
     def fill_columns(self) -> bool:
-        """Fill new columns of a few calls that were stored earlier; return whether more are left."""
+        """Fill new columns of a few calls that were stored earlier, and look for credentials in a few;
+        return whether more columns are left."""
+        if self._secrets is not None:
+            self._secrets.run_step()
         return self._backfill.run_step()
 
     def index_texts(self) -> bool:
@@ -143,6 +157,8 @@ class Ingester:
             finally:
                 self._between()
             self._pauses.end(owner)
+            if self._secrets is not None and owner != REJECTIONS:
+                self._secrets.begin(owner)
             result.handled += handled
             result.waiting -= handled
             result.has_more |= handled < len(files)

@@ -175,6 +175,13 @@ SETTING_GROUPS: Mapping[str, tuple[Setting, ...]] = {
             "on: what was said in calls is indexed, and can be searched. off: nothing is indexed. What was"
             " recorded meanwhile is indexed when it is on again.",
         ),
+        Setting(
+            "credential_search",
+            "on",
+            setting_values.parse_switch,
+            "on: credentials in what calls add to a conversation are looked for and listed, redacted, for"
+            " owners. off: they are not.",
+        ),
     ),
     "Limits": (
         Setting(
@@ -327,6 +334,7 @@ class Settings:
     query_processes: int
     prices: Path | None
     search_index: bool
+    credential_search: bool
     sign_up: SignUpRule
     max_endpoints: int
     sign_in_mails: MailLimits

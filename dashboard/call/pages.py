@@ -36,6 +36,7 @@ from runtime.settings import Settings
 from store.control.people import Caller
 from store.traces.bodies import MissingPieceError
 from store.traces.call_reader import Call, CallReader, Side
+from store.traces.found_secrets import count_in_call
 from store.traces.paths import trace_path
 
 THREADS = 4
@@ -146,6 +147,7 @@ class CallPages:
             is_pasted=not any(request.file_name in program for _, program in programs),
             session=call.session and session_address(call.session),
             broken=open_break(call),
+            secrets=count_in_call(target.path, call.id) if target.caller.role == "owner" else 0,
         )
 
     def _render_body(self, target: _CallRequest, call: Call, reader: CallReader) -> Response:

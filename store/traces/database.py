@@ -23,6 +23,7 @@ from store.traces import (
     agent_sums,
     bodies,
     costs,
+    found_secrets,
     hourly_copy,
     judgements,
     output_sizes,
@@ -81,6 +82,7 @@ class TraceDatabase:
         """Open the database, made and migrated if need be. ``preparer`` may be shared by many
         databases: what it remembers is of requests and of no database. Raises sqlite3.Error and
         OSError."""
+        self._path = path
         self.connection = database.open_database(path, schema.migrations, steps=hourly_copy.STEPS)
         self._preparer = RequestPreparer() if preparer is None else preparer
         self._pieces = PieceStore(self.connection, max_cached_ids)
@@ -206,6 +208,7 @@ class TraceDatabase:
         finally:
             # PRAGMA data_version tells only of the commits of others.
             self._pieces.forget()
+            found_secrets.remove_missing(self._path, self.connection)
 
     def iter_unpriced(self) -> Iterator[costs.StoredCost]:
         """Yield entries that have no cost, oldest first. ``update_costs`` may be called meanwhile."""

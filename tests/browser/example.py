@@ -227,6 +227,7 @@ class Example:
             "cost-lines": "/traces/usage_cost",
             "help-costs": "/help/costs",
             "reconciliation": "/reconciliation",
+            "secrets": "/secrets",
             "settings": settings,
             "endpoint": f"{settings}/endpoints/{self.endpoint_id}",
             "endpoint-delete": f"{settings}/endpoints/{self.endpoint_id}/delete",

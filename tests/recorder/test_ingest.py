@@ -16,12 +16,14 @@ from recorder.ingest import TIDY_S, Ingester
 from recorder.output_sizes import EVERY, FIRST_CALLS
 from recorder.record import make_recorded
 from store import database
+from store.control.database import ControlDatabase
 from store.price_file import load_prices
 from store.spool.format import REJECTIONS, Ending, Rejection, RequestHead, ResponseHead
 from store.spool.reader import Waiting
 from store.spool.writer import SpoolRun
 from store.traces import schema
 from store.traces.database import TraceDatabase
+from store.traces.found_secrets import count_in_call
 from store.traces.paths import trace_path
 from tests.store.earlier import make_earlier
 
@@ -676,3 +678,27 @@ def test_a_cut_stream_of_an_organisation_that_cannot_be_opened_waits(ingester, r
     ingester.run_round()
     assert len(spooled(tmp_path)) == 1
     path.unlink()
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+def test_credentials_are_looked_for_between_rounds(tmp_path, clock, run, is_on):
+    control_path = tmp_path / "control.db"
+    with ControlDatabase(control_path) as control:
+        control.set_up()
+    prices = load_prices()
+    ingester = Ingester(
+        tmp_path,
+        tmp_path / "spool",
+        lambda: prices,
+        DiskRoom(tmp_path, 0),
+        clock,
+        lambda _entries: None,
+        secrets_key_path=control_path if is_on else None,
+    )
+    spool_call(
+        run, "e1", body=b'{"messages": [{"role": "user", "content": "AKIAQ2W3E4R5T6Y7U8I9"}]}'
+    )
+    ingester.run_round()
+    ingester.fill_columns()
+    ingester.close()
+    assert count_in_call(trace_path(tmp_path, "a"), 1) == int(is_on)

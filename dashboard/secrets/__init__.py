@@ -1,0 +1,1 @@
+"""The page of credentials that were found in calls."""

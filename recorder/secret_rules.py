@@ -1,0 +1,165 @@
+"""The formats of credentials that are looked for in traces: only those that nothing else has.
+
+Most are those of the package detect-secrets. Importing its plugins would bring an HTTP client into this
+process, since they can also try a credential at its issuer; so the regular expressions are read from its
+source. A few formats are ours, for what it does not know. Entropy and names of variables decide nothing,
+because traces are full of hashes and ids.
+"""
+
+import ast
+import base64
+import binascii
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+from metering.json_reading import parse_object
+
+MAX_FOUND = 50  # of one text
+MAX_VALUE_CHARS = 4_000
+SHOWN_CHARS = 6
+_PRIVATE_KEY, _JWT = "Private key", "JSON Web Token"
+# A token ends where none of its characters follow, whatever length its rule knows.
+_MORE = re.compile(r"[A-Za-z0-9_-]*+")
+_MORE_OF_JWT = re.compile(r"[A-Za-z0-9_.-]*+")
+_KEY_BODY = re.compile(r"[A-Z0-9 ]*-----\s*+((?:[A-Za-z0-9+/=]++\s*+)+)")
+_MIN_KEY_CHARS = 60
+_NOT_WITHIN = (
+    r"(?<![A-Za-z0-9_-])"  # without it, a long run of such characters takes quadratic time
+)
+
+
+class Found(NamedTuple):
+    """A credential in a text. ``shown`` is its beginning, ``probe`` a part of it without white space."""
+
+    kind: str
+    value: str
+    shown: str
+    probe: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A format. A text without any of ``needs`` is not searched for it."""
+
+    kind: str
+    needs: tuple[str, ...]
+    pattern: re.Pattern[str]
+
+
+# By plugin: the kind, what the text must have, and which of its expressions.
+_OF_PACKAGE: dict[str, tuple[str, tuple[str, ...], slice]] = {
+    "aws": ("AWS access key", ("AKIA", "ASIA", "ABIA", "ACCA", "A3T"), slice(0, 1)),
+    "azure_storage_key": ("Azure storage key", ("AccountKey=",), slice(None)),
+    "github_token": ("GitHub token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), slice(None)),
+    "gitlab_token": ("GitLab token", ("gl", "GR1348941"), slice(None)),
+    "openai": ("OpenAI key", ("T3BlbkFJ",), slice(None)),
+    "private_key": (_PRIVATE_KEY, ("BEGIN ",), slice(0, 6)),
+    "pypi_token": ("PyPI token", ("pypi-",), slice(None)),
+    "sendgrid": ("SendGrid key", ("SG.",), slice(None)),
+    "slack": ("Slack token", ("xox", "hooks.slack.com"), slice(None)),
+    "square_oauth": ("Square secret", ("sq0csp-",), slice(None)),
+    "stripe": ("Stripe key", ("k_live_",), slice(None)),
+}
+_OURS = (
+    ("Anthropic key", ("sk-ant-",), r"sk-ant-(?:api|oat|ort|admin|sid)\d\d-[A-Za-z0-9_-]{20,}"),
+    ("OpenAI key", ("sk-",), r"sk-(?:proj|svcacct|admin)-[A-Za-z0-9_-]{40,}"),
+    ("GitHub token", ("github_pat_",), r"github_pat_[A-Za-z0-9_]{36,}"),
+    ("Google API key", ("AIza",), r"AIza[0-9A-Za-z_-]{35}(?![0-9A-Za-z_-])"),
+    ("npm token", ("npm_",), r"npm_[A-Za-z0-9]{36}(?![A-Za-z0-9_])"),
+    ("Taximeter service API key", ("sk_",), r"sk_[A-Za-z0-9_-]{43}(?![A-Za-z0-9_-])"),
+    (_JWT, ("eyJ",), r"eyJ[A-Za-z0-9_-]{8,2000}+\.eyJ[A-Za-z0-9_-]{8,}+\."),
+)
+
+
+class RulesMissingError(Exception):
+    """The package of the rules is not installed, or is another one than this was written for."""
+
+
+@cache
+def load_rules() -> tuple[Rule, ...]:
+    """Return all rules. Raises RulesMissingError."""
+    rules = [Rule(kind, needs, re.compile(_NOT_WITHIN + pattern)) for kind, needs, pattern in _OURS]
+    for plugin, (kind, needs, chosen) in _OF_PACKAGE.items():
+        for pattern in _read_patterns(plugin)[chosen]:
+            guard = "" if kind == _PRIVATE_KEY else _NOT_WITHIN
+            rules.append(Rule(kind, needs, re.compile(f"{guard}(?:{pattern})")))
+    return tuple(rules)
+
+
+def find_secrets(text: str) -> Iterator[Found]:
+    """Yield the credentials in a text, each once, and at most ``MAX_FOUND``. Raises RulesMissingError."""
+    seen: set[str] = set()
+    for rule in load_rules():
+        if not any(each in text for each in rule.needs):
+            continue
+        for match in rule.pattern.finditer(text):
+            found = _read_match(rule.kind, text, match)
+            if found is None or found.value in seen:
+                continue
+            seen.add(found.value)
+            yield found
+            if len(seen) == MAX_FOUND:
+                return
+
+
+def _read_match(kind: str, text: str, match: re.Match[str]) -> Found | None:
+    """Return the credential that begins with a match, or None for what only looks like one."""
+    if kind == _PRIVATE_KEY:
+        return _read_private_key(text, match)
+    more = _MORE_OF_JWT if kind == _JWT else _MORE
+    end = more.match(text, match.end(), match.start() + MAX_VALUE_CHARS)
+    value = text[match.start() : end.end() if end else match.end()]
+    if kind == _JWT and not _is_jwt(value):
+        return None
+    if value.endswith("EXAMPLE"):  # AWS's own example key, which is in much documentation
+        return None
+    return Found(kind, value, f"{value[:SHOWN_CHARS]}…", value)
+
+
+def _read_private_key(text: str, match: re.Match[str]) -> Found | None:
+    """Return a private key; None for the mention of one, which nothing follows."""
+    body = _KEY_BODY.match(text, match.end(), match.end() + MAX_VALUE_CHARS)
+    value = "" if body is None else "".join(body[1].split())
+    if len(value) < _MIN_KEY_CHARS:
+        return None
+    return Found(_PRIVATE_KEY, value, f"-----{match[0]}…", value[:40])
+
+
+def _is_jwt(value: str) -> bool:
+    header = value.partition(".")[0]
+    try:
+        decoded = base64.urlsafe_b64decode(header + "=" * (-len(header) % 4))
+    except (ValueError, binascii.Error):
+        return False
+    return "alg" in (parse_object(decoded) or {})
+
+
+def _read_patterns(plugin: str) -> Sequence[str]:
+    """Return the regular expressions in the source of a plugin, in order. Raises RulesMissingError."""
+    spec = find_spec("detect_secrets")  # which does not import it
+    if spec is None or spec.origin is None:
+        raise RulesMissingError("detect-secrets is not installed")
+    try:
+        source = (Path(spec.origin).parent / "plugins" / f"{plugin}.py").read_text()
+        tree = ast.parse(source)
+    except (OSError, SyntaxError) as error:
+        raise RulesMissingError(f"detect-secrets has no plugin {plugin}") from error
+    patterns = [
+        each.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and _is_denylist(node)
+        for each in ast.walk(node.value)
+        if isinstance(each, ast.Constant) and isinstance(each.value, str)
+    ]
+    if not patterns:
+        raise RulesMissingError(f"the plugin {plugin} of detect-secrets has no rules")
+    return patterns
+
+
+def _is_denylist(node: ast.Assign) -> bool:
+    return any(isinstance(each, ast.Name) and each.id == "denylist" for each in node.targets)

@@ -1,0 +1,182 @@
+"""The credentials that were found in an organisation's calls: redacted, in a file beside its traces.
+
+A file of its own, because every member may query the traces, and these are for owners. It has the kind,
+the beginning and a keyed digest of each credential, and never the credential.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from store import database
+from store.lean_sqlite_utils import Database, Migrations
+
+NAME = "secrets.db"
+MAX_LISTED = 200
+BUSY_TIMEOUT_S = 1.0
+migrations = Migrations("secrets")
+
+
+@migrations()
+def m001_found_secrets(db: Database) -> None:
+    """Create the tables of findings and of how far the search has come."""
+    for statement in (
+        # Up to which call and piece of text was searched.
+        "create table progress (id integer primary key check (id = 1),"
+        " usage_id integer not null, piece_id integer not null)",
+        """
+        create table found (
+            usage_id integer not null,
+            digest blob not null,          -- HMAC of the credential
+            kind text not null,
+            place text not null,           -- who said it
+            shown text not null,           -- its first characters
+            created_at text not null,      -- arrival of the call
+            primary key (usage_id, digest)
+        ) without rowid
+        """,
+        "create index found_digest on found (digest, usage_id)",
+    ):
+        db.execute(statement)
+
+
+class Progress(NamedTuple):
+    """The last call, and the last piece of request text, that were searched."""
+
+    usage_id: int
+    piece_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A credential in a call."""
+
+    usage_id: int
+    digest: bytes
+    kind: str
+    place: str
+    shown: str
+    created_at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedSecret:
+    """A credential with all its findings: the number of calls, their places, the first and the last."""
+
+    kind: str
+    shown: str
+    places: tuple[str, ...]
+    calls: int
+    first_at: str
+    last_at: str
+    last_usage_id: int
+
+
+def secrets_path(trace_path: Path) -> Path:
+    """Return the file that belongs to a trace database."""
+    return trace_path.with_name(NAME)
+
+
+class FoundSecrets:
+    """The findings of one organisation, to be written. Every method may raise sqlite3.Error."""
+
+    def __init__(self, trace_path: Path) -> None:
+        """Open the file, made if need be. Raises sqlite3.Error, OSError."""
+        self._db = database.open_database(secrets_path(trace_path), migrations)
+
+    def close(self) -> None:
+        self._db.close()
+
+    def read_progress(self) -> Progress | None:
+        """Return how far the search has come, None before its first step."""
+        row = self._db.execute("select usage_id, piece_id from progress").fetchone()
+        return None if row is None else Progress(*row)
+
+    def is_known(self, digest: bytes, before: int) -> bool:
+        """Return whether an earlier call had this credential."""
+        sql = "select 1 from found where digest = ? and usage_id < ?"
+        return self._db.execute(sql, (digest, before)).fetchone() is not None
+
+    def add(self, progress: Progress, findings: Iterable[Finding]) -> None:
+        """Store findings with how far the search has come then, all or none."""
+        with database.immediate(self._db):
+            self._db.execute("insert or replace into progress values (1, ?, ?)", progress)
+            self._db.executemany(
+                "insert or ignore into found values (?, ?, ?, ?, ?, ?)",
+                [(f.usage_id, f.digest, f.kind, f.place, f.shown, f.created_at) for f in findings],
+            )
+
+
+def remove_missing(trace_path: Path, traces: sqlite3.Connection) -> None:
+    """Remove the findings of calls that are not in the traces any more. Raises sqlite3.Error, OSError."""
+    if not secrets_path(trace_path).exists():
+        return
+    with closing(database.open_database(secrets_path(trace_path), migrations)) as db:
+        ids = [row[0] for row in db.execute("select distinct usage_id from found")]
+        gone = [(each,) for each in ids if not _is_there(traces, each)]
+        with database.immediate(db):
+            db.executemany("delete from found where usage_id = ?", gone)
+
+
+def _is_there(traces: sqlite3.Connection, usage_id: int) -> bool:
+    return traces.execute("select 1 from usage where id = ?", (usage_id,)).fetchone() is not None
+
+
+def list_secrets(trace_path: Path, traces: sqlite3.Connection) -> Sequence[ListedSecret]:
+    """Return the credentials in calls that are there, the one that was found last first.
+
+    Raises sqlite3.Error."""
+    with _reading(trace_path) as db:
+        if db is None:
+            return []
+        rows = db.execute(
+            "select digest, max(usage_id), count(*), min(created_at), max(created_at)"
+            " from found group by digest order by max(usage_id) desc limit ?",
+            (MAX_LISTED,),
+        ).fetchall()
+        return [
+            _list_one(db, *row) for row in rows if _is_there(traces, row[1])
+        ]  # retention begins with the oldest, so the last one is there if any is
+
+
+def _list_one(
+    db: sqlite3.Connection, digest: bytes, usage_id: int, calls: int, first_at: str, last_at: str
+) -> ListedSecret:
+    kind, shown = db.execute(
+        "select kind, shown from found where usage_id = ? and digest = ?", (usage_id, digest)
+    ).fetchone()
+    places = db.execute("select distinct place from found where digest = ? order by 1", (digest,))
+    return ListedSecret(
+        kind=kind,
+        shown=shown,
+        places=tuple(row[0] for row in places),
+        calls=calls,
+        first_at=first_at,
+        last_at=last_at,
+        last_usage_id=usage_id,
+    )
+
+
+def count_in_call(trace_path: Path, usage_id: int) -> int:
+    """Return how many credentials were found in a call. Raises sqlite3.Error."""
+    with _reading(trace_path) as db:
+        if db is None:
+            return 0
+        sql = "select count(*) from found where usage_id = ?"
+        count: int = db.execute(sql, (usage_id,)).fetchone()[0]
+        return count
+
+
+@contextmanager
+def _reading(trace_path: Path) -> Iterator[sqlite3.Connection | None]:
+    """Yield a connection for reading, None where nothing has been searched yet."""
+    path = secrets_path(trace_path)
+    if not path.exists():
+        yield None
+        return
+    with closing(database.open_readonly(path, busy_timeout_s=BUSY_TIMEOUT_S)) as db:
+        is_ready = db.execute("select 1 from sqlite_schema where name = 'found'").fetchone()
+        yield db if is_ready else None

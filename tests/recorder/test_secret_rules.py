@@ -1,0 +1,104 @@
+"""The formats of credentials. None of these was ever one."""
+
+import base64
+import json
+import random
+import string
+import sys
+
+import pytest
+
+from recorder import secret_rules
+from recorder.secret_rules import MAX_FOUND, RulesMissingError, find_secrets, load_rules
+
+DICE = random.Random(1)  # noqa: S311 - made up, and the same on every run
+
+
+def word(length, characters=string.ascii_letters + string.digits):
+    return "".join(DICE.choice(characters) for _ in range(length))
+
+
+def jwt(header):
+    parts = (header, {"sub": "somebody", "iat": 1})
+    encoded = (base64.urlsafe_b64encode(json.dumps(part).encode()).decode() for part in parts)
+    return ".".join(each.rstrip("=") for each in encoded) + "." + word(43)
+
+
+def pem(kind):
+    lines = "\n".join(word(64) for _ in range(4))
+    return f"-----BEGIN {kind}-----\n{lines}\n-----END {kind}-----"
+
+
+UPPER = string.ascii_uppercase + string.digits
+SAMPLES = {
+    "AWS access key": ["AKIA" + word(16, UPPER), "ASIA" + word(16, UPPER)],
+    "Azure storage key": ["AccountKey=" + word(86) + "=="],
+    "GitHub token": ["ghp_" + word(36), "gho_" + word(36), "github_pat_" + word(82)],
+    "GitLab token": ["glpat-" + word(20)],
+    "OpenAI key": ["sk-" + word(20) + "T3BlbkFJ" + word(20), "sk-proj-" + word(120)],
+    "Anthropic key": ["sk-ant-api03-" + word(95), "sk-ant-oat01-" + word(95)],
+    "Google API key": ["AIza" + word(35)],
+    "npm token": ["npm_" + word(36)],
+    "PyPI token": ["pypi-AgEIcHlwaS5vcmc" + word(100)],
+    "SendGrid key": ["SG." + word(22) + "." + word(43)],
+    "Slack token": ["xoxb-123456789012-123456789012-" + word(24, string.ascii_lowercase)],
+    "Square secret": ["sq0csp-" + word(43)],
+    "Stripe key": ["sk_live_" + word(24), "rk_live_" + word(24)],
+    "Taximeter service API key": ["sk_" + word(43)],
+    "JSON Web Token": [jwt({"alg": "HS256", "typ": "JWT"})],
+    "Private key": [pem("RSA PRIVATE KEY"), pem("OPENSSH PRIVATE KEY"), pem("PRIVATE KEY")],
+}
+CASES = [(kind, sample) for kind, samples in SAMPLES.items() for sample in samples]
+
+
+@pytest.mark.parametrize(("kind", "sample"), CASES)
+@pytest.mark.parametrize("around", ["{}", "export KEY='{}'\n", "x={} y", "https://a:{}@b", "\n{}."])
+def test_each_kind_is_found_and_shown_by_its_beginning(kind, sample, around):
+    (found,) = find_secrets(around.format(sample))
+    assert found.kind == kind
+    assert found.value.replace("\n", "") in sample.replace("\n", "") + "."
+    assert len(found.shown) <= 40
+    assert found.shown.rstrip("…") in sample
+    assert len(set(sample) & set(found.shown)) < len(set(sample)) or kind == "Private key"
+
+
+def test_every_rule_has_a_sample():
+    assert {rule.kind for rule in load_rules()} == SAMPLES.keys()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "AKIAIOSFODNN7EXAMPLE",
+        "-----BEGIN PRIVATE KEY-----",
+        'if "BEGIN RSA PRIVATE KEY" in text:\n    return True',
+        "-----BEGIN PRIVATE KEY-----\n...\n-----END PRIVATE KEY-----",
+        "eyJub3QiOiJhIGhlYWRlciJ9." + "eyJub3QiOiJhIGhlYWRlciJ9.x",
+        "eyJhbGciOiJIUzI1NiJ9",
+        "sha256:" + word(64, "0123456789abcdef"),
+        "toolu_01" + word(22) + " msg_01" + word(22) + " req_011" + word(20),
+        "sk-ant-… and sk-ant-api03-xxx and sk_live_…",
+        "ghp_short npm_install sk_id",
+        word(500) + "AKIA" + word(16, UPPER),
+        "3f2504e0-4f89-11d3-9a0c-0305e82c3301 " * 20,
+    ],
+)
+def test_what_only_looks_like_one_is_left_alone(text):
+    assert list(find_secrets(text)) == []
+
+
+def test_each_credential_is_named_once_and_not_without_end():
+    many = [f"ghp_{word(36)}" for _ in range(MAX_FOUND + 10)]
+    assert len(list(find_secrets(" ".join([many[0]] * 20)))) == 1
+    assert len(list(find_secrets(" ".join(many)))) == MAX_FOUND
+
+
+def test_the_package_is_read_and_not_imported():
+    assert load_rules()
+    assert "detect_secrets" not in sys.modules
+
+
+def test_a_package_without_the_rules_is_named(monkeypatch):
+    monkeypatch.setattr(secret_rules, "find_spec", lambda _name: None)
+    with pytest.raises(RulesMissingError, match="not installed"):
+        secret_rules._read_patterns("aws")
