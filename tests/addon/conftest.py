@@ -1,4 +1,9 @@
 import pytest
+
+from addon import lean_addons  # noqa: F401 - before all that imports mitmproxy, as in the program
+
+# isort: split
+
 from mitmproxy import options
 from mitmproxy.addons.proxyserver import Proxyserver
 from mitmproxy.proxy import context
