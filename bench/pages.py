@@ -25,6 +25,7 @@ import psutil
 from bench import hostile
 from bench.background import background
 from bench.filling import fill
+from bench.live import measure_live
 from bench.load import HOST, REPOSITORY, BenchError, Neighbours, Proxy, percentile, taximeter
 from bench.long_session import LAST_BYTES, TURNS, add_session
 from bench.visitor import Visitor
@@ -191,6 +192,7 @@ def run(parent: Path | None, rounds: int, many: int) -> None:
                 times_ms = [large.time_page(pages(many)[name]) for _ in range(rounds)]
                 print(f"  {name:34} {'':16}{median(times_ms):9.1f} ms")
         measure_long_session(large, last_id, rounds)
+        measure_live(large, service.port, service.pids["web"], rounds)
         measure_endless(large, small, service.port, rounds)
         measure_many(others, service)
         print(f"  others took {neighbours.share():.0%} of the machine meanwhile")

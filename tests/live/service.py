@@ -358,6 +358,12 @@ class Service:
 
     # --- its endpoints ---
 
+    def create_key(self, name: str) -> str:
+        """Return a new service API key of the local user."""
+        with ControlDatabase(self.data_dir / "control.db") as control:
+            management = Management(control, self.data_dir)
+            return management.create_key(management.local_caller(), name)[1]
+
     def create_endpoint(
         self, slug: str, streaming: Streaming | None = None, *, metadata_only: bool = False
     ) -> None:

@@ -355,7 +355,11 @@ def test_sigterm_lets_streams_in_flight_end_and_exits_0(
     ending: Endpoint, open_streams: Callable[..., list[Stream]]
 ) -> None:
     service, upstream = ending.service, ending.upstream
-    with ending.connect() as idle, ending.connect() as waiting:
+    with ending.connect() as idle, ending.connect() as waiting, ending.connect() as following:
+        key = ("authorization", f"Bearer {service.create_key('following')}")
+        following.send(request("GET", "/live/events", [("host", service.host), key]))
+        events = following.iter_body(following.read_response_head())
+        assert next(events).startswith(b"retry: ")  # an open page, which would go on for ever
         upstream.choose = lambda seen: answer(200, message_json())
         idle.exchange(numbered(ending, 100))
         not_yet = Gate()
@@ -366,6 +370,7 @@ def test_sigterm_lets_streams_in_flight_end_and_exits_0(
 
         service.signal(signal.SIGTERM)
         assert idle.is_closed_by_peer()
+        following.read_to_end()  # which comes while others are still in flight
         wait_until(lambda: _refuses(service), "the front door to be closed")
         not_yet.open()
         last = waiting.read_response()

@@ -1,0 +1,65 @@
+"""The time from a stored call to the page that shows it, and the cost of streams that wait."""
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from http.client import HTTPConnection, HTTPResponse
+from statistics import median
+
+import psutil
+
+from bench.filling import fill
+from bench.load import HOST, BenchError, percentile
+from bench.visitor import Visitor
+from store.traces.database import TraceDatabase
+
+TARGET_MS = 1000.0
+STREAMS = 8  # of one user, as many as there may be
+IDLE_S = 5.0
+
+
+def measure_live(visitor: Visitor, port: int, web_pid: int, rounds: int) -> None:
+    """Print how long an open list takes to show a call, and what idle streams cost."""
+    with TraceDatabase(visitor.path) as traces:
+        count = traces.count_entries()
+    times_ms = []
+    with _follow(visitor, port) as stream:
+        for more in range(1, rounds + 1):
+            fill(visitor.path, count + more)
+            stored_s = time.perf_counter()
+            _wait_for_calls(stream)
+            visitor.time_page("/traces/usage")
+            times_ms.append((time.perf_counter() - stored_s) * 1000)
+    verdict = "met" if percentile(times_ms, 99) <= TARGET_MS else "NOT MET"
+    print(f"  a stored call on an open list {median(times_ms):9.1f} ms", end="")
+    print(f"   p99 {percentile(times_ms, 99):.1f} ms   target <= {TARGET_MS:g} ms: {verdict}")
+    web = psutil.Process(web_pid)
+    with ExitStack() as stack:
+        for _ in range(STREAMS):
+            stack.enter_context(_follow(visitor, port))
+        before_s, threads = sum(web.cpu_times()[:2]), web.num_threads()
+        time.sleep(IDLE_S)
+        share = (sum(web.cpu_times()[:2]) - before_s) / IDLE_S
+    print(f"  {STREAMS} streams while nothing happens: {share:.1%} of a core, {threads} threads")
+
+
+@contextmanager
+def _follow(visitor: Visitor, port: int) -> Iterator[HTTPResponse]:
+    """Open a stream and read what it says first."""
+    connection = HTTPConnection(HOST, port, timeout=60)
+    try:
+        connection.request("GET", "/live/events?after=0&flights=1", headers=visitor.headers)
+        stream = connection.getresponse()
+        if stream.status != 200:
+            raise BenchError(f"a stream responded with {stream.status}")
+        _wait_for_calls(stream)
+        yield stream
+    finally:
+        connection.close()
+
+
+def _wait_for_calls(stream: HTTPResponse) -> None:
+    while line := stream.readline():
+        if line.strip() == b"event: calls":
+            return
+    raise BenchError("a stream ended")
