@@ -37,7 +37,14 @@ ROUNDS, TARGET_MS = 30, 100.0
 CALL_TARGET_MS = 150.0
 ENDLESS = "with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n"
 ENDLESS_AT_ONCE = 12
-TARGETED = ("home", "newest traces", "one trace")
+TARGETED = (
+    "home",
+    "overview, 7 days",
+    "overview, 90 days",
+    "overview by session, 30 days",
+    "newest traces",
+    "one trace",
+)
 
 
 def pages(count: int) -> dict[str, str]:
@@ -47,7 +54,11 @@ def pages(count: int) -> dict[str, str]:
     middle = count // 2
     return {
         "home": "/",
+        "overview, 7 days": "/overview",
+        "overview, 90 days": "/overview?span=90d",
+        "overview by session, 30 days": "/overview?span=30d&by=session",
         "newest traces": "/traces/usage",
+        "traces of one session, with totals": "/traces/usage?session_id=session-1",
         "next page": f"/traces/usage?_next={count - 50}%2C{count - 50}&_sort_desc=id",
         "one trace": f"/traces/usage/{middle}",
         "two calls compared": f"/traces/usage/{count - 1}/compare/{count}",

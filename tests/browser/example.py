@@ -205,8 +205,9 @@ class Example:
         call, settings = f"/traces/usage/{self.call_id}", "/settings"
         return {
             "home": "/",
+            "overview": "/overview?span=today&by=endpoint",
             "calls": "/traces/usage",
-            "calls-by-model": "/traces/usage?_facet=model&outcome__notin=complete",
+            "calls-by-model": "/traces/usage?_sum_by=model&_facet=model&outcome__notin=complete",
             "call": call,
             "call-context": f"{call}/context",
             "savings": "/savings",

@@ -1,0 +1,38 @@
+"""The overview in a browser: by keyboard, by its form, and without JavaScript."""
+
+import re
+
+import pytest
+
+
+@pytest.fixture
+def rosa(site, example, browser):
+    site.sign_in(browser, example.email)
+    return browser
+
+
+def test_a_bar_leads_to_its_calls_by_keyboard(rosa):
+    rosa.open("/overview?span=today")
+    bars = rosa.run(
+        "return [...document.querySelectorAll('svg a')].filter((a) => a.tabIndex === 0)"
+        ".map((a) => [a.getAttribute('aria-label'), a.getAttribute('href')])"
+    )
+    name, href = bars[-1]
+    rosa.tab_to(name, at_most=120)
+    with rosa.page_change():
+        rosa.press("\ue007")
+    assert rosa.address.endswith(href)
+    assert rosa.text.count("Sum by") == 1
+    rosa.see("calls")
+
+
+def test_a_filter_and_days_are_chosen_by_the_form_without_scripts(rosa, example):
+    rosa.do_without_scripts()
+    rosa.open("/overview?by=endpoint")
+    rosa.click("Filter and period")
+    rosa.fill("Model", "nothing-of-this-name")
+    rosa.follow("Apply", "button")
+    rosa.see("There are no calls in this period with these filters.")
+    assert re.search(r"from=\d{4}-\d\d-\d\d&to=\d{4}-\d\d-\d\d", rosa.address)
+    rosa.follow("Remove the filter model", "link")
+    rosa.see("Cost by endpoint")
