@@ -150,38 +150,43 @@ def _expected_at_upstream(sent: Headers, upstream_host: str) -> Headers:
 EXCHANGES = list(_load())
 
 
-@pytest.fixture(scope="module", params=["live", "buffered"])
-def replays(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Replays]:
-    """Everything, sent once through one service in this mode."""
-    with (
-        Upstream() as upstream,
-        Service(
-            tmp_path_factory.mktemp("recorded"), upstream.url, STREAMING=request.param
-        ) as service,
-    ):
-        for exchange in EXCHANGES:
-            service.create_endpoint(exchange.slug)
-        halves = {exchange.slug: _replay(exchange, service, upstream) for exchange in EXCHANGES}
-        rows: dict[str, list[Row]] = {exchange.slug: [] for exchange in EXCHANGES}
-        for row in service.settled_rows():
-            rows[row["slug"]].append(row)
+@pytest.fixture(scope="module")
+def buffering(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, Upstream]]:
+    """A service that is set to return responses once they are whole, unless an endpoint says otherwise."""
+    folder = tmp_path_factory.mktemp("recorded")
+    with Upstream() as upstream, Service(folder, upstream.url, STREAMING="buffered") as service:
+        yield service, upstream
         assert upstream.faults == []
-        yield {
-            slug: Replay(sent, seen, upstream.host, response, rows[slug])
-            for slug, (sent, seen, response) in halves.items()
-        }
+
+
+@pytest.fixture(scope="module", params=["live", "buffered"])
+def replays(request: pytest.FixtureRequest, buffering: tuple[Service, Upstream]) -> Replays:
+    """Everything, sent once through the service in this mode."""
+    service, upstream = buffering
+    slugs = {exchange.slug: f"{request.param}-{exchange.slug}" for exchange in EXCHANGES}
+    for slug in slugs.values():
+        service.create_endpoint(slug, "live" if request.param == "live" else None)
+    halves = {
+        exchange.slug: _replay(exchange, slugs[exchange.slug], service, upstream)
+        for exchange in EXCHANGES
+    }
+    rows: dict[str, list[Row]] = {slug: [] for slug in slugs.values()}
+    for row in service.settled_rows(f"{request.param}-%"):
+        rows[row["slug"]].append(row)
+    return {
+        slug: Replay(sent, seen, upstream.host, response, rows[slugs[slug]])
+        for slug, (sent, seen, response) in halves.items()
+    }
 
 
 def _replay(
-    exchange: Exchange, service: Service, upstream: Upstream
+    exchange: Exchange, slug: str, service: Service, upstream: Upstream
 ) -> tuple[Headers, SeenRequest, Response]:
     before = len(upstream.requests)
     upstream.enqueue(exchange.script())
     sent = _headers_to_send(exchange, service)
     with RawClient(service.address) as client:
-        head = request("POST", f"/proxy/{exchange.slug}{exchange.target}", sent)
+        head = request("POST", f"/proxy/{slug}{exchange.target}", sent)
         response = client.exchange(head + exchange.request_body)
     assert len(upstream.requests) == before + 1, f"{exchange.slug}: {response}"
     return sent, upstream.requests[-1], response
