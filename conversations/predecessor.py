@@ -138,8 +138,9 @@ class _Units:
         return frozenset(self.all)
 
     def may_share(self, digests: bytes) -> bool:
-        """Return whether the first or the last of other units is among these, as in a conversation that
-        was continued. To ask for it takes far less time than to count."""
+        """Return whether the first or the last of other units is among these.
+
+        One of them is where a conversation was continued. To ask takes far less time than to count."""
         return digests.startswith(self.first) or digests[-DIGEST_BYTES:] in self.known
 
 

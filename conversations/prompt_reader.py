@@ -12,8 +12,10 @@ from typing import NamedTuple
 
 from conversations.unit_runs import EMPTY, Sums, UnitRun
 from conversations.units import (
+    MAX_PROMPT_UNITS,
     Level,
     Prompt,
+    TooManyUnitsError,
     Unit,
     list_front_units,
     list_message_units,
@@ -76,6 +78,12 @@ class PromptReader:
     def read(self, body: bytes, *labels: object, is_first_party: bool = True) -> Prompt | None:
         """Return the prompt of a request, None for what is no JSON object or too much to be parsed.
         ``labels`` tell conversations apart as far as the caller can."""
+        try:
+            return self._read(body, *labels, is_first_party=is_first_party)
+        except TooManyUnitsError:
+            return None
+
+    def _read(self, body: bytes, *labels: object, is_first_party: bool) -> Prompt | None:
         if not MIN_BODY_BYTES <= len(body) <= MAX_BODY_BYTES:
             return _read_whole(body, is_first_party=is_first_party)
         key = guess_key(body, *labels)
@@ -173,6 +181,8 @@ def _read_tail(body: bytes, known: _Known, *, is_first_party: bool) -> Prompt | 
         front_run = _run_through(front)
     added = list_message_units(last, start.messages)
     units = [*front["tools"], *front["system"], *known.units, *added]
+    if len(units) > MAX_PROMPT_UNITS:
+        raise TooManyUnitsError
     run = front_run.join(known.run.add(added))
     return make_prompt(known.settings | tail, units, front_run.sums.units, run)
 

@@ -11,7 +11,7 @@ in the input of tool calls.
 
 Some settings change the system prompt that upstream makes. Web search is a unit at the beginning of the
 system level, so that the tools keep their cache when it is switched on. Other settings are
-``Parameters``. What comes from outside may be any JSON, and nothing here raises.
+``Parameters``. What comes from outside may be any JSON, and nothing but ``TooManyUnitsError`` is raised.
 """
 
 import json
@@ -33,6 +33,7 @@ type Level = Literal["tools", "system", "messages"]
 LEVELS: tuple[Level, ...] = ("tools", "system", "messages")
 
 NO_MESSAGE = -1
+MAX_PROMPT_UNITS = 10_000  # take some 0.2 s
 IMAGE_BYTES = 6_000  # an image is some 1,500 tokens, whatever its encoded size
 ATTRIBUTION = "x-anthropic-billing-header:"
 CONTINUATION = "This session is being continued from a previous conversation"
@@ -50,6 +51,10 @@ _ORDERED = ("tool_use", "server_tool_use", "mcp_tool_use")
 _RUNS = ("tool_use", "tool_result")
 _CITED = ("document", "search_result")
 _TOO_DEEP = b"(nested too deeply to be written)"
+
+
+class TooManyUnitsError(ValueError):
+    """A prompt of more units than can be looked at in little time."""
 
 
 class Unit(NamedTuple):
@@ -193,6 +198,8 @@ def list_front_units(
         known = as_object(server)  # its address and its token are no part of the prompt
         part = {name: known[name] for name in ("name", "tool_configuration") if name in known}
         tools.append(_make_unit("tools", block, MCP_SERVER, part))
+    if len(tools) + len(searches) + len(as_blocks(request.get("system"))) > MAX_PROMPT_UNITS:
+        raise TooManyUnitsError
     system = list(_list_system_units(request.get("system"), is_first_party=is_first_party))
     return {"tools": tools, "system": [*searches, *system]}
 
@@ -204,6 +211,8 @@ def list_message_units(messages: Sequence[object], first: int) -> list[Unit]:
         fields = as_object(message)
         role = as_text(fields.get("role"))
         blocks = as_blocks(fields.get("content")) if fields else [message]
+        if len(units) + len(blocks) > MAX_PROMPT_UNITS:
+            raise TooManyUnitsError
         for place, block in enumerate(blocks):
             units.append(_make_message_unit(number, place, role, block))
     return units
@@ -324,13 +333,20 @@ def _strip(block: object, *, is_part: bool = False) -> _Stripped:
     elif kind in _CITED and isinstance(block.get("citations"), dict):
         cites = as_object(bare.pop("citations")).get("enabled") is True
     if kind == "tool_result" and "content" in bare and not is_part:
-        parts = [_strip(part, is_part=True) for part in as_blocks(bare["content"])]
+        parts = [_strip(part, is_part=True) for part in _list_parts(bare["content"])]
         bare["content"] = [part.bare for part in parts]
         marker = marker or next((part.marker for part in parts if part.marker), None)
         images += sum(part.images for part in parts)
         surplus += sum(part.surplus for part in parts)
         cites = cites or any(part.cites for part in parts)
     return _Stripped(bare, marker, images, surplus, cites)
+
+
+def _list_parts(content: object) -> list[object]:
+    parts = as_blocks(content)
+    if len(parts) > MAX_PROMPT_UNITS:
+        raise TooManyUnitsError
+    return parts
 
 
 def _read_ttl(marker: object) -> CacheTtl | None:

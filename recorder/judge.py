@@ -45,9 +45,7 @@ logger = logging.getLogger(__name__)
 
 type Connect = Callable[[], sqlite3.Connection]
 
-# More is not judged: others would wait for it. An agent's request of 1 MB has some 5,000 objects.
-MAX_BODY_BYTES, MAX_OBJECTS = 16 * 1024 * 1024, 50_000
-CERTAINLY_FEW_BYTES = 1024 * 1024
+MAX_BODY_BYTES = 16 * 1024 * 1024  # more is not judged: others would wait for it
 # Read again of a conversation that is not remembered. Programs that send no session are told apart by
 # their credential, for which there is no index: only the calls stored last are looked through.
 RECALLED_BYTES, LOOKED_THROUGH = 4 * 1024 * 1024, 2_000
@@ -207,20 +205,13 @@ class Judge:
         return summarize_call(call.entry, call.usage, prompt, report), prompt, report
 
     def _read_prompt(self, call: RecordedCall, report: CacheReport) -> Prompt | None:
-        if call.request is None or not _is_judged(call.request):
+        if call.request is None or len(call.request) > MAX_BODY_BYTES:
             return None
         is_first_party = not (report.message_id or "").startswith(_OTHER_UPSTREAMS)
         entry = call.entry
         return self._prompts.read(
             call.request, entry.session_id, entry.agent_id, is_first_party=is_first_party
         )
-
-
-def _is_judged(body: bytes) -> bool:
-    """Return whether a request is read. The number of its objects bounds the time that it takes."""
-    if len(body) <= CERTAINLY_FEW_BYTES:
-        return True
-    return len(body) <= MAX_BODY_BYTES and body.count(b"{") <= MAX_OBJECTS
 
 
 def _name_failed_tools(before: CallSummary, prompt: Prompt | None) -> str | None:

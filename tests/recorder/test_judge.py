@@ -1,15 +1,20 @@
 """Judgements of calls that go through the recorder."""
 
+import json
 import sqlite3
 from contextlib import closing
 
 import pytest
+from hypothesis import given, settings, strategies as st
 
+from conversations.prompt_reader import PromptReader
+from conversations.units import MAX_PROMPT_UNITS
 from store.traces.cache_breaks import find_break
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
 from store.traces.predecessors import find_previous
 from tests.conversations.sessions import assistant, conversation, request, text, user
+from tests.conversations.upstream_cache import UpstreamCache
 from tests.recorder.conversations import Recording
 
 LOG = "It sails. " * 1_000  # some 2,500 tokens
@@ -216,6 +221,21 @@ def test_a_call_that_cannot_be_judged_is_stored_and_the_log_says_so_once(
     assert caplog.text.count("without looking for a cache break") == 1
 
 
+def test_a_request_of_too_many_blocks_counts_as_one_without_a_body(recording):
+    vast = request(user(*[text("ship")] * (MAX_PROMPT_UNITS + 1)), user(text("Go on.")))
+    recording.send(vast)
+    recording.send(vast)
+    recording.send(TURNS[0], session_id="s2")
+    recording.send(TURNS[1], session_id="s2")
+    assert recording.judged() == [
+        ("call-1", None, None),
+        ("call-2", "call-1", None),
+        ("call-3", None, None),
+        ("call-4", "call-3", None),
+    ]
+    assert PromptReader().read(json.dumps(vast).encode()) is None
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -330,3 +350,86 @@ def test_a_batch_that_cannot_be_stored_is_judged_again_with_the_same_result(reco
     recording.restart()
     recording.record()
     assert recording.judged() == BROKEN
+
+
+@pytest.fixture(scope="module")
+def make_recording(tmp_path_factory):
+    """Makes one for each generated example."""
+    opened = []
+
+    def make():
+        opened.append(Recording(tmp_path_factory.mktemp("data")))
+        return opened[-1]
+
+    yield make
+    for recording in opened:
+        recording.close()
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    steps=st.lists(st.tuples(st.booleans(), st.booleans(), st.integers(1, 400)), max_size=10),
+    session=st.sampled_from(["s1", None]),
+)
+def test_no_more_is_missed_than_was_written_or_uncached(make_recording, steps, session):
+    """Each step edits the first message or not, starts the recorder again or not, and waits."""
+    recording = make_recording()
+    for turn, (is_edited, is_restarted, after_s) in enumerate([(False, False, 10), *steps]):
+        bodies = EDITED if is_edited else TURNS
+        recording.send(bodies[turn % len(bodies)], after_s=after_s, session_id=session)
+        if is_restarted:
+            recording.restart()
+    (sums,) = recording.read(
+        "select (select total(tokens) from cache_breaks) as missed,"
+        " total(coalesce(cache_creation_input_tokens, 0) + input_tokens) as billed,"
+        " (select count(*) from cache_breaks) as breaks from usage"
+    )
+    assert sums["missed"] <= sums["billed"]
+    (booked,) = recording.read("select total(cache_breaks) as breaks from sessions")
+    assert booked["breaks"] == sums["breaks"]
+    for row in recording.read(
+        "select b.tokens, u.cache_creation_input_tokens + u.input_tokens as billed"
+        " from cache_breaks as b join usage as u on u.id = b.usage_id"
+    ):
+        assert row["tokens"] <= row["billed"]
+
+
+@settings(max_examples=10, deadline=None)
+@given(order=st.permutations([0, 0, 0, 1, 1, 1]), waits=st.integers(1, 40))
+def test_what_other_sessions_do_meanwhile_changes_nothing(make_recording, order, waits):
+    """The second session breaks its cache, whatever comes between its calls."""
+    recording = make_recording()
+    turns = [iter(TURNS[:3]), iter((*TURNS[:2], EDITED[2]))]
+    upstreams = [UpstreamCache(), UpstreamCache()]
+    for session in order:
+        recording.upstream = upstreams[session]
+        recording.send(next(turns[session]), after_s=waits, session_id=f"s{session}")
+    found = recording.read(
+        "select u.session_id, b.cause from cache_breaks as b join usage as u on u.id = b.usage_id"
+    )
+    assert found == [{"session_id": "s1", "cause": "messages"}]
+
+
+def test_independent_prompts_under_one_session_id_break_nothing(recording):
+    for number in range(3):
+        recording.send(request(*conversation(1, opening=f"Topic {number}. {LOG}")))
+    assert [each[1:] for each in recording.judged()] == [(None, None)] * 3
+
+
+def test_two_calls_at_once_with_one_prefix_break_nothing(recording):
+    first, second = recording.answer(TURNS[1], 10.0), UpstreamCache().count(TURNS[1], 10.2)
+    recording.spool(TURNS[1], at_s=10.0, answer=first, answered_after_s=3.0)
+    late = {**first, "usage": {**second, "output_tokens": 5}}
+    recording.spool(TURNS[1], at_s=10.2, answer=late, answered_after_s=2.0)
+    recording.record()
+    assert recording.judged() == [("call-1", None, None), ("call-2", None, None)]
+
+
+def test_a_rewind_and_a_resume_are_what_they_are(recording):
+    for body in TURNS[:4]:
+        recording.send(body)
+    recording.send(TURNS[1])
+    assert recording.judged()[-1][2] is None
+    recording.send(TURNS[4], after_s=10 * 3600)
+    (found,) = recording.read("select cause, gap_ms from cache_breaks")
+    assert (found["cause"], found["gap_ms"]) == ("expired", 10 * 3_600_000 + 10_000)
