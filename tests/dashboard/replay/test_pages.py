@@ -84,7 +84,12 @@ def test_nothing_of_the_page_can_be_submitted_to_this_service(ann):
     (credential,) = [each for each in page.elements if each.attributes.get("id") == "credential"]
     assert credential.attributes["type"] == "password"
     assert credential.attributes["autocomplete"] == "off"
-    controls = [each for each in page.elements if each.tag in ("input", "select", "textarea")]
+    controls = [
+        each
+        for each in page.elements
+        if each.tag in ("input", "select", "textarea") and each.is_within("main")
+    ]
+    assert credential in controls
     for each in controls:
         assert "name" not in each.attributes
         assert not each.is_within("form")
