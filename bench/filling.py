@@ -102,6 +102,22 @@ def make_entry(number: int, at: datetime, dice: Random, *, has_bodies: bool) -> 
     )
 
 
+def make_plain_entry(number: int, request_body: bytes, session_id: str) -> UsageLogEntry:
+    """Return a call that is nothing but its request."""
+    return UsageLogEntry(
+        entry_id=f"bench-{number:09}",
+        created_at=clock.format_ms(clock.now()),
+        proxy_endpoint_id="pe_1",
+        slug="team-1",
+        outcome="complete",
+        usage_source="final",
+        streamed=False,
+        status_code=200,
+        session_id=session_id,
+        request_body=request_body,
+    )
+
+
 def _tokens(dice: Random) -> TokenCounts:
     return TokenCounts(
         input_tokens=dice.randrange(2_000),

@@ -59,13 +59,13 @@ class Session:
 
     def _add_turn(self) -> None:
         number = len(self._messages)
-        result = _quote(_text(self._rng, self._rng.randrange(TURN_BYTES // 2, 2 * TURN_BYTES)))
+        result = _quote(make_text(self._rng, self._rng.randrange(TURN_BYTES // 2, 2 * TURN_BYTES)))
         self._messages += (
             b'{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_%d","content":%b}]}'
             % (number, result),
             b'{"role":"assistant","content":[{"type":"text","text":%b},'
             b'{"type":"tool_use","id":"toolu_%d","name":"tool_1","input":{"path":%b}}]}'
-            % (_quote(_text(self._rng, 300)), number + 2, _quote(_text(self._rng, 60))),
+            % (_quote(make_text(self._rng, 300)), number + 2, _quote(make_text(self._rng, 60))),
         )
 
 
@@ -80,9 +80,9 @@ def _small_template() -> bytes:
     return b"".join(
         (
             b'{"model":"claude-sonnet-4-5","max_tokens":1024,"system":',
-            _quote(_text(rng, 900)),
+            _quote(make_text(rng, 900)),
             b',"messages":[{"role":"user","content":',
-            _quote(SALT.decode() + " " + _text(rng, 900)),
+            _quote(SALT.decode() + " " + make_text(rng, 900)),
             b"}]}",
         )
     )
@@ -93,7 +93,7 @@ def _unique_template() -> bytes:
     rng = random.Random(1)  # noqa: S311
     messages = (
         b'{"role":"%b","content":[{"type":"text","text":%b}]}'
-        % (role, _quote(f"{SALT.decode()} {_text(rng, TURN_BYTES)}"))
+        % (role, _quote(f"{SALT.decode()} {make_text(rng, TURN_BYTES)}"))
         for _ in range(UNIQUE_MESSAGES // 2)
         for role in (b"user", b"assistant")
     )
@@ -107,7 +107,7 @@ def _head(*, stream: bool) -> bytes:
     tools = [
         {
             "name": f"tool_{number}",
-            "description": _text(rng, 2_000),
+            "description": make_text(rng, 2_000),
             "input_schema": {"type": "object", "properties": {"path": {"type": "string"}}},
         }
         for number in range(16)
@@ -117,7 +117,7 @@ def _head(*, stream: bool) -> bytes:
             b'{"model":"claude-sonnet-4-5","max_tokens":32000,"stream":%b,'
             % (b"true" if stream else b"false"),
             b'"system":[{"type":"text","text":',
-            _quote(_text(rng, 18_000)),
+            _quote(make_text(rng, 18_000)),
             MARKER,
             b'}],"tools":',
             json.dumps(tools, separators=(",", ":")).encode(),
@@ -130,7 +130,8 @@ def _quote(text: str) -> bytes:
     return json.dumps(text).encode()
 
 
-def _text(rng: random.Random, length: int) -> str:
+def make_text(rng: random.Random, length: int) -> str:
+    """Return a part of the standard library."""
     source = _source()
     start = rng.randrange(len(source) - length)
     return source[start : start + length]
