@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from conversations.savings.calls import list_chains
 from conversations.savings.findings import METHOD, Finding, find_savings
-from conversations.savings.kinds import FROM_BODIES
+from conversations.savings.kinds import AVOIDABLE, FROM_BODIES
 from metering.prices import PriceTable
 from recorder.open_databases import OpenDatabases
 from recorder.savings_calls import read_calls, read_contents_of
@@ -107,6 +107,7 @@ class SavingsFinder:
             ),
             first_day=min((call.day for call in calls), default=""),
             keeps=() if contents else FROM_BODIES,
+            avoidable=AVOIDABLE,
             again_at=now.timestamp() + savings.QUIET_S,
         )
 

@@ -42,3 +42,4 @@ LARGE_RESULT = KINDS["large_result"]
 FROM_BODIES = tuple(
     kind.name for kind in (UNUSED_TOOLS, CLIENT_TOOLS, REPEATED_RESULT, LARGE_RESULT)
 )
+AVOIDABLE = tuple(kind.name for kind in KINDS.values() if kind.is_saving)

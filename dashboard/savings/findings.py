@@ -7,7 +7,6 @@ from typing import Any
 from conversations.savings.kinds import KINDS, MIN_CENTS, MIN_TOKENS, Kind
 from store.traces.savings_reader import BlamedCall, Group, SavingsReader
 
-SAVINGS = tuple(kind.name for kind in KINDS.values() if kind.is_saving)
 MAX_SHOWN = 50
 SUBJECTS = {
     "cache_break": {
@@ -61,7 +60,8 @@ def make_findings(groups: Iterable[Group], reader: SavingsReader) -> Findings:
         for group in large
     ]
     savings = [group for group in known if KINDS[group.finding].is_saving]
-    small = [group for group in savings if group not in large]
+    has_line = {(group.finding, group.subject) for group in large}
+    small = [group for group in savings if (group.finding, group.subject) not in has_line]
     return Findings(
         savings=[each for each in shown if each.kind.is_saving],
         expensive=[each for each in shown if not each.kind.is_saving],
@@ -100,7 +100,6 @@ def _describe(shown: Shown) -> dict[str, Any]:
         "is_saving": shown.kind.is_saving,
         "measured": shown.kind.is_measured,
         "calls": group.calls,
-        "sessions": group.sessions,
         "tokens": group.tokens,
         "cost_cents": round(group.cents, 6),
         "unpriced_tokens": group.unpriced_tokens,

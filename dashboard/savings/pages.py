@@ -14,7 +14,7 @@ from dashboard.addresses import session_address
 from dashboard.kept_connections import KeptConnections
 from dashboard.overview.periods import DEFAULT_SPAN, SPANS, Period, parse_span
 from dashboard.rendering import PRIVATE
-from dashboard.savings.findings import SAVINGS, Findings, describe_findings, make_findings
+from dashboard.savings.findings import Findings, describe_findings, make_findings
 from dashboard.sessions.pages import NO_SESSION
 from dashboard.trace_work import TraceWork
 from dashboard.visitors import Visitors
@@ -150,7 +150,7 @@ def _read_period(connection: sqlite3.Connection | None, period: Period) -> _OfPe
     first, last = period.first, period.last
     return _OfPeriod(
         findings=make_findings(reader.list_groups(first, last), reader),
-        sessions=reader.list_sessions(first, last, SAVINGS, TOP_SESSIONS),
+        sessions=reader.list_sessions(first, last, TOP_SESSIONS),
         due=reader.count_due(),
     )
 

@@ -13,7 +13,7 @@ import orjson
 
 from runtime import clock
 from store import database
-from store.traces import unnamed_sessions
+from store.traces import savings_daily, unnamed_sessions
 
 QUIET_S = 5.0  # from a change to a look at the session
 TABLES = ("savings", "session_savings", "savings_due")
@@ -94,13 +94,15 @@ def write_findings(
     *,
     first_day: str,
     keeps: Collection[str],
+    avoidable: Collection[str],
     again_at: float,
 ) -> None:
     """Store the findings of a session from ``first_day`` on in the place of those that were there.
 
-    Those of the kinds in ``keeps`` stay: what they were made from is gone. A session that has changed
-    meanwhile is due again at ``again_at``."""
+    Those of the kinds in ``keeps`` stay: what they were made from is gone. ``avoidable`` are the kinds that
+    count as savings. A session that has changed meanwhile is due again at ``again_at``."""
     with database.immediate(connection):
+        keys = savings_daily.list_keys(connection, due.session_id)
         connection.execute(
             "delete from savings where session_id = ? and day >= ?"
             " and finding not in (select value from json_each(?))",
@@ -124,18 +126,33 @@ def write_findings(
                 if each.finding not in keeps
             ],
         )
-        connection.execute(
-            "insert or replace into session_savings values (?, ?, ?, ?, ?, ?)",
-            (
-                due.session_id,
-                looked.method,
-                looked.computed_at,
-                looked.calls,
-                looked.conversations,
-                looked.opened,
-            ),
-        )
+        keys |= savings_daily.list_keys(connection, due.session_id)
+        savings_daily.refresh(connection, keys)
+        _write_looked(connection, due.session_id, looked, avoidable)
         drop_due(connection, due, again_at)
+
+
+def _write_looked(
+    connection: sqlite3.Connection, session_id: str, looked: Looked, avoidable: Collection[str]
+) -> None:
+    """Note that a session was looked at, with the sum of what it could have saved."""
+    kinds = orjson.dumps(list(avoidable)).decode()
+    connection.execute(
+        "insert or replace into session_savings (session_id, method, computed_at, calls,"
+        " conversations, opened, cents, tokens, last_day)"
+        " select ?, ?, ?, ?, ?, ?, total(cents), coalesce(sum(tokens), 0), max(day) from savings"
+        " where session_id = ? and finding in (select value from json_each(?))",
+        (
+            session_id,
+            looked.method,
+            looked.computed_at,
+            looked.calls,
+            looked.conversations,
+            looked.opened,
+            session_id,
+            kinds,
+        ),
+    )
 
 
 def drop_due(connection: sqlite3.Connection, due: Due, again_at: float) -> None:
@@ -151,5 +168,7 @@ def drop_due(connection: sqlite3.Connection, due: Due, again_at: float) -> None:
 
 def remove_session(connection: sqlite3.Connection, session_id: str) -> None:
     """Remove all that is known of a session. Wants the write lock."""
+    keys = savings_daily.list_keys(connection, session_id)
     for table in TABLES:
         connection.execute(f"delete from {table} where session_id = ?", (session_id,))  # noqa: S608
+    savings_daily.refresh(connection, keys)

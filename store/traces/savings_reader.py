@@ -12,17 +12,16 @@ from store.traces.savings import Looked
 _SUMS = "sum(calls), sum(tokens), sum(cents), sum(unpriced_tokens)"
 # With max(), SQLite takes the other columns from the row that has it.
 _PERIOD = (
-    f"select finding, subject, {_SUMS}, count(distinct session_id), session_id, day, max(cents)"  # noqa: S608 - our own text
-    " from savings where day between ? and ? group by finding, subject"
+    f"select finding, subject, {_SUMS}, largest_session, day, max(largest_cents)"  # noqa: S608 - our own text
+    " from savings_daily where day between ? and ? group by finding, subject"
 )
 _SESSION = (
-    f"select finding, subject, {_SUMS}, 1, session_id, day, max(cents)"  # noqa: S608 - our own text
+    f"select finding, subject, {_SUMS}, session_id, day, max(cents)"  # noqa: S608 - our own text
     " from savings where session_id = ? group by finding, subject"
 )
 _SESSIONS = (
-    "select session_id, sum(cents), sum(tokens) from savings where day between ? and ?"
-    " and finding in (select value from json_each(?))"
-    " group by session_id order by 2 desc, 1 limit ?"
+    "select session_id, cents, tokens from session_savings"
+    " where last_day between ? and ? and tokens > 0 order by cents desc, session_id limit ?"
 )
 
 
@@ -36,7 +35,6 @@ class Group:
     tokens: int
     cents: float
     unpriced_tokens: int
-    sessions: int
     largest_session: str
     largest_day: str
 
@@ -66,7 +64,9 @@ class SavingsReader:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._db = connection
-        found = connection.execute("select 1 from sqlite_schema where name = 'savings'").fetchone()
+        found = connection.execute(
+            "select 1 from sqlite_schema where name = 'savings_daily'"
+        ).fetchone()
         self.is_ready = found is not None  # a newer recorder makes the table when it starts
 
     def list_groups(self, first: date, last: date) -> list[Group]:
@@ -80,18 +80,16 @@ class SavingsReader:
     def sum_cents(self, first: date, last: date, findings: Sequence[str]) -> float:
         """Return the cents of these kinds of findings on these days, both included."""
         row = self._db.execute(
-            "select total(cents) from savings where day between ? and ?"
+            "select total(cents) from savings_daily where day between ? and ?"
             " and finding in (select value from json_each(?))",
             (first.isoformat(), last.isoformat(), orjson.dumps(list(findings)).decode()),
         ).fetchone()
         return float(row[0])
 
-    def list_sessions(
-        self, first: date, last: date, findings: Sequence[str], limit: int
-    ) -> list[SessionSum]:
-        """Return the sessions with the largest sums of these kinds of findings, largest first."""
-        kinds = orjson.dumps(list(findings)).decode()
-        rows = self._db.execute(_SESSIONS, (first.isoformat(), last.isoformat(), kinds, limit))
+    def list_sessions(self, first: date, last: date, limit: int) -> list[SessionSum]:
+        """Return the sessions with the largest sums of all their savings, of those with the last ones on
+        these days, largest first."""
+        rows = self._db.execute(_SESSIONS, (first.isoformat(), last.isoformat(), limit))
         return [
             SessionSum(
                 session_id=row[0], title=self._find_title(row[0]), cents=row[1], tokens=row[2]
@@ -158,9 +156,8 @@ class SavingsReader:
                 tokens=row[3],
                 cents=row[4],
                 unpriced_tokens=row[5],
-                sessions=row[6],
-                largest_session=row[7],
-                largest_day=row[8],
+                largest_session=row[6],
+                largest_day=row[7],
             )
             for row in self._db.execute(sql, values).fetchall()
         ]

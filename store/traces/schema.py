@@ -22,6 +22,7 @@ A change is a new function at the bottom, never an edit of one that was released
 from collections.abc import Mapping
 
 from store.lean_sqlite_utils import Database, Migrations
+from store.traces import savings_daily
 from store.traces.hourly_copy import take_copy
 from store.traces.search import index as search_index, progress as search_progress
 
@@ -687,6 +688,38 @@ def m016_keep_what_sessions_could_have_saved(db: Database) -> None:
         """,
         "create index savings_due_due_at on savings_due (due_at)",
         "insert into savings_due select session_id, -julianday(ended_at), 1 from sessions"
+        " where julianday(ended_at) is not null",
+    ):
+        db.execute(statement)
+
+
+@migrations()
+def m017_sum_up_savings_by_day(db: Database) -> None:
+    """Add the sums of findings by day, and that of each session. All sessions are looked at again."""
+    for statement in (
+        """
+        create table savings_daily (
+            day text not null,
+            finding text not null,
+            subject text not null,
+            calls integer not null,
+            tokens integer not null,
+            cents real not null,
+            unpriced_tokens integer not null,
+            largest_session text not null,  -- of the day, with its cents
+            largest_cents real not null,
+            primary key (day, finding, subject)
+        ) without rowid
+        """,
+        f"{savings_daily.SUM} group by day, finding, subject",
+        "drop index savings_day",
+        "create index savings_day on savings (day, finding, subject)",
+        "alter table session_savings add column cents real not null default 0",
+        "alter table session_savings add column tokens integer not null default 0",
+        "alter table session_savings add column last_day text",
+        "create index session_savings_last_day on session_savings"
+        " (last_day, cents, session_id, tokens)",
+        "insert or ignore into savings_due select session_id, -julianday(ended_at), 1 from sessions"
         " where julianday(ended_at) is not null",
     ):
         db.execute(statement)

@@ -174,3 +174,32 @@ def test_no_step_takes_more_than_a_twentieth_of_the_time(recording, tmp_path):
     finder.run_step()
     assert len(recording.read("select * from session_savings")) == 2
     databases.close_all()
+
+
+def test_the_sums_of_days_are_those_of_the_findings(recording, finder):
+    for name in ("s1", "s2"):
+        for body in turns(6, tools=TOOLS):
+            recording.send(body, session_id=name)
+    look(finder)
+    sums = (
+        "select day, finding, subject, sum(calls) as calls, sum(tokens) as tokens, max(cents) as most"
+        " from savings group by 1, 2, 3"
+    )
+    daily = (
+        "select day, finding, subject, calls, tokens, largest_cents as most from savings_daily"
+        " order by 1, 2, 3"
+    )
+    assert recording.read(daily) == recording.read(sums)
+    assert len(recording.read(sums)) > 0
+    [each] = recording.read("select * from session_savings where session_id = 's1'")
+    [saved] = recording.read(
+        "select sum(cents) as cents, sum(tokens) as tokens from savings where session_id = 's1'"
+        " and finding not in ('long_gap', 'client_tools', 'large_result')"
+    )
+    assert (each["cents"], each["tokens"]) == (saved["cents"], saved["tokens"])
+    with closing(sqlite3.connect(trace_path(recording.data_dir, "org"))) as db, db:
+        savings.remove_session(db, "s1")
+    assert recording.read(daily) == recording.read(sums)
+    with closing(sqlite3.connect(trace_path(recording.data_dir, "org"))) as db, db:
+        savings.remove_session(db, "s2")
+    assert recording.read(daily) == []

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from conversations.savings.kinds import KINDS
+from conversations.savings.kinds import AVOIDABLE, KINDS
 from runtime import clock
 from store import database
 from store.traces import savings
@@ -52,7 +52,9 @@ def store(person, *rows, session="s1", first_day=""):
         looked = Looked(
             method=1, computed_at=f"{TODAY}T10:00:00.000Z", calls=7, conversations=3, opened=2
         )
-        savings.write_findings(db, due, rows, looked, first_day=first_day, keeps=(), again_at=0.0)
+        savings.write_findings(
+            db, due, rows, looked, first_day=first_day, keeps=(), avoidable=AVOIDABLE, again_at=0.0
+        )
 
 
 def test_findings_are_listed_in_order_of_dollars(ann):
