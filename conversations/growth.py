@@ -49,14 +49,15 @@ def read_growth(
     timeline: Timeline | None = None
     taken_apart = 0
     for call in reversed(counted):
-        if (timeline is None or not timeline.is_alike(call)) and taken_apart < most_read:
-            found = read(call) if call.request_length else None
+        is_alike = timeline is not None and timeline.is_alike(call)
+        if not is_alike and taken_apart < most_read and call.request_length:
+            found = read(call)
             if found is not None:
-                timeline = Timeline(*found)
+                timeline, is_alike = Timeline(*found), True
                 taken_apart += 1
                 last = last or timeline
         if timeline is not None:
-            turns.append(timeline.make_turn(call))
+            turns.append(timeline.make_turn(call, is_alike=is_alike))
     if last is None:
         return None
     alike = [turn.call for turn in turns if turn.is_alike]

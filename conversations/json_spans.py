@@ -1,7 +1,7 @@
 """Places of values in JSON text that is known to be valid.
 
-A parser says what is in a document and not where. These walk over the bytes, one level at a time, and
-skip what is not asked for at the speed of a regular expression, without recursion.
+A parser says what is in a document and not where. One pass over the bytes, at the speed of a regular
+expression and without recursion, notes where each text, object and list ends; all else is looked up.
 """
 
 import re
@@ -10,12 +10,11 @@ from typing import NamedTuple
 
 import orjson
 
-_STRING = rb'"(?:[^"\\]++|\\.)*+"'
 _LAST_SPACE = ord(" ")
 _SPACE = re.compile(rb"[ \t\r\n]*+")
-_TEXT = re.compile(_STRING, re.DOTALL)
-_NESTING = re.compile(_STRING + rb"|[{}\[\]]", re.DOTALL)
+_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[{}\[\]]', re.DOTALL)
 _SCALAR = re.compile(rb"[^,}\] \t\r\n]++")
+_QUOTE, _COMMA, _OPENING = ord('"'), ord(","), frozenset(b"{[")
 
 
 class Place(NamedTuple):
@@ -24,71 +23,75 @@ class Place(NamedTuple):
     start: int
     end: int
 
-    def read(self, body: bytes) -> object:
-        """Return the value itself."""
-        value: object = orjson.loads(body[self.start : self.end])
+
+class JsonText:
+    """A document with the places of its values. It may be nested as deeply as it likes."""
+
+    def __init__(self, body: bytes) -> None:
+        """Take a document that is valid JSON. Raises ValueError for brackets that do not match."""
+        self.body, self._length = body, len(body)
+        self._ends: dict[int, int] = {}
+        opened: list[int] = []
+        for found in _TOKEN.finditer(body):
+            start, end = found.span()
+            first = body[start]
+            if first == _QUOTE:
+                self._ends[start] = end
+            elif first in _OPENING:
+                opened.append(start)
+            elif opened:
+                self._ends[opened.pop()] = end
+        if opened:
+            raise ValueError("this is not valid JSON")
+
+    def find_value(self, start: int = 0) -> Place:
+        """Return where the value is that begins at or after this byte."""
+        start = self._skip_space(start)
+        end = self._ends.get(start)
+        if end is None:
+            found = _SCALAR.match(self.body, start)
+            if found is None:
+                raise ValueError("this is not valid JSON")
+            end = found.end()
+        return Place(start, end)
+
+    def list_members(self, place: Place) -> Iterator[tuple[object, Place]]:
+        """Yield the names and values of an object in order, nothing for a value of another kind."""
+        if not self.is_kind(place, b"{"):
+            return
+        here, close = self._skip_space(place.start + 1), place.end - 1
+        while here < close:
+            end = self._ends[here]
+            value = self.find_value(self._skip_space(end) + 1)
+            yield orjson.loads(self.body[here:end]), value
+            here = self._skip_comma(value.end)
+
+    def list_items(self, place: Place) -> Iterator[Place]:
+        """Yield the items of a list in order, nothing for a value of another kind."""
+        if not self.is_kind(place, b"["):
+            return
+        here, close = self._skip_space(place.start + 1), place.end - 1
+        while here < close:
+            value = self.find_value(here)
+            yield value
+            here = self._skip_comma(value.end)
+
+    def read(self, place: Place) -> object:
+        """Return the value at a place."""
+        value: object = orjson.loads(self.body[place.start : place.end])
         return value
 
-    def is_kind(self, body: bytes, opening: bytes) -> bool:
-        """Return whether the value begins with this character: ``{``, ``[`` or a quote."""
-        return body.startswith(opening, self.start)
+    def is_kind(self, place: Place, opening: bytes) -> bool:
+        """Return whether a value begins with this character: ``{``, ``[`` or a quote."""
+        return self.body.startswith(opening, place.start)
 
+    def _skip_space(self, start: int) -> int:
+        if start < self._length and self.body[start] > _LAST_SPACE:  # as nearly always
+            return start
+        found = _SPACE.match(self.body, start)
+        return start if found is None else found.end()
 
-def find_value(body: bytes, start: int = 0) -> Place:
-    """Return where the value is that begins at or after this byte."""
-    start = _skip_space(body, start)
-    if body.startswith(b'"', start):
-        return Place(start, _end_of(_TEXT.match(body, start)))
-    if not body.startswith((b"{", b"["), start):
-        return Place(start, _end_of(_SCALAR.match(body, start)))
-    depth = 0
-    for found in _NESTING.finditer(body, start):
-        token = found[0]
-        if token in (b"{", b"["):
-            depth += 1
-        elif token in (b"}", b"]"):
-            depth -= 1
-            if not depth:
-                return Place(start, found.end())
-    raise ValueError("this is not valid JSON")
-
-
-def list_members(body: bytes, place: Place) -> Iterator[tuple[object, Place]]:
-    """Yield the names and values of an object in order, nothing for a value of another kind."""
-    if not place.is_kind(body, b"{"):
-        return
-    here = _skip_space(body, place.start + 1)
-    while not body.startswith(b"}", here):
-        name = find_value(body, here)
-        colon = _skip_space(body, name.end)
-        value = find_value(body, colon + 1)
-        yield name.read(body), value
-        here = _skip_separator(body, value.end)
-
-
-def list_items(body: bytes, place: Place) -> Iterator[Place]:
-    """Yield the items of a list in order, nothing for a value of another kind."""
-    if not place.is_kind(body, b"["):
-        return
-    here = _skip_space(body, place.start + 1)
-    while not body.startswith(b"]", here):
-        value = find_value(body, here)
-        yield value
-        here = _skip_separator(body, value.end)
-
-
-def _skip_space(body: bytes, start: int) -> int:
-    if start < len(body) and body[start] > _LAST_SPACE:  # as nearly always
-        return start
-    return _end_of(_SPACE.match(body, start))
-
-
-def _skip_separator(body: bytes, end: int) -> int:
-    end = _skip_space(body, end)
-    return _skip_space(body, end + 1) if body.startswith(b",", end) else end
-
-
-def _end_of(found: re.Match[bytes] | None) -> int:
-    if found is None:
-        raise ValueError("this is not valid JSON")
-    return found.end()
+    def _skip_comma(self, end: int) -> int:
+        """Return where the next value begins, or where the brackets close."""
+        end = self._skip_space(end)
+        return self._skip_space(end + 1) if self.body[end] == _COMMA else end

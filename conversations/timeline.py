@@ -10,7 +10,7 @@ each call paid for the part of its prompt.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -56,6 +56,9 @@ class Timeline:
         self._messages = [
             -1 if each.span.message is None else each.span.message for each in self.shares
         ]
+        # Of the spans from each one on, in bytes of the body; nothing after the last one.
+        self._first_starts = _accumulate_back([each.span.start for each in self.shares], min)
+        self._last_ends = _accumulate_back([each.span.end for each in self.shares], max)
         self._categories: list[Category] = sorted({each.span.category for each in self.shares})
         self._sums = {
             category: list(
@@ -70,10 +73,7 @@ class Timeline:
     def predict_length(self, message_count: int | None) -> int:
         """Return about how long the body was with so many messages."""
         index = self._find_end(message_count)
-        if index == len(self.shares):
-            return self.length
-        rest = [each.span for each in self.shares[index:]]
-        return self.length - (max(span.end for span in rest) - min(span.start for span in rest))
+        return self.length - (self._last_ends[index] - self._first_starts[index])
 
     def is_alike(self, call: SavingsCall) -> bool:
         """Return whether a call's body is likely to be the beginning of this one."""
@@ -82,10 +82,10 @@ class Timeline:
         off = abs(self.predict_length(call.message_count) - call.request_length)
         return off <= max(MOST_OFF * call.request_length, BYTES_OFF)
 
-    def make_turn(self, call: SavingsCall) -> Turn:
-        """Return the categories of a call."""
+    def make_turn(self, call: SavingsCall, *, is_alike: bool) -> Turn:
+        """Return the categories of a call. ``is_alike`` is whether it is like this request."""
         index, total = self._find_end(call.message_count), call.tokens.total
-        scale = total / self._ends[index] if self._ends[index] else 0.0
+        scale = self._find_scale(call)
         tokens = {each: self._sums[each][index] * scale for each in self._categories}
         tokens[ADDED] = max(0.0, total - sum(tokens.values()))
         cents = self._price(call, scale) if scale else None
@@ -93,7 +93,7 @@ class Timeline:
             call=call,
             tokens={each: count for each, count in tokens.items() if count},
             cents=cents,
-            is_alike=self.is_alike(call),
+            is_alike=is_alike,
         )
 
     def list_items(self, calls: Sequence[SavingsCall], count: int) -> list[Item]:
@@ -105,30 +105,29 @@ class Timeline:
             return float(self.shares[index].tokens * later)
 
         likely = sorted(range(len(self.shares)), key=weigh, reverse=True)[:count]
-        items = [self._carry(index, calls) for index in likely]
-        found = [item for item in items if item is not None and item.share.tokens]
+        scaled = [(call, self._find_scale(call)) for call in calls]
+        items = [self._carry(index, scaled) for index in likely if self.shares[index].tokens]
+        found = [item for item in items if item is not None]
         return sorted(found, key=lambda item: (-(item.cents or 0.0), -item.share.tokens))
 
-    def _carry(self, index: int, calls: Sequence[SavingsCall]) -> Item | None:
-        start, end = self._ends[index], self._ends[index + 1]
-        message, carriers, cents = self._messages[index], [], 0.0
-        is_known = True
-        for call in calls:
-            if (call.message_count or 0) > message:
-                carriers.append(call)
-                whole = self._ends[self._find_end(call.message_count)]
-                scale = call.tokens.total / whole if whole else 0.0
-                price = _price_range(call, start * scale, end * scale)
-                is_known = is_known and price is not None
-                cents += price or 0.0
+    def _carry(self, index: int, calls: Sequence[tuple[SavingsCall, float]]) -> Item | None:
+        start, end, message = self._ends[index], self._ends[index + 1], self._messages[index]
+        carriers = [each for each in calls if (each[0].message_count or 0) > message]
         if not carriers:
             return None
+        prices = [_price_range(call, start * scale, end * scale) for call, scale in carriers]
+        known = [price for price in prices if price is not None]
         return Item(
             share=self.shares[index],
-            first=carriers[0],
+            first=carriers[0][0],
             calls=len(carriers),
-            cents=cents if is_known else None,
+            cents=sum(known) if len(known) == len(prices) else None,
         )
+
+    def _find_scale(self, call: SavingsCall) -> float:
+        """Return how many tokens were billed for one of this request's, 0 where there are none."""
+        whole = self._ends[self._find_end(call.message_count)]
+        return call.tokens.total / whole if whole else 0.0
 
     def _find_end(self, message_count: int | None) -> int:
         """Return how many spans stand in the first so many messages and before them."""
@@ -165,6 +164,11 @@ class Timeline:
         share = self.shares[index]
         inside = tokens - self._ends[index] if share.span.category == category else 0.0
         return sums[index] + inside
+
+
+def _accumulate_back(values: Sequence[int], choose: Callable[[int, int], int]) -> list[int]:
+    """Return what ``choose`` has chosen of the values from each place on, and 0 behind the last one."""
+    return [*list(accumulate(reversed(values), choose))[::-1], 0]
 
 
 def _price_range(call: SavingsCall, start: float, end: float) -> float | None:

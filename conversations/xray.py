@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 
 import orjson
 
-from conversations.json_spans import Place, find_value, list_items, list_members
+from conversations.json_spans import JsonText, Place
 from conversations.units import ATTRIBUTION
 from metering.json_weight import is_light
 
@@ -95,7 +95,7 @@ def list_spans(body: bytes) -> list[Span]:
         return [Span(0, len(body), "unread")]
     spans: list[Span] = []
     end = 0
-    for span in _list_contents(body):
+    for span in _list_contents(JsonText(body)):
         if span.end <= span.start:
             continue
         if span.start > end:
@@ -123,87 +123,91 @@ def _is_object(body: bytes) -> bool:
         return False
 
 
-def _list_contents(body: bytes) -> Iterator[Span]:
+def _list_contents(text: JsonText) -> Iterator[Span]:
     """Yield the spans that are not envelope, in order."""
     names: dict[object, str] = {}
-    for name, value in list_members(body, find_value(body)):
+    for name, value in text.list_members(text.find_value()):
         if name == "tools":
-            for number, tool in enumerate(list_items(body, value)):
-                yield _read_tool(body, tool)._replace(block=number)
+            for number, tool in enumerate(text.list_items(value)):
+                yield _read_tool(text, tool)._replace(block=number)
         elif name == "system":
-            yield from _read_system(body, value)
+            yield from _read_system(text, value)
         elif name == "messages":
-            for number, message in enumerate(list_items(body, value)):
-                for span in _read_message(body, message, names):
+            for number, message in enumerate(text.list_items(value)):
+                for span in _read_message(text, message, names):
                     yield span._replace(message=number)
 
 
-def _read_tool(body: bytes, tool: Place) -> Span:
+def _read_tool(text: JsonText, tool: Place) -> Span:
     """Return the span of a tool: all of its definition, with a cache marker that it may have."""
-    fields = dict(list_members(body, tool))
-    name = _read_text(body, fields.get("name")) or _read_text(body, fields.get("type"))
+    fields = dict(text.list_members(tool))
+    name = _read_text(text, fields.get("name")) or _read_text(text, fields.get("type"))
     deferred = fields.get("defer_loading")
-    is_deferred = deferred is not None and deferred.read(body) is True
+    is_deferred = deferred is not None and text.read(deferred) is True
     return Span(tool.start, tool.end, "deferred_tool" if is_deferred else "tool", name)
 
 
-def _read_system(body: bytes, system: Place) -> Iterator[Span]:
-    if system.is_kind(body, b'"'):
+def _read_system(text: JsonText, system: Place) -> Iterator[Span]:
+    if text.is_kind(system, b'"'):
         yield _inner(system, "system")
-    for number, block in enumerate(list_items(body, system)):
-        text = dict(list_members(body, block)).get("text")
-        if text is not None and text.is_kind(body, b'"'):
-            is_attribution = not number and body.startswith(ATTRIBUTION.encode(), text.start + 1)
-            yield _inner(text, "attribution" if is_attribution else "system")._replace(block=number)
+    for number, block in enumerate(text.list_items(system)):
+        words = dict(text.list_members(block)).get("text")
+        if words is not None and text.is_kind(words, b'"'):
+            is_attribution = not number and text.body.startswith(
+                ATTRIBUTION.encode(), words.start + 1
+            )
+            yield _inner(words, "attribution" if is_attribution else "system")._replace(
+                block=number
+            )
 
 
-def _read_message(body: bytes, message: Place, names: dict[object, str]) -> Iterator[Span]:
-    fields = dict(list_members(body, message))
+def _read_message(text: JsonText, message: Place, names: dict[object, str]) -> Iterator[Span]:
+    fields = dict(text.list_members(message))
     content = fields.get("content")
     if content is None:
         return
-    role = _read_text(body, fields.get("role"))
-    if content.is_kind(body, b'"'):
-        yield from _read_words(body, content, _TEXTS.get(role, "user_text"))
-    for number, block in enumerate(list_items(body, content)):
-        for span in _read_block(body, block, role, names):
+    role = _read_text(text, fields.get("role"))
+    if text.is_kind(content, b'"'):
+        yield from _read_words(text, content, _TEXTS.get(role, "user_text"))
+    for number, block in enumerate(text.list_items(content)):
+        for span in _read_block(text, block, role, names):
             yield span._replace(block=number)
 
 
 def _read_block(
-    body: bytes, block: Place, role: str | None, names: dict[object, str]
+    text: JsonText, block: Place, role: str | None, names: dict[object, str]
 ) -> Iterator[Span]:
-    fields = dict(list_members(body, block))
-    kind = _read_text(body, fields.get("type")) or ""
+    fields = dict(text.list_members(block))
+    kind = _read_text(text, fields.get("type")) or ""
     if kind == "text" and "text" in fields:
-        yield from _read_words(body, fields["text"], _TEXTS.get(role, "user_text"))
+        yield from _read_words(text, fields["text"], _TEXTS.get(role, "user_text"))
     elif kind == "thinking" and "thinking" in fields:
         yield _inner(fields["thinking"], "thinking")
     elif kind == "redacted_thinking" and "data" in fields:
         yield _inner(fields["data"], "thinking")
     elif kind in _CALLS and "input" in fields:
-        name = _read_text(body, fields.get("name"))
-        if name is not None and (call := _read_text(body, fields.get("id"))) is not None:
+        name = _read_text(text, fields.get("name"))
+        if name is not None and (call := _read_text(text, fields.get("id"))) is not None:
             names[call] = name
         yield Span(*fields["input"], "tool_call", name)
     elif _RESULT.fullmatch(kind) and "content" in fields:
-        name = names.get(_read_text(body, fields.get("tool_use_id")))
-        yield from _read_result(body, fields["content"], name)
+        name = names.get(_read_text(text, fields.get("tool_use_id")))
+        yield from _read_result(text, fields["content"], name)
     elif kind in ("image", "document") and "source" in fields:
         yield Span(*fields["source"], "image" if kind == "image" else "document")
     elif kind == "search_result" and "content" in fields:
         yield Span(*fields["content"], "document")
 
 
-def _read_result(body: bytes, content: Place, name: str | None) -> Iterator[Span]:
+def _read_result(text: JsonText, content: Place, name: str | None) -> Iterator[Span]:
     """Yield the spans of a tool result: its texts, and images and documents as such."""
-    if content.is_kind(body, b'"'):
+    if text.is_kind(content, b'"'):
         yield _inner(content, "tool_result", name)
-    elif content.is_kind(body, b"{"):  # of a tool that upstream runs
+    elif text.is_kind(content, b"{"):  # of a tool that upstream runs
         yield Span(*content, "tool_result", name)
-    for part in list_items(body, content):
-        fields = dict(list_members(body, part))
-        kind = _read_text(body, fields.get("type"))
+    for part in text.list_items(content):
+        fields = dict(text.list_members(part))
+        kind = _read_text(text, fields.get("type"))
         if kind == "text" and "text" in fields:
             yield _inner(fields["text"], "tool_result", name)
         elif kind in ("image", "document") and "source" in fields:
@@ -212,10 +216,10 @@ def _read_result(body: bytes, content: Place, name: str | None) -> Iterator[Span
             yield Span(*part, "tool_result", name)
 
 
-def _read_words(body: bytes, text: Place, category: Category) -> Iterator[Span]:
+def _read_words(text: JsonText, words: Place, category: Category) -> Iterator[Span]:
     """Yield the spans of a text; of a user's, reminders and memory files apart."""
-    whole = _inner(text, category)
-    if category != "user_text" or not text.is_kind(body, b'"'):
+    body, whole = text.body, _inner(words, category)
+    if category != "user_text" or not text.is_kind(words, b'"'):
         yield whole
         return
     here = whole.start
@@ -245,8 +249,8 @@ def _inner(place: Place, category: Category, name: str | None = None) -> Span:
     return Span(place.start + 1, place.end - 1, category, name)
 
 
-def _read_text(body: bytes, place: Place | None) -> str | None:
-    if place is None or not place.is_kind(body, b'"'):
+def _read_text(text: JsonText, place: Place | None) -> str | None:
+    if place is None or not text.is_kind(place, b'"'):
         return None
-    value = place.read(body)
+    value = text.read(place)
     return value[:MAX_NAME_CHARS] if isinstance(value, str) else None
