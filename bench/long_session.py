@@ -43,6 +43,11 @@ def add_session(path: Path) -> int:
     with TraceDatabase(path) as traces:
         for batch in batched(_entries(), _BATCH):
             traces.insert(batch)
+        traces.connection.execute(
+            "insert into predecessors (usage_id, previous_id)"
+            " select id, id - 1 from usage where session_id = ? and message_count > 1",
+            (SESSION,),
+        )
         traces.connection.execute("pragma wal_checkpoint(truncate)")
         row = traces.connection.execute("select max(id) from usage").fetchone()
         return int(row[0])

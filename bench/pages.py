@@ -27,14 +27,14 @@ from bench.background import background
 from bench.filling import fill
 from bench.live import measure_live
 from bench.load import HOST, REPOSITORY, BenchError, Neighbours, Proxy, percentile, taximeter
-from bench.long_session import LAST_BYTES, TURNS, add_session
+from bench.long_session import LAST_BYTES, SESSION, TURNS, add_session
 from bench.visitor import Visitor
 from store.control.database import ControlDatabase
 from store.traces.database import TraceDatabase
 
 MANY, FEW, ORGANIZATIONS = 1_000_000, 1_000, 300
 ROUNDS, TARGET_MS = 30, 100.0
-CALL_TARGET_MS, COMPARE_TARGET_MS = 150.0, 300.0
+CALL_TARGET_MS, COMPARE_TARGET_MS, SESSION_TARGET_MS = 150.0, 300.0, 300.0
 ENDLESS = "with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n"
 ENDLESS_AT_ONCE = 12
 TARGETED = (
@@ -44,6 +44,7 @@ TARGETED = (
     "overview by session, 30 days",
     "newest traces",
     "one trace",
+    "savings of 90 days",
 )
 
 
@@ -61,6 +62,7 @@ def pages(count: int) -> dict[str, str]:
         "traces of one session, with totals": "/traces/usage?session_id=session-1",
         "next page": f"/traces/usage?_next={count - 50}%2C{count - 50}&_sort_desc=id",
         "one trace": f"/traces/usage/{middle}",
+        "savings of 90 days": "/savings?span=90d",
         "two calls compared": f"/traces/usage/{count - 1}/compare/{count}",
         "one trace, JSON": f"/traces/usage/{middle}.json",
         "newest call with bodies, JSON": "/traces/usage_log.json?_size=1",
@@ -93,7 +95,12 @@ def measure_long_session(large: Visitor, last_id: int, rounds: int) -> None:
     """Time the page of the last call of a long session, and parts of it."""
     print(f"  the last call of a session of {TURNS} turns, {LAST_BYTES / 1000:.0f} KB:")
     address = f"/traces/usage/{last_id}"
-    targets_ms = {"call": CALL_TARGET_MS, "compared with the call before": COMPARE_TARGET_MS}
+    targets_ms = {
+        "call": CALL_TARGET_MS,
+        "call, what fills it": CALL_TARGET_MS,
+        "compared with the call before": COMPARE_TARGET_MS,
+        "session, what filled it": SESSION_TARGET_MS,
+    }
     for name, path in {
         "call": address,
         "compared with the call before": f"/traces/usage/{last_id - 1}/compare/{last_id}",
@@ -101,6 +108,8 @@ def measure_long_session(large: Visitor, last_id: int, rounds: int) -> None:
         "call, its front": f"{address}/request/front/part",
         "call, 50 earlier messages": f"{address}/request/messages/1-600/part",
         "call, the whole conversation": f"{address}/request/read",
+        "call, what fills it": f"{address}/context",
+        "session, what filled it": f"/sessions/{SESSION}/context",
     }.items():
         large.time_page(path)
         times_ms = [large.time_page(path) for _ in range(rounds)]

@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from pathlib import Path
 
+from conversations.savings.kinds import AVOIDABLE
 from dashboard.kept_connections import KeptConnections
 from runtime import clock
 from store.traces.forecast import Month
 from store.traces.month import find_month
 from store.traces.reader import Row, read_failures, read_latest
+from store.traces.savings_reader import SavingsReader
 from store.traces.session_reader import Session, SessionReader
 from store.traces.usage_report import Group, Totals, read_groups
 
@@ -49,7 +51,7 @@ class Day:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
     """The data of the home page. ``days`` are oldest first and end with today. ``trouble`` is the
-    reason why there is nothing else."""
+    reason why there is nothing else. ``saved_cents`` is what could have been saved in the last days."""
 
     days: Sequence[Day] = ()
     models: Sequence[Group] = ()
@@ -57,6 +59,7 @@ class Overview:
     month: Month | None = None
     sessions: Sequence[Session] = ()
     failures: Sequence[Row] = ()
+    saved_cents: float | None = None
     size_bytes: int = 0
     trouble: str | None = None
 
@@ -94,10 +97,19 @@ def read_overview(connections: KeptConnections, path: Path, now: datetime) -> Ov
                 month=find_month(db, now),
                 sessions=_read_sessions(db, now),
                 failures=read_failures(db, FAILURES, FAILURES_AMONG),
+                saved_cents=_read_savings(db, today),
                 size_bytes=_measure(path),
             )
     except sqlite3.Error as error:
         return Overview(size_bytes=_measure(path), trouble=_explain(path, error))
+
+
+def _read_savings(db: sqlite3.Connection, today: date) -> float | None:
+    """Return what could have been saved in the last days, None before the recorder keeps it."""
+    reader = SavingsReader(db)
+    if not reader.is_ready:
+        return None
+    return reader.sum_cents(today - timedelta(days=SESSION_DAYS - 1), today, AVOIDABLE)
 
 
 def _read_sessions(db: sqlite3.Connection, now: datetime) -> Sequence[Session]:

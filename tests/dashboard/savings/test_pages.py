@@ -147,6 +147,23 @@ def test_a_session_has_its_own_page(ann):
     assert 'href="/sessions/s1/savings"' in ann.get("/sessions/s1").text
 
 
+def test_the_home_page_says_what_the_week_could_have_saved(ann):
+    store(
+        ann,
+        row("never_cached", 140.0),
+        row("long_gap", 90.0),
+        row("never_read", 9.0, day="2026-01-02"),
+    )
+    assert 'href="/savings">$1.40 could have been saved</a> in the last 7 days' in ann.get("/").text
+    week = ann.get("/savings.json").json()
+    assert (week["span"], week["total_cents"]) == ("7d", 140.0)
+
+
+def test_the_home_page_is_silent_about_less_than_a_cent(ann):
+    store(ann, row("never_cached", 0.5))
+    assert "could have been saved" not in ann.get("/").text
+
+
 def test_before_anybody_looked_the_pages_say_so(ann):
     assert "Nothing was found" in ann.get("/savings").text
     ann.record(session_id="s1")
