@@ -24,6 +24,9 @@ settings.load_profile("suite")
 # A shell lets what it starts with `&` ignore Ctrl-C, and so would every process that a test interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+# `nohup` does the same for a hangup. With a handler the suite still lives on, and what it starts has none.
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda _signal, _frame: None)
 
 
 def pytest_configure(config: pytest.Config) -> None:
