@@ -1,4 +1,4 @@
-"""``python -m bench.searching``: a search over a million texts, and how long indexing them holds the lock.
+"""``python -m bench.searching``: searches over a million texts, and the locks of indexing them.
 
 The texts are parts of the standard library, each in a message of its own. They are indexed as those of
 calls that were recorded before there was an index: from the newest call down.

@@ -17,8 +17,9 @@ from conversations.diagnosis import CacheReport
 from conversations.differences import Difference, find_difference
 from conversations.parameters import BY_MODEL, Change, list_changes
 from conversations.summaries import CallSummary, PromptSummary
+from conversations.unit import LEVELS, THINKING_KINDS
 from conversations.unit_runs import CachedTo
-from conversations.units import LEVELS, THINKING_KINDS, Prompt
+from conversations.units import Prompt
 from conversations.wording import (
     bound,
     describe_tools,

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from conversations.summaries import PromptSummary
-from conversations.units import LEVELS, Level
+from conversations.unit import LEVELS, Level
 
 
 class Difference(NamedTuple):

@@ -10,13 +10,12 @@ What cannot be taken apart like this is analysed as a whole, with the same resul
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from conversations.unit import Level, Unit
 from conversations.unit_runs import EMPTY, Sums, UnitRun
 from conversations.units import (
     MAX_PROMPT_UNITS,
-    Level,
     Prompt,
     TooManyUnitsError,
-    Unit,
     list_front_units,
     list_message_units,
     make_prompt,

@@ -6,12 +6,10 @@ continued there, instead of going through all units once more.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from conversations.unit import Unit
 from metering.request_facts import CacheTtl
-
-if TYPE_CHECKING:
-    from conversations.units import Unit
 
 DIGEST_BYTES, ORDER_BYTES = 8, 4
 
@@ -46,7 +44,7 @@ class UnitRun:
     markers: tuple[CachedTo, ...] = ()
     sums: Sums = NO_SUMS
 
-    def add(self, units: Sequence["Unit"]) -> "UnitRun":
+    def add(self, units: Sequence[Unit]) -> "UnitRun":
         """Return the run with more units at its end."""
         count, _, size, images, cites = self.sums
         markers = list(self.markers)

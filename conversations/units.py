@@ -19,18 +19,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import islice
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import orjson
 
 from conversations.diagnosis import read_previous_message_id
 from conversations.parameters import Parameters, read_parameters
+from conversations.unit import THINKING_KINDS, Level, Unit
 from conversations.unit_runs import DIGEST_BYTES, EMPTY, ORDER_BYTES, UnitRun
 from metering.json_reading import as_list, as_object, as_text
 from metering.request_facts import CacheTtl
-
-type Level = Literal["tools", "system", "messages"]
-LEVELS: tuple[Level, ...] = ("tools", "system", "messages")
 
 NO_MESSAGE = -1
 MAX_PROMPT_UNITS = 10_000  # take some 0.2 s
@@ -46,7 +44,6 @@ TOOL, WEB_SEARCH, MCP_SERVER, ATTRIBUTION_BLOCK, CONTINUED, OTHER = (
     "continuation",
     "other",
 )
-THINKING_KINDS = ("thinking", "redacted_thinking")
 _ORDERED = ("tool_use", "server_tool_use", "mcp_tool_use")
 _RUNS = ("tool_use", "tool_result")
 _CITED = ("document", "search_result")
@@ -55,33 +52,6 @@ _TOO_DEEP = b"(nested too deeply to be written)"
 
 class TooManyUnitsError(ValueError):
     """A prompt of more units than can be looked at in little time."""
-
-
-class Unit(NamedTuple):
-    """One unit of a prompt. ``message`` and ``block`` count from 0 in the request; ``message`` is -1
-    outside of messages. ``size`` is in bytes of JSON, without what is no text for the model: signatures,
-    and the data of ``images`` beyond what they weigh in tokens. ``tool`` is the name in a tool call,
-    ``tool_use_id`` that of the call in both call and result, ``is_error`` is of a result."""
-
-    level: Level
-    message: int
-    block: int
-    role: str
-    kind: str
-    digest: bytes
-    order: bytes
-    size: int
-    marker: CacheTtl | None
-    images: int
-    cites: bool
-    tool: str = ""
-    tool_use_id: str = ""
-    is_error: bool = False
-
-    @property
-    def is_markable(self) -> bool:
-        """Return whether a cache marker may stand on it: not on thinking, nor on an empty text."""
-        return self.kind not in THINKING_KINDS and not (self.kind == "text" and not self.size)
 
 
 class Marker(NamedTuple):

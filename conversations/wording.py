@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import orjson
 
-from conversations.units import ATTRIBUTION_BLOCK, TOOL, WEB_SEARCH, Prompt, Unit, as_blocks
+from conversations.unit import Unit
+from conversations.units import ATTRIBUTION_BLOCK, TOOL, WEB_SEARCH, Prompt, as_blocks
 from metering.conversation_memory import shared_length
 from metering.json_reading import as_list, as_object, as_text
 from metering.usage import clean_text

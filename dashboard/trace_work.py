@@ -28,10 +28,10 @@ class TraceWork:
         self._locks = OrganizationLocks()
 
     async def run[T](self, caller: Caller, work: Callable[[sqlite3.Connection | None], T]) -> T:
-        """Return what ``work`` returns for the traces of the caller's organisation, which are None while
-        nothing has been recorded.
+        """Return what ``work`` returns for the traces of the caller's organisation.
 
-        Raises what ``work`` raises, and HTTPException where too many requests wait."""
+        They are None while nothing has been recorded. Raises what ``work`` raises, and HTTPException
+        where too many requests wait."""
         path = trace_path(self._data_dir, caller.organization_id)
 
         def run() -> T:

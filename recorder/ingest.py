@@ -124,8 +124,9 @@ class Ingester:
             self._between()
 
     def fill_columns(self) -> bool:
-        """Fill new columns of a few calls that were stored earlier, and look for credentials in a few;
-        return whether more columns are left."""
+        """Fill new columns of a few calls that were stored earlier, and look for credentials in a few.
+
+        Return whether more columns are left."""
         if self._secrets is not None:
             self._secrets.run_step()
         return self._backfill.run_step()

@@ -106,8 +106,9 @@ def _place(shares: Sequence[Share], before: int) -> list[tuple[Share, int]]:
 def _read_blocks(
     request: Mapping[str, object],
 ) -> tuple[dict[str, str], dict[Place, tuple[str, bytes]]]:
-    """Return the tools that were called, with their paths, by the ids of the calls; and the id and the
-    digest of each tool result by its place."""
+    """Return the tools that were called, by the ids of the calls, and the tool results, by place.
+
+    A tool comes with its path, a result as the id of its call and its digest."""
     asked: dict[str, str] = {}
     results: dict[Place, tuple[str, bytes]] = {}
     for number, message in enumerate(as_list(request.get("messages"))):

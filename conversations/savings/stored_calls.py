@@ -68,8 +68,10 @@ def make_call(
     listed: Mapping[str, Decimal] = NO_PRICES,
     read_elsewhere: int = 0,
 ) -> SavingsCall:
-    """Return a call with the prices that it paid, and those of the price list (``listed``) for what it did
-    not buy. Raises ValueError only if ``created_at`` is not an instant."""
+    """Return a call with the prices that it paid.
+
+    What it did not buy has the price of the price list (``listed``). Raises ValueError only if
+    ``created_at`` is not an instant."""
     began = datetime.fromisoformat(columns.created_at)
     lines = find_prompt_lines(items, columns.model)
     is_probe = columns.max_tokens is not None and columns.max_tokens <= PROBE_TOKENS

@@ -33,7 +33,7 @@ class Tool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Front:
-    """What stands before the messages. Tools beyond the room are left out; the count has them."""
+    """The part of a request before its messages. Tools beyond the room are left out; the count has them."""
 
     settings: tuple[tuple[str, Excerpt], ...]
     system: tuple[Block, ...]
@@ -82,8 +82,9 @@ def read_front(document: dict[str, object], room: Room) -> Front:
 def read_messages(
     given: Sequence[object], room: Room, first: int = 1, last: int | None = None
 ) -> tuple[Message, ...]:
-    """Return the messages from one number to another, of these as many of the last ones as there is
-    room for; results of tools beside their calls."""
+    """Return the messages from one number to another, results of tools beside their calls.
+
+    Where there is no room for all, the last ones are returned."""
     room.calls = find_calls(given)
     read: list[tuple[int, str, tuple[Block, ...]]] = []
     for number in range(min(last or len(given), len(given)), max(first, 1) - 1, -1):

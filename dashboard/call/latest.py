@@ -1,4 +1,4 @@
-"""What a call added to its conversation: the messages that the call before did not have.
+"""The messages that a call added to its conversation: those that the call before did not have.
 
 Clients move cache markers, and write a text as a block when one moves there, so both are left out when
 messages are compared. Where the body of the call before is gone, the number of its messages is known.
@@ -55,9 +55,10 @@ def compare(
     *,
     is_known: bool = False,
 ) -> Latest | None:
-    """Return what is new against the messages of another call, None where these are no conversation
-    that was continued: less than half of them are its beginning. ``is_known``: they are one, which
-    was edited early if they have little in common."""
+    """Return what is new against the messages of another call, None where they were not continued.
+
+    They were not where less than half of them are the beginning. ``is_known``: they were, and edited
+    early if both have little in common."""
     same = count_same(before, messages)
     if not before or (2 * same < len(before) and not is_known):
         return None

@@ -9,7 +9,7 @@ from dashboard.compare.alignment import Effort
 from dashboard.compare.differences import MAX_SHOWN, Difference, compare_lists
 from dashboard.compare.figures import BillRow, Row, list_bill, list_figures, list_headers
 from dashboard.compare.parts import RequestParts, take_apart
-from metering.formats import UNKNOWN
+from metering.formats import UNKNOWN, format_count
 from metering.json_reading import parse_object
 from runtime.safe_text import reveal
 from store.traces.bodies import MissingPieceError
@@ -112,7 +112,9 @@ def _summarize(differences: Sequence[Difference]) -> str:
         counts[each.kind] += each.count
     words = {"reordered": "with keys in another order"}
     kinds = ("changed", "added", "removed", "moved", "reordered", "equal")
-    parts = [f"{counts[kind]:,} {words.get(kind, kind)}" for kind in kinds if counts[kind]]
+    parts = [
+        f"{format_count(counts[kind])} {words.get(kind, kind)}" for kind in kinds if counts[kind]
+    ]
     return ", ".join(parts) or "none"
 
 

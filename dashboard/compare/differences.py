@@ -1,4 +1,4 @@
-"""What of one list of items was added, removed, changed or moved in another.
+"""Items of a list that were added, removed, changed or moved in another.
 
 Items are compared by their digests; words only of those that differ. Long stretches of equal items are
 one line.
@@ -12,6 +12,7 @@ from typing import Literal
 from dashboard.compare.alignment import Effort, Span, align
 from dashboard.compare.parts import Item, Part
 from dashboard.compare.words import Run, compare_texts, excerpt
+from metering.formats import format_count
 from runtime.safe_text import reveal
 
 MAX_EXCERPT_CHARS, MAX_LINE_CHARS, MAX_LINES = 4_000, 120, 400
@@ -100,10 +101,13 @@ class _Comparison:
             for n in range(min(count, MAX_LINES))
         ]
         if count > MAX_LINES:
-            lines.append((f"and {count - MAX_LINES:,} more", ""))
+            lines.append((f"and {format_count(count - MAX_LINES)} more", ""))
         noun = self.nouns[0] if count == 1 else self.nouns[1]
         yield Difference(
-            kind="equal", name=f"{count:,} {noun} equal", count=count, lines=tuple(lines)
+            kind="equal",
+            name=f"{format_count(count)} {noun} equal",
+            count=count,
+            lines=tuple(lines),
         )
 
     def _list_changes(self, span: Span, elsewhere: Mapping[int, int]) -> Iterator[Difference]:

@@ -5,17 +5,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from conversations.unit import Unit
 from conversations.units import (
     MCP_SERVER,
     TOOL,
     WEB_SEARCH,
     Prompt,
-    Unit,
     as_blocks,
     list_front_units,
     read_prompt,
 )
 from conversations.wording import find_block
+from metering.formats import format_count
 from metering.json_reading import as_list, as_object, as_text
 
 MAX_SETTINGS, MAX_DEPTH = 300, 4
@@ -120,7 +121,9 @@ def _shorten(block: object) -> object:
     bare = {name: value for name, value in block.items() if name != "cache_control"}
     source = bare.get("source")
     if isinstance(source, dict) and source.get("type") == "base64":
-        bare["source"] = source | {"data": f"({len(as_text(source.get('data'))):,} characters)"}
+        bare["source"] = source | {
+            "data": f"({format_count(len(as_text(source.get('data'))))} characters)"
+        }
     return bare
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from dashboard.compare.alignment import Effort, align
+from metering.formats import format_count
 from runtime.safe_text import reveal
 
 MAX_CHARS = 200_000  # of a text that is compared; the rest is counted
@@ -29,7 +30,7 @@ def compare_texts(before: str, after: str, effort: Effort) -> tuple[Run, ...]:
     old, new = before[:MAX_CHARS], after[:MAX_CHARS]
     runs = list(_fold(_merge(_list_runs(old, new, effort))))
     if left_out > 0:
-        runs.append(Run("folded", f"… {left_out:,} more characters were not compared"))
+        runs.append(Run("folded", f"… {format_count(left_out)} more characters were not compared"))
     return tuple(runs)
 
 
@@ -37,7 +38,7 @@ def excerpt(kind: Kind, text: str, max_chars: int) -> tuple[Run, ...]:
     """Return the beginning of one text as runs."""
     runs = [Run(kind, reveal(text[:max_chars]))]
     if len(text) > max_chars:
-        runs.append(Run("folded", f"… {len(text) - max_chars:,} more characters"))
+        runs.append(Run("folded", f"… {format_count(len(text) - max_chars)} more characters"))
     return tuple(runs)
 
 
@@ -104,6 +105,6 @@ def _fold(runs: Sequence[Run]) -> Iterator[Run]:
             continue
         if head:
             yield Run("equal", reveal(text[:head]))
-        yield Run("folded", f"… {left_out:,} equal characters …")
+        yield Run("folded", f"… {format_count(left_out)} equal characters …")
         if tail:
             yield Run("equal", reveal(text[-tail:]))

@@ -1,4 +1,4 @@
-"""``/sessions/<id>/context``: how the prompts of a session grew, and what it cost to carry their parts."""
+"""``/sessions/<id>/context``: the growth of the prompts of a session, and the cost of carrying it."""
 
 import sqlite3
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What is wrong with a request before it is sent, and what of it was changed."""
+"""Checks of a request before it is sent: mistakes in it, and changes of the recorded one."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from dashboard.compare.alignment import Effort
 from dashboard.compare.differences import compare_lists
 from dashboard.compare.parts import take_apart
+from metering.formats import format_count
 from metering.json_reading import parse_json
 
 _KINDS = ("changed", "added", "removed", "moved")
@@ -14,7 +15,9 @@ _LEVELS = (("tools", "tool"), ("system", "system block"), ("messages", "message"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """``problems`` are sentences about what upstream will refuse; ``changes`` are what differs from the
+    """The result of the checks of a request.
+
+    ``problems`` are sentences about what upstream will refuse; ``changes`` are what differs from the
     recorded request."""
 
     problems: tuple[str, ...]
@@ -44,7 +47,7 @@ def _list_problems(request: Mapping[str, object]) -> Iterator[str]:
         return
     for number, message in enumerate(messages, 1):
         if not isinstance(message, dict) or not {"role", "content"} <= message.keys():
-            yield f"Message {number:,} must be an object with “role” and “content”."
+            yield f"Message {format_count(number)} must be an object with “role” and “content”."
             return
     if "stream" in request and not isinstance(request["stream"], bool):
         yield "“stream” must be true or false."
@@ -63,7 +66,7 @@ def _list_changes(before: Mapping[str, object], after: Mapping[str, object]) -> 
         for kind in _KINDS:
             count = sum(each.kind == kind for each in found)
             if count:
-                yield f"{count:,} {noun}{'' if count == 1 else 's'} {kind}"
+                yield f"{format_count(count)} {noun}{'' if count == 1 else 's'} {kind}"
     if old.markers != new.markers:
         yield "cache breakpoints changed"
 

@@ -38,7 +38,7 @@ _TIMEOUT_S = 600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Parts:
-    """What both languages write. ``request`` is None where it comes from the file."""
+    """Parts of a program in either language. ``request`` is None where it comes from the file."""
 
     url: str
     request: Mapping[str, object] | None

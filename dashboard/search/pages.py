@@ -34,7 +34,7 @@ ROLE_TITLES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Result:
-    """``location`` is where an id leads: to its call or its session."""
+    """The result of a search. ``location`` is where an id leads: to its call or its session."""
 
     found: Found
     reach: Reach

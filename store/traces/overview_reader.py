@@ -65,8 +65,9 @@ class Query:
 
 @dataclass(slots=True)
 class Found:
-    """Sums by step and group, and timings by group. Where reading calls took too long, there are those from
-    ``back_to`` on alone."""
+    """Sums by step and group, and timings by group.
+
+    Where reading calls took too long, there are those from ``back_to`` on alone."""
 
     cells: dict[Cell, Sums] = field(default_factory=dict)
     timings: dict[str, Timing] = field(default_factory=dict)

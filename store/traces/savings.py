@@ -55,8 +55,9 @@ class FindingRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Looked:
-    """When a session was looked at, by which version of the rules, and at how much of it:
-    ``conversations`` of which bodies were read of ``opened``."""
+    """A look at a session: its time, the version of its rules, and how much of the session it covers.
+
+    Of ``opened`` conversations, the bodies of ``conversations`` were read."""
 
     method: int
     computed_at: str
@@ -66,8 +67,9 @@ class Looked:
 
 
 def mark_due(connection: sqlite3.Connection, ids: Sequence[int]) -> None:
-    """Note that the sessions of these calls are to be looked at in a few seconds; one that is due already
-    stays so. Wants the write lock."""
+    """Note that the sessions of these calls are to be looked at in a few seconds.
+
+    One that is due already stays so. Wants the write lock."""
     due_at = clock.now().timestamp() + QUIET_S
     connection.execute(_MARK, {"ids": orjson.dumps(ids).decode(), "due_at": due_at})
 

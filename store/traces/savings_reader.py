@@ -87,8 +87,9 @@ class SavingsReader:
         return float(row[0])
 
     def list_sessions(self, first: date, last: date, limit: int) -> list[SessionSum]:
-        """Return the sessions with the largest sums of all their savings, of those with the last ones on
-        these days, largest first."""
+        """Return the sessions with the largest sums of all their savings, largest first.
+
+        They are of those with the last savings on these days."""
         rows = self._db.execute(_SESSIONS, (first.isoformat(), last.isoformat(), limit))
         return [
             SessionSum(

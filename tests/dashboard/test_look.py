@@ -124,6 +124,7 @@ async def test_the_navigation_says_where_one_is(ann, ask, path, status, here):
     assert [each.attributes["href"] for each in links] == [
         "/",
         "/overview",
+        "/savings",
         "/sessions",
         "/traces/usage",
         "/settings",

@@ -1,4 +1,4 @@
-"""What a page shows of a content block: its head, and pieces each with a form of its own.
+"""Views of a content block for a page: its head, and pieces each with a form of its own.
 
 Text in pieces and heads is fit to be shown (see ``runtime.safe_text``) and still to be escaped, unless
 it is ``Markup``.

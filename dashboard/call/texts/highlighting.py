@@ -71,8 +71,7 @@ class Ink:
 
 
 def highlight(code: str, language: str, ink: Ink) -> Markup:
-    """Return the code as markup, without colours where Pygments does not know the language or the ink
-    does not last."""
+    """Return the code as markup, with colours for a language that Pygments knows while the ink lasts."""
     lexer = _find_lexer(language)
     if lexer is None or not ink.take(len(code)):
         return escape(code)

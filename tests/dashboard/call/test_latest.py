@@ -1,4 +1,4 @@
-"""What is new in a call, against the call before of the same session and agent."""
+"""News of a call, against the call before of the same session and agent."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a page shows of a body, put together again, is what the body has: for every recorded exchange, and
+"""All that a page shows of a body, put together again, is what the body has: for every recorded exchange, and
 for blocks of every kind."""
 
 import html

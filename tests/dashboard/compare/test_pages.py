@@ -82,7 +82,7 @@ class Compared:
         self.html = response.text
 
     def summary(self, title):
-        """What the line on top says of a part."""
+        """Return what the line on top says of a part."""
         found = re.search(rf"<a href=\"#\w+\">{title} <span[^>]*>(.*?)</span>", self.html, re.S)
         assert found is not None
         return words(found[1])

@@ -94,7 +94,7 @@ def calls(ann):
 
 
 def ask(ann, columns, where, rest=""):
-    """What SQL finds over the calls themselves."""
+    """Return what SQL finds over the calls themselves."""
     with closing(sqlite3.connect(ann.path)) as connection:
         return connection.execute(f"select {columns} from usage where {where} {rest}").fetchall()  # noqa: S608
 

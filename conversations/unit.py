@@ -1,0 +1,36 @@
+"""A unit of a prompt: a tool, a block of the system prompt, or a block of a message."""
+
+from typing import Literal, NamedTuple
+
+from metering.request_facts import CacheTtl
+
+type Level = Literal["tools", "system", "messages"]
+LEVELS: tuple[Level, ...] = ("tools", "system", "messages")
+THINKING_KINDS = ("thinking", "redacted_thinking")
+
+
+class Unit(NamedTuple):
+    """One unit of a prompt. ``message`` and ``block`` count from 0 in the request; ``message`` is -1
+    outside of messages. ``size`` is in bytes of JSON, without what is no text for the model: signatures,
+    and the data of ``images`` beyond what they weigh in tokens. ``tool`` is the name in a tool call,
+    ``tool_use_id`` that of the call in both call and result, ``is_error`` is of a result."""
+
+    level: Level
+    message: int
+    block: int
+    role: str
+    kind: str
+    digest: bytes
+    order: bytes
+    size: int
+    marker: CacheTtl | None
+    images: int
+    cites: bool
+    tool: str = ""
+    tool_use_id: str = ""
+    is_error: bool = False
+
+    @property
+    def is_markable(self) -> bool:
+        """Return whether a cache marker may stand on it: not on thinking, nor on an empty text."""
+        return self.kind not in THINKING_KINDS and not (self.kind == "text" and not self.size)
