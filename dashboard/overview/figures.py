@@ -134,11 +134,11 @@ def format_share(part: float, whole: float) -> str:
 
 
 def format_change(now: float, before: float) -> str:
-    """Return a change in per cent with its sign, ``new`` where there was nothing before."""
+    """Return how a figure has changed since the period before, in per cent with a sign."""
     if not before:
-        return "new" if now else "no change"
+        return "none in the period before"
     percent = round(100 * (now - before) / before)
-    return f"{percent:+,}%" if percent else "no change"
+    return f"{percent:+,}% on the period before" if percent else "as in the period before"
 
 
 def _format_pair(measure: str, found: Percentiles | None) -> tuple[str, str]:
@@ -161,7 +161,7 @@ def _compare(
 ) -> Sequence[tuple[str, None]]:
     if before is None:
         return []
-    return [(f"{format_change(read(now), read(before))} on the period before", None)]
+    return [(format_change(read(now), read(before)), None)]
 
 
 def _cost(totals: Totals) -> float:

@@ -45,7 +45,7 @@ def test_no_table_of_ours_is_cut_off_on_a_phone(rosa, example):
         ".filter((t) => t.offsetParent && t.scrollWidth > t.clientWidth).map((t) => t.ariaLabel)"
     )
     rosa.resize(390, 844)
-    for name in ("home", "calls", "call", "settings", "query", "cost-lines"):
+    for name in ("home", "sessions", "calls", "call", "settings", "query", "cost-lines"):
         rosa.open(example.pages()[name])
         rosa.run("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
         assert rosa.run(cut_off) == [], name
