@@ -15,6 +15,7 @@ print(flush=True)
 sys.stdin.read()
 """
 CHILD = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {GRANDCHILD!r}])"
+COUNTED_S = BUSY_S - 0.02  # the kernel counts in ticks of 0.01 s
 
 
 def test_the_time_of_grandchildren_counts_while_they_run_and_when_they_have_ended():
@@ -25,7 +26,7 @@ def test_the_time_of_grandchildren_counts_while_they_run_and_when_they_have_ende
         assert child.stdin
         assert child.stdout
         child.stdout.readline()
-        assert tree_cpu_s(psutil.Process()) - before_s >= BUSY_S
+        assert tree_cpu_s(psutil.Process()) - before_s >= COUNTED_S
         child.stdin.close()
         child.wait(30)
-    assert tree_cpu_s(psutil.Process()) - before_s >= BUSY_S
+    assert tree_cpu_s(psutil.Process()) - before_s >= COUNTED_S
