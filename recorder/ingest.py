@@ -170,6 +170,8 @@ class Ingester:
     def close(self) -> None:
         """Remove what is empty in the spool, and close the databases."""
         self._tidy()
+        if self._secrets is not None:
+            self._secrets.close()
         self._databases.close_all()
 
     def _store(self, owner: str, files: Sequence[Waiting]) -> int:

@@ -51,12 +51,16 @@ class Rule:
     pattern: re.Pattern[str]
 
 
+_OF_GITLAB = (
+    *("glpat-", "gldt-", "glft-", "glsoat-", "glrt-", "glcbt-", "glimt-", "glptt-", "glagent-"),
+    *("gloas-", "GR1348941"),
+)
 # By plugin: the kind, what the text must have, and which of its expressions.
 _OF_PACKAGE: dict[str, tuple[str, tuple[str, ...], slice]] = {
     "aws": ("AWS access key", ("AKIA", "ASIA", "ABIA", "ACCA", "A3T"), slice(0, 1)),
     "azure_storage_key": ("Azure storage key", ("AccountKey=",), slice(None)),
     "github_token": ("GitHub token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), slice(None)),
-    "gitlab_token": ("GitLab token", ("gl", "GR1348941"), slice(None)),
+    "gitlab_token": ("GitLab token", _OF_GITLAB, slice(None)),
     "openai": ("OpenAI key", ("T3BlbkFJ",), slice(None)),
     "private_key": (_PRIVATE_KEY, ("BEGIN ",), slice(0, 6)),
     "pypi_token": ("PyPI token", ("pypi-",), slice(None)),
@@ -65,14 +69,18 @@ _OF_PACKAGE: dict[str, tuple[str, tuple[str, ...], slice]] = {
     "square_oauth": ("Square secret", ("sq0csp-",), slice(None)),
     "stripe": ("Stripe key", ("k_live_",), slice(None)),
 }
+# The kind, how it begins, and the expression for what follows.
 _OURS = (
-    ("Anthropic key", ("sk-ant-",), r"sk-ant-(?:api|oat|ort|admin|sid)\d\d-[A-Za-z0-9_-]{20,}"),
-    ("OpenAI key", ("sk-",), r"sk-(?:proj|svcacct|admin)-[A-Za-z0-9_-]{40,}"),
-    ("GitHub token", ("github_pat_",), r"github_pat_[A-Za-z0-9_]{36,}"),
-    ("Google API key", ("AIza",), r"AIza[0-9A-Za-z_-]{35}(?![0-9A-Za-z_-])"),
-    ("npm token", ("npm_",), r"npm_[A-Za-z0-9]{36}(?![A-Za-z0-9_])"),
-    ("Taximeter service API key", ("sk_",), r"sk_[A-Za-z0-9_-]{43}(?![A-Za-z0-9_-])"),
-    (_JWT, ("eyJ",), r"eyJ[A-Za-z0-9_-]{8,2000}+\.eyJ[A-Za-z0-9_-]{8,}+\."),
+    ("Anthropic key", "sk-ant-", r"(?:api|oat|ort|admin|sid)\d\d-[A-Za-z0-9_-]{20,}"),
+    *(
+        ("OpenAI key", f"sk-{kind}-", r"[A-Za-z0-9_-]{40,}")
+        for kind in ("proj", "svcacct", "admin")
+    ),
+    ("GitHub token", "github_pat_", r"[A-Za-z0-9_]{36,}"),
+    ("Google API key", "AIza", r"[0-9A-Za-z_-]{35}(?![0-9A-Za-z_-])"),
+    ("npm token", "npm_", r"[A-Za-z0-9]{36}(?![A-Za-z0-9_])"),
+    ("Taximeter service API key", "sk_", r"[A-Za-z0-9_-]{43}(?![A-Za-z0-9_-])"),
+    (_JWT, "eyJ", r"[A-Za-z0-9_-]{8,2000}+\.eyJ[A-Za-z0-9_-]{8,}+\."),
 )
 
 
@@ -83,7 +91,11 @@ class RulesMissingError(Exception):
 @cache
 def load_rules() -> tuple[Rule, ...]:
     """Return all rules. Raises RulesMissingError."""
-    rules = [Rule(kind, needs, re.compile(_NOT_WITHIN + pattern)) for kind, needs, pattern in _OURS]
+    # What comes first is a literal, which is found ten times as quickly as what is no part of a word.
+    rules = [
+        Rule(kind, (begin,), re.compile(f"{begin}{_NOT_WITHIN[:-1]}{begin})(?:{pattern})"))
+        for kind, begin, pattern in _OURS
+    ]
     for plugin, (kind, needs, chosen) in _OF_PACKAGE.items():
         for pattern in _read_patterns(plugin)[chosen]:
             guard = "" if kind == _PRIVATE_KEY else _NOT_WITHIN
@@ -91,13 +103,27 @@ def load_rules() -> tuple[Rule, ...]:
     return tuple(rules)
 
 
+@cache
+def _load_groups() -> dict[tuple[str, ...], list[Rule]]:
+    """Return the rules by what a text must have for them."""
+    groups: dict[tuple[str, ...], list[Rule]] = {}
+    for rule in load_rules():
+        groups.setdefault(rule.needs, []).append(rule)
+    return groups
+
+
+def may_have_secrets(text: str) -> bool:
+    """Return whether a text has what a rule needs. Raises RulesMissingError."""
+    return any(need in text for needs in _load_groups() for need in needs)
+
+
 def find_secrets(text: str) -> Iterator[Found]:
     """Yield the credentials in a text, each once, and at most ``MAX_FOUND``. Raises RulesMissingError."""
     seen: set[str] = set()
-    for rule in load_rules():
-        if not any(each in text for each in rule.needs):
+    for needs, rules in _load_groups().items():
+        if not any(each in text for each in needs):
             continue
-        for match in rule.pattern.finditer(text):
+        for rule, match in _iter_matches(rules, text):
             found = _read_match(rule.kind, text, match)
             if found is None or found.value in seen:
                 continue
@@ -105,6 +131,12 @@ def find_secrets(text: str) -> Iterator[Found]:
             yield found
             if len(seen) == MAX_FOUND:
                 return
+
+
+def _iter_matches(rules: Sequence[Rule], text: str) -> Iterator[tuple[Rule, re.Match[str]]]:
+    for rule in rules:
+        for match in rule.pattern.finditer(text):
+            yield rule, match
 
 
 def _read_match(kind: str, text: str, match: re.Match[str]) -> Found | None:

@@ -2,39 +2,113 @@
 
 A request repeats its conversation, and the pieces that it is stored as do not: those with a higher id
 than any before are new. So a conversation is searched once, however often it is sent, and a call costs
-what its new text does.
+what its new text does. How far the search came is noted with what it finds, and else now and then: after a
+crash some calls are searched again, to the same result.
 """
 
 import hmac
 import logging
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
+
+import orjson
 
 from metering.json_reading import as_list, as_object, as_text, parse_object
-from metering.sse import looks_like_sse, parse_events
+from metering.sse import looks_like_sse
 from recorder.open_databases import OpenDatabases
-from recorder.secret_rules import Found, RulesMissingError, find_secrets
+from recorder.secret_rules import Found, RulesMissingError, find_secrets, may_have_secrets
 from store import database
 from store.control.database import ControlDatabase
 from store.traces import bodies
 from store.traces.bodies import MissingPieceError
 from store.traces.found_secrets import Finding, FoundSecrets, Progress
 from store.traces.paths import trace_path
+from store.traces.search.responses import read_deltas
 
 logger = logging.getLogger(__name__)
 
 STEP_S = 0.02
+PAUSE_S = 1.0  # calls of a moment take less work together
 RETRY_S = 60.0
 CALLS_AT_ONCE = 20
+NOTED_AFTER = 500  # calls without a finding
 EARLIER_CALLS = 10_000  # of those that were recorded before the first search
+MAX_OPEN = 16
 MAX_TEXT_BYTES = 256_000  # of the new text of a request, and of a response
 MAX_BODY_BYTES = 8 << 20
 DIGEST_BYTES = 16
 # What JSON has in the place of characters that may stand beside a credential.
 _ESCAPES = (("\\n", "\n"), ("\\t", "\t"), ("\\r", "\n"), ('\\"', '"'), ("\\/", "/"))
 _DELTAS = ("text", "thinking", "partial_json")
+_CALLS = (
+    "select u.id, u.created_at, substr(cast(r.body as blob), 1, ?) from usage as u"
+    " left join response_bodies as r on r.usage_id = u.id where u.id > ? order by u.id limit ?"
+)
+_NEW_PIECES = (
+    "select p.id, cast(p.text as blob) from json_each(?) as s cross join segments as g"
+    " cross join json_each(g.piece_ids) as j cross join pieces as p"
+    " where g.id = s.value and p.id = j.value and j.value > ? order by s.key, j.key"
+)
+
+
+class _Call(NamedTuple):
+    id: int
+    created_at: str
+    response: bytes | None
+
+
+class _Reader:
+    """Reads what each call added, one call after the other."""
+
+    def __init__(self, traces: sqlite3.Connection, found: FoundSecrets) -> None:
+        self.traces = traces
+        self.found = found
+        self._noted = found.read_progress() or _choose_start(traces)
+        self._progress = self._done = self._noted
+        # New pieces are in new segments. Not noted: after a start, all of a call are looked through.
+        self._segment_id = 0
+
+    def list_calls(self) -> list[_Call]:
+        """Return the next calls."""
+        values = MAX_TEXT_BYTES, self._progress.usage_id, CALLS_AT_ONCE
+        return [_Call(*row) for row in self.traces.execute(_CALLS, values)]
+
+    def read_new(self, usage_id: int) -> str:
+        """Return the text of a request that no call before had. What was removed meanwhile is empty."""
+        row = self.traces.execute(
+            "select segment_ids from request_bodies where usage_id = ?", (usage_id,)
+        ).fetchone()
+        ids = [] if row is None or row[0] is None else orjson.loads(row[0])
+        new = [each for each in ids if each > self._segment_id]
+        piece_id, texts = self._progress.piece_id, []
+        if new:
+            values = orjson.dumps(new).decode(), piece_id
+            for found_id, text in self.traces.execute(_NEW_PIECES, values):
+                piece_id = max(piece_id, found_id)
+                texts.append(text)
+        self._segment_id = max((self._segment_id, *new))
+        self._progress = Progress(usage_id, piece_id)
+        return b"".join(texts)[:MAX_TEXT_BYTES].decode("utf-8", "replace")
+
+    def note(self, findings: Sequence[Finding]) -> None:
+        """Store the findings in the calls that were read, and how far the search has come."""
+        if findings or self._progress.usage_id - self._noted.usage_id >= NOTED_AFTER:
+            self._write(self._progress, findings)
+        self._done = self._progress
+
+    def close(self) -> None:
+        """Close the file of findings."""
+        with suppress(sqlite3.Error):  # then some calls are searched again
+            if self._done != self._noted:
+                self._write(self._done, ())
+        self.found.close()
+
+    def _write(self, progress: Progress, findings: Sequence[Finding]) -> None:
+        self.found.add(progress, findings)
+        self._noted = progress
 
 
 class SecretSearch:
@@ -54,10 +128,11 @@ class SecretSearch:
         self._clock_s = clock_s
         self._key: bytes | None = None
         self._waiting: dict[str, float] = {}  # by organisation: not before this time
+        self._readers: dict[str, _Reader] = {}
 
     def begin(self, organization_id: str) -> None:
         """Take up an organisation that has new calls."""
-        self._waiting.setdefault(organization_id, 0.0)
+        self._waiting.setdefault(organization_id, self._clock_s() + PAUSE_S)
 
     def run_step(self) -> None:
         """Search some calls. Never raises: what cannot be done now is tried again later."""
@@ -67,63 +142,81 @@ class SecretSearch:
         if organization_id is None:
             return
         try:
-            is_done = self._search_some(organization_id)
+            is_done = self._search_some(self._open(organization_id))
         except (sqlite3.Error, OSError, ValueError, MissingPieceError, RulesMissingError) as error:
             logger.warning("Calls of %s cannot be searched now: %s", organization_id, error)
+            self._close(organization_id)
             self._waiting[organization_id] = now_s + RETRY_S
             return
         del self._waiting[organization_id]
         if not is_done:
-            self._waiting[organization_id] = 0.0  # behind the others
+            self._waiting[organization_id] = now_s  # behind the others
 
-    def _search_some(self, organization_id: str) -> bool:
-        """Search some calls of an organisation; return whether these were the last."""
+    def close(self) -> None:
+        """Note how far the search has come, and close all files."""
+        while self._readers:
+            self._close(next(iter(self._readers)))
+
+    def _open(self, organization_id: str) -> _Reader:
+        """Return the reader of an organisation, which is kept while its database stays open."""
         traces = self._databases.open(organization_id).connection
-        ends_at_s = self._clock_s() + STEP_S
-        with closing(FoundSecrets(trace_path(self._data_dir, organization_id))) as found:
-            while True:
-                progress = found.read_progress() or _choose_start(traces)
-                rows = _list_calls(traces, progress.usage_id)
-                findings: list[Finding] = []
-                known: set[bytes] = set()
-                for usage_id, created_at in rows:
-                    new, piece_id = _read_new(traces, usage_id, progress.piece_id)
-                    more = list(self._search_call(traces, usage_id, created_at, new))
-                    # What the model said is in its response first, and in the next request as history.
-                    findings += (
-                        each
-                        for each in more
-                        if each.place != "assistant"
-                        or not (each.digest in known or found.is_known(each.digest, usage_id))
-                    )
-                    known.update(each.digest for each in more)
-                    progress = Progress(usage_id, piece_id)
-                    if self._clock_s() >= ends_at_s:
-                        break
-                if rows:
-                    found.add(progress, findings)
-                if not rows or self._clock_s() >= ends_at_s:
-                    return not rows
+        reader = self._readers.pop(organization_id, None)
+        if reader is not None and reader.traces is not traces:
+            reader.close()
+            reader = None
+        if reader is None:
+            found = FoundSecrets(trace_path(self._data_dir, organization_id))
+            try:
+                reader = _Reader(traces, found)
+            except BaseException:
+                found.close()
+                raise
+        self._readers[organization_id] = reader  # the last is the most recently used
+        while len(self._readers) > MAX_OPEN:
+            self._close(next(iter(self._readers)))
+        return reader
 
-    def _search_call(
-        self,
-        traces: sqlite3.Connection,
-        usage_id: int,
-        created_at: str,
-        new: str,
-    ) -> Iterator[Finding]:
+    def _close(self, organization_id: str) -> None:
+        reader = self._readers.pop(organization_id, None)
+        if reader is not None:
+            reader.close()
+
+    def _search_some(self, reader: _Reader) -> bool:
+        """Search some calls of an organisation; return whether these were the last."""
+        ends_at_s = self._clock_s() + STEP_S
+        while calls := reader.list_calls():
+            findings: list[Finding] = []
+            known: set[bytes] = set()
+            for call in calls:
+                more = self._search_call(reader, call)
+                # What the model said is in its response first, and in the next request as history.
+                findings += (
+                    each
+                    for each in more
+                    if each.place != "assistant"
+                    or not (each.digest in known or reader.found.is_known(each.digest, call.id))
+                )
+                known.update(each.digest for each in more)
+                if self._clock_s() >= ends_at_s:
+                    break
+            reader.note(findings)
+            if self._clock_s() >= ends_at_s:
+                return False
+        return True
+
+    def _search_call(self, reader: _Reader, call: _Call) -> list[Finding]:
         by_digest: dict[bytes, Finding] = {}
         request: dict[str, object] | None = None
-        for secret in find_secrets(_unescape(new)):
+        for secret in _find_in_json(reader.read_new(call.id)):
             if request is None:
-                request = _read_request(traces, usage_id)
+                request = _read_request(reader.traces, call.id)
             digest = self._digest(secret)
             place = find_place(request, secret.probe)
-            by_digest[digest] = _make(usage_id, created_at, secret, digest, place)
-        for secret in find_secrets(_unescape(_read_response(traces, usage_id))):
+            by_digest[digest] = _make(call, secret, digest, place)
+        for secret in _find_in_json(_read_response(call.response or b"")):
             digest = self._digest(secret)
-            by_digest.setdefault(digest, _make(usage_id, created_at, secret, digest, "response"))
-        yield from by_digest.values()
+            by_digest.setdefault(digest, _make(call, secret, digest, "response"))
+        return list(by_digest.values())
 
     def _digest(self, secret: Found) -> bytes:
         if self._key is None:
@@ -168,15 +261,21 @@ def _has(value: object, probe: str) -> bool:
     return False
 
 
-def _make(usage_id: int, created_at: str, secret: Found, digest: bytes, place: str) -> Finding:
+def _make(call: _Call, secret: Found, digest: bytes, place: str) -> Finding:
     return Finding(
-        usage_id=usage_id,
+        usage_id=call.id,
         digest=digest,
         kind=secret.kind,
         place=place,
         shown=secret.shown,
-        created_at=created_at,
+        created_at=call.created_at,
     )
+
+
+def _find_in_json(text: str) -> Iterator[Found]:
+    """Yield the credentials in the strings of JSON."""
+    if may_have_secrets(text):  # the literals of the rules have none of the characters of an escape
+        yield from find_secrets(_unescape(text))
 
 
 def _unescape(text: str) -> str:
@@ -192,26 +291,6 @@ def _choose_start(traces: sqlite3.Connection) -> Progress:
     return Progress(max(0, newest - EARLIER_CALLS), 0)
 
 
-def _list_calls(traces: sqlite3.Connection, after: int) -> Sequence[tuple[int, str]]:
-    sql = "select id, created_at from usage where id > ? order by id limit ?"
-    return traces.execute(sql, (after, CALLS_AT_ONCE)).fetchall()
-
-
-def _read_new(traces: sqlite3.Connection, usage_id: int, after: int) -> tuple[str, int]:
-    """Return the text of a request that no call before had, and the id of the last piece. What was
-    removed meanwhile is empty."""
-    with database.snapshot(traces):
-        row = traces.execute(
-            "select segment_ids from request_bodies where usage_id = ?", (usage_id,)
-        ).fetchone()
-        if row is None or row[0] is None:
-            return "", after
-        ids = bodies.read_piece_ids(traces, row[0])
-        new = [each for each in ids if each > after]
-        text = bodies.read_pieces(traces, new)[:MAX_TEXT_BYTES] if new else b""
-    return text.decode("utf-8", "replace"), max(ids, default=after) if new else after
-
-
 def _read_request(traces: sqlite3.Connection, usage_id: int) -> dict[str, object]:
     """Return a request, empty for one that is very long or was removed meanwhile."""
     with database.snapshot(traces):
@@ -223,19 +302,8 @@ def _read_request(traces: sqlite3.Connection, usage_id: int) -> dict[str, object
     return (parse_object(body) if len(body) <= MAX_BODY_BYTES else None) or {}
 
 
-def _read_response(traces: sqlite3.Connection, usage_id: int) -> str:
+def _read_response(body: bytes) -> str:
     """Return the beginning of a response, that of a stream without what is between its words."""
-    row = traces.execute(
-        "select substr(cast(body as blob), 1, ?) from response_bodies where usage_id = ?",
-        (MAX_TEXT_BYTES, usage_id),
-    ).fetchone()
-    body = b"" if row is None or row[0] is None else bytes(row[0])
     if not looks_like_sse(body):
         return body.decode("utf-8", "replace")
-    blocks: dict[object, list[str]] = {}
-    for event in parse_events(body):
-        document = parse_object(event.data) or {}
-        delta = as_object(document.get("delta"))
-        words = [as_text(delta.get(name)) for name in _DELTAS]
-        blocks.setdefault(as_text(str(document.get("index"))), []).extend(filter(None, words))
-    return "\n".join("".join(parts) for parts in blocks.values())
+    return "\n".join(text for (_, name), text in read_deltas(body).items() if name in _DELTAS)

@@ -10,6 +10,7 @@ from contextlib import closing
 import pytest
 
 from metering.output_estimate import CHARACTERS_PER_TOKEN
+from recorder import secret_search
 from recorder.disk import DiskRoom
 from recorder.entry_store import BATCH_BYTES, BATCH_FILES, BATCH_S, LARGE_FILE_BYTES
 from recorder.ingest import TIDY_S, Ingester
@@ -699,6 +700,7 @@ def test_credentials_are_looked_for_between_rounds(tmp_path, clock, run, is_on):
         run, "e1", body=b'{"messages": [{"role": "user", "content": "AKIAQ2W3E4R5T6Y7U8I9"}]}'
     )
     ingester.run_round()
+    clock.now_s += secret_search.PAUSE_S
     ingester.fill_columns()
     ingester.close()
     assert count_in_call(trace_path(tmp_path, "a"), 1) == int(is_on)

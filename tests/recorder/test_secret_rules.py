@@ -3,6 +3,7 @@
 import base64
 import json
 import random
+import re
 import string
 import sys
 
@@ -105,3 +106,19 @@ def test_a_package_without_the_rules_is_named(monkeypatch):
     monkeypatch.setattr(secret_rules, "find_spec", lambda _name: None)
     with pytest.raises(RulesMissingError, match="not installed"):
         secret_rules._read_patterns("aws")
+
+
+def test_texts_without_the_beginning_of_any_credential_are_not_searched():
+    assert not secret_rules.may_have_secrets("tax_id = globals()['x'].BEGIN; asking")
+    for sample in (each for samples in SAMPLES.values() for each in samples):
+        assert secret_rules.may_have_secrets(f"a {sample} b")
+
+
+def test_what_a_text_must_have_has_all_prefixes_of_the_package():
+    """A new kind of token of GitLab in a newer package would not be found otherwise."""
+    for rule in load_rules():
+        if rule.kind == "GitLab token":
+            prefixes = re.findall(r"\bgl[a-z]+|GR\d+", rule.pattern.pattern)
+            assert prefixes
+            for prefix in prefixes:
+                assert any(need.startswith(prefix) for need in rule.needs), prefix

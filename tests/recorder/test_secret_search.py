@@ -12,7 +12,7 @@ from recorder.secret_search import SecretSearch
 from store.control.database import ControlDatabase
 from store.traces.bodies import RequestPreparer
 from store.traces.database import TraceDatabase
-from store.traces.found_secrets import count_in_call, list_secrets, secrets_path
+from store.traces.found_secrets import FoundSecrets, count_in_call, list_secrets, secrets_path
 from store.traces.paths import trace_path
 from tests.store.traffic import make_entry
 from tests.upstream import message_events
@@ -48,6 +48,7 @@ class Searched:
 
     def run(self, organization_id="org"):
         self.search.begin(organization_id)
+        self.now_s += secret_search.PAUSE_S
         while self.search._waiting.get(organization_id, self.now_s + 1) <= self.now_s:
             self.search.run_step()
 
@@ -61,6 +62,7 @@ class Searched:
 def searched(tmp_path):
     searched = Searched(tmp_path)
     yield searched
+    searched.search.close()
     searched.databases.close_all()
 
 
@@ -74,6 +76,11 @@ def said(role, content):
 
 def result(words):
     return said("user", [{"type": "tool_result", "tool_use_id": "t1", "content": words}])
+
+
+def read_progress(searched):
+    with closing(FoundSecrets(searched.path())) as found:
+        return found.read_progress()
 
 
 FOUND = "AWS access key", "AKIAQ2…"
@@ -100,6 +107,52 @@ def test_the_search_goes_on_where_it_was(searched):
     searched.run()
     searched.run()
     assert [row[0] for row in searched.found()] == [2]
+
+
+def test_a_call_without_a_finding_costs_no_transaction_until_the_search_ends(searched, monkeypatch):
+    monkeypatch.setattr(secret_search, "NOTED_AFTER", 3)
+    searched.record(*({"request_body": body(said("user", f"No {n}."))} for n in range(2)))
+    searched.run()
+    assert read_progress(searched) is None
+    searched.record({"request_body": body(said("user", "No 3."))})
+    searched.run()
+    assert read_progress(searched).usage_id == 3
+    searched.record({"request_body": body(said("user", "No 4."))})
+    searched.run()
+    searched.search.close()
+    assert read_progress(searched).usage_id == 4
+
+
+def test_a_search_that_is_killed_finds_the_same_once_more(searched):
+    first, second = said("user", f"One {KEY}."), said("user", f"Two {TOKEN}.")
+    searched.record({"request_body": body(first)}, {"request_body": body(first, second)})
+    searched.run()
+    found = searched.found()
+    with closing(sqlite3.connect(secrets_path(searched.path()))) as db, db:
+        db.execute("delete from progress")
+    searched.search = SecretSearch(
+        searched.folder, searched.folder / "control.db", searched.databases, lambda: searched.now_s
+    )
+    searched.run()
+    assert searched.found() == found
+    assert {row[0] for row in found} == {1, 2}
+
+
+def test_what_was_found_is_not_lost_where_a_call_after_it_cannot_be_read(searched, monkeypatch):
+    searched.record(*({"request_body": body(said("user", f"{n} {KEY}"))} for n in range(3)))
+    find_place = secret_search.find_place
+
+    def fail(request, probe):
+        if "2 " in str(request["messages"]):
+            raise ValueError("made up")
+        return find_place(request, probe)
+
+    monkeypatch.setattr(secret_search, "find_place", fail)
+    searched.run()
+    monkeypatch.undo()
+    searched.now_s += secret_search.RETRY_S
+    searched.run()
+    assert [row[0] for row in searched.found()] == [1, 2, 3]
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,8 @@ _START = re.compile(rb'^data: ?(\{.*"content_block_start".*)$', re.MULTILINE)
 _OF_DELTA = {"text": "text", "thinking": "thinking", "partial_json": "input"}
 
 type _Blocks = dict[int, dict[str, object]]
+type _Deltas = dict[tuple[int, str], str]
+type _Parts = tuple[list[dict[str, object]], _Deltas]
 
 
 def read_response(body: bytes) -> Texts:
@@ -76,7 +78,17 @@ def _list_strings(value: object, *, is_free: bool, depth: int = 0) -> Iterator[s
                 yield from _list_strings(each, is_free=is_free, depth=depth + 1)
 
 
+def read_deltas(body: bytes) -> _Deltas:
+    """Return the texts of a stream by block and name, each put together. Never raises."""
+    return _read_parts(body)[1]
+
+
 def _read_stream(body: bytes) -> _Blocks:
+    return _make_blocks(*_read_parts(body))
+
+
+def _read_parts(body: bytes) -> _Parts:
+    """Return the beginnings of blocks, as they come in events, and the joined deltas."""
     if b"\r" not in body:
         found = _PLAIN_DELTA.findall(body)
         if len(found) == body.count(_DELTA):
@@ -84,41 +96,45 @@ def _read_stream(body: bytes) -> _Blocks:
     return _parse(body)
 
 
-def _join(body: bytes, found: list[tuple[bytes, bytes, bytes]]) -> _Blocks:
-    blocks: _Blocks = {}
-    for data in _START.findall(body):
-        _start(blocks, parse_object(data) or {})
+def _join(body: bytes, found: list[tuple[bytes, bytes, bytes]]) -> _Parts:
     parts: defaultdict[tuple[bytes, bytes], list[bytes]] = defaultdict(list)
     for index, name, part in found:
         parts[index, name].append(part)
-    for (index, name), each in parts.items():
-        _add(blocks, int(index), name.decode(), decode_string(b"".join(each)))
-    return blocks
+    return (
+        [parse_object(data) or {} for data in _START.findall(body)],
+        {
+            (int(index), name.decode()): decode_string(b"".join(each))
+            for (index, name), each in parts.items()
+        },
+    )
 
 
-def _parse(body: bytes) -> _Blocks:
-    blocks: _Blocks = {}
+def _parse(body: bytes) -> _Parts:
+    starts: list[dict[str, object]] = []
     parts: defaultdict[tuple[int, str], list[str]] = defaultdict(list)
     for event in islice(parse_events(body), MAX_EVENTS):
         if b"content_block_" not in event.data:
             continue
         document = parse_object(event.data) or {}
         if document.get("type") == "content_block_start":
-            _start(blocks, document)
+            starts.append(document)
         elif document.get("type") == "content_block_delta":
             index = document.get("index")
             for name, value in as_object(document.get("delta")).items():
                 if isinstance(index, int) and isinstance(value, str):
                     parts[index, name].append(value)
-    for (index, name), each in parts.items():
-        _add(blocks, index, name, "".join(each))
+    return starts, {key: "".join(each) for key, each in parts.items()}
+
+
+def _make_blocks(starts: list[dict[str, object]], deltas: _Deltas) -> _Blocks:
+    blocks: _Blocks = {}
+    for document in starts:
+        index = document.get("index")
+        if isinstance(index, int) and document.get("type") == "content_block_start":
+            blocks[index] = dict(as_object(document.get("content_block")))
+    for (index, name), joined in deltas.items():
+        _add(blocks, index, name, joined)
     return blocks
-
-
-def _start(blocks: _Blocks, document: dict[str, object]) -> None:
-    index = document.get("index")
-    if isinstance(index, int) and document.get("type") == "content_block_start":
-        blocks[index] = dict(as_object(document.get("content_block")))
 
 
 def _add(blocks: _Blocks, index: int, name: str, joined: str) -> None:
