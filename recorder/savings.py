@@ -1,8 +1,8 @@
 """Looking for savings in sessions, in the background and one session at a time.
 
-A session is looked at some seconds after a call of it was stored, in one go: the columns of its calls, and
-one body of each of its conversations. That takes longer the longer it is, so the pause after it is a
-multiple of the time that it took.
+A session is looked at when no call of it has been stored for some seconds, or after so many calls, in one
+go: the columns of its calls, and one body of each of its conversations. That takes longer the longer it is,
+so the pause after it is a multiple of the time that it took.
 """
 
 import logging
@@ -20,8 +20,8 @@ from store import database
 from store.traces import savings
 from store.traces.savings import Due, FindingRow, Looked
 
-# Looks take less than a twentieth of the recorder's time.
-MIN_PAUSE_S, PAUSE_FACTOR = 0.02, 20.0
+# Looks take less than a fiftieth of the recorder's time.
+MIN_PAUSE_S, PAUSE_FACTOR = 0.02, 50.0
 RETRY_S = 60.0
 
 logger = logging.getLogger(__name__)

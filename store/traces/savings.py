@@ -15,13 +15,15 @@ from runtime import clock
 from store import database
 from store.traces import savings_daily, unnamed_sessions
 
-QUIET_S = 5.0  # from a change to a look at the session
+QUIET_S = 10.0  # from the last change to a look at the session
+MAX_DELAYING = 20  # changes; a session that never rests is looked at after as many
 TABLES = ("savings", "session_savings", "savings_due")
 _MARK = (
     f"insert into savings_due (session_id, due_at, changes) select distinct {unnamed_sessions.SESSION},"  # noqa: S608 - our own text
     " :due_at, 1 from usage as u where u.id in (select value from json_each(:ids))"
     f" and {unnamed_sessions.SESSION} is not null"
-    " on conflict (session_id) do update set changes = changes + 1"
+    " on conflict (session_id) do update set changes = changes + 1,"
+    " due_at = iif(changes < :max_delaying, max(due_at, excluded.due_at), due_at)"
 )
 _INSERT = (
     "insert into savings (session_id, day, finding, subject, calls, tokens, cents, unpriced_tokens, top)"
@@ -67,11 +69,13 @@ class Looked:
 
 
 def mark_due(connection: sqlite3.Connection, ids: Sequence[int]) -> None:
-    """Note that the sessions of these calls are to be looked at in a few seconds.
+    """Note that the sessions of these calls are to be looked at when they have been quiet for some seconds.
 
-    One that is due already stays so. Wants the write lock."""
+    A look reads a whole session, so one that goes on is not looked at after each call. Wants the write
+    lock."""
     due_at = clock.now().timestamp() + QUIET_S
-    connection.execute(_MARK, {"ids": orjson.dumps(ids).decode(), "due_at": due_at})
+    values = {"ids": orjson.dumps(ids).decode(), "due_at": due_at, "max_delaying": MAX_DELAYING}
+    connection.execute(_MARK, values)
 
 
 def find_due(connection: sqlite3.Connection, now_s: float) -> Due | None:

@@ -2,6 +2,7 @@
 
 import sqlite3
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 
 import orjson
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from conversations.savings.calls import list_chains
 from recorder.open_databases import OpenDatabases
 from recorder.savings import SavingsFinder
+from runtime import clock
 from store.traces import retention, savings
 from store.traces.bodies import RequestPreparer
 from store.traces.paths import trace_path
@@ -155,7 +157,7 @@ def test_a_session_that_cannot_be_looked_at_does_not_keep_the_others_waiting(
     assert {key[0] for key in found(recording)} == {"s2"}
 
 
-def test_no_step_takes_more_than_a_twentieth_of_the_time(recording, tmp_path):
+def test_no_step_takes_more_than_a_fiftieth_of_the_time(recording, tmp_path):
     for name in ("s1", "s2"):
         recording.send(turns(1)[0], session_id=name)
     now_s = [0.0]
@@ -170,10 +172,36 @@ def test_no_step_takes_more_than_a_twentieth_of_the_time(recording, tmp_path):
     for _ in range(15):
         finder.run_step()
     assert len(recording.read("select * from session_savings")) == 1
-    now_s[0] += 20
+    now_s[0] += 50
     finder.run_step()
     assert len(recording.read("select * from session_savings")) == 2
     databases.close_all()
+
+
+def test_a_session_is_looked_at_when_it_has_rested_or_after_some_calls(
+    recording, finder, monkeypatch
+):
+    monkeypatch.setattr(savings, "QUIET_S", 10.0)
+    now = [datetime(2026, 3, 1, tzinfo=UTC)]
+    monkeypatch.setattr(clock, "now", lambda: now[0])
+    looked = "select calls from session_savings"
+    bodies = turns(savings.MAX_DELAYING + 3)
+    for body in bodies[:2]:
+        recording.send(body)
+        now[0] += timedelta(seconds=8)
+        look(finder)
+    assert recording.read(looked) == []
+    now[0] += timedelta(seconds=2)
+    look(finder)
+    assert recording.read(looked) == [{"calls": 2}]
+    for body in bodies[2:]:
+        recording.send(body)
+        now[0] += timedelta(seconds=1)
+        look(finder)
+    assert recording.read(looked) == [{"calls": 2}], "its last change is too near"
+    now[0] += timedelta(seconds=9)
+    look(finder)
+    assert recording.read(looked) == [{"calls": len(bodies)}]
 
 
 def test_the_sums_of_days_are_those_of_the_findings(recording, finder):
