@@ -27,14 +27,7 @@ from metering.conversation_memory import (
     Findings,
     guess_key,
 )
-from metering.json_reading import parse_object
-from metering.request_parts import (
-    find_first_message,
-    find_last_starts,
-    parse_head,
-    parse_messages,
-    parse_tail,
-)
+from metering.request_parts import PartParser, find_first_message, find_last_starts
 
 MAX_BODY_BYTES = 8 * 1024 * 1024  # of a larger one nothing is remembered
 MAX_STARTS = 64  # remembered of a conversation
@@ -83,33 +76,34 @@ class PromptReader:
             return None
 
     def _read(self, body: bytes, *labels: object, is_first_party: bool) -> Prompt | None:
+        parts = self._findings.parts
         if not MIN_BODY_BYTES <= len(body) <= MAX_BODY_BYTES:
-            return _read_whole(body, is_first_party=is_first_party)
+            return _read_whole(body, parts, is_first_party=is_first_party)
         key = guess_key(body, *labels)
         kept = self._findings.find(key)
         if kept is not None and kept.found is None:
-            return _read_whole(body, is_first_party=is_first_party)
+            return _read_whole(body, parts, is_first_party=is_first_party)
         known = None
         if kept is not None and kept.found is not None:
             is_alike = kept.found.is_first_party == is_first_party
             if is_alike:
                 known = _recall(self._findings.shared_length(kept, body), kept.found)
         is_recalled = known is not None
-        known = known or _read_head(body, is_first_party=is_first_party)
-        known = None if known is None else _read_messages(body, known)
+        known = known or _read_head(body, parts, is_first_party=is_first_party)
+        known = None if known is None else _read_messages(body, known, parts)
         prompt = None
         if known is not None:
-            prompt = _read_tail(body, known, is_first_party=is_first_party)
+            prompt = _read_tail(body, known, parts, is_first_party=is_first_party)
         if known is not None and prompt is not None:
             self._findings.keep(key, body, known)
             return prompt
         if not is_recalled:
             self._findings.keep(key, b"", None)
-        return _read_whole(body, is_first_party=is_first_party)
+        return _read_whole(body, parts, is_first_party=is_first_party)
 
 
-def _read_whole(body: bytes, *, is_first_party: bool) -> Prompt | None:
-    request = parse_object(body)
+def _read_whole(body: bytes, parts: PartParser, *, is_first_party: bool) -> Prompt | None:
+    request = parts.whole(body)
     return None if request is None else read_prompt(request, is_first_party=is_first_party)
 
 
@@ -126,11 +120,11 @@ def _recall(shared: int, known: _Known) -> _Known | None:
     return known._replace(starts=starts, units=known.units[: sums.units], run=known.run.cut(sums))
 
 
-def _read_head(body: bytes, *, is_first_party: bool) -> _Known | None:
+def _read_head(body: bytes, parts: PartParser, *, is_first_party: bool) -> _Known | None:
     first = find_first_message(body)
     if first is None:
         return None
-    head = parse_head(body, first.start)
+    head = parts.head(body, first.start)
     if not isinstance(head, dict):
         return None
     front = list_front_units(head, is_first_party=is_first_party)
@@ -147,11 +141,11 @@ def _read_head(body: bytes, *, is_first_party: bool) -> _Known | None:
     )
 
 
-def _read_messages(body: bytes, known: _Known) -> _Known | None:
+def _read_messages(body: bytes, known: _Known, parts: PartParser) -> _Known | None:
     """Return the same with all messages but the last few."""
     starts, units, run = [known.starts[-1]], list(known.units), known.run
     for place in find_last_starts(body, known.mark, starts[0].place):
-        messages = parse_messages(body[starts[-1].place : place])
+        messages = parts.messages(body, starts[-1].place, place)
         if messages is None:
             return None
         number = starts[-1].messages
@@ -163,10 +157,12 @@ def _read_messages(body: bytes, known: _Known) -> _Known | None:
     return known._replace(starts=kept, units=units, run=run)
 
 
-def _read_tail(body: bytes, known: _Known, *, is_first_party: bool) -> Prompt | None:
+def _read_tail(
+    body: bytes, known: _Known, parts: PartParser, *, is_first_party: bool
+) -> Prompt | None:
     """Return the prompt of the whole, None where the rest is not what it should be."""
     start = known.starts[-1]
-    parsed = parse_tail(body[start.place :])
+    parsed = parts.tail(body, start.place)
     if parsed is None:
         return None
     last, tail = parsed

@@ -8,6 +8,8 @@ the comparison itself is of bytes, so a wrong guess costs time and never changes
 from collections import Counter, OrderedDict
 from typing import Any, NamedTuple
 
+from metering.request_parts import PartParser
+
 MAX_BYTES = 64 * 1024 * 1024
 MIN_BODY_BYTES = 16 * 1024  # reading a smaller one again takes less time than looking it up
 _OPENING_BYTES = 1024
@@ -27,10 +29,11 @@ class ConversationMemory:
 
     Its size is bounded: when it is full, the least recently used conversations are forgotten. A body
     that several owners have analysed is one object and counts once, also where they tell
-    conversations apart by different labels."""
+    conversations apart by different labels. ``parts`` parses for all of them."""
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self.total_bytes = 0
+        self.parts = PartParser()
         self._max_bytes = max_bytes
         self._conversations: OrderedDict[Key, dict[object, Kept[Any]]] = OrderedDict()
         self._holders: Counter[int] = Counter()  # of each body, by its id
@@ -66,6 +69,7 @@ class ConversationMemory:
     def clear(self) -> None:
         """Forget everything."""
         self._compared = (b"", b"", 0)
+        self.parts.forget()
         while self._conversations:
             self._forget_oldest()
 
@@ -92,6 +96,7 @@ class Findings[T]:
 
     def __init__(self, memory: ConversationMemory | None = None) -> None:
         self._memory = ConversationMemory() if memory is None else memory
+        self.parts = self._memory.parts
 
     def find(self, key: Key) -> Kept[T] | None:
         """Return the last request of a conversation with its results, or None."""

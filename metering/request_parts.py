@@ -6,21 +6,26 @@
 If each of them is JSON, so is the whole, and its fields are those of the head and the tail: the head
 ends within an array of the outermost object and in nothing deeper, the messages never leave that
 array, and the tail closes it and the object.
+
+Several readers take the same body apart, one after the other and mostly at the same places. ``PartParser``
+parses each part once for all of them.
 """
 
 import re
 import secrets
+from collections.abc import Callable
 from typing import NamedTuple
 
 import orjson
 
-from metering.json_reading import MAX_VALUES
+from metering.json_reading import MAX_VALUES, parse_object
 from metering.json_weight import is_light
 
 LAST_STARTS = 4
 _MESSAGE = re.compile(rb'\{"role": ?"')
 _MESSAGES_END = re.compile(rb'"messages"[ \t\r\n]*:[ \t\r\n]*\[$')
 _SPACE = b" \t\r\n"
+MAX_KEPT_BYTES = 1024 * 1024  # of a part; what is parsed of it takes several times as much
 # What the last messages are called when they are parsed with the tail: nobody else can know it.
 _LAST = secrets.token_hex()
 
@@ -47,6 +52,50 @@ def find_last_starts(body: bytes, mark: bytes, after: int) -> list[int]:
     while len(starts) < LAST_STARTS and (end := body.rfind(mark, after + 1, end)) >= 0:
         starts.append(end)
     return starts[::-1]
+
+
+class PartParser:
+    """Parses parts of bodies, and remembers those of the last body.
+
+    What is returned must not be changed: others get it too."""
+
+    def __init__(self) -> None:
+        self._body = b""
+        self._parsed: dict[tuple[str, int, int], object] = {}
+
+    def forget(self) -> None:
+        """Forget the last body."""
+        self._body = b""
+        self._parsed.clear()
+
+    def whole(self, body: bytes) -> dict[str, object] | None:
+        """Return what ``parse_object`` does with a body."""
+        return self._find(body, "whole", 0, len(body), lambda: parse_object(body))
+
+    def head(self, body: bytes, end: int) -> object:
+        """Return what ``parse_head`` does."""
+        return self._find(body, "head", 0, end, lambda: parse_head(body, end))
+
+    def messages(self, body: bytes, start: int, end: int) -> list[object] | None:
+        """Return what ``parse_messages`` does with a part of a body."""
+        return self._find(body, "messages", start, end, lambda: parse_messages(body[start:end]))
+
+    def tail(self, body: bytes, start: int) -> tuple[list[object], dict[str, object]] | None:
+        """Return what ``parse_tail`` does with the end of a body."""
+        return self._find(body, "tail", start, len(body), lambda: parse_tail(body[start:]))
+
+    def _find[T](self, body: bytes, kind: str, start: int, end: int, parse: Callable[[], T]) -> T:
+        if body is not self._body:
+            self._body = body
+            self._parsed.clear()
+        key = kind, start, end
+        if key in self._parsed:
+            found: T = self._parsed[key]  # type: ignore[assignment]  # of this kind
+            return found
+        found = parse()
+        if end - start <= MAX_KEPT_BYTES:
+            self._parsed[key] = found
+        return found
 
 
 def parse_head(body: bytes, end: int) -> object:

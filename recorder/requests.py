@@ -17,7 +17,6 @@ from metering.conversation_memory import (
     Findings,
     guess_key,
 )
-from metering.json_reading import parse_object
 from metering.request_facts import (
     CACHE_TTL,
     TITLE,
@@ -28,13 +27,7 @@ from metering.request_facts import (
     find_longest_ttl,
     read_fields,
 )
-from metering.request_parts import (
-    find_first_message,
-    find_last_starts,
-    parse_head,
-    parse_messages,
-    parse_tail,
-)
+from metering.request_parts import PartParser, find_first_message, find_last_starts
 from metering.title import find_title
 
 LARGE_JSON_BYTES = 4 * 1024 * 1024  # a larger one is not remembered
@@ -79,28 +72,29 @@ class RequestReader:
     def read(self, text: bytes, *labels: object) -> Fields:
         """Return what ``find_fields`` finds in the whole request, nothing where that is no object.
         ``labels`` tell conversations apart as far as the caller can."""
+        parts = self._findings.parts
         if not MIN_BODY_BYTES <= len(text) <= LARGE_JSON_BYTES:
-            return _read_whole(text)
+            return _read_whole(text, parts)
         key = guess_key(text, *labels)
         kept = self._findings.find(key)
         if kept is not None and kept.found is None:
-            return _read_whole(text)
+            return _read_whole(text, parts)
         recalled = None
         if kept is not None and kept.found is not None:
             recalled = _recall(self._findings.shared_length(kept, text), kept.found)
-        begun = recalled or _read_head(text)
-        known = None if begun is None else _read_messages(text, begun)
-        tail = None if known is None else _read_tail(text, known)
+        begun = recalled or _read_head(text, parts)
+        known = None if begun is None else _read_messages(text, begun, parts)
+        tail = None if known is None else _read_tail(text, known, parts)
         if known is not None and tail is not None:
             self._findings.keep(key, text, known)
             return tail
         if recalled is None:
             self._findings.keep(key, b"", None)
-        return _read_whole(text)
+        return _read_whole(text, parts)
 
 
-def _read_whole(text: bytes) -> Fields:
-    return read_fields(parse_object(text), text)
+def _read_whole(text: bytes, parts: PartParser) -> Fields:
+    return read_fields(parts.whole(text), text)
 
 
 def _recall(shared: int, known: _Known) -> _Known | None:
@@ -110,38 +104,37 @@ def _recall(shared: int, known: _Known) -> _Known | None:
     return known._replace(starts=starts, before=known.before[: len(starts)]) if starts else None
 
 
-def _read_head(text: bytes) -> _Known | None:
+def _read_head(text: bytes, parts: PartParser) -> _Known | None:
     first = find_first_message(text)
     if first is None:
         return None
-    head = read_fields(parse_head(text, first.start), text[: first.start])
+    head = read_fields(parts.head(text, first.start), text[: first.start])
     return _Known(head, first.mark, (first.start,), (_Messages(),)) if head else None
 
 
-def _read_messages(text: bytes, known: _Known) -> _Known | None:
+def _read_messages(text: bytes, known: _Known, parts: PartParser) -> _Known | None:
     """Return the same with all messages but the last."""
     starts, before = [known.starts[-1]], [known.before[-1]]
     for start in find_last_starts(text, known.mark, starts[0]):
-        between = text[starts[-1] : start]
-        messages = parse_messages(between)
+        messages = parts.messages(text, starts[-1], start)
         if messages is None:
             return None
+        before.append(before[-1].add(messages, text[starts[-1] : start]))
         starts.append(start)
-        before.append(before[-1].add(messages, between))
     return known._replace(
         starts=(*known.starts[:-1], *starts)[-MAX_STARTS:],
         before=(*known.before[:-1], *before)[-MAX_STARTS:],
     )
 
 
-def _read_tail(text: bytes, known: _Known) -> Fields | None:
+def _read_tail(text: bytes, known: _Known, parts: PartParser) -> Fields | None:
     """Return the wanted fields of the whole, None where the rest is not what it should be."""
-    tail = text[known.starts[-1] :]
-    parsed = parse_tail(tail)
+    start = known.starts[-1]
+    parsed = parts.tail(text, start)
     if parsed is None:
         return None
     last, document = parsed
-    messages = known.before[-1].add(last, tail)
+    messages = known.before[-1].add(last, text[start:])
     of_messages: Fields = {"messages": messages.number, TITLE: messages.title}
     longest = find_longest_ttl(known.head[CACHE_TTL], messages.cache_ttl)
     return known.head | of_messages | (find_fields(document) or {}) | {CACHE_TTL: longest}

@@ -5,7 +5,10 @@ import orjson
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from conversations.prompt_reader import PromptReader
+from conversations.units import read_prompt
 from metering import request_parts
+from metering.conversation_memory import ConversationMemory
 from metering.json_reading import parse_object
 from metering.request_facts import read_fields
 from recorder import requests
@@ -145,19 +148,36 @@ def test_a_message_that_holds_messages_ends_no_conversation():
         assert (fields["model"], fields["messages"]) == ("m", count)
 
 
-def test_of_a_turn_only_what_is_new_is_parsed(monkeypatch):
-    parsed: list[int] = []
+@pytest.fixture
+def parsed(monkeypatch):
+    """The sizes of what is parsed."""
+    sizes: list[int] = []
 
     class Counting:
         JSONDecodeError = orjson.JSONDecodeError
 
         @staticmethod
         def loads(data):
-            parsed.append(len(data))
+            sizes.append(len(data))
             return orjson.loads(data)
 
-    reader = RequestReader()
     monkeypatch.setattr(request_parts, "orjson", Counting)
+    return sizes
+
+
+def test_what_one_reader_has_parsed_is_not_parsed_by_the_next(parsed):
+    memory = ConversationMemory()
+    reader, prompts = RequestReader(memory), PromptReader(memory)
+    for body in agent_requests(12):
+        reader.read(body, "session")
+        count = len(parsed)
+        assert prompts.read(body, "session") == read_prompt(json.loads(body))
+        assert len(parsed) == count
+        assert reader.read(bytes(bytearray(body)), "other") == read_fields(json.loads(body), body)
+
+
+def test_of_a_turn_only_what_is_new_is_parsed(parsed):
+    reader = RequestReader()
     for turn, body in enumerate(agent_requests(40)):
         parsed.clear()
         fields = reader.read(body, "session")
