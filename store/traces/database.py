@@ -42,6 +42,7 @@ from store.traces.bodies import (
     RequestPreparer,
     StoredBodies,
 )
+from store.traces.judgements import StoredCall
 
 _NOT_SCALAR = ("request_body", "response_body", "cost_items", "rate_limits", "output_size")
 
@@ -114,7 +115,7 @@ class TraceDatabase:
                 ]
                 self._insert_details(new)
                 new_ids = [usage_id for usage_id, _ in new]
-                judgements.write_judgements(self.connection, judged, set(new_ids))
+                judgements.write_judgements(self.connection, judged, _by_entry_id(new))
                 session_sums.book(self.connection, new_ids)
                 agent_sums.book(self.connection, new_ids)
                 for _, entry in new:
@@ -224,6 +225,10 @@ class TraceDatabase:
         Returns how many of the entries are still there."""
         with database.immediate(self.connection):
             return costs.write_costs(self.connection, new_costs)
+
+
+def _by_entry_id(new: Sequence[tuple[int, UsageLogEntry]]) -> dict[str, StoredCall]:
+    return {entry.entry_id: StoredCall(usage_id, entry.session_id) for usage_id, entry in new}
 
 
 def _make_row(entry: UsageLogEntry) -> tuple[object, ...]:

@@ -5,8 +5,10 @@ already: a slow call may be stored after the call that continues it, which is th
 """
 
 import sqlite3
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NamedTuple
 
 from store import database
 from store.traces import cache_breaks, predecessors, session_sums, unnamed_sessions
@@ -27,31 +29,49 @@ class Judgement:
     cache_break: CacheBreak | None = None
 
 
+class StoredCall(NamedTuple):
+    """A call that is stored, by its row id."""
+
+    id: int
+    session_id: str | None
+
+
+NONE_NEW: Mapping[str, StoredCall] = MappingProxyType({})
+
+
 def write_judgements(
-    connection: sqlite3.Connection, judgements: Sequence[Judgement], new: Collection[int] = ()
+    connection: sqlite3.Connection,
+    judgements: Sequence[Judgement],
+    new: Mapping[str, StoredCall] = NONE_NEW,
 ) -> None:
     """Store judgements of calls that are stored, and carry them into the sums of sessions.
 
-    ``new`` are the row ids of calls that are not in these sums yet and will be added. A call that is
+    ``new`` are calls by entry id that are not in these sums yet and will be added. A call that is
     gone is passed over. Wants the write lock."""
+    new_ids = {call.id for call in new.values()}
     for each in judgements:
-        row = connection.execute(
-            "select id, session_id from usage where entry_id = ?", (each.entry_id,)
-        ).fetchone()
-        if row is None:
+        call = new.get(each.entry_id) or _find(connection, each.entry_id)
+        if call is None:
             continue
-        usage_id, session_id = row
-        if usage_id not in new:
-            _book(connection, [usage_id], sign=-1)
-        previous_id = predecessors.write_previous(
-            connection, usage_id, each.previous_entry_id, each.failed_tools
-        )
-        if each.cache_break is not None or usage_id not in new:
-            cache_breaks.write_break(connection, usage_id, each.cache_break)
+        is_new = call.id in new_ids
+        if not is_new:
+            _book(connection, [call.id], sign=-1)
+        previous = new.get(each.previous_entry_id) or _find(connection, each.previous_entry_id)
+        if previous is not None:
+            predecessors.write_previous(connection, call.id, previous.id, each.failed_tools)
+        if each.cache_break is not None or not is_new:
+            cache_breaks.write_break(connection, call.id, each.cache_break)
         joined: set[int] = set()
-        if session_id is None and previous_id is not None:
-            joined.update(unnamed_sessions.join(connection, usage_id, previous_id))
-        _book(connection, [id_ for id_ in {usage_id, *joined} if id_ not in new], sign=1)
+        if call.session_id is None and previous is not None:
+            joined.update(unnamed_sessions.join(connection, call.id, previous.id))
+        _book(connection, [id_ for id_ in {call.id, *joined} if id_ not in new_ids], sign=1)
+
+
+def _find(connection: sqlite3.Connection, entry_id: str) -> StoredCall | None:
+    row = connection.execute(
+        "select id, session_id from usage where entry_id = ?", (entry_id,)
+    ).fetchone()
+    return None if row is None else StoredCall(*row)
 
 
 def write_past(

@@ -34,19 +34,11 @@ def find_previous(connection: sqlite3.Connection, call_id: int) -> int | None:
 def write_previous(
     connection: sqlite3.Connection,
     usage_id: int,
-    previous_entry_id: str,
+    previous_id: int,
     failed_tools: str | None = None,
-) -> int | None:
-    """Store the predecessor of a call and the tools that failed in between.
-
-    Returns the row id of the predecessor, None where it is not there. Wants the write lock."""
-    row = connection.execute(
-        "select id from usage where entry_id = ?", (previous_entry_id,)
-    ).fetchone()
-    if row is None:
-        return None
+) -> None:
+    """Store the predecessor of a call and the tools that failed in between. Wants the write lock."""
     connection.execute(
         "insert or replace into predecessors (usage_id, previous_id, failed_tools) values (?, ?, ?)",
-        (usage_id, row[0], failed_tools),
+        (usage_id, previous_id, failed_tools),
     )
-    return int(row[0])

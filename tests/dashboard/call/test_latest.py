@@ -106,9 +106,7 @@ def test_the_call_before_is_the_one_that_the_recorder_found(tmp_path, latest_of)
         {"request_body": body(HELLO)}, {"request_body": body(user("Else"), HI)}, now
     ) == (Latest(first=2, previous_id=1))
     with TraceDatabase(tmp_path / "traces.db") as traces:
-        db = traces.connection
-        (entry_id,) = db.execute("select entry_id from usage where id = 2").fetchone()
-        write_previous(db, 3, entry_id)
+        write_previous(traces.connection, 3, 2)
     with CallReader.open(tmp_path / "traces.db") as reader:
         call = reader.find_call(3)
         assert call is not None
