@@ -112,9 +112,16 @@ def _load_groups() -> dict[tuple[str, ...], list[Rule]]:
     return groups
 
 
+@cache
+def _list_needs() -> tuple[str, ...]:
+    """Return literals of which each credential has one, few of them: what several begin with is one."""
+    needs = {need for needs in _load_groups() for need in needs}
+    return tuple({"sk-" if need.startswith("sk-") else need for need in needs})
+
+
 def may_have_secrets(text: str) -> bool:
     """Return whether a text has what a rule needs. Raises RulesMissingError."""
-    return any(need in text for needs in _load_groups() for need in needs)
+    return any(map(text.__contains__, _list_needs()))
 
 
 def find_secrets(text: str) -> Iterator[Found]:

@@ -7,7 +7,7 @@ as quickly as a parser. Where it does not find them all, each event is parsed.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from metering.json_reading import as_list, as_object, as_text, parse_json, parse_object
@@ -25,12 +25,12 @@ _PLAIN_DELTA = re.compile(
     rb'"(text|thinking|partial_json|signature)": ?"((?:[^"\\]++|\\.)*+)"',
     re.MULTILINE,
 )
-_START = re.compile(rb'^data: ?(\{.*"content_block_start".*)$', re.MULTILINE)
+_START, _DATA = b'"content_block_start"', b"data:"
 _OF_DELTA = {"text": "text", "thinking": "thinking", "partial_json": "input"}
 
 type _Blocks = dict[int, dict[str, object]]
 type _Deltas = dict[tuple[int, str], str]
-type _Parts = tuple[list[dict[str, object]], _Deltas]
+type _Parts = tuple[Iterable[dict[str, object]], _Deltas]
 
 
 def read_response(body: bytes) -> Texts:
@@ -101,12 +101,24 @@ def _join(body: bytes, found: list[tuple[bytes, bytes, bytes]]) -> _Parts:
     for index, name, part in found:
         parts[index, name].append(part)
     return (
-        [parse_object(data) or {} for data in _START.findall(body)],
+        _iter_starts(body),
         {
             (int(index), name.decode()): decode_string(b"".join(each))
             for (index, name), each in parts.items()
         },
     )
+
+
+def _iter_starts(body: bytes) -> Iterator[dict[str, object]]:
+    """Yield the events that begin blocks, where each is one line."""
+    place = body.find(_START)
+    while place >= 0:
+        start = body.rfind(b"\n", 0, place) + 1
+        end = body.find(b"\n", place)
+        line = body[start : end if end >= 0 else len(body)]
+        if line.startswith(_DATA):
+            yield parse_object(line.removeprefix(_DATA)) or {}
+        place = body.find(_START, start + len(line))
 
 
 def _parse(body: bytes) -> _Parts:
@@ -126,7 +138,7 @@ def _parse(body: bytes) -> _Parts:
     return starts, {key: "".join(each) for key, each in parts.items()}
 
 
-def _make_blocks(starts: list[dict[str, object]], deltas: _Deltas) -> _Blocks:
+def _make_blocks(starts: Iterable[dict[str, object]], deltas: _Deltas) -> _Blocks:
     blocks: _Blocks = {}
     for document in starts:
         index = document.get("index")

@@ -55,6 +55,7 @@ _MESSAGE, _BLOCK = (
 )  # the objects around a place in a message, and in one of its blocks
 _SECTIONS = {"system": "s", "tools": "t", "messages": "m"}
 _NAMES = SKIPPED | {"content", "input", "role"}  # those that decide about their values
+_KNOWN_NAMES = {name.encode(): name for name in _NAMES | _SECTIONS.keys()}
 _MAX_NAME_BYTES = 40
 
 
@@ -150,16 +151,22 @@ class Place:
         self.tokens += len(tokens)
         for string, closing, mark in tokens:
             if not mark:
-                self._begin_string(string)
-                self._read_string(string, said)
-                if closing:
-                    self._end_string(string)
+                self._take_string(string, said, is_closed=bool(closing))
             elif mark == b",":
                 self._wants_name = self._stack.endswith("{")
             elif mark in b"{[":
                 self._open(mark.decode())
             else:
                 self._close()
+
+    def _take_string(self, string: bytes, said: list[_Said], *, is_closed: bool) -> None:
+        if self._wants_name and is_closed and b"\\" not in string:  # nearly every name
+            self._take_name(_KNOWN_NAMES.get(string, ""))
+            return
+        self._begin_string(string)
+        self._read_string(string, said)
+        if is_closed:
+            self._end_string(string)
 
     def _begin_string(self, string: bytes) -> None:
         depth = len(self._stack)
@@ -189,11 +196,15 @@ class Place:
     def _end_string(self, string: bytes) -> None:
         if self._string == "n":
             name = decode_string(string) if len(string) <= _MAX_NAME_BYTES else ""
-            self._name = name if name in _NAMES else ""
-            self._wants_name = False
-            if len(self._stack) == 1:
-                self._section = _SECTIONS.get(name, "")
+            self._take_name(name)
         self._string = ""
+
+    def _take_name(self, name: str) -> None:
+        """Take the name of the value that follows; any that decides nothing may be empty."""
+        self._name = name if name in _NAMES else ""
+        self._wants_name = False
+        if len(self._stack) == 1:
+            self._section = _SECTIONS.get(name, "")
 
     def _open(self, mark: str) -> None:
         depth = len(self._stack)

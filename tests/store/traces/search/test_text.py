@@ -84,3 +84,12 @@ def test_of_a_long_text_the_beginning_is_kept(monkeypatch):
 def test_nul_and_half_characters_become_something_that_sqlite_stores():
     assert clean("a\0b") == "a b"
     assert clean("a\ud83db") == "a?b"
+
+
+@given(
+    st.lists(st.sampled_from(["x" * 99, "y" * 100, "z" * 250, " ", "\n", "\t", "é"]), max_size=12)
+)
+def test_no_long_word_is_missed_by_the_look_at_halves(parts):
+    said = "".join(parts)
+    if text._has_long_word(said):
+        assert text._has_long_run(said)
