@@ -84,6 +84,9 @@ _OURS = (
 )
 
 
+_RARE = "JKBGCTx_-=."
+
+
 class RulesMissingError(Exception):
     """The package of the rules is not installed, or is another one than this was written for."""
 
@@ -113,15 +116,30 @@ def _load_groups() -> dict[tuple[str, ...], list[Rule]]:
 
 
 @cache
-def _list_needs() -> tuple[str, ...]:
-    """Return literals of which each credential has one, few of them: what several begin with is one."""
-    needs = {need for needs in _load_groups() for need in needs}
-    return tuple({"sk-" if need.startswith("sk-") else need for need in needs})
+def _compile_needs() -> re.Pattern[str]:
+    """Return an expression for what any rule needs.
+
+    To search for a rare character and look at what is around it takes a quarter of the time that a search
+    for each literal does."""
+    branches: dict[str, list[str]] = {}
+    for need in sorted({need for needs in _load_groups() for need in needs}):
+        place = min(range(len(need)), key=lambda n: _find_rank(need[n]))
+        before, after = re.escape(need[: place + 1]), re.escape(need[place + 1 :])
+        branches.setdefault(need[place], []).append(f"(?<={before}){after}")
+    return re.compile(
+        "|".join(f"{re.escape(mark)}(?:{'|'.join(each)})" for mark, each in branches.items())
+    )
+
+
+def _find_rank(character: str) -> int:
+    """Return a number that is lower for characters that are rarer in texts."""
+    place = _RARE.find(character)
+    return place if place >= 0 else len(_RARE) + character.islower()
 
 
 def may_have_secrets(text: str) -> bool:
     """Return whether a text has what a rule needs. Raises RulesMissingError."""
-    return any(map(text.__contains__, _list_needs()))
+    return _compile_needs().search(text) is not None
 
 
 def find_secrets(text: str) -> Iterator[Found]:

@@ -114,6 +114,13 @@ def test_texts_without_the_beginning_of_any_credential_are_not_searched():
         assert secret_rules.may_have_secrets(f"a {sample} b")
 
 
+def test_each_literal_of_the_rules_is_found_at_any_place():
+    for need in {need for rule in load_rules() for need in rule.needs}:
+        for around in ("{}", "x_{}", "-{}-", "a{}a", "JKB.{}"):
+            assert secret_rules.may_have_secrets(around.format(need)), need
+            assert not secret_rules.may_have_secrets(around.format(need[:1])), need
+
+
 def test_what_a_text_must_have_has_all_prefixes_of_the_package():
     """A new kind of token of GitLab in a newer package would not be found otherwise."""
     for rule in load_rules():
