@@ -25,7 +25,6 @@ from metering.conversation_memory import (
     MIN_BODY_BYTES,
     ConversationMemory,
     Findings,
-    guess_key,
 )
 from metering.request_parts import PartParser, find_first_message, find_last_starts
 
@@ -79,7 +78,7 @@ class PromptReader:
         parts = self._findings.parts
         if not MIN_BODY_BYTES <= len(body) <= MAX_BODY_BYTES:
             return _read_whole(body, parts, is_first_party=is_first_party)
-        key = guess_key(body, *labels)
+        key = self._findings.guess_key(body, *labels)
         kept = self._findings.find(key)
         if kept is not None and kept.found is None:
             return _read_whole(body, parts, is_first_party=is_first_party)

@@ -215,7 +215,7 @@ def _make_message_unit(number: int, place: int, role: str, block: object) -> Uni
             return _make_text_unit(number, place, role, text, _read_ttl(block.get("cache_control")))
     bare, marker, images, surplus, cites = _strip(block)
     content = _write(bare)
-    digest = _digest(f"{role}\0{kind}\0".encode("utf-8", "replace"), content)
+    digest = _digest(_begin_digest(role, kind), content)
     size = len(content) - surplus
     if kind in THINKING_KINDS:
         size = len(as_text(as_object(block).get("thinking")))
@@ -249,7 +249,7 @@ def _make_message_unit(number: int, place: int, role: str, block: object) -> Uni
 def _make_text_unit(number: int, place: int, role: str, text: str, marker: CacheTtl | None) -> Unit:
     """Return the unit of a text, which most of a long prompt is: no JSON is written for it."""
     content = text.encode("utf-8", "surrogatepass")
-    digest = _digest(f"{role}\0text\0".encode("utf-8", "replace"), content)
+    digest = _digest(_begin_digest(role, "text"), content)
     is_continued = number == 0 and text.lstrip().startswith(CONTINUATION)
     kind = CONTINUED if is_continued else "text"
     order = digest[:ORDER_BYTES]
@@ -293,23 +293,34 @@ def _strip(block: object, *, is_part: bool = False) -> _Stripped:
     which may hold any names."""
     if not isinstance(block, dict):
         return _Stripped(block, None, 0, 0, False)
-    marker = _read_ttl(block.get("cache_control"))
-    bare = {name: value for name, value in block.items() if name != "cache_control"}
+    bare, marker = block, None
+    if "cache_control" in block:
+        marker = _read_ttl(block["cache_control"])
+        bare = {name: value for name, value in block.items() if name != "cache_control"}
     kind = block.get("type")
-    images, surplus, cites = 0, 0, False
     if kind == "image":
         data = as_text(as_object(block.get("source")).get("data"))
-        images, surplus = 1, max(len(data) - IMAGE_BYTES, 0)
-    elif kind in _CITED and isinstance(block.get("citations"), dict):
-        cites = as_object(bare.pop("citations")).get("enabled") is True
+        return _Stripped(bare, marker, 1, max(len(data) - IMAGE_BYTES, 0), False)
+    if kind in _CITED and isinstance(block.get("citations"), dict):
+        cites = as_object(block["citations"]).get("enabled") is True
+        bare = {name: value for name, value in bare.items() if name != "citations"}
+        return _Stripped(bare, marker, 0, 0, cites)
     if kind == "tool_result" and "content" in bare and not is_part:
-        parts = [_strip(part, is_part=True) for part in _list_parts(bare["content"])]
-        bare["content"] = [part.bare for part in parts]
-        marker = marker or next((part.marker for part in parts if part.marker), None)
-        images += sum(part.images for part in parts)
-        surplus += sum(part.surplus for part in parts)
-        cites = cites or any(part.cites for part in parts)
-    return _Stripped(bare, marker, images, surplus, cites)
+        return _strip_result(bare, marker)
+    return _Stripped(bare, marker, 0, 0, False)
+
+
+def _strip_result(bare: dict[str, object], marker: CacheTtl | None) -> _Stripped:
+    if isinstance(bare["content"], str):
+        return _Stripped(bare | {"content": as_blocks(bare["content"])}, marker, 0, 0, False)
+    parts = [_strip(part, is_part=True) for part in _list_parts(bare["content"])]
+    return _Stripped(
+        bare | {"content": [part.bare for part in parts]},
+        marker or next((part.marker for part in parts if part.marker), None),
+        sum(part.images for part in parts),
+        sum(part.surplus for part in parts),
+        any(part.cites for part in parts),
+    )
 
 
 def _list_parts(content: object) -> list[object]:
@@ -343,6 +354,10 @@ def _write_leniently(value: object, *, sort_keys: bool) -> bytes:
         return json.dumps(value, sort_keys=sort_keys).encode()
     except RecursionError:
         return _TOO_DEEP
+
+
+def _begin_digest(role: str, kind: str) -> bytes:
+    return f"{role}\0{kind}\0".encode("utf-8", "replace")
 
 
 def _digest(prefix: bytes, content: bytes) -> bytes:

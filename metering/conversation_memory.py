@@ -38,6 +38,7 @@ class ConversationMemory:
         self._conversations: OrderedDict[Key, dict[object, Kept[Any]]] = OrderedDict()
         self._holders: Counter[int] = Counter()  # of each body, by its id
         self._compared: tuple[bytes, bytes, int] = (b"", b"", 0)
+        self._opened: tuple[bytes, bytes] = (b"", b"")
 
     def __len__(self) -> int:
         return len(self._conversations)
@@ -60,6 +61,13 @@ class ConversationMemory:
         while self.total_bytes > self._max_bytes:
             self._forget_oldest()
 
+    def find_opening(self, body: bytes) -> bytes:
+        """Return how the first message of a request begins. Each owner asks this of the same body."""
+        if self._opened[0] is not body:
+            place = max(body.find(b'{"role":'), 0)
+            self._opened = body, body[place : place + _OPENING_BYTES]
+        return self._opened[1]
+
     def shared_length(self, first: bytes, second: bytes) -> int:
         """Return how many bytes both begin with. Each owner asks this of the same two objects in turn."""
         if self._compared[0] is not first or self._compared[1] is not second:
@@ -69,6 +77,7 @@ class ConversationMemory:
     def clear(self) -> None:
         """Forget everything."""
         self._compared = (b"", b"", 0)
+        self._opened = (b"", b"")
         self.parts.forget()
         while self._conversations:
             self._forget_oldest()
@@ -98,6 +107,13 @@ class Findings[T]:
         self._memory = ConversationMemory() if memory is None else memory
         self.parts = self._memory.parts
 
+    def guess_key(self, body: bytes, *labels: object) -> Key:
+        """Return a key that tells conversations apart.
+
+        It is what the client says of itself, and how the first message begins, since one session may
+        hold several conversations and many sessions share prompt and tools."""
+        return (*labels, self._memory.find_opening(body))
+
     def find(self, key: Key) -> Kept[T] | None:
         """Return the last request of a conversation with its results, or None."""
         return self._memory.find(key, self)
@@ -109,15 +125,6 @@ class Findings[T]:
     def keep(self, key: Key, body: bytes, found: T) -> None:
         """Keep a request in the place of the one before it."""
         self._memory.keep(key, self, Kept(body, found))
-
-
-def guess_key(body: bytes, *labels: object) -> Key:
-    """Return a key that tells conversations apart.
-
-    It is what the client says of itself, and how the first message begins, since one session may hold
-    several conversations and many sessions share prompt and tools."""
-    opening = max(body.find(b'{"role":'), 0)
-    return (*labels, body[opening : opening + _OPENING_BYTES])
 
 
 def shared_length(first: bytes, second: bytes) -> int:

@@ -15,7 +15,6 @@ from metering.conversation_memory import (
     MIN_BODY_BYTES,
     ConversationMemory,
     Findings,
-    guess_key,
 )
 from metering.request_facts import (
     CACHE_TTL,
@@ -75,7 +74,7 @@ class RequestReader:
         parts = self._findings.parts
         if not MIN_BODY_BYTES <= len(text) <= LARGE_JSON_BYTES:
             return _read_whole(text, parts)
-        key = guess_key(text, *labels)
+        key = self._findings.guess_key(text, *labels)
         kept = self._findings.find(key)
         if kept is not None and kept.found is None:
             return _read_whole(text, parts)

@@ -23,7 +23,6 @@ from metering.conversation_memory import (
     MIN_BODY_BYTES,
     ConversationMemory,
     Findings,
-    guess_key,
 )
 from store.traces import pieces
 from store.traces.pieces import Beginning, Segment
@@ -77,7 +76,7 @@ class RequestPreparer:
         """Cut a request body. ``labels`` tell conversations apart as far as the caller can."""
         if len(body) < MIN_BODY_BYTES:
             return prepare_request(body)
-        key = guess_key(body, *labels)
+        key = self._findings.guess_key(body, *labels)
         kept = self._findings.find(key)
         if kept is None:
             known = _read(body)

@@ -8,15 +8,23 @@ from hypothesis import given, settings, strategies as st
 from conversations.prompt_reader import PromptReader
 from conversations.units import read_prompt
 from metering import request_parts
-from metering.conversation_memory import ConversationMemory
+from metering.conversation_memory import ConversationMemory, Findings
 from metering.json_reading import parse_object
 from metering.request_facts import read_fields
 from recorder import requests
 from recorder.requests import RequestReader
 from tests.store.traffic import agent_requests
 
+
+class OneConversation[T](Findings[T]):
+    """Compares each request with the one before."""
+
+    def guess_key(self, *_):
+        return ()
+
+
 # Every request is compared with the one before, however small it is.
-all_compared = mock.patch.multiple(requests, MIN_BODY_BYTES=0, guess_key=lambda *_: ())
+all_compared = mock.patch.multiple(requests, MIN_BODY_BYTES=0, Findings=OneConversation)
 
 KEYS = ["model", "metadata", "messages", "role", "content", "tools", "max_tokens", "", "thinking"]
 KEYS += ["output_config", "effort", "budget_tokens", "text", "cache_control", "ttl"]

@@ -2,11 +2,19 @@ from unittest import mock
 
 from hypothesis import given, settings, strategies as st
 
-from metering.conversation_memory import ConversationMemory
+from metering.conversation_memory import ConversationMemory, Findings
 from store.traces import bodies, pieces
 from store.traces.bodies import RequestPreparer, prepare_request
 from tests.store.traces.test_pieces import FRAGMENTS, small_bounds
 from tests.store.traffic import agent_requests
+
+
+class OneConversation[T](Findings[T]):
+    """Compares each request with the one before."""
+
+    def guess_key(self, *_):
+        return ()
+
 
 texts = st.sampled_from(FRAGMENTS[:-1]) | st.text(max_size=8).map(str.encode)
 fragments = texts | st.sampled_from([b"\xff", b"\0", b"\xc3"])
@@ -16,7 +24,7 @@ conversations = st.lists(
     max_size=6,
 )
 # Every body is compared with the one before, however small it is.
-all_compared = mock.patch.multiple(bodies, MIN_BODY_BYTES=1, guess_key=lambda *_: ())
+all_compared = mock.patch.multiple(bodies, MIN_BODY_BYTES=1, Findings=OneConversation)
 
 
 @small_bounds
