@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 STEP_S = 0.02
 # Texts of several calls take less work together. Whoever looks for a text has not just sent it.
-PAUSE_S = 0.4
+PAUSE_S = 1.5
 RETRY_S = 60.0
 MAX_INDEXERS = 16
 

@@ -118,7 +118,7 @@ class Indexer:
                 self._batch = self._find_batch()
             if self._batch is None:
                 return False
-            self._go_on(self._batch)
+            self._go_on(self._batch, ends_at_s)
             if self._clock_s() >= ends_at_s:
                 return True
 
@@ -153,14 +153,16 @@ class Indexer:
         )
         return [row[0] for row in rows][::-1]
 
-    def _go_on(self, batch: _Batch) -> None:
-        """Read the next call of a batch, and write what has been read when it is enough."""
-        if batch.done < len(batch.ids):
-            with database.snapshot(self._db):
+    def _go_on(self, batch: _Batch, ends_at_s: float) -> None:
+        """Read the next calls of a batch, and write what has been read when it is enough."""
+        with database.snapshot(self._db):
+            while batch.done < len(batch.ids):
                 call = self._read_call(batch.ids[batch.done])
                 if call is not None:
                     self._take(call, batch)
-            batch.done += 1
+                batch.done += 1
+                if self._chars >= FLUSH_CHARS or self._clock_s() >= ends_at_s:
+                    break
         is_last = batch.done >= len(batch.ids)
         if is_last or self._chars >= FLUSH_CHARS:
             self._write(batch, is_last=is_last)
