@@ -60,7 +60,11 @@ class RecentCalls:
 
     def list_successors(self, owner: str, call: CallSummary) -> list[CallSummary]:
         """Return the calls that were added already and may continue this one: to be judged again."""
-        return [each for each in self.list_candidates(owner, call) if may_precede(call, each)]
+        return [
+            each
+            for each in self.list_candidates(owner, call)
+            if each.began_at >= call.began_at and may_precede(call, each)  # nearly none began later
+        ]
 
     def _release(self, calls: deque[CallSummary]) -> None:
         self.total_bytes -= sum(call.memory_bytes for call in calls)

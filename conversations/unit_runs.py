@@ -47,8 +47,10 @@ class UnitRun:
     def add(self, units: Sequence[Unit]) -> "UnitRun":
         """Return the run with more units at its end."""
         count, _, size, images, cites = self.sums
-        markers = list(self.markers)
+        digests, orders, markers = [self.digests], [self.orders], list[CachedTo]()
         for place, unit in enumerate(units, count):
+            digests.append(unit.digest)
+            orders.append(unit.order)
             size += unit.size
             if unit.marker is not None:
                 markers.append(CachedTo(place, unit.marker, size))
@@ -56,12 +58,9 @@ class UnitRun:
                 images += unit.images
             if unit.cites:
                 cites = True
-        return UnitRun(
-            self.digests + b"".join([unit.digest for unit in units]),
-            self.orders + b"".join([unit.order for unit in units]),
-            tuple(markers),
-            Sums(count + len(units), len(markers), size, images, cites),
-        )
+        all_markers = (*self.markers, *markers)
+        sums = Sums(count + len(units), len(all_markers), size, images, cites)
+        return UnitRun(b"".join(digests), b"".join(orders), all_markers, sums)
 
     def join(self, other: "UnitRun") -> "UnitRun":
         """Return the run with another one at its end."""

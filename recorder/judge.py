@@ -129,13 +129,15 @@ class Judge:
 
     def _judge_again(self, owner: str, call: CallSummary, connect: Connect) -> list[Judgement]:
         """Return the judgements of calls that continue this one, and were judged without it."""
-        found = []
-        candidates = self._recent.list_candidates(owner, call)
+        found: list[Judgement] = []
         successors = [
             each
             for each in self._recent.list_successors(owner, call)
             if may_be_continued_by(call, each)
         ]
+        if not successors:
+            return found
+        candidates = self._recent.list_candidates(owner, call)
         for later in successors[-MAX_JUDGED_AGAIN:]:
             stored = self._find(later.entry_id, connect)
             if stored is None:  # it will be recorded yet, and judged then
