@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 
 from conversations import prompt_reader
 from conversations.prompt_reader import PromptReader
-from conversations.units import list_message_units, read_prompt
+from conversations.units import list_front_units, list_message_units, read_prompt
 from tests.conversations.sessions import (
     HOUR,
     LONG,
@@ -79,6 +79,29 @@ def test_only_what_is_new_is_analysed(monkeypatch):
         counted.clear()
         reader.read(write(make(turns), ORDERS[0]), "s")
     assert sum(counted) <= 8
+
+
+def test_a_front_after_the_messages_is_analysed_when_it_changes(monkeypatch):
+    analysed: list[dict[str, object]] = []
+
+    def count(request, *, is_first_party):
+        analysed.append(request)
+        return list_front_units(request, is_first_party=is_first_party)
+
+    monkeypatch.setattr(prompt_reader, "list_front_units", count)
+    reader, fronts = PromptReader(), []
+    schema = {"type": "object", "properties": {"a": {"type": "number"}, "b": {"minimum": 1}}}
+    swapped = {"type": "object", "properties": {"b": {"minimum": 1}, "a": {"type": "number"}}}
+    other = {"type": "object", "properties": {"a": {"type": "number"}, "b": {"minimum": 1.0}}}
+    deep: dict[str, object] = {"type": json.loads("[" * 300 + "]" * 300)}
+    for turns, each in enumerate([schema, schema, swapped, other, deep, deep, schema], 20):
+        body = make(turns, tools=[{"name": "Read", "input_schema": each}])
+        names = ("model", "messages", "tools", "system")
+        written = json.dumps({name: body[name] for name in names}, separators=(",", ":")).encode()
+        analysed.clear()
+        assert reader.read(written, "s") == read_prompt(orjson.loads(written))
+        fronts.append(sum("tools" in one for one in analysed))
+    assert fronts == [1, 0, 1, 1, 1, 1, 1]
 
 
 @pytest.mark.parametrize(
