@@ -32,7 +32,7 @@ def reader(talked, signed_in):
 
 
 def search_until_found(reader, words):
-    """The index follows the call within a second."""
+    """The index follows the call within some two seconds."""
 
     def is_found() -> bool:
         reader.open(f"/search?q={words}")
