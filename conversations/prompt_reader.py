@@ -48,8 +48,9 @@ class _Start(NamedTuple):
 
 
 class _LateFront(NamedTuple):
-    """A front that stands after the messages, with the digest of its JSON, None where that is too deep
-    to be written."""
+    """A front that stands after the messages, with the digest of its JSON.
+
+    The digest is None where the front is too deep to be written."""
 
     digest: bytes | None
     front: Front
@@ -170,8 +171,9 @@ def _read_messages(body: bytes, known: _Known, parts: PartParser) -> _Known | No
 
 
 def _read_tail(body: bytes, known: _Known, parts: PartParser) -> tuple[Prompt, _Known] | None:
-    """Return the prompt of the whole, with what is known then; None where the rest is not what it should
-    be."""
+    """Return the prompt of the whole, with what is known then.
+
+    None where the rest is not what it should be."""
     start = known.starts[-1]
     parsed = parts.tail(body, start.place)
     if parsed is None:
