@@ -71,8 +71,8 @@ class Looked:
 def mark_due(connection: sqlite3.Connection, ids: Sequence[int]) -> None:
     """Note that the sessions of these calls are to be looked at when they have been quiet.
 
-    They have to be quiet for some seconds. A look reads a whole session, so one that goes on is not looked at after each call. Wants the write
-    lock."""
+    They have to be quiet for some seconds. A look reads a whole session, so one that goes on is not
+    looked at after each call. Wants the write lock."""
     due_at = clock.now().timestamp() + QUIET_S
     values = {"ids": orjson.dumps(ids).decode(), "due_at": due_at, "max_delaying": MAX_DELAYING}
     connection.execute(_MARK, values)
