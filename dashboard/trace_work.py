@@ -10,10 +10,12 @@ from collections.abc import Callable
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
+from dashboard.call.downloads import NO_CALL
 from dashboard.kept_connections import KeptConnections
 from dashboard.organization_locks import BusyError, OrganizationLocks
 from runtime.settings import Settings
 from store.control.people import Caller
+from store.traces.call_reader import Call, CallReader
 from store.traces.paths import trace_path
 
 _BUSY = "Earlier requests of your organisation are still running."
@@ -45,3 +47,23 @@ class TraceWork:
                 return await run_in_threadpool(run)
         except BusyError as error:
             raise HTTPException(503, _BUSY, {"retry-after": "3"}) from error
+
+    async def run_on_calls[T](self, caller: Caller, work: Callable[[CallReader], T]) -> T:
+        """Return what ``work`` returns for the calls of the caller's organisation.
+
+        Raises as ``run`` does, and HTTPException while nothing has been recorded."""
+
+        def run(connection: sqlite3.Connection | None) -> T:
+            if connection is None:
+                raise HTTPException(404, NO_CALL)
+            return work(CallReader(connection))
+
+        return await self.run(caller, run)
+
+
+def get_call(reader: CallReader, usage_id: int) -> Call:
+    """Return a call. Raises HTTPException where there is none with this id."""
+    call = reader.find_call(usage_id)
+    if call is None:
+        raise HTTPException(404, NO_CALL)
+    return call

@@ -5,11 +5,9 @@ are taken too. Reading and rendering are done in threads, one request of an orga
 """
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import parse_qs
 
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -20,12 +18,11 @@ from dashboard.call.downloads import NO_CALL
 from dashboard.call.facts import make_headline
 from dashboard.compare.comparison import compare_calls
 from dashboard.kept_connections import KeptConnections
-from dashboard.organization_locks import BusyError, OrganizationLocks
 from dashboard.rendering import PRIVATE
+from dashboard.trace_work import TraceWork, get_call
 from runtime.settings import Settings
 from store.control.people import Caller
 from store.traces.call_reader import CallReader
-from store.traces.paths import trace_path
 
 _ID = r"[0-9]{1,18}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _ADDRESS = re.compile(rf"/traces/usage/({_ID})/compare(?:/({_ID}))?")
@@ -51,9 +48,7 @@ class ComparePages:
     """The pages that compare two calls of the caller's organisation."""
 
     def __init__(self, settings: Settings, connections: KeptConnections) -> None:
-        self._settings = settings
-        self._connections = connections
-        self._locks = OrganizationLocks()
+        self._work = TraceWork(settings, connections)
 
     async def respond(self, request: Request, caller: Caller) -> Response | None:
         """Return the response, or None for an address of another page.
@@ -64,27 +59,13 @@ class ComparePages:
             return None
         if address.second is None:
             other = _read_other(request)
-            return await self._run(caller, lambda reader: _redirect(reader, address.first, other))
+            return await self._work.run_on_calls(
+                caller, lambda reader: _redirect(reader, address.first, other)
+            )
         second = address.second
-        return await self._run(
+        return await self._work.run_on_calls(
             caller, lambda reader: _compare(reader, caller, address.first, second)
         )
-
-    async def _run(self, caller: Caller, respond: Callable[[CallReader], Response]) -> Response:
-        path = trace_path(self._settings.data_dir, caller.organization_id)
-
-        def run() -> Response:
-            if not path.exists():
-                raise HTTPException(404, NO_CALL)
-            with self._connections.lend(path) as connection:
-                return respond(CallReader(connection))
-
-        try:
-            async with self._locks.acquire(caller.organization_id):
-                return await run_in_threadpool(run)
-        except BusyError as error:
-            message = "Earlier requests of your organisation are still running."
-            raise HTTPException(503, message, {"retry-after": "3"}) from error
 
 
 def _read_other(request: Request) -> str:
@@ -110,10 +91,7 @@ def _find_id(reader: CallReader, text: str) -> int:
 
 
 def _compare(reader: CallReader, caller: Caller, first: str, second: str) -> Response:
-    calls = [reader.find_call(_find_id(reader, each)) for each in (first, second)]
-    before, after = calls
-    if before is None or after is None:
-        raise HTTPException(404, NO_CALL)
+    before, after = [get_call(reader, _find_id(reader, each)) for each in (first, second)]
     return rendering.render(
         "compare.html",
         visitor=caller,

@@ -3,7 +3,6 @@
 import sqlite3
 from datetime import datetime
 
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
@@ -14,14 +13,13 @@ from conversations.prompt_bill import read_prompt_bill
 from conversations.token_rules import read_token_rules
 from dashboard import rendering
 from dashboard.addresses import session_address
-from dashboard.call.downloads import NO_CALL
 from dashboard.context import words
 from dashboard.context.bar import WIDTH, find_colour, make_bar
 from dashboard.context.session_page import parse_number, render_session
 from dashboard.context.sorting import SORTS, sort_rows
 from dashboard.kept_connections import KeptConnections
 from dashboard.rendering import PRIVATE
-from dashboard.trace_work import TraceWork
+from dashboard.trace_work import TraceWork, get_call
 from dashboard.visitors import Visitors
 from runtime.settings import Settings
 from store.control.people import Caller
@@ -54,16 +52,11 @@ class ContextPages:
         usage_id = min(request.path_params["usage_id"], MAX_ID)
         sort = request.query_params.get("sort", SORTS[0])
 
-        def respond(connection: sqlite3.Connection | None) -> Response:
-            if connection is None:
-                raise HTTPException(404, NO_CALL)
-            reader = CallReader(connection)
-            call = reader.find_call(usage_id)
-            if call is None:
-                raise HTTPException(404, NO_CALL)
+        def respond(reader: CallReader) -> Response:
+            call = get_call(reader, usage_id)
             return _render_call(caller, call, _read(call, reader), sort)
 
-        return await self._work.run(caller, respond)
+        return await self._work.run_on_calls(caller, respond)
 
     async def session_page(self, request: Request) -> Response:
         caller = await self._visitors.require_caller(request)

@@ -1,16 +1,14 @@
 """``/overview``: what a period cost, with charts, as a page for people and as JSON for programs."""
 
+import sqlite3
 from collections.abc import Callable
 
-from starlette.concurrency import run_in_threadpool
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from dashboard import rendering
 from dashboard.kept_connections import KeptConnections
-from dashboard.organization_locks import BusyError, OrganizationLocks
 from dashboard.overview import chart, figures
 from dashboard.overview.drawings import PATH, draw, overview_address
 from dashboard.overview.filters import NAMES, NONE, Name, calls_address, parse_filters
@@ -18,6 +16,7 @@ from dashboard.overview.json_form import describe
 from dashboard.overview.periods import DEFAULT_SPAN, SPANS, parse_span
 from dashboard.overview.reading import Overview, empty, read_overview
 from dashboard.rendering import PRIVATE
+from dashboard.trace_work import TraceWork
 from dashboard.visitors import Visitors
 from runtime import clock
 from runtime.errors import InvalidInputError
@@ -25,7 +24,6 @@ from runtime.settings import Settings
 from store.control.people import Caller
 from store.traces.forecast import METHOD
 from store.traces.histograms import RESOLUTION
-from store.traces.paths import trace_path
 
 _SPAN_TITLES = {
     "today": "Today",
@@ -42,10 +40,8 @@ class OverviewPages:
     def __init__(
         self, settings: Settings, visitors: Visitors, connections: KeptConnections
     ) -> None:
-        self._settings = settings
         self._visitors = visitors
-        self._connections = connections
-        self._locks = OrganizationLocks()
+        self._work = TraceWork(settings, connections)
 
     def routes(self) -> list[BaseRoute]:
         return [Route(PATH, self.page), Route(f"{PATH}.json", self.json)]
@@ -68,20 +64,13 @@ class OverviewPages:
         now = clock.now()
         period = parse_span(_find_span(request), now)
         filters, by = parse_filters(request.query_params), _parse_by(request)
-        path = trace_path(self._settings.data_dir, caller.organization_id)
 
-        def run() -> Response:
-            if not path.exists():
+        def run(connection: sqlite3.Connection | None) -> Response:
+            if connection is None:
                 return respond(caller, empty(period, filters, by))
-            with self._connections.lend(path) as connection:
-                return respond(caller, read_overview(connection, period, filters, by, now))
+            return respond(caller, read_overview(connection, period, filters, by, now))
 
-        try:
-            async with self._locks.acquire(caller.organization_id):
-                return await run_in_threadpool(run)
-        except BusyError as error:
-            message = "Earlier requests of your organisation are still running."
-            raise HTTPException(503, message, {"retry-after": "3"}) from error
+        return await self._work.run(caller, run)
 
 
 def _render(caller: Caller, overview: Overview) -> Response:

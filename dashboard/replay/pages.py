@@ -13,25 +13,22 @@ organisation, for its own endpoints (``runtime/replay_tickets.py``).
 
 import re
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, cast
 
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 from dashboard import form_origin, rendering
 from dashboard.addresses import raw_path
-from dashboard.call.downloads import NO_CALL
 from dashboard.call.facts import make_headline
 from dashboard.call.response import parse_response
 from dashboard.kept_connections import KeptConnections
-from dashboard.organization_locks import BusyError, OrganizationLocks
 from dashboard.rendering import PRIVATE
 from dashboard.replay.checks import check_request
 from dashboard.replay.layout import lay_out
+from dashboard.trace_work import TraceWork, get_call
 from dashboard.visitors import Visitors
 from metering.formats import format_bytes
 from metering.json_reading import parse_object
@@ -44,7 +41,6 @@ from store.control.sessions import Visitor
 from store.pagination import MAX_LIMIT
 from store.traces.bodies import MissingPieceError
 from store.traces.call_reader import Call, CallReader
-from store.traces.paths import trace_path
 
 MAX_EDITED_BYTES = 900_000  # the front door lets through 1 MB to this process
 MAX_RESPONSE_BYTES = 4 << 20
@@ -83,9 +79,8 @@ class ReplayPages:
     ) -> None:
         self._settings = settings
         self._visitors = visitors
-        self._connections = connections
         self._secret = secret
-        self._locks = OrganizationLocks()
+        self._work = TraceWork(settings, connections)
 
     async def respond(self, request: Request) -> Response | None:
         """Return the response, or None for an address of another page.
@@ -109,7 +104,7 @@ class ReplayPages:
         visitor, endpoints = await self._visitors.require_with(request, self._list_endpoints)
 
         def render(reader: CallReader) -> Response:
-            call = _get_call(reader, usage_id)
+            call = get_call(reader, usage_id)
             body = _read_request(call, reader)
             headline = make_headline(call.entry)
             return rendering.render(
@@ -128,7 +123,7 @@ class ReplayPages:
                 response=_read_response(call, reader),
             )
 
-        return await self._run(visitor, render)
+        return await self._work.run_on_calls(visitor, render)
 
     def _list_endpoints(self, control: ControlDatabase, visitor: Visitor) -> list[ProxyEndpoint]:
         management = Management.make(control, self._settings)
@@ -182,7 +177,7 @@ class ReplayPages:
                 headers=PRIVATE,
             )
 
-        return await self._run(visitor, read)
+        return await self._work.run_on_calls(visitor, read)
 
     async def _check(self, request: Request, usage_id: int) -> Response:
         """Check a request, of which nothing is kept."""
@@ -201,36 +196,13 @@ class ReplayPages:
             raise HTTPException(400, "This request did not come to its end.") from error
 
         def check(reader: CallReader) -> Response:
-            recorded = _read_request(_get_call(reader, usage_id), reader)
+            recorded = _read_request(get_call(reader, usage_id), reader)
             found = check_request(bytes(body), recorded)
             return JSONResponse(
                 {"problems": found.problems, "changes": found.changes}, headers=PRIVATE
             )
 
-        return await self._run(visitor, check)
-
-    async def _run(self, visitor: Visitor, respond: Callable[[CallReader], Response]) -> Response:
-        path = trace_path(self._settings.data_dir, visitor.organization_id)
-
-        def run() -> Response:
-            if not path.exists():
-                raise HTTPException(404, NO_CALL)
-            with self._connections.lend(path) as connection:
-                return respond(CallReader(connection))
-
-        try:
-            async with self._locks.acquire(visitor.organization_id):
-                return await run_in_threadpool(run)
-        except BusyError as error:
-            message = "Earlier requests of your organisation are still running."
-            raise HTTPException(503, message, {"retry-after": "3"}) from error
-
-
-def _get_call(reader: CallReader, usage_id: int) -> Call:
-    call = reader.find_call(usage_id)
-    if call is None:
-        raise HTTPException(404, NO_CALL)
-    return call
+        return await self._work.run_on_calls(visitor, check)
 
 
 def _read_request(call: Call, reader: CallReader) -> bytes | None:

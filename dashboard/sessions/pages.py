@@ -3,13 +3,13 @@
 Reading and rendering are done in threads, one request of an organisation at a time.
 """
 
+import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 import orjson
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -20,12 +20,12 @@ from dashboard.addresses import session_address
 from dashboard.cache_breaks import sum_extra_cost
 from dashboard.call.fact import calls_address
 from dashboard.kept_connections import KeptConnections
-from dashboard.organization_locks import BusyError, OrganizationLocks
 from dashboard.rendering import PRIVATE
 from dashboard.sessions.agents import make_tree
 from dashboard.sessions.cursors import Place, format_cursor, parse_cursor
 from dashboard.sessions.strip import DRAWING, make_strip
 from dashboard.sessions.turns import make_lines
+from dashboard.trace_work import TraceWork
 from dashboard.visitors import Visitors
 from runtime import clock
 from runtime.errors import InvalidInputError
@@ -34,7 +34,6 @@ from store.control.people import Caller
 from store.pagination import DEFAULT_LIMIT, MAX_LIMIT
 from store.traces import unnamed_sessions
 from store.traces.cache_breaks import BrokenCall
-from store.traces.paths import trace_path
 from store.traces.session_reader import Agent, Session, SessionReader, Turn
 
 PAGE_LIMIT = 50
@@ -67,10 +66,8 @@ class SessionPages:
     def __init__(
         self, settings: Settings, visitors: Visitors, connections: KeptConnections
     ) -> None:
-        self._settings = settings
         self._visitors = visitors
-        self._connections = connections
-        self._locks = OrganizationLocks()
+        self._work = TraceWork(settings, connections)
 
     def routes(self) -> list[BaseRoute]:
         return [
@@ -136,21 +133,12 @@ class SessionPages:
         nothing has been recorded.
 
         Raises sqlite3.Error, and HTTPException where too many requests wait."""
-        path = trace_path(self._settings.data_dir, caller.organization_id)
 
-        def run() -> Response:
-            if not path.exists():
-                return respond(None)
-            with self._connections.lend(path) as connection:
-                reader = SessionReader(connection)
-                return respond(reader if reader.is_ready else None)
+        def run(connection: sqlite3.Connection | None) -> Response:
+            reader = None if connection is None else SessionReader(connection)
+            return respond(reader if reader is not None and reader.is_ready else None)
 
-        try:
-            async with self._locks.acquire(caller.organization_id):
-                return await run_in_threadpool(run)
-        except BusyError as error:
-            message = "Earlier requests of your organisation are still running."
-            raise HTTPException(503, message, {"retry-after": "3"}) from error
+        return await self._work.run(caller, run)
 
 
 def describe_session(session: Session) -> dict[str, Any]:
