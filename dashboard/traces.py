@@ -42,7 +42,7 @@ from dashboard.queries.query_proxy import (
     StoppedError,
 )
 from dashboard.replay.pages import ReplayPages
-from dashboard.visitors import NotSignedInError, Visitors
+from dashboard.visitors import Visitors
 from runtime.settings import CLIENT_MARK_VARIABLE, QUERY_SOCKETS_VARIABLE, Settings
 from store.control.people import Caller
 from store.control.sessions import Visitor
@@ -120,12 +120,11 @@ class Traces:
             await response(request.scope, receive, send)
             return
 
-        async def check() -> None:
-            found = await self._visitors.require_caller(request)
-            if found.organization_id != caller.organization_id:
-                raise NotSignedInError
-
-        query = Query(scope=request.scope, caller=self._describe(request, caller), check=check)
+        query = Query(
+            scope=request.scope,
+            caller=self._describe(request, caller),
+            check=lambda: self._visitors.check_caller(request, caller),
+        )
         try:
             if not request.scope["path"].endswith(conversion.SUFFIX):
                 await self._queries.forward(query, receive, send)

@@ -100,6 +100,14 @@ class Visitors:
             raise self._refuse_key(request)
         return holder
 
+    async def check_caller(self, request: Request, caller: Caller) -> None:
+        """Check that a request may still read what is the caller's organisation's.
+
+        Raises NotSignedInError, TooManyBadKeysError, sqlite3.Error."""
+        found = await self.require_caller(request)
+        if found.organization_id != caller.organization_id:
+            raise NotSignedInError
+
     def _refuse_key(self, request: Request) -> Exception:
         client = request.client.host if request.client else ""
         wait_s = self._bad_keys.count(client_network(client), self._clock_s())

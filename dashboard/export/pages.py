@@ -18,7 +18,7 @@ from dashboard.rendering import PRIVATE
 from dashboard.sessions.pages import NO_SESSION
 from dashboard.sessions.turns import TurnLine, make_lines
 from dashboard.trace_work import TraceWork
-from dashboard.visitors import NotSignedInError, Visitors
+from dashboard.visitors import Visitors
 from runtime.errors import InvalidInputError
 from runtime.settings import Settings
 from store.control.people import Caller
@@ -83,9 +83,7 @@ class SharePages:
         with self._counted(caller.organization_id):
             yield begun.head
             for first in range(0, len(begun.lines), _TURNS_AT_ONCE):
-                found = await self._visitors.require_caller(request)
-                if found.organization_id != caller.organization_id:
-                    raise NotSignedInError
+                await self._visitors.check_caller(request, caller)
                 lines = begun.lines[first : first + _TURNS_AT_ONCE]
 
                 def render(db: sqlite3.Connection | None, lines: list[TurnLine] = lines) -> str:

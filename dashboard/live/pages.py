@@ -88,7 +88,7 @@ class LivePages:
     async def follow(self, request: Request) -> Response:
         """Send events when calls were recorded, and when calls in flight come and go."""
         caller = await self._visitors.require_caller(request)
-        check = make_check(self._visitors.require_caller, request, caller)
+        check = make_check(self._visitors, request, caller)
         events = self._follow(caller, _Wish.read(request), check)
         return self.streams.respond(request, caller, events)
 
@@ -133,7 +133,7 @@ class LivePages:
     async def follow_call(self, request: Request) -> Response:
         """Send the response of a call in flight as it grows, from its beginning on."""
         caller = await self._visitors.require_caller(request)
-        check = make_check(self._visitors.require_caller, request, caller)
+        check = make_check(self._visitors, request, caller)
         events = self._grow(caller, request.path_params["entry_id"], check)
         return self.streams.respond(request, caller, events)
 

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
 from dashboard.rendering import PRIVATE
-from dashboard.visitors import NotSignedInError, TooManyBadKeysError
+from dashboard.visitors import NotSignedInError, TooManyBadKeysError, Visitors
 from store.control.people import Caller
 
 MAX_OF_ALL, MAX_OF_ADDRESS, MAX_OF_USER = 128, 32, 8
@@ -109,16 +109,14 @@ class Streams:
             self._of += Counter()  # keeps those that are positive
 
 
-def make_check(
-    find: Callable[[Request], Awaitable[Caller]], request: Request, caller: Caller
-) -> Check:
+def make_check(visitors: Visitors, request: Request, caller: Caller) -> Check:
     """Return a function that tells whether the caller may still read."""
 
     async def check() -> bool:
         try:
-            found = await find(request)
+            await visitors.check_caller(request, caller)
         except (NotSignedInError, TooManyBadKeysError):
             return False
-        return found.organization_id == caller.organization_id
+        return True
 
     return check
