@@ -7,7 +7,6 @@ neither the event loop nor other organisations wait. Files are read in chunks wh
 import asyncio
 import logging
 import sqlite3
-from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -28,6 +27,7 @@ from dashboard.call.curl import MAX_PASTED_BYTES, make_curl
 from dashboard.call.downloads import FILE_HEADERS, NO_BODY, NO_CALL, BodyFile, Download
 from dashboard.call.timing import draw_timing
 from dashboard.call.views import open_file, open_new, open_response, open_view
+from dashboard.current_counts import CurrentCounts
 from dashboard.kept_connections import KeptConnections
 from dashboard.organization_locks import BusyError, OrganizationLocks
 from dashboard.rendering import PRIVATE
@@ -63,7 +63,7 @@ class CallPages:
         self._connections = connections
         self._pool: ThreadPoolExecutor | None = None
         self._locks = OrganizationLocks()
-        self._downloads = Counter[str]()
+        self._downloads = CurrentCounts[str]()
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -183,7 +183,7 @@ class CallPages:
             raise BusyError
         loop = asyncio.get_running_loop()
         with ExitStack() as counted:  # from here on: any number may come while this one is opened
-            counted.enter_context(self._count_download(organization_id))
+            counted.enter_context(self._downloads.count(organization_id))
             found = await loop.run_in_executor(self._executor, self._open, target)
             if not isinstance(found, BodyFile):
                 return found
@@ -207,16 +207,6 @@ class CallPages:
         if reader is not None:
             reader.close()
         return problem
-
-    @contextmanager
-    def _count_download(self, organization_id: str) -> Iterator[None]:
-        self._downloads[organization_id] += 1
-        try:
-            yield
-        finally:
-            self._downloads[organization_id] -= 1
-            if not self._downloads[organization_id]:
-                del self._downloads[organization_id]
 
     # -- pages ------------------------------------------------------------------------------------
 

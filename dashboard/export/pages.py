@@ -2,9 +2,7 @@
 
 import re
 import sqlite3
-from collections import Counter
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
 from starlette.exceptions import HTTPException
@@ -12,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
+from dashboard.current_counts import CurrentCounts
 from dashboard.export.session_file import SessionFile
 from dashboard.kept_connections import KeptConnections
 from dashboard.rendering import PRIVATE
@@ -52,7 +51,7 @@ class SharePages:
     ) -> None:
         self._visitors = visitors
         self._work = TraceWork(settings, connections)
-        self._exports = Counter[str]()
+        self._exports = CurrentCounts[str]()
 
     def routes(self) -> list[BaseRoute]:
         """Return the routes, which come before those of sessions: an id may hold slashes."""
@@ -80,7 +79,7 @@ class SharePages:
 
     async def _send(self, request: Request, caller: Caller, begun: _Begun) -> AsyncGenerator[str]:
         """Send the file. One that cannot be finished is cut, so that nobody takes it for a whole one."""
-        with self._counted(caller.organization_id):
+        with self._exports.count(caller.organization_id):
             yield begun.head
             for first in range(0, len(begun.lines), _TURNS_AT_ONCE):
                 await self._visitors.check_caller(request, caller)
@@ -94,15 +93,6 @@ class SharePages:
 
                 yield await self._work.run(caller, render)
             yield begun.file.render_foot()
-
-    @contextmanager
-    def _counted(self, organization_id: str) -> Iterator[None]:
-        self._exports[organization_id] += 1
-        try:
-            yield
-        finally:
-            self._exports[organization_id] -= 1
-            self._exports += Counter()  # keeps those that are positive
 
 
 def _begin(

@@ -6,20 +6,20 @@ behind one address can open pages whatever number of people follow.
 """
 
 import asyncio
-from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable
 
 import orjson
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
+from dashboard.current_counts import CurrentCounts
 from dashboard.rendering import PRIVATE
 from dashboard.visitors import NotSignedInError, TooManyBadKeysError, Visitors
 from store.control.people import Caller
 
 MAX_OF_ALL, MAX_OF_ADDRESS, MAX_OF_USER = 128, 32, 8
+_ALL = ("all", "")
 HEARTBEAT_S = 5.0  # also how often a caller is checked again while nothing happens
 RETRY_MS = 2_000
 _HEADERS = {**PRIVATE, "x-accel-buffering": "no"}  # else nginx holds events back
@@ -41,13 +41,12 @@ class Streams:
     """All streams of the web process."""
 
     def __init__(self) -> None:
-        self._of: Counter[tuple[str, str]] = Counter()
+        self._open = CurrentCounts[tuple[str, str]]()
         self._stopping = asyncio.Event()
-        self._open = 0
 
     @property
     def count(self) -> int:
-        return self._open
+        return self._open[_ALL]
 
     def stop(self) -> None:
         """End every stream now, and refuse new ones: an open page must not keep the service running."""
@@ -77,16 +76,16 @@ class Streams:
         if self._stopping.is_set():
             raise HTTPException(503, "The service stops.", {"retry-after": "5"})
         if (
-            self._open >= MAX_OF_ALL
-            or self._of["address", address] >= MAX_OF_ADDRESS
-            or self._of["user", caller.user_id] >= MAX_OF_USER
+            self.count >= MAX_OF_ALL
+            or self._open["address", address] >= MAX_OF_ADDRESS
+            or self._open["user", caller.user_id] >= MAX_OF_USER
         ):
             raise HTTPException(
                 429, "Too many pages follow calls already. Reload this one.", {"retry-after": "30"}
             )
 
     async def _send(self, caller: Caller, address: str, events: Events) -> AsyncGenerator[str]:
-        with self._counted(caller, address):
+        with self._open.count(_ALL, ("address", address), ("user", caller.user_id)):
             try:
                 yield START
                 async for event in events:
@@ -95,18 +94,6 @@ class Streams:
                         return
             finally:
                 await events.aclose()
-
-    @contextmanager
-    def _counted(self, caller: Caller, address: str) -> Iterator[None]:
-        held = ("address", address), ("user", caller.user_id)
-        self._of.update(held)
-        self._open += 1
-        try:
-            yield
-        finally:
-            self._open -= 1
-            self._of.subtract(held)
-            self._of += Counter()  # keeps those that are positive
 
 
 def make_check(visitors: Visitors, request: Request, caller: Caller) -> Check:

@@ -11,7 +11,6 @@ again. Only one that does not stop is killed, as if the client had stayed.
 import asyncio
 import logging
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +18,7 @@ from pathlib import Path
 from starlette.types import Receive, Send
 
 from dashboard.addresses import requested
+from dashboard.current_counts import CurrentCounts
 from dashboard.organization_locks import BusyError, OrganizationLocks
 from dashboard.queries.client import (
     Connection,
@@ -79,7 +79,7 @@ class QueryProxy:
         self._processes = Processes(folder, max(1, count - 1))
         self._refusals = Refusals(clock_s)
         self._readers = Readers()
-        self._downloads: Counter[str] = Counter()
+        self._downloads = CurrentCounts[str]()
 
     def close(self) -> None:
         """Close the connections that are kept for the next requests."""
@@ -148,12 +148,8 @@ class QueryProxy:
         organization_id = query.organization_id
         if self._downloads[organization_id] >= MAX_DOWNLOADS:
             raise DownloadsError
-        self._downloads[organization_id] += 1
-        try:
+        with self._downloads.count(organization_id):
             yield
-        finally:
-            self._downloads[organization_id] -= 1
-            self._downloads += Counter()  # keeps those that are positive
 
     def _check_refused(self, query: Query) -> None:
         wait_s = self._refusals.find_wait(query.organization_id)
