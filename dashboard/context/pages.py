@@ -15,9 +15,10 @@ from dashboard import rendering
 from dashboard.addresses import session_address
 from dashboard.context import words
 from dashboard.context.bar import WIDTH, find_colour, make_bar
-from dashboard.context.session_page import parse_number, render_session
+from dashboard.context.session_page import render_session
 from dashboard.context.sorting import SORTS, sort_rows
 from dashboard.kept_connections import KeptConnections
+from dashboard.number_arguments import parse_number
 from dashboard.rendering import PRIVATE
 from dashboard.trace_work import TraceWork, get_call
 from dashboard.visitors import Visitors
@@ -29,6 +30,7 @@ MAX_BODY_BYTES = 8 * 1024 * 1024  # parsed in some 0.5 s
 MAX_ID = 10**18 - 1
 LARGEST = 20
 MAX_NAMES = 200
+MAX_NUMBER = 10**6  # of a conversation
 
 
 class ContextPages:
@@ -60,7 +62,10 @@ class ContextPages:
 
     async def session_page(self, request: Request) -> Response:
         caller = await self._visitors.require_caller(request)
-        session_id, number = request.path_params["session_id"], parse_number(request)
+        session_id = request.path_params["session_id"]
+        number = parse_number(
+            request.query_params, "conversation", 1, MAX_NUMBER, "a number from 1 on"
+        )
 
         def respond(connection: sqlite3.Connection | None) -> Response:
             return render_session(caller, connection, session_id, number)

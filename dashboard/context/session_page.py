@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
 from starlette.responses import Response
 
 from conversations.cache_rules import read_own_rules
@@ -23,7 +22,6 @@ from dashboard.context.areas import HEIGHT, WIDTH, draw, sample
 from dashboard.context.bar import find_colour
 from dashboard.rendering import PRIVATE
 from dashboard.sessions.pages import NO_SESSION
-from runtime.errors import InvalidInputError
 from store.control.people import Caller
 from store.traces import savings_calls
 from store.traces.bodies import MissingPieceError, read_bodies
@@ -41,14 +39,6 @@ class CategorySum:
     last: float
     most: float
     cents: float | None
-
-
-def parse_number(request: Request) -> int:
-    """Return which conversation the address names, from 1 on. Raises InvalidInputError."""
-    text = request.query_params.get("conversation", "1")
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= 10**6:
-        raise InvalidInputError("conversation must be a number from 1 on", "conversation")
-    return int(text)
 
 
 def render_session(

@@ -8,15 +8,15 @@ from urllib.parse import urlencode
 
 import orjson
 
+from dashboard.number_arguments import parse_limit
 from runtime import clock
 from runtime.errors import InvalidCursorError, InvalidInputError
-from store.pagination import MAX_LIMIT, decode_cursor, encode_cursor
+from store.pagination import decode_cursor, encode_cursor
 from store.traces.search.index import ROLES
 from store.traces.search.query import Query, parse_query
 from store.traces.search.reader import Filter, Place
 from store.traces.search.walk import Role
 
-DEFAULT_LIMIT = 20
 NAMES = ("since", "until", "endpoint", "model", "session", "role")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
@@ -55,7 +55,7 @@ def parse_arguments(params: Mapping[str, str]) -> Arguments:
             session_id=given.get("session"),
             role=_parse_role(given.get("role")),
         ),
-        limit=_parse_limit(params.get("limit")),
+        limit=parse_limit(params),
         place=Place() if cursor is None else parse_cursor(cursor),
         is_first=cursor is None,
         given=given,
@@ -96,11 +96,3 @@ def _parse_role(text: str | None) -> Role | None:
     if text is None or text in ROLES:
         return text
     raise InvalidInputError(f"role must be one of {', '.join(ROLES)}", "role")
-
-
-def _parse_limit(text: str | None) -> int:
-    if text is None:
-        return DEFAULT_LIMIT
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= MAX_LIMIT:
-        raise InvalidInputError(f"limit must be between 1 and {MAX_LIMIT}", "limit")
-    return int(text)

@@ -20,6 +20,7 @@ from dashboard.addresses import session_address
 from dashboard.cache_breaks import sum_extra_cost
 from dashboard.call.fact import calls_address
 from dashboard.kept_connections import KeptConnections
+from dashboard.number_arguments import parse_limit
 from dashboard.rendering import PRIVATE
 from dashboard.sessions.agents import make_tree
 from dashboard.sessions.cursors import Place, format_cursor, parse_cursor
@@ -31,7 +32,6 @@ from runtime import clock
 from runtime.errors import InvalidInputError
 from runtime.settings import Settings
 from store.control.people import Caller
-from store.pagination import DEFAULT_LIMIT, MAX_LIMIT
 from store.traces import unnamed_sessions
 from store.traces.cache_breaks import BrokenCall
 from store.traces.session_reader import Agent, Session, SessionReader, Turn
@@ -96,7 +96,7 @@ class SessionPages:
 
     async def list_json(self, request: Request) -> Response:
         caller = await self._visitors.require_caller(request)
-        limit = _parse_limit(request.query_params.get("limit"))
+        limit = parse_limit(request.query_params)
         before, by_cost = _parse_place(request), _is_by_cost(request)
 
         def respond(reader: SessionReader | None) -> Response:
@@ -265,12 +265,3 @@ def _is_by_cost(request: Request) -> bool:
     if order not in ("time", "cost"):
         raise InvalidInputError("order must be time or cost", "order")
     return order == "cost"
-
-
-def _parse_limit(text: str | None) -> int:
-    """Return the limit of a page of the list. Raises InvalidInputError."""
-    if text is None:
-        return DEFAULT_LIMIT
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= MAX_LIMIT:
-        raise InvalidInputError(f"limit must be between 1 and {MAX_LIMIT}", "limit")
-    return int(text)

@@ -161,6 +161,7 @@ def test_ids_lead_straight_to_their_call_or_session(ann):
     [
         "limit=0",
         "limit=x",
+        f"limit=000000001{'9' * 5000}",
         "cursor=x",
         "cursor=WzFd",
         "role=nobody",

@@ -91,7 +91,16 @@ def test_the_list_goes_on_with_older_sessions(ann):
 
 
 @pytest.mark.parametrize(
-    "query", ["limit=0", "limit=101", "limit=x", "cursor=x", "cursor=WzFd", "order=x"]
+    "query",
+    [
+        "limit=0",
+        "limit=101",
+        "limit=x",
+        f"limit=000000001{'9' * 5000}",
+        "cursor=x",
+        "cursor=WzFd",
+        "order=x",
+    ],
 )
 def test_a_bad_limit_or_cursor_is_refused(ann, query):
     ann.record(call(1))

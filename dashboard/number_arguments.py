@@ -1,0 +1,26 @@
+"""Numbers in the query of an address."""
+
+import re
+from collections.abc import Mapping
+
+from runtime.errors import InvalidInputError
+from store.pagination import DEFAULT_LIMIT, MAX_LIMIT
+
+_NUMBER = re.compile(r"[0-9]{1,9}")
+
+
+def parse_limit(arguments: Mapping[str, str]) -> int:
+    """Return how many items a page of a list may have. Raises InvalidInputError."""
+    return parse_number(arguments, "limit", DEFAULT_LIMIT, MAX_LIMIT, f"between 1 and {MAX_LIMIT}")
+
+
+def parse_number(
+    arguments: Mapping[str, str], name: str, default: int, most: int, expected: str
+) -> int:
+    """Return a number from 1 to ``most``. ``expected`` says what it must be. Raises InvalidInputError."""
+    text = arguments.get(name)
+    if text is None:
+        return default
+    if not _NUMBER.fullmatch(text) or not 1 <= int(text) <= most:
+        raise InvalidInputError(f"{name} must be {expected}", name)
+    return int(text)
