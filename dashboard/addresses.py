@@ -7,6 +7,8 @@ from urllib.parse import quote, urlsplit
 from starlette.types import Scope
 
 HOME = "/"
+CALL_ID = r"[0-9]{1,18}"
+ENTRY_ID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 MAX_LENGTH = 8_000
 # Browsers take a backslash for a slash and leave out tabs and line ends, so neither may be in it.
 _LOCAL = re.compile(r"/(?![/\\])[^\\\x00-\x20\x7f-\x9f]*")
@@ -27,6 +29,11 @@ def sign_in_address(next_path: str, provider: str | None = None) -> str:
     address = "/sign-in" if provider is None else f"/sign-in/{provider}"
     here = local_path(next_path)
     return address if here == HOME else f"{address}?next={quote(here, safe='/')}"
+
+
+def call_address(usage_id: int) -> str:
+    """Return the address of the page of a call."""
+    return f"/traces/usage/{usage_id}"
 
 
 def session_address(session_id: str) -> str:

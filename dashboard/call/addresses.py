@@ -17,16 +17,17 @@ import re
 from dataclasses import dataclass
 from typing import Literal, cast
 
+from dashboard.addresses import CALL_ID, ENTRY_ID, call_address
 from store.traces.call_reader import Side
 
 _PLACE = r"(?:s\.)?[0-9]{1,6}(?:\.[0-9]{1,6}){0,5}"
 _ADDRESS = re.compile(
-    r"/traces/usage/(?P<id>[0-9]{1,18})"
+    rf"/traces/usage/(?P<id>{CALL_ID})"
     r"(?:/(?P<side>request|response)(?:/(?P<view>"
     rf"read|raw|(?<=request/)front|(?<=request/)messages/(?P<first>[0-9]{{1,6}})-(?P<last>[0-9]{{1,6}})"
     rf"|(?:block|json|file)/(?P<place>{_PLACE}))(?P<part>/part)?)?)?"
 )
-_ENTRY = re.compile(r"/traces/usage/([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
+_ENTRY = re.compile(rf"/traces/usage/({ENTRY_ID})")
 
 type View = Literal["read", "raw", "front", "messages", "block", "json", "file"]
 
@@ -44,6 +45,11 @@ class Address:
     place: str = ""
     is_part: bool = False
     entry_id: str | None = None
+
+
+def body_address(usage_id: int, side: Side) -> str:
+    """Return the address of a body of a call."""
+    return f"{call_address(usage_id)}/{side}"
 
 
 def find_address(path: str) -> Address | None:

@@ -6,6 +6,7 @@ The text of a body is displayed up to a limit; the file to download is complete.
 from dataclasses import dataclass
 from typing import Literal
 
+from dashboard.call.addresses import body_address
 from dashboard.call.conversation import MAX_CHARS
 from metering.formats import format_bytes
 from runtime.safe_text import reveal
@@ -43,11 +44,11 @@ class Body:
 
 def describe_body(call: Call, side: Side) -> Body:
     """Return what is known of a body."""
-    size = _size_of(call, side)
+    size = size_of(call, side)
     return Body(
         side=side,
         title="Request" if side == "request" else "Response",
-        address=f"/traces/usage/{call.id}/{side}",
+        address=body_address(call.id, side),
         file_name=file_name(call, side),
         state="absent" if size is None else "kept" if size.length else "empty",
         length=size.length if size else 0,
@@ -59,7 +60,7 @@ def describe_body(call: Call, side: Side) -> Body:
 def read_raw(call: Call, side: Side, reader: CallReader) -> Raw | None:
     """Return the beginning of a body, None for one that was not kept. Raises sqlite3.Error,
     MissingPieceError."""
-    size = _size_of(call, side)
+    size = size_of(call, side)
     if size is None:
         return None
     return make_raw(reader.read_body(call.id, side, MAX_RAW_BYTES), size)
@@ -67,7 +68,7 @@ def read_raw(call: Call, side: Side, reader: CallReader) -> Raw | None:
 
 def file_name(call: Call, side: Side) -> str:
     """Return the name of the file that a body is downloaded as."""
-    size = _size_of(call, side)
+    size = size_of(call, side)
     if size is None or not size.is_text:
         kind = "bin"
     elif side == "request":
@@ -77,7 +78,8 @@ def file_name(call: Call, side: Side) -> str:
     return f"call-{call.id}-{side}.{kind}"
 
 
-def _size_of(call: Call, side: Side) -> BodySize | None:
+def size_of(call: Call, side: Side) -> BodySize | None:
+    """Return the size of a body, None for one that was not kept."""
     return call.request if side == "request" else call.response
 
 

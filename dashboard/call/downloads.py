@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from dashboard.call.bodies import file_name
+from dashboard.call.bodies import file_name, size_of
 from dashboard.rendering import PRIVATE
 from store.traces.call_reader import CallReader, Side
 
@@ -25,7 +25,7 @@ class BodyFile:
         call = reader.find_call(usage_id)
         if call is None:
             raise LookupError(NO_CALL)
-        size = call.request if side == "request" else call.response
+        size = size_of(call, side)
         if size is None:
             raise LookupError(NO_BODY)
         self.length = size.length

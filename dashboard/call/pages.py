@@ -17,7 +17,7 @@ from typing import cast
 from starlette.responses import RedirectResponse, Response
 
 from dashboard import rendering
-from dashboard.addresses import session_address
+from dashboard.addresses import call_address, session_address
 from dashboard.cache_breaks import open_break
 from dashboard.call import facts
 from dashboard.call.addresses import Address
@@ -119,7 +119,7 @@ class CallPages:
     def _redirect(self, target: _CallRequest, usage_id: int | None) -> Response:
         if usage_id is None:
             return self._render_error(target, 404, "not_found", NO_CALL)
-        return RedirectResponse(f"/traces/usage/{usage_id}", 302, PRIVATE)
+        return RedirectResponse(call_address(usage_id), 302, PRIVATE)
 
     def _render_call(self, target: _CallRequest, call: Call, reader: CallReader) -> Response:
         entry = call.entry

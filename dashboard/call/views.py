@@ -6,12 +6,12 @@ response, a block. What a body does not have is None, and the page shows the bod
 
 from dataclasses import dataclass, replace
 
-from dashboard.call.addresses import Address
+from dashboard.call.addresses import Address, body_address
 from dashboard.call.blocks.joining import find_calls
 from dashboard.call.blocks.reading import read_block, read_content
 from dashboard.call.blocks.room import Room
 from dashboard.call.blocks.view import Block, Text
-from dashboard.call.bodies import Raw, make_raw, read_raw
+from dashboard.call.bodies import Raw, make_raw, read_raw, size_of
 from dashboard.call.conversation import (
     MAX_CHARS,
     MAX_MESSAGES,
@@ -58,7 +58,7 @@ class View:
 
 def open_new(call: Call, reader: CallReader) -> View:
     """Return the messages that are new in a call. Raises sqlite3.Error, MissingPieceError."""
-    address = _address(call, "request")
+    address = body_address(call.id, "request")
     document, refusal = _open_request(call, reader, MAX_PAGE_BYTES)
     if document is None:
         return refusal
@@ -76,24 +76,23 @@ def open_new(call: Call, reader: CallReader) -> View:
 
 def open_response(call: Call, reader: CallReader) -> View:
     """Return the response of a call. Raises sqlite3.Error, MissingPieceError."""
-    address = _address(call, "response")
-    return _open_response(call, reader, address, MAX_PAGE_BYTES, MAX_PAGE_CHARS)
+    return _open_response(call, reader, MAX_PAGE_BYTES, MAX_PAGE_CHARS)
 
 
 def open_view(call: Call, asked: Address, reader: CallReader) -> View | None:
     """Return the part that an address names, None for what was not kept or is not there. Raises
     sqlite3.Error, MissingPieceError."""
     side = asked.side or "request"
-    size = call.request if side == "request" else call.response
+    size = size_of(call, side)
     if size is None:
         return None
-    address = _address(call, side)
+    address = body_address(call.id, side)
     if asked.view == "raw":
-        return View(address=_address(call, side), raw=read_raw(call, side, reader))
+        return View(address=address, raw=read_raw(call, side, reader))
     if asked.view in ("block", "json"):
         return _open_block(call, asked, reader)
     if side == "response":
-        return _open_response(call, reader, address, MAX_READ_BYTES, MAX_CHARS)
+        return _open_response(call, reader, MAX_READ_BYTES, MAX_CHARS)
     document, refusal = _open_request(call, reader, MAX_READ_BYTES)
     if document is None:
         return refusal
@@ -128,7 +127,7 @@ def _open_block(call: Call, asked: Address, reader: CallReader) -> View | None:
         return None
     room = Room(
         allowance=Allowance(MAX_BLOCK_CHARS),
-        address=_address(call, side),
+        address=body_address(call.id, side),
         max_chars=MAX_BLOCK_CHARS,
     )
     if asked.view == "json":
@@ -142,7 +141,7 @@ def _open_block(call: Call, asked: Address, reader: CallReader) -> View | None:
 
 def _read_content(call: Call, side: Side, place: str, reader: CallReader) -> object:
     """Return what places are counted in: the messages, the system prompt, or the response's blocks."""
-    size = call.request if side == "request" else call.response
+    size = size_of(call, side)
     if size is None or not size.is_text or size.length > MAX_READ_BYTES:
         return None
     body = reader.read_body(call.id, side, size.length)
@@ -161,7 +160,7 @@ def _open_request(
     call: Call, reader: CallReader, max_bytes: int
 ) -> tuple[dict[str, object] | None, View]:
     """Return a request, or None and what to show instead."""
-    refusal = View(address=_address(call, "request"))
+    refusal = View(address=body_address(call.id, "request"))
     size = call.request
     if size is None or not size.length:
         return None, refusal
@@ -174,9 +173,8 @@ def _open_request(
     return document, refusal
 
 
-def _open_response(
-    call: Call, reader: CallReader, address: str, max_bytes: int, max_chars: int
-) -> View:
+def _open_response(call: Call, reader: CallReader, max_bytes: int, max_chars: int) -> View:
+    address = body_address(call.id, "response")
     size = call.response
     if size is None or not size.length:
         return View(address=address)
@@ -194,8 +192,8 @@ def _open_response(
 def _show_large(call: Call, side: Side, reader: CallReader, max_bytes: int) -> View:
     """Return a body that is too large to be parsed: on a page of its own if it can be there, else raw."""
     if max_bytes < MAX_READ_BYTES:
-        return View(address=_address(call, side), is_too_large=True)
-    return View(address=_address(call, side), raw=read_raw(call, side, reader))
+        return View(address=body_address(call.id, side), is_too_large=True)
+    return View(address=body_address(call.id, side), raw=read_raw(call, side, reader))
 
 
 def _show_messages(address: str, given: list[object], first: int, last: int, room: Room) -> View:
@@ -224,7 +222,3 @@ def _describe_front(document: dict[str, object]) -> str:
     if tools:
         words.append(f"{len(tools)} tool{'s' if len(tools) > 1 else ''}")
     return ", ".join([*words, "settings"]).capitalize()
-
-
-def _address(call: Call, side: Side) -> str:
-    return f"/traces/usage/{call.id}/{side}"

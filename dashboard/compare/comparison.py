@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from dashboard.call.addresses import body_address
 from dashboard.call.response import MessageResponse, parse_response
 from dashboard.compare.alignment import Effort
 from dashboard.compare.differences import MAX_SHOWN, Difference, compare_lists
@@ -161,7 +162,7 @@ def _read_response(call: Call, reader: CallReader, missing: list[str]) -> Messag
     body = _read_body(call, "response", call.response, reader, missing)
     if body is None:
         return None
-    response = parse_response(body, MAX_RESPONSE_CHARS, address=f"/traces/usage/{call.id}/response")
+    response = parse_response(body, MAX_RESPONSE_CHARS, address=body_address(call.id, "response"))
     if response is None:
         missing.append(f"The response of call {call.id} is not a message: open the call to see it.")
     return response

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from dashboard import rendering
-from dashboard.addresses import raw_path
+from dashboard.addresses import CALL_ID, ENTRY_ID, call_address, raw_path
 from dashboard.call.downloads import NO_CALL
 from dashboard.call.facts import make_headline
 from dashboard.compare.comparison import compare_calls
@@ -24,7 +24,7 @@ from runtime.settings import Settings
 from store.control.people import Caller
 from store.traces.call_reader import CallReader
 
-_ID = r"[0-9]{1,18}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_ID = f"{CALL_ID}|{ENTRY_ID}"
 _ADDRESS = re.compile(rf"/traces/usage/({_ID})/compare(?:/({_ID}))?")
 _ONE_ID = re.compile(_ID)
 _NO_ID = "Enter the id of a call: a number as in the address of its page, or the id of its entry."
@@ -79,7 +79,7 @@ def _read_other(request: Request) -> str:
 
 def _redirect(reader: CallReader, one: str, other: str) -> Response:
     first, second = sorted(_find_id(reader, each) for each in (one, other))
-    return RedirectResponse(f"/traces/usage/{first}/compare/{second}", 302, PRIVATE)
+    return RedirectResponse(f"{call_address(first)}/compare/{second}", 302, PRIVATE)
 
 
 def _find_id(reader: CallReader, text: str) -> int:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from conversations.token_shares import Part, Share
 from conversations.xray import Category
+from dashboard.call.addresses import body_address
 
 TITLES: Mapping[Category, str] = {
     "tool": "Tools",
@@ -52,7 +53,7 @@ PARTS: Mapping[Part, str] = {
 
 def make_address(usage_id: int, share: Share) -> str:
     """Return the address of the page that shows a span of a call's request."""
-    request = f"/traces/usage/{usage_id}/request"
+    request = body_address(usage_id, "request")
     if share.span.message is None:
         return f"{request}/front"
     number = share.span.message + 1

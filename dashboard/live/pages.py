@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from dashboard import rendering
-from dashboard.addresses import session_address
+from dashboard.addresses import CALL_ID, call_address, session_address
 from dashboard.kept_connections import KeptConnections
 from dashboard.live.feeds import Feed, Feeds
 from dashboard.live.growth import GrowingResponse, Sent, describe_status
@@ -39,7 +39,7 @@ from store.traces.call_reader import CallReader
 
 GROWTH_EVERY_S = 0.3
 STORED_WITHIN_S = 10.0  # after its response ended, a call is in the database
-_NUMBER = re.compile(r"[0-9]{1,18}")
+_NUMBER = re.compile(CALL_ID)
 _GONE = "There is no such call: it was never made, or retention has removed it."
 
 
@@ -177,7 +177,7 @@ class LivePages:
             )
             usage_id = await self._find_stored(caller, entry_id)
             if usage_id is not None:
-                return f"/traces/usage/{usage_id}"
+                return call_address(usage_id)
             if not is_waiting:
                 break
             await self.streams.wait(asyncio.Event(), GROWTH_EVERY_S)

@@ -21,7 +21,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 from dashboard import form_origin, rendering
-from dashboard.addresses import raw_path
+from dashboard.addresses import CALL_ID, raw_path
+from dashboard.call.addresses import body_address
 from dashboard.call.facts import make_headline
 from dashboard.call.response import parse_response
 from dashboard.kept_connections import KeptConnections
@@ -46,7 +47,7 @@ MAX_EDITED_BYTES = 900_000  # the front door lets through 1 MB to this process
 MAX_RESPONSE_BYTES = 4 << 20
 MAX_RESPONSE_CHARS = 100_000
 _PREFIX = "replay-"
-_ADDRESS = re.compile(r"/traces/usage/([0-9]{1,18})/replay(?:/(ticket|entry|check))?")
+_ADDRESS = re.compile(rf"/traces/usage/({CALL_ID})/replay(?:/(ticket|entry|check))?")
 _PATH, _BETA_PATH, _VERSION = "/v1/messages", "/v1/messages?beta=true", "2023-06-01"
 _EMPTY = b'{"model": "", "max_tokens": 1024, "messages": [{"role": "user", "content": ""}]}'
 
@@ -226,7 +227,7 @@ def _read_response(call: Call, reader: CallReader) -> object:
         body = reader.read_body(call.id, "response", size.length)
     except MissingPieceError:
         return None
-    return parse_response(body, MAX_RESPONSE_CHARS, address=f"/traces/usage/{call.id}/response")
+    return parse_response(body, MAX_RESPONSE_CHARS, address=body_address(call.id, "response"))
 
 
 def _lay_out(body: bytes) -> str:

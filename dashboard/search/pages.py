@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from dashboard import rendering
-from dashboard.addresses import session_address
+from dashboard.addresses import call_address, session_address
 from dashboard.kept_connections import KeptConnections
 from dashboard.rendering import PRIVATE
 from dashboard.search.arguments import Arguments, format_cursor, parse_arguments
@@ -144,7 +144,7 @@ def split_snippet(snippet: Snippet) -> Iterator[tuple[str, bool]]:
 def _find_location(reader: SearchReader, text: str) -> str | None:
     usage_id = reader.find_call(text)
     if usage_id is not None:
-        return f"/traces/usage/{usage_id}"
+        return call_address(usage_id)
     session_id = reader.find_session(text)
     return None if session_id is None else session_address(session_id)
 
