@@ -10,6 +10,7 @@ from dashboard.call.addresses import body_address
 from dashboard.call.conversation import MAX_CHARS
 from metering.formats import format_bytes
 from runtime.safe_text import reveal
+from store.traces.bodies import MissingPieceError
 from store.traces.call_reader import BodySize, Call, CallReader, Side
 
 MAX_RAW_BYTES = 1_000_000
@@ -81,6 +82,18 @@ def file_name(call: Call, side: Side) -> str:
 def size_of(call: Call, side: Side) -> BodySize | None:
     """Return the size of a body, None for one that was not kept."""
     return call.request if side == "request" else call.response
+
+
+def read_text(call: Call, side: Side, reader: CallReader, max_bytes: int) -> bytes | None:
+    """Return a body that is text, None for one that is longer, not text, not kept or just removed. Raises
+    sqlite3.Error."""
+    size = size_of(call, side)
+    if size is None or not size.is_text or size.length > max_bytes:
+        return None
+    try:
+        return reader.read_body(call.id, side, size.length)
+    except MissingPieceError:  # retention removes it at this moment
+        return None
 
 
 def make_raw(start: bytes, size: BodySize) -> Raw:

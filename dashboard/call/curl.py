@@ -6,7 +6,7 @@ from metering.entry import UsageLogEntry
 from runtime.safe_text import reveal
 
 MAX_PASTED_BYTES = 4_000
-_USUAL_PATH, _USUAL_VERSION = "/v1/messages", "2023-06-01"
+USUAL_PATH, USUAL_VERSION = "/v1/messages", "2023-06-01"
 
 
 def make_curl(
@@ -16,9 +16,7 @@ def make_curl(
 
     A body that is long, or that a shell or a terminal might take for something else, comes from the
     file as which it is downloaded. An entry from before paths were kept gets the usual ones."""
-    version, path = entry.api_version, entry.path_query
-    if path is None:
-        version, path = _USUAL_VERSION, _USUAL_PATH
+    path, version = find_target(entry)
     lines = [
         f"curl {shlex.quote(reveal(endpoint_url + path))}",
         '-H "x-api-key: $ANTHROPIC_API_KEY"',
@@ -29,6 +27,13 @@ def make_curl(
     pasted = None if body is None else _as_argument(body)
     lines.append(f"--data-binary @{file_name}" if pasted is None else f"--data-raw {pasted}")
     return " \\\n  ".join(lines)
+
+
+def find_target(entry: UsageLogEntry) -> tuple[str, str | None]:
+    """Return path and API version of a call, the usual ones for an entry from before paths were kept."""
+    if entry.path_query is None:
+        return USUAL_PATH, USUAL_VERSION
+    return entry.path_query, entry.api_version
 
 
 def _header(name: str, value: str | None) -> list[str]:

@@ -7,9 +7,9 @@ messages are compared. Where the body of the call before is gone, the number of 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from dashboard.call.bodies import read_text
 from dashboard.call.conversation import list_messages, parse_request
 from metering.json_reading import as_object, as_text
-from store.traces.bodies import MissingPieceError
 from store.traces.call_reader import Call, CallReader
 
 MAX_COMPARED_BYTES = 4 << 20
@@ -116,14 +116,8 @@ def _list_candidates(call: Call, reader: CallReader) -> Iterator[Call]:
 
 
 def _read_messages(call: Call, reader: CallReader) -> list[object] | None:
-    size = call.request
-    if size is None or not size.is_text or size.length > MAX_COMPARED_BYTES:
-        return None
-    try:
-        body = reader.read_body(call.id, "request", size.length)
-    except MissingPieceError:  # retention removes it at this moment
-        return None
-    document = parse_request(body)
+    body = read_text(call, "request", reader, MAX_COMPARED_BYTES)
+    document = None if body is None else parse_request(body)
     return None if document is None else list_messages(document)
 
 

@@ -23,6 +23,8 @@ from starlette.responses import JSONResponse, Response
 from dashboard import form_origin, rendering
 from dashboard.addresses import CALL_ID, raw_path
 from dashboard.call.addresses import body_address
+from dashboard.call.bodies import read_text
+from dashboard.call.curl import USUAL_PATH, USUAL_VERSION
 from dashboard.call.facts import make_headline
 from dashboard.call.response import parse_response
 from dashboard.kept_connections import KeptConnections
@@ -48,7 +50,6 @@ MAX_RESPONSE_BYTES = 4 << 20
 MAX_RESPONSE_CHARS = 100_000
 _PREFIX = "replay-"
 _ADDRESS = re.compile(rf"/traces/usage/({CALL_ID})/replay(?:/(ticket|entry|check))?")
-_PATH, _BETA_PATH, _VERSION = "/v1/messages", "/v1/messages?beta=true", "2023-06-01"
 _EMPTY = b'{"model": "", "max_tokens": 1024, "messages": [{"role": "user", "content": ""}]}'
 
 type Part = Literal["ticket", "entry", "check"]
@@ -116,7 +117,7 @@ class ReplayPages:
                 headline=headline,
                 endpoints=endpoints,
                 vendor=self._settings.vendor,
-                version=call.entry.api_version or _VERSION,
+                version=call.entry.api_version or USUAL_VERSION,
                 request_text=None if body is None else _lay_out(body),
                 request_size=format_bytes(call.request.length if call.request else None),
                 is_recorded=call.request is not None,
@@ -143,7 +144,7 @@ class ReplayPages:
         path = runs.append_run(f"/proxy/{endpoint.slug}", run_id)
         return JSONResponse(
             {
-                "address": path + (_BETA_PATH if is_beta else _PATH),
+                "address": path + USUAL_PATH + ("?beta=true" if is_beta else ""),
                 "run": run_id,
                 "header": replay_tickets.HEADER,
                 "ticket": replay_tickets.make_ticket(
@@ -220,12 +221,8 @@ def _read_request(call: Call, reader: CallReader) -> bytes | None:
 
 
 def _read_response(call: Call, reader: CallReader) -> object:
-    size = call.response
-    if size is None or not size.is_text or size.length > MAX_RESPONSE_BYTES:
-        return None
-    try:
-        body = reader.read_body(call.id, "response", size.length)
-    except MissingPieceError:
+    body = read_text(call, "response", reader, MAX_RESPONSE_BYTES)
+    if body is None:
         return None
     return parse_response(body, MAX_RESPONSE_CHARS, address=body_address(call.id, "response"))
 

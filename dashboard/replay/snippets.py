@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pprint import pformat
 from urllib.parse import parse_qsl, urlsplit
 
+from dashboard.call.curl import MAX_PASTED_BYTES, find_target
 from metering.entry import UsageLogEntry
 from metering.json_reading import parse_object
 from runtime.safe_text import reveal
 
-MAX_PASTED_BYTES = 4_000
 MAX_NESTED = 200  # objects and arrays, since writing takes a stack frame or more for each level
 # Arguments of ``messages.create`` in every version of the SDK; newer ones lack temperature, for example.
 _ARGUMENTS = frozenset(
@@ -32,7 +32,6 @@ _ARGUMENTS = frozenset(
         "tools",
     }
 )
-_USUAL_PATH, _USUAL_VERSION = "/v1/messages", "2023-06-01"
 _TIMEOUT_S = 600
 
 
@@ -116,9 +115,7 @@ def make_typescript(
 def _read_parts(
     endpoint_url: str, vendor: str, entry: UsageLogEntry, body: bytes | None, file_name: str
 ) -> _Parts:
-    path, version = entry.path_query, entry.api_version
-    if path is None:  # an entry from before paths were kept
-        path, version = _USUAL_PATH, _USUAL_VERSION
+    path, version = find_target(entry)
     query = dict(parse_qsl(urlsplit(path).query, keep_blank_values=True))
     headers = {}
     if version is not None:  # that of the SDK is another with each of its releases

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from dashboard.call.curl import MAX_PASTED_BYTES
 from dashboard.replay import snippets
 from dashboard.replay.snippets import make_python, make_typescript
 from metering.json_reading import parse_object
@@ -43,7 +44,7 @@ def run(upstream, tmp_path, monkeypatch):
             upstream.enqueue(sse(message_events()))
         body = json.dumps(request).encode()
         (tmp_path / "call.json").write_bytes(body)
-        short = body if len(body) <= snippets.MAX_PASTED_BYTES else None
+        short = body if len(body) <= MAX_PASTED_BYTES else None
         program = make_python(upstream.url, vendor, make_entry(**fields), short, "call.json")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
