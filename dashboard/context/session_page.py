@@ -21,7 +21,7 @@ from dashboard.context import words
 from dashboard.context.areas import HEIGHT, WIDTH, draw, sample
 from dashboard.context.bar import find_colour
 from dashboard.rendering import PRIVATE
-from dashboard.sessions.pages import NO_SESSION
+from dashboard.sessions.opened import NO_SESSION
 from store.control.people import Caller
 from store.traces import savings_calls
 from store.traces.bodies import MissingPieceError, read_bodies

@@ -14,8 +14,8 @@ from dashboard.current_counts import CurrentCounts
 from dashboard.export.session_file import SessionFile
 from dashboard.kept_connections import KeptConnections
 from dashboard.rendering import PRIVATE
-from dashboard.sessions.pages import NO_SESSION
-from dashboard.sessions.turns import TurnLine, make_lines
+from dashboard.sessions.opened import NO_SESSION, find_reader, open_session
+from dashboard.sessions.turns import TurnLine
 from dashboard.trace_work import TraceWork
 from dashboard.visitors import Visitors
 from runtime.errors import InvalidInputError
@@ -23,7 +23,6 @@ from runtime.settings import Settings
 from store.control.people import Caller
 from store.control.sessions import Visitor
 from store.traces.call_reader import CallReader
-from store.traces.session_reader import SessionReader
 
 MAX_EXPORTS = 2  # of one organisation at once
 _TURNS_AT_ONCE = 5  # between two looks whether the caller may still read
@@ -99,15 +98,11 @@ def _begin(
     db: sqlite3.Connection | None, session_id: str, caller: Caller, *, with_bodies: bool
 ) -> _Begun:
     """Return the beginning of a file. Raises HTTPException where there is no such session."""
-    reader = None if db is None else SessionReader(db)
-    session = reader.find(session_id) if reader is not None and reader.is_ready else None
-    if reader is None or session is None:
+    opened = open_session(find_reader(db), session_id)
+    if opened is None:
         raise HTTPException(404, NO_SESSION)
-    turns = reader.list_turns(session_id)
-    lines = make_lines(turns, session.calls - len(turns) + 1)
-    file = SessionFile(session, with_bodies=with_bodies, exported_by=_name(caller))
-    agents, breaks = reader.list_agents(session_id), reader.list_breaks(session_id)
-    return _Begun(file=file, head=file.render_head(agents, turns, lines, breaks), lines=lines)
+    file = SessionFile(opened, with_bodies=with_bodies, exported_by=_name(caller))
+    return _Begun(file=file, head=file.render_head(), lines=opened.lines)
 
 
 def _name(caller: Caller) -> str:

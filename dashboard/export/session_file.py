@@ -11,18 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from dashboard import rendering
-from dashboard.cache_breaks import sum_extra_cost
 from dashboard.call.addresses import Address, find_address
 from dashboard.call.blocks.view import Block, Facts, File, Picture, Piece
 from dashboard.call.conversation import Message
 from dashboard.call.response import MessageResponse
 from dashboard.call.views import open_file, open_new, open_response
-from dashboard.sessions.agents import make_tree
-from dashboard.sessions.strip import DRAWING, make_strip
+from dashboard.sessions.opened import Opened
 from dashboard.sessions.turns import TurnLine
 from runtime import clock
 from store.traces.call_reader import Call, CallReader
-from store.traces.session_reader import Agent, Session, Turn
 
 MAX_PICTURE_BYTES = 2 << 20
 MAX_PICTURES_BYTES = 32 << 20  # of one file
@@ -39,34 +36,22 @@ def read_styles() -> str:
 class SessionFile:
     """The parts of a file. Without bodies it has no words of requests and responses, no titles either."""
 
-    def __init__(self, session: Session, *, with_bodies: bool, exported_by: str) -> None:
-        self._session = session
+    def __init__(self, opened: Opened, *, with_bodies: bool, exported_by: str) -> None:
+        self._opened = opened
         self._with_bodies = with_bodies
         self._exported_by = exported_by
         self._pictures_bytes = 0
 
-    def render_head(
-        self,
-        agents: list[Agent],
-        turns: list[Turn],
-        lines: list[TurnLine],
-        breaks: list[Any],
-    ) -> str:
+    def render_head(self) -> str:
         """Return what comes before the turns."""
         return rendering.render_part(
             "session_file_head.html",
-            session=self._session,
-            title=self._session.title if self._with_bodies else None,
-            tree=make_tree(agents),
-            agents=agents,
-            lines=lines,
-            bars=make_strip(turns),
-            drawing=DRAWING,
-            break_cents=sum_extra_cost(breaks),
+            title=self._opened.session.title if self._with_bodies else None,
             styles=read_styles(),
             with_bodies=self._with_bodies,
             exported_by=self._exported_by,
             exported_at=clock.format_ms(clock.now()),
+            **self._opened.as_context(),
         )
 
     def render_turn(self, line: TurnLine, reader: CallReader) -> str:

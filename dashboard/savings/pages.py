@@ -15,7 +15,7 @@ from dashboard.kept_connections import KeptConnections
 from dashboard.overview.periods import DEFAULT_SPAN, SPANS, Period, parse_span
 from dashboard.rendering import PRIVATE
 from dashboard.savings.findings import Findings, describe_findings, make_findings
-from dashboard.sessions.pages import NO_SESSION
+from dashboard.sessions.opened import NO_SESSION
 from dashboard.trace_work import TraceWork
 from dashboard.visitors import Visitors
 from runtime import clock

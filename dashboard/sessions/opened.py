@@ -1,0 +1,117 @@
+"""One session with all that its page, its file and its JSON show."""
+
+import sqlite3
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from dashboard.cache_breaks import sum_extra_cost
+from dashboard.sessions.agents import make_tree
+from dashboard.sessions.strip import DRAWING, make_strip
+from dashboard.sessions.turns import TurnLine, make_lines
+from store.traces.cache_breaks import BrokenCall
+from store.traces.session_reader import Agent, Session, SessionReader, Turn
+
+NO_SESSION = "There is no such session, or retention has removed its calls."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opened:
+    """One session with its agents, its last turns and all calls that broke the cache."""
+
+    session: Session
+    agents: list[Agent]
+    turns: list[Turn]
+    breaks: list[BrokenCall]
+
+    @cached_property
+    def lines(self) -> list[TurnLine]:
+        """Return a line for each turn, numbered from the first of the session on."""
+        return make_lines(self.turns, self.session.calls - len(self.turns) + 1)
+
+    def as_context(self) -> dict[str, Any]:
+        """Return what templates need for the parts of a session."""
+        return {
+            "session": self.session,
+            "agents": self.agents,
+            "lines": self.lines,
+            "bars": make_strip(self.turns),
+            "drawing": DRAWING,
+            "tree": make_tree(self.agents),
+            "break_cents": sum_extra_cost(self.breaks),
+        }
+
+
+def find_reader(connection: sqlite3.Connection | None) -> SessionReader | None:
+    """Return the reader of sessions, None while nothing has been recorded that it could read."""
+    reader = None if connection is None else SessionReader(connection)
+    return reader if reader is not None and reader.is_ready else None
+
+
+def open_session(reader: SessionReader | None, session_id: str) -> Opened | None:
+    """Return a session, or None. Raises sqlite3.Error."""
+    session = None if reader is None else reader.find(session_id)
+    if reader is None or session is None:
+        return None
+    return Opened(
+        session=session,
+        agents=reader.list_agents(session_id),
+        turns=reader.list_turns(session_id),
+        breaks=reader.list_breaks(session_id),
+    )
+
+
+def describe_session(session: Session) -> dict[str, Any]:
+    """Return a session as a JSON object."""
+    return {
+        "session_id": session.session_id,
+        "title": session.title,
+        "started_at": session.started_at,
+        "ended_at": session.ended_at,
+        "calls": session.calls,
+        "errors": session.errors,
+        "cost_cents": round(session.cost_cents, 6),
+        "cache_breaks": session.cache_breaks,
+    }
+
+
+def describe_opened(opened: Opened) -> dict[str, Any]:
+    """Return a session with its agents and turns as a JSON object."""
+    return describe_session(opened.session) | {
+        "cache_breaks": [
+            {
+                "entry_id": each.entry_id,
+                "cause": each.found.cause,
+                "detail": each.found.detail,
+                "tokens": each.found.tokens,
+                "extra_cost_cents": _round(each.found.extra_cost_cents),
+                "estimated": each.found.estimated,
+            }
+            for each in opened.breaks
+        ],
+        "agents": [
+            {
+                "agent_id": agent.agent_id,
+                "parent_agent_id": agent.parent_agent_id,
+                "calls": agent.calls,
+                "cost_cents": round(agent.cost_cents, 6),
+            }
+            for agent in opened.agents
+        ],
+        "turns": [
+            {
+                "id": turn.id,
+                "entry_id": turn.entry_id,
+                "agent_id": turn.agent_id,
+                "created_at": turn.created_at,
+                "model": turn.model,
+                "cost_cents": turn.cost_cents,
+                "outcome": turn.outcome,
+            }
+            for turn in opened.turns
+        ],
+    }
+
+
+def _round(cents: float | None) -> float | None:
+    return None if cents is None else round(cents, 6)
