@@ -13,7 +13,7 @@ from dashboard.overview import chart, figures
 from dashboard.overview.drawings import PATH, draw, overview_address
 from dashboard.overview.filters import NAMES, NONE, Name, calls_address, parse_filters
 from dashboard.overview.json_form import describe
-from dashboard.overview.periods import DEFAULT_SPAN, SPANS, parse_span
+from dashboard.overview.periods import DEFAULT_SPAN, SPAN_TITLES, parse_span
 from dashboard.overview.reading import Overview, empty, read_overview
 from dashboard.rendering import PRIVATE
 from dashboard.trace_work import TraceWork
@@ -24,14 +24,6 @@ from runtime.settings import Settings
 from store.control.people import Caller
 from store.traces.forecast import METHOD
 from store.traces.histograms import RESOLUTION
-
-_SPAN_TITLES = {
-    "today": "Today",
-    "7d": "7 days",
-    "30d": "30 days",
-    "90d": "90 days",
-    "month": "This month",
-}
 
 
 class OverviewPages:
@@ -96,8 +88,8 @@ def _render(caller: Caller, overview: Overview) -> Response:
         drawings=draw(overview),
         frame=chart,
         spans=[
-            (_SPAN_TITLES[each], overview_address(each, filters, by), each == period.span)
-            for each in SPANS
+            (title, overview_address(span, filters, by), span == period.span)
+            for span, title in SPAN_TITLES.items()
         ],
         choices=[
             (name, overview_address(period.span, filters, name), name == by) for name in NAMES

@@ -16,7 +16,13 @@ MAX_DAYS = 366
 _MAX_HOURLY_DAYS, _MAX_DAILY_DAYS = 2, 100
 _DAYS = {"today": 1, "7d": 7, "30d": 30, "90d": 90}
 _MONTH = "month"
-SPANS = (*_DAYS, _MONTH)
+SPAN_TITLES = {
+    "today": "Today",
+    "7d": "7 days",
+    "30d": "30 days",
+    "90d": "90 days",
+    _MONTH: "This month",
+}
 _CUSTOM = re.compile(r"(\d{4}-\d\d-\d\d)\.\.(\d{4}-\d\d-\d\d)", re.ASCII)
 _DAY = timedelta(days=1)
 _HOURS: dict[StepKind, int] = {"hour": 1, "day": 24, "week": 7 * 24}
@@ -77,7 +83,7 @@ def parse_span(text: str, now: datetime) -> Period:
         first, last = map(date.fromisoformat, named.groups() if named else ())
     except ValueError as error:
         raise InvalidInputError(
-            f"span must be one of {', '.join(SPANS)}, or two days such as 2026-01-01..2026-01-31",
+            f"span must be one of {', '.join(SPAN_TITLES)}, or two days such as 2026-01-01..2026-01-31",
             "span",
         ) from error
     if not 0 <= (last - first).days < MAX_DAYS:

@@ -47,6 +47,10 @@ class Findings:
     smaller: int
     smaller_cents: float
 
+    @property
+    def is_empty(self) -> bool:
+        return not self.savings and not self.smaller and not self.expensive
+
 
 def make_findings(groups: Iterable[Group], reader: SavingsReader) -> Findings:
     """Return the findings in order, with the calls behind those that are shown."""

@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute, Route
 from dashboard import rendering
 from dashboard.addresses import session_address
 from dashboard.kept_connections import KeptConnections
-from dashboard.overview.periods import DEFAULT_SPAN, SPANS, Period, parse_span
+from dashboard.overview.periods import DEFAULT_SPAN, SPAN_TITLES, Period, parse_span
 from dashboard.rendering import PRIVATE
 from dashboard.savings.findings import Findings, describe_findings, make_findings
 from dashboard.sessions.opened import NO_SESSION
@@ -76,7 +76,7 @@ class SavingsPages:
                 visitor=caller,
                 headers=PRIVATE,
                 period=period,
-                spans=SPANS,
+                spans=SPAN_TITLES,
                 found=found,
                 address=session_address,
             )
