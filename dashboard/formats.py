@@ -16,6 +16,7 @@ from metering.formats import (
     format_count_change,
     format_duration,
     format_prompt,
+    format_share,
     format_signed_cents,
     format_tokens,
 )
@@ -96,6 +97,7 @@ FILTERS = {
     "count_of": format_count,
     "prompt_of": format_prompt,
     "cache_share": format_cache_share,
+    "share_of": format_share,
 }
 GLOBALS = {
     "outcome_mark": outcome_mark,

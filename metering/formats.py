@@ -106,6 +106,14 @@ def format_cache_share(tokens: TokenCounts) -> str:
     return ">99%" if 99 < percent < 100 else f"{percent:.0f}%"
 
 
+def format_share(part: float, whole: float, unknown: str = UNKNOWN) -> str:
+    """Return a part in per cent. 0% is nothing of it."""
+    if not whole:
+        return unknown
+    percent = 100 * part / whole
+    return "<1%" if part and percent < 1 else f"{percent:.0f}%"
+
+
 def format_bytes(count: int | None, unknown: str = UNKNOWN) -> str:
     """Return a size in powers of 1000, as disks, networks and our settings count."""
     if count is None:

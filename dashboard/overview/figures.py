@@ -12,13 +12,14 @@ from metering.formats import (
     format_cents,
     format_count,
     format_duration,
+    format_share,
     format_tokens,
 )
 from metering.token_counts import PROMPT_CLASSES
 from store.traces.forecast import Month
 from store.traces.usage_report import Totals
 
-FAILED = "complete,client_disconnected"
+_NOT_FAILED = "complete,client_disconnected"
 MEASURES = {
     "ttfb_ms": "First byte",
     "duration_ms": "Duration",
@@ -73,7 +74,7 @@ def make_figures(overview: Overview, calls: Callable[..., str | None]) -> Sequen
         Figure(
             "Errors",
             format_count(now.errors),
-            calls(outcome__notin=FAILED) if now.errors else None,
+            calls(outcome__notin=_NOT_FAILED) if now.errors else None,
             [
                 (f"{format_share(now.errors, now.calls)} of calls", None),
                 *_describe_refused(overview),
@@ -120,17 +121,6 @@ def make_groups(overview: Overview) -> Sequence[GroupRow]:
             )
         )
     return rows
-
-
-def format_share(part: float, whole: float) -> str:
-    """Return a part in per cent."""
-    return (
-        UNKNOWN
-        if not whole
-        else f"{100 * part / whole:.0f}%"
-        if part / whole >= 0.01 or not part
-        else "<1%"
-    )
 
 
 def format_change(now: float, before: float) -> str:
