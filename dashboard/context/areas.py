@@ -25,7 +25,6 @@ class Drawing:
     """All areas. ``every`` is how many turns a step is; ``most`` the tokens at the top."""
 
     areas: Sequence[Area]
-    sampled: Sequence[Turn]
     every: int
     most: int
 
@@ -55,7 +54,7 @@ def draw(turns: Sequence[Turn]) -> Drawing:
         above = [low + size for low, size in zip(below, sizes, strict=True)]
         areas.append(Area(colour, here, _make_path(below, above, highest)))
         below = above
-    return Drawing(areas=areas, sampled=points, every=every, most=highest)
+    return Drawing(areas=areas, every=every, most=highest)
 
 
 def _make_path(below: Sequence[float], above: Sequence[float], highest: int) -> str:

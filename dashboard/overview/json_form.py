@@ -1,7 +1,6 @@
 """An overview as a JSON object."""
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
 from dashboard.overview.reading import Overview, Percentiles
@@ -26,7 +25,7 @@ def describe(overview: Overview) -> dict[str, Any]:
         "step": period.step,
         "by": overview.by,
         "filters": {name: value or None for name, value in overview.filters.values.items()},
-        "complete_from": _describe_instant(overview.back_to or period.elapsed.start),
+        "complete_from": format_seconds(overview.back_to or period.elapsed.start),
         "totals": _describe_totals(overview.totals) | {"rejected": overview.rejected},
         "before": overview.before
         and _describe_interval(period.before) | _describe_totals(overview.before),
@@ -98,10 +97,6 @@ def _describe_percentile(found: Percentiles) -> dict[str, Any]:
 
 def _describe_interval(interval: Interval) -> dict[str, Any]:
     return {"start": format_seconds(interval.start), "end": format_seconds(interval.end)}
-
-
-def _describe_instant(instant: datetime) -> str:
-    return format_seconds(instant)
 
 
 def _describe_month(month: Month) -> dict[str, Any]:

@@ -3,16 +3,14 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 
 from dashboard.overview.periods import format_hour
 from metering.token_counts import NAMES, TokenCounts
-from runtime.intervals import Interval
+from runtime.intervals import HOUR, Interval
 from store.traces.overview_reader import Cell
 from store.traces.usage_report import Sums, Totals, make_totals
 
 MAX_SHOWN, MAX_LISTED = 7, 50
-_HOUR = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,17 +69,19 @@ def make_series(
     )
     totals = _total(sums for each in of_all.values() for sums in each)
     shown = groups[:MAX_SHOWN]
+    with_rest = _add_rest(shown, totals)
     made = []
     for place, interval in enumerate(steps):
         whole = _total(of_all[place])
         parts = [_total(by_place.get((place, group.name or ""), ())) for group in shown]
-        made.append(Step(interval, whole, [*parts, _subtract(whole, parts)]))
-    with_rest = _add_rest(shown, totals)
+        if len(with_rest) > len(shown):
+            parts.append(_subtract(whole, parts))
+        made.append(Step(interval, whole, parts))
     return Series(
         totals=totals,
         groups=with_rest,
         listed=_add_rest(groups[:MAX_LISTED], totals),
-        steps=[Step(each.time, each.totals, each.groups[: len(with_rest)]) for each in made],
+        steps=made,
         hidden=len(groups) - len(shown),
     )
 
@@ -100,7 +100,7 @@ def _find_places(steps: Sequence[Interval]) -> dict[str, int]:
         while hour < step.end:
             places[format_hour(hour)] = place
             places.setdefault(format_hour(hour)[:10], place)
-            hour += _HOUR
+            hour += HOUR
     return places
 
 
