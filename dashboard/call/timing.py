@@ -13,12 +13,14 @@ from metering.formats import format_duration
 WIDTH, ROW, BAR = 600, 26, 16
 _MIN_BAR = 1.5
 
+type Kind = Literal["proxy", "wait", "stream"]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
     """One time of a call. ``left`` and ``width`` are in units of the drawing, ``top`` that of its row."""
 
-    kind: Literal["proxy", "wait", "stream"]
+    kind: Kind
     label: str
     words: str
     left: float
@@ -42,7 +44,7 @@ def draw_timing(entry: UsageLogEntry) -> Timing | None:
         return None
     overhead_ms = entry.proxy_overhead_ms
     total_ms = max(duration_ms, first_ms or 0, overhead_ms or 0, 0.001)
-    found: list[tuple[Literal["proxy", "wait", "stream"], str, str, float, float]] = []
+    found: list[tuple[Kind, str, str, float, float]] = []
     if overhead_ms is not None:
         share = f"{overhead_ms / total_ms:.1%} of the call"
         words = f"{format_duration(overhead_ms)}, {share}"
@@ -68,14 +70,7 @@ def draw_timing(entry: UsageLogEntry) -> Timing | None:
     )
 
 
-def _place(
-    kind: Literal["proxy", "wait", "stream"],
-    label: str,
-    words: str,
-    start: float,
-    share: float,
-    number: int,
-) -> Bar:
+def _place(kind: Kind, label: str, words: str, start: float, share: float, number: int) -> Bar:
     width = max(round(share * WIDTH, 1), _MIN_BAR)
     return Bar(
         kind=kind,

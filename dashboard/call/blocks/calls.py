@@ -7,7 +7,7 @@ that a form does not show are listed beside it.
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from dashboard.call.blocks.edits import read_edit
+from dashboard.call.blocks.edits import FILE_NAMES, Read, read_edit
 from dashboard.call.blocks.room import Room
 from dashboard.call.blocks.view import Block, Piece, Tasks, cache_note, short
 from dashboard.call.texts.highlighting import find_language
@@ -20,9 +20,7 @@ _TASK_WORDS = ("content", "subject", "title", "task", "text", "description")
 _KNOWN = ("type", "id", "name", "input", "cache_control", "caller", "server_name")
 _MAX_TASKS = 500
 
-type _Form = Callable[
-    [str, dict[str, object], Room], tuple[tuple[Piece, ...], tuple[str, ...]] | None
-]
+type _Form = Callable[[str, dict[str, object], Room], Read | None]
 
 
 def read_call(item: dict[str, object], room: Room, _place: str) -> Block:
@@ -69,9 +67,7 @@ def _read_input(name: str, given: object, room: Room) -> Iterator[Piece]:
         yield room.prose(as_text(given[key]), key)
 
 
-def _as_command(
-    name: str, given: dict[str, object], room: Room
-) -> tuple[tuple[Piece, ...], tuple[str, ...]] | None:
+def _as_command(name: str, given: dict[str, object], room: Room) -> Read | None:
     for key in ("command", "cmd"):
         command = given.get(key)
         if isinstance(command, list) and all(isinstance(word, str) for word in command):
@@ -81,9 +77,7 @@ def _as_command(
     return None
 
 
-def _as_code(
-    _name: str, given: dict[str, object], room: Room
-) -> tuple[tuple[Piece, ...], tuple[str, ...]] | None:
+def _as_code(_name: str, given: dict[str, object], room: Room) -> Read | None:
     code = given.get("code")
     if not isinstance(code, str):
         return None
@@ -91,9 +85,7 @@ def _as_code(
     return (room.code(code, language),), ("code",)
 
 
-def _as_tasks(
-    _name: str, given: dict[str, object], room: Room
-) -> tuple[tuple[Piece, ...], tuple[str, ...]] | None:
+def _as_tasks(_name: str, given: dict[str, object], room: Room) -> Read | None:
     todos = given.get("todos")
     if (
         not isinstance(todos, list)
@@ -120,9 +112,7 @@ def _find_words(task: Mapping[str, object]) -> str:
     return next((key for key in _TASK_WORDS if as_text(task.get(key))), "")
 
 
-def _as_edit(
-    _name: str, given: dict[str, object], room: Room
-) -> tuple[tuple[Piece, ...], tuple[str, ...]] | None:
+def _as_edit(_name: str, given: dict[str, object], room: Room) -> Read | None:
     return read_edit(given, room)
 
 
@@ -131,6 +121,6 @@ _FORMS: tuple[_Form, ...] = (_as_edit, _as_tasks, _as_command, _as_code)
 
 def find_file_language(given: object) -> str:
     """Return the language of the file that a call names, empty where it names none."""
-    names = ("file_path", "path", "notebook_path", "filename", "target_file")
     fields = as_object(given)
-    return next(filter(None, (find_language(as_text(fields.get(name))) for name in names)), "")
+    found = (find_language(as_text(fields.get(name))) for name in FILE_NAMES)
+    return next(filter(None, found), "")

@@ -13,7 +13,7 @@ _OLD_AND_NEW = (
     ("old_text", "new_text"),
     ("old_source", "new_source"),
 )
-_PATHS = ("file_path", "path", "notebook_path", "filename", "target_file")
+FILE_NAMES = ("file_path", "path", "notebook_path", "filename", "target_file")
 _WHOLE = ("content", "file_text", "new_source", "insert_text", "new_str")
 _PATCHES = ("patch", "diff")
 
@@ -28,7 +28,7 @@ def read_edit(given: dict[str, object], room: Room) -> Read | None:
             return (compare(as_text(given[old]), as_text(given.get(new)), room),), shown
     if found := _read_edits(given, room):
         return found
-    if any(isinstance(given.get(path), str) for path in _PATHS):
+    if any(isinstance(given.get(path), str) for path in FILE_NAMES):
         for name in _WHOLE:
             if isinstance(text := given.get(name), str):
                 return (compare("", text, room),), (name,)

@@ -42,11 +42,11 @@ def read_server_result(
     if kind == "text":
         parts = read_parts([content])
         shown = list(content)
-    elif isinstance(text := content.get("text"), str):
-        pieces.append(room.prose(text))
-        shown.append("text")
-    inner = content.get("content")
-    if kind != "text":
+    else:
+        if isinstance(text := content.get("text"), str):
+            pieces.append(room.prose(text))
+            shown.append("text")
+        inner = content.get("content")
         if isinstance(inner, str):
             pieces.append(room.plain(inner))
         elif inner:
