@@ -10,7 +10,7 @@ words of the result are not those of the source, the text is shown as it is.
 
 import html
 import re
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import nh3
@@ -18,7 +18,7 @@ from markdown_it import MarkdownIt
 from markdown_it.common.normalize_url import normalizeLinkText as normalize_link_text
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
-from markdown_it.utils import OptionsDict
+from markdown_it.utils import EnvType, OptionsDict
 from markupsafe import Markup, escape
 
 from dashboard.call.texts.highlighting import Ink, highlight
@@ -73,13 +73,7 @@ def _words_of(text: str) -> str:
 class _Renderer(RendererHTML):
     """Markup for the parts of pages: no headings of their outline, no images, code in colours."""
 
-    def fence(
-        self,
-        tokens: Sequence[Token],
-        idx: int,
-        _options: OptionsDict,
-        env: MutableMapping[str, Any],
-    ) -> str:
+    def fence(self, tokens: Sequence[Token], idx: int, _options: OptionsDict, env: EnvType) -> str:
         token = tokens[idx]
         info = token.info.strip()
         head = f'<p class="language">{escape(info)}</p>' if info else ""
@@ -87,90 +81,36 @@ class _Renderer(RendererHTML):
         code = highlight(token.content, language, env["ink"])
         return f"{head}<pre><code>{code}</code></pre>\n"
 
-    def code_block(
-        self,
-        tokens: Sequence[Token],
-        idx: int,
-        _options: OptionsDict,
-        _env: MutableMapping[str, Any],
-    ) -> str:
+    def code_block(self, tokens: Sequence[Token], idx: int, *_rest: Any) -> str:
         return f"<pre><code>{escape(tokens[idx].content)}</code></pre>\n"
 
-    def image(
-        self,
-        tokens: Sequence[Token],
-        idx: int,
-        _options: OptionsDict,
-        _env: MutableMapping[str, Any],
-    ) -> str:
+    def image(self, tokens: Sequence[Token], idx: int, *_rest: Any) -> str:
         token = tokens[idx]
         words = escape(token.content)
         return f"{_open_link(token)}{words}{_close_link(token, 'src', token.content)}"
 
-    def link_open(
-        self,
-        tokens: Sequence[Token],
-        idx: int,
-        _options: OptionsDict,
-        _env: MutableMapping[str, Any],
-    ) -> str:
+    def link_open(self, tokens: Sequence[Token], idx: int, *_rest: Any) -> str:
         return _open_link(tokens[idx])
 
-    def link_close(
-        self,
-        tokens: Sequence[Token],
-        idx: int,
-        _options: OptionsDict,
-        _env: MutableMapping[str, Any],
-    ) -> str:
+    def link_close(self, tokens: Sequence[Token], idx: int, *_rest: Any) -> str:
         start = _find_start(tokens, idx)
         words = "".join(token.content for token in tokens[start + 1 : idx])
         return _close_link(tokens[start], "href", words)
 
-    def heading_open(
-        self,
-        tokens: Sequence[Token],
-        idx: int,
-        _options: OptionsDict,
-        _env: MutableMapping[str, Any],
-    ) -> str:
+    def heading_open(self, tokens: Sequence[Token], idx: int, *_rest: Any) -> str:
         return f'<div class="{tokens[idx].tag}">'
 
-    def heading_close(
-        self,
-        _tokens: Sequence[Token],
-        _idx: int,
-        _options: OptionsDict,
-        _env: MutableMapping[str, Any],
-    ) -> str:
+    def heading_close(self, *_given: Any) -> str:
         return "</div>\n"
 
-    def list_item_open(
-        self,
-        tokens: Sequence[Token],
-        idx: int,
-        _options: OptionsDict,
-        _env: MutableMapping[str, Any],
-    ) -> str:
+    def list_item_open(self, tokens: Sequence[Token], idx: int, *_rest: Any) -> str:
         number = tokens[idx].info
         return f'<li value="{number}">' if number.isdecimal() else "<li>"
 
-    def table_open(
-        self,
-        _tokens: Sequence[Token],
-        _idx: int,
-        _options: OptionsDict,
-        _env: MutableMapping[str, Any],
-    ) -> str:
+    def table_open(self, *_given: Any) -> str:
         return '<div class="table-scroll" tabindex="0"><table>'
 
-    def table_close(
-        self,
-        _tokens: Sequence[Token],
-        _idx: int,
-        _options: OptionsDict,
-        _env: MutableMapping[str, Any],
-    ) -> str:
+    def table_close(self, *_given: Any) -> str:
         return "</table></div>\n"
 
 
