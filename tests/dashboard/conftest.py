@@ -1,4 +1,4 @@
-"""Fixtures of the tests of pages: a service in this process, and two strangers."""
+"""Fixtures of the tests of pages: a service in this process, and its people."""
 
 import shutil
 from contextlib import asynccontextmanager
@@ -60,7 +60,7 @@ def control(settings, new_control_file):
 
 @pytest.fixture
 def app(settings, control, queries):
-    """The web process, running: for browsers (``Person``) and ``TestClient``."""
+    """The web process, running: for people with browsers and ``TestClient``."""
     app = make_app(settings)
     with TestClient(app, base_url=BASE_URL):
         yield app
@@ -85,11 +85,30 @@ async def client(settings, control, queries):
 
 
 @pytest.fixture
-def ann(control, settings):
-    return Someone(control, settings.data_dir, "ann@example.org")
+def make_person(request, control, settings):
+    """People who use the service. It is started when one of them opens a page."""
+
+    def make(email, organization_id=None):
+        def find_app():
+            return request.getfixturevalue("app")
+
+        return Someone(control, settings.data_dir, email, organization_id, find_app)
+
+    return make
 
 
 @pytest.fixture
-def cid(control, settings):
+def ann(make_person):
+    return make_person("ann@example.org")
+
+
+@pytest.fixture
+def bob(make_person, ann):
+    """A member of Ann's organisation, and no owner."""
+    return make_person("bob@example.org", ann.organization_id)
+
+
+@pytest.fixture
+def cid(make_person):
     """A stranger to Ann."""
-    return Someone(control, settings.data_dir, "cid@example.org")
+    return make_person("cid@example.org")

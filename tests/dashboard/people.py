@@ -17,10 +17,12 @@ HERE = {"origin": BASE_URL}
 
 
 class Someone:
-    """A signed-in user: the owner of an organisation of their own, or a member of another's."""
+    """A signed-in user: the owner of an organisation of their own, or a member of another's.
+
+    ``find_app`` gives the service for the browser, which sends forms as our pages do."""
 
     def __init__(
-        self, control: ControlDatabase, data_dir, email: str, organization_id=None
+        self, control: ControlDatabase, data_dir, email: str, organization_id=None, find_app=None
     ) -> None:
         role: Role = "member" if organization_id else "owner"
         with control.transaction() as db:
@@ -31,6 +33,7 @@ class Someone:
             people.join(db, self.organization_id, self.user_id, role)
         self.email = email
         self.control = control
+        self._find_app = find_app
         self.path = trace_path(data_dir, self.organization_id)
         self.sign_in()
 
@@ -38,6 +41,20 @@ class Someone:
         """Sign in with a new session; an earlier one stays valid."""
         self.session = SignIn(self.control).sign_in(self.email)
         self.cookie = {"cookie": f"taximeter={self.session}"}
+        if "browser" in vars(self):
+            self.browser.cookies.set("taximeter", self.session)
+
+    @cached_property
+    def browser(self):
+        browser = TestClient(self._find_app(), base_url=BASE_URL, follow_redirects=False)
+        browser.cookies.set("taximeter", self.session)
+        return browser
+
+    def get(self, path, **headers):
+        return self.browser.get(path, headers=headers)
+
+    def post(self, path, **fields):
+        return self.browser.post(path, data=fields, headers=HERE)
 
     def make_key(self, name="script"):
         """The key and its raw form."""
@@ -58,18 +75,7 @@ class Someone:
 
 
 class Person(Someone):
-    """A signed-in user with a browser, which sends forms as our pages do."""
+    """Somebody with a browser of their own, for a service that runs already."""
 
-    def __init__(self, app, *given, **named) -> None:
-        self.browser = TestClient(app, base_url=BASE_URL, follow_redirects=False)
-        super().__init__(*given, **named)
-
-    def sign_in(self) -> None:
-        super().sign_in()
-        self.browser.cookies.set("taximeter", self.session)
-
-    def get(self, path, **headers):
-        return self.browser.get(path, headers=headers)
-
-    def post(self, path, **fields):
-        return self.browser.post(path, data=fields, headers=HERE)
+    def __init__(self, app, control, data_dir, email, organization_id=None) -> None:
+        super().__init__(control, data_dir, email, organization_id, lambda: app)

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.routing import Mount
 
 from dashboard.forms import read_form
-from tests.dashboard.people import BASE_URL, Person
+from tests.dashboard.people import BASE_URL
 
 UNSAFE = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 # What is not a form, by its path, with the status of its refusal; every other address answers 403.
@@ -50,8 +50,7 @@ def find_exception(path):
 
 
 @pytest.mark.slow
-def test_no_address_of_the_service_takes_a_form_of_another_origin(app, control, settings):
-    ann = Person(app, control, settings.data_dir, "ann@example.org")
+def test_no_address_of_the_service_takes_a_form_of_another_origin(app, ann):
     fields = {"name": "x", "email": "x@example.org", "organization_id": ann.organization_id}
     exceptions = set()
     for method, path in list_unsafe(app.routes):

@@ -13,7 +13,6 @@ from dashboard.tables.metadata import METADATA_PATH
 from runtime import clock
 from tests import ROOT
 from tests.dashboard.pages import Page
-from tests.dashboard.people import Person
 from tests.proxy_endpoints import create_endpoint
 
 DASHBOARD = ROOT / "dashboard"
@@ -72,8 +71,7 @@ def read(page):
 
 
 @pytest.fixture
-def ann(app, control, settings):
-    ann = Person(app, control, settings.data_dir, "ann@example.org")
+def ann(ann, control):
     create_endpoint(control, ann.organization_id, "team")
     now = clock.format_ms(clock.now())
     body = b'{"messages": [{"role": "user", "content": "Good evening"}]}'

@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 from metering.components import CACHE_WRITE_1H
 from tests.dashboard.pages import Page
-from tests.dashboard.people import BASE_URL, Person
+from tests.dashboard.people import BASE_URL
 from tests.store.traffic import make_item
 
 EVIL = "</div></del><script>alert(1)</script>\u202e<img src=x onerror=alert(1)>"
@@ -47,16 +47,6 @@ REQUEST: dict[str, Any] = {
     ],
 }
 ANSWER = {"type": "message", "content": [text("Mended.")], "stop_reason": "end_turn"}
-
-
-@pytest.fixture
-def ann(app, control, settings):
-    return Person(app, control, settings.data_dir, "ann@example.org")
-
-
-@pytest.fixture
-def cid(app, control, settings):
-    return Person(app, control, settings.data_dir, "cid@example.org")
 
 
 def as_bytes(document):

@@ -12,19 +12,8 @@ from metering.entry import CostItem
 from tests.conversations.sessions import MARKER, assistant, conversation, request, text, tool, user
 from tests.conversations.upstream_cache import UpstreamCache
 from tests.dashboard.pages import Page
-from tests.dashboard.people import Person
 
 EVIL = '<script>alert(1)</script><img src=x onerror="x()">'
-
-
-@pytest.fixture
-def ann(app, control, settings):
-    return Person(app, control, settings.data_dir, "ann@example.org")
-
-
-@pytest.fixture
-def cid(app, control, settings):
-    return Person(app, control, settings.data_dir, "cid@example.org")
 
 
 def items(**quantities):

@@ -10,21 +10,10 @@ from dashboard.export import pages
 from dashboard.visitors import Visitors
 from store.control.sign_in import SignIn
 from tests.dashboard.pages import Page
-from tests.dashboard.people import Person
 
 MARKUP = '<script>alert(1)</script><img src="https://evil.example/x.png">'
 PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"\0" * 40).decode()
 WORDS = "These words were said"
-
-
-@pytest.fixture
-def ann(app, control, settings):
-    return Person(app, control, settings.data_dir, "ann@example.org")
-
-
-@pytest.fixture
-def cid(app, control, settings):
-    return Person(app, control, settings.data_dir, "cid@example.org")
 
 
 def call(minute, words, *blocks, session="s", **changes):

@@ -19,22 +19,12 @@ from store.control.management import Management
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
 from store.traces.usage_report import Totals
-from tests.dashboard.people import BASE_URL, Person
+from tests.dashboard.people import BASE_URL
 from tests.proxy_endpoints import create_endpoint
 from tests.store.traffic import make_entry
 
 NOW = datetime(2026, 3, 14, 9, tzinfo=UTC)
 TODAY = NOW.date()
-
-
-@pytest.fixture
-def ann(app, control, settings):
-    return Person(app, control, settings.data_dir, "ann@example.org")
-
-
-@pytest.fixture
-def cid(app, control, settings):
-    return Person(app, control, settings.data_dir, "cid@example.org")
 
 
 @pytest.fixture
@@ -363,9 +353,9 @@ def test_a_declined_invitation_is_gone(ann, invitation):
 
 @pytest.mark.parametrize("verb", ["join", "decline"])
 def test_an_invitation_of_somebody_else_cannot_be_answered(
-    app, control, invitation, verb, settings
+    make_person, control, invitation, verb, settings
 ):
-    eve = Person(app, control, settings.data_dir, "eve@example.org")
+    eve = make_person("eve@example.org")
     assert "You are invited" not in eve.get("/").text
     assert eve.post(f"/invitations/{invitation.id}/{verb}").status_code == 404
     caller = Management(control, settings.data_dir).find_caller("cid@example.org")

@@ -23,7 +23,7 @@ from store.traces.database import TraceDatabase
 from store.traces.histograms import RESOLUTION
 from store.traces.overview_reader import OverviewReader
 from tests.dashboard.pages import Page
-from tests.dashboard.people import BASE_URL, Person
+from tests.dashboard.people import BASE_URL
 from tests.store.traffic import make_entry
 
 NOW = datetime(2026, 3, 14, 9, 26, tzinfo=UTC)
@@ -45,16 +45,6 @@ pytestmark = [
 @pytest.fixture(autouse=True)
 def _now(monkeypatch):
     monkeypatch.setattr("dashboard.overview.pages.clock", SimpleNamespace(now=lambda: NOW))
-
-
-@pytest.fixture
-def ann(app, control, settings):
-    return Person(app, control, settings.data_dir, "ann@example.org")
-
-
-@pytest.fixture
-def cid(app, control, settings):
-    return Person(app, control, settings.data_dir, "cid@example.org")
 
 
 def make_any(dice):

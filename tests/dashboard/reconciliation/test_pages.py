@@ -11,18 +11,7 @@ from metering.reconciliation import Figures, Reported, compare
 from metering.token_counts import TokenCounts
 from store.traces.reconciliation_file import find_file, write_reconciliation
 from tests.dashboard.pages import Page
-from tests.dashboard.people import Person
 from tests.store.traces.test_reconciliation_file import make_reconciliation
-
-
-@pytest.fixture
-def ann(app, control, settings):
-    return Person(app, control, settings.data_dir, "ann@example.org")
-
-
-@pytest.fixture
-def cid(app, control, settings):
-    return Person(app, control, settings.data_dir, "cid@example.org")
 
 
 @pytest.fixture

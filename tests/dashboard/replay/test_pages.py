@@ -17,7 +17,7 @@ from runtime.replay_tickets import HEADER, is_valid
 from runtime.settings import CLIENT_MARK_VARIABLE
 from store.control.management import Management
 from tests.dashboard.pages import Page
-from tests.dashboard.people import BASE_URL, HERE, Person
+from tests.dashboard.people import BASE_URL, HERE
 from tests.proxy_endpoints import create_endpoint
 
 SECRET = "mark"
@@ -36,17 +36,15 @@ def _secret(monkeypatch):
 
 
 @pytest.fixture
-def ann(_secret, app, control, settings):
-    person = Person(app, control, settings.data_dir, "ann@example.org")
-    create_endpoint(control, person.organization_id, "Team A", "team-a")
-    return person
+def ann(ann, control):
+    create_endpoint(control, ann.organization_id, "Team A", "team-a")
+    return ann
 
 
 @pytest.fixture
-def cid(app, control, settings):
-    person = Person(app, control, settings.data_dir, "cid@example.org")
-    create_endpoint(control, person.organization_id, "Team C", "team-c")
-    return person
+def cid(cid, control):
+    create_endpoint(control, cid.organization_id, "Team C", "team-c")
+    return cid
 
 
 def as_bytes(document):
@@ -163,8 +161,7 @@ def test_strangers_and_keys_get_no_ticket(ann, app):
             assert response.status_code in (303, 401)
 
 
-def test_a_member_who_was_removed_gets_no_ticket(ann, app, control, settings):
-    bob = Person(app, control, settings.data_dir, "bob@example.org", ann.organization_id)
+def test_a_member_who_was_removed_gets_no_ticket(ann, bob, control, settings):
     address = "/traces/usage/1/replay/ticket?endpoint=team-a"
     assert bob.get(address).status_code == 200
     owner = Management.make(control, settings).find_caller("ann@example.org")

@@ -12,23 +12,13 @@ from runtime import clock
 from store import database
 from store.traces import savings
 from store.traces.savings import FindingRow, Looked
-from tests.dashboard.people import BASE_URL, Person
+from tests.dashboard.people import BASE_URL
 
 TODAY = clock.now().date().isoformat()
 SAVED = (
     "select sum(cents) from savings where finding not in"
     " ('long_gap', 'client_tools', 'large_result') and day >= ?"
 )
-
-
-@pytest.fixture
-def ann(app, control, settings):
-    return Person(app, control, settings.data_dir, "ann@example.org")
-
-
-@pytest.fixture
-def cid(app, control, settings):
-    return Person(app, control, settings.data_dir, "cid@example.org")
 
 
 def row(finding, cents, **changes):

@@ -13,7 +13,7 @@ from manage.server import make_app
 from store.traces.database import TraceDatabase
 from store.traces.search import later_calls, reader
 from store.traces.search.indexer import Indexer
-from tests.dashboard.people import BASE_URL, Person
+from tests.dashboard.people import BASE_URL
 from tests.store.traces.search.conversation import (
     assistant,
     request,
@@ -24,16 +24,6 @@ from tests.store.traces.search.conversation import (
 )
 
 TOOLS = [{"name": "Bash", "description": "Runs numbat commands"}]
-
-
-@pytest.fixture
-def ann(app, control, settings):
-    return Person(app, control, settings.data_dir, "ann@example.org")
-
-
-@pytest.fixture
-def cid(app, control, settings):
-    return Person(app, control, settings.data_dir, "cid@example.org")
 
 
 def index(person):

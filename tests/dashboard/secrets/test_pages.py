@@ -1,28 +1,11 @@
 """The page of credentials in calls, which only owners have."""
 
-import pytest
 from starlette.testclient import TestClient
 
 from store.traces.found_secrets import Finding, FoundSecrets, Progress
-from tests.dashboard.people import BASE_URL, Person
+from tests.dashboard.people import BASE_URL
 
 EVIL = "<script>alert(1)</script>\u202e"
-
-
-@pytest.fixture
-def ann(app, control, settings):
-    return Person(app, control, settings.data_dir, "ann@example.org")
-
-
-@pytest.fixture
-def bob(app, control, settings, ann):
-    """A member of Ann's organisation."""
-    return Person(app, control, settings.data_dir, "bob@example.org", ann.organization_id)
-
-
-@pytest.fixture
-def cid(app, control, settings):
-    return Person(app, control, settings.data_dir, "cid@example.org")
 
 
 def find(person, *usage_ids, **changes):

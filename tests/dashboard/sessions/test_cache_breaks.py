@@ -8,7 +8,6 @@ import pytest
 
 from store.traces.paths import trace_path
 from tests.conversations.sessions import assistant, conversation, request, text, user
-from tests.dashboard.people import Person
 from tests.recorder.conversations import Recording
 
 LOG = "It sails. " * 1_000  # some 2,500 tokens
@@ -19,16 +18,6 @@ FIRST, SECOND, EDITED = (
 USED = assistant({"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "make"}})
 FAILED = user({"type": "tool_result", "tool_use_id": "t1", "content": "No.", "is_error": True})
 DETAIL = "The cache broke at message 1: “British” became “<b>American</b>”."
-
-
-@pytest.fixture
-def ann(app, control, settings):
-    return Person(app, control, settings.data_dir, "ann@example.org")
-
-
-@pytest.fixture
-def cid(app, control, settings):
-    return Person(app, control, settings.data_dir, "cid@example.org")
 
 
 @pytest.fixture

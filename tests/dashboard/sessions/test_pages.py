@@ -9,19 +9,9 @@ from starlette.testclient import TestClient
 
 from runtime import clock
 from store.traces.session_reader import SessionReader
-from tests.dashboard.people import BASE_URL, Person
+from tests.dashboard.people import BASE_URL
 
 HOUR = "2026-03-01T10:"
-
-
-@pytest.fixture
-def ann(app, control, settings):
-    return Person(app, control, settings.data_dir, "ann@example.org")
-
-
-@pytest.fixture
-def cid(app, control, settings):
-    return Person(app, control, settings.data_dir, "cid@example.org")
 
 
 def call(minute, session="a", **changes):

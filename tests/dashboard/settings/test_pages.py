@@ -21,7 +21,7 @@ from store.control.sign_in import Origin, SignIn
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
 from tests.dashboard.pages import Page
-from tests.dashboard.people import BASE_URL, HERE, Person
+from tests.dashboard.people import BASE_URL, HERE
 from tests.proxy_endpoints import create_endpoint
 from tests.store.traffic import make_entry
 
@@ -67,23 +67,6 @@ def mailbox(monkeypatch):
 @pytest.fixture
 def app(mailbox, app):  # the mailbox first: it stands in for what the application makes
     return app
-
-
-@pytest.fixture
-def ann(app, control, settings):
-    return Person(app, control, settings.data_dir, "ann@example.org")
-
-
-@pytest.fixture
-def bob(app, control, settings, ann):
-    """A member of Ann's organisation, and no owner."""
-    return Person(app, control, settings.data_dir, "bob@example.org", ann.organization_id)
-
-
-@pytest.fixture
-def cid(app, control, settings):
-    """A stranger."""
-    return Person(app, control, settings.data_dir, "cid@example.org")
 
 
 @pytest.fixture
