@@ -1,24 +1,24 @@
-"""Places in the list of sessions, and the cursors that stand for them."""
+"""Places in lists of traces, and the cursors that stand for them, which are opaque to callers."""
+
+from collections.abc import Iterable
 
 import orjson
 
 from runtime.errors import InvalidCursorError
 from store.pagination import decode_cursor, encode_cursor
 
-type Place = tuple[str, str]  # ``ended_at`` and ``session_id`` of a session
+
+def format_cursor(place: Iterable[str | int]) -> str:
+    """Return the cursor for the page of a list that begins behind a place."""
+    return encode_cursor(orjson.dumps([*place]).decode())
 
 
-def format_cursor(place: Place) -> str:
-    """Return the cursor for the page of the list that begins behind a place. It is opaque to callers."""
-    return encode_cursor(orjson.dumps(place).decode())
-
-
-def parse_cursor(cursor: str) -> Place:
-    """Return the place that a cursor stands for. Raises InvalidCursorError."""
+def parse_cursor[Part: (str, int)](cursor: str, kind: type[Part]) -> tuple[Part, Part]:
+    """Return the place that a cursor stands for, in two parts of a kind. Raises InvalidCursorError."""
     try:
         place = orjson.loads(decode_cursor(cursor))
     except ValueError as error:
         raise InvalidCursorError from error
-    if not isinstance(place, list) or len(place) != 2 or not all(isinstance(e, str) for e in place):
+    if not isinstance(place, list) or len(place) != 2 or not all(type(e) is kind for e in place):
         raise InvalidCursorError
     return place[0], place[1]

@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from urllib.parse import urlencode
 
-import orjson
-
+from dashboard.cursors import parse_cursor
 from dashboard.number_arguments import parse_limit
 from runtime import clock
-from runtime.errors import InvalidCursorError, InvalidInputError
-from store.pagination import decode_cursor, encode_cursor
+from runtime.errors import InvalidInputError
 from store.traces.search.index import ROLES
 from store.traces.search.query import Query, parse_query
 from store.traces.search.reader import Filter, Place
@@ -56,26 +54,15 @@ def parse_arguments(params: Mapping[str, str]) -> Arguments:
             role=_parse_role(given.get("role")),
         ),
         limit=parse_limit(params),
-        place=Place() if cursor is None else parse_cursor(cursor),
+        place=Place() if cursor is None else _parse_place(cursor),
         is_first=cursor is None,
         given=given,
     )
 
 
-def format_cursor(place: Place) -> str:
-    """Return the cursor for the hits below a place. It is opaque to callers."""
-    return encode_cursor(orjson.dumps([*place]).decode())
-
-
-def parse_cursor(cursor: str) -> Place:
+def _parse_place(cursor: str) -> Place:
     """Return the place that a cursor stands for. Raises InvalidCursorError."""
-    try:
-        place = orjson.loads(decode_cursor(cursor))
-    except ValueError as error:
-        raise InvalidCursorError from error
-    if not (isinstance(place, list) and len(place) == 2 and all(type(e) is int for e in place)):
-        raise InvalidCursorError
-    return Place(*(min(max(each, 0), Place().piece_id) for each in place))
+    return Place(*(min(max(each, 0), Place().piece_id) for each in parse_cursor(cursor, int)))
 
 
 def _parse_instant(given: Mapping[str, str], name: str, days: int = 0) -> str | None:

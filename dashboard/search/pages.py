@@ -11,9 +11,10 @@ from starlette.routing import BaseRoute, Route
 
 from dashboard import rendering
 from dashboard.addresses import call_address, session_address
+from dashboard.cursors import format_cursor
 from dashboard.kept_connections import KeptConnections
 from dashboard.rendering import PRIVATE
-from dashboard.search.arguments import Arguments, format_cursor, parse_arguments
+from dashboard.search.arguments import Arguments, parse_arguments
 from dashboard.trace_work import TraceWork
 from dashboard.visitors import Visitors
 from runtime.settings import Settings

@@ -16,10 +16,10 @@ from starlette.routing import BaseRoute, Route
 from dashboard import rendering
 from dashboard.addresses import session_address
 from dashboard.call.fact import calls_address
+from dashboard.cursors import format_cursor, parse_cursor
 from dashboard.kept_connections import KeptConnections
 from dashboard.number_arguments import parse_limit
 from dashboard.rendering import PRIVATE
-from dashboard.sessions.cursors import Place, format_cursor, parse_cursor
 from dashboard.sessions.opened import (
     NO_SESSION,
     Opened,
@@ -40,6 +40,8 @@ from store.traces.session_reader import Session, SessionReader
 PAGE_LIMIT = 50
 COST_PERIOD = timedelta(days=7)  # of the sessions that are listed by cost
 JSON = ".json"
+
+type Place = tuple[str, str]  # ``ended_at`` and ``session_id`` of a session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +169,7 @@ def _list(
 def _parse_place(request: Request) -> Place | None:
     """Return the place behind which a page of the list begins. Raises InvalidCursorError."""
     cursor = request.query_params.get("cursor")
-    return None if cursor is None else parse_cursor(cursor)
+    return None if cursor is None else parse_cursor(cursor, str)
 
 
 def _is_by_cost(request: Request) -> bool:
