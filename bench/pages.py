@@ -26,7 +26,7 @@ from bench import hostile
 from bench.background import background
 from bench.filling import fill
 from bench.live import measure_live
-from bench.load import HOST, REPOSITORY, BenchError, Neighbours, Proxy, percentile, taximeter
+from bench.load import HOST, REPOSITORY, BenchError, Neighbours, Proxy, judge, percentile, taximeter
 from bench.long_session import LAST_BYTES, SESSION, TURNS, add_session
 from bench.visitor import Visitor
 from store.control.database import ControlDatabase
@@ -87,8 +87,7 @@ def measure_pages(large: Visitor, small: Visitor, rounds: int, many: int) -> Non
             f"x{median(many_ms) / median(few_ms):.2f}   p99 {percentile(many_ms, 99):.1f} ms",
             end="",
         )
-        verdict = "met" if median(many_ms) <= TARGET_MS else "NOT MET"
-        print(f"   target <= {TARGET_MS:g} ms: {verdict}" if name in TARGETED else "")
+        print(judge(median(many_ms), TARGET_MS) if name in TARGETED else "")
 
 
 def measure_long_session(large: Visitor, last_id: int, rounds: int) -> None:
@@ -116,8 +115,7 @@ def measure_long_session(large: Visitor, last_id: int, rounds: int) -> None:
         print(f"  {name:34} {'':16}{median(times_ms):9.1f} ms    ", end="")
         print(f"p99 {percentile(times_ms, 99):.1f} ms", end="")
         target_ms = targets_ms.get(name)
-        verdict = "met" if target_ms is None or median(times_ms) <= target_ms else "NOT MET"
-        print("" if target_ms is None else f"   target <= {target_ms:g} ms: {verdict}")
+        print("" if target_ms is None else judge(median(times_ms), target_ms))
 
 
 def measure_endless(large: Visitor, small: Visitor, port: int, rounds: int) -> None:

@@ -23,6 +23,7 @@ from bench.load import (
     Neighbours,
     Proxy,
     UsageLog,
+    judge,
     percentile,
     taximeter,
     upstream,
@@ -186,8 +187,7 @@ def _print_pair(name: str, direct_ms: Sequence[float], ours_ms: Sequence[float])
 
 
 def _print_verdict(name: str, value: float, target: float) -> None:
-    verdict = "met" if value <= target else "NOT MET"
-    print(f"  {name:40} {value:8.2f}   target <= {target:g}: {verdict}")
+    print(f"  {name:40} {value:8.2f}{judge(value, target, '')}")
 
 
 MEASUREMENTS: Mapping[str, Callable[[Service], None]] = {
