@@ -5,7 +5,7 @@ what took too long is left out, never shown in part as if it were all.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dashboard.tables.paging import PagedFile
@@ -97,14 +97,13 @@ def extend(extra: Extra, datasette: Datasette, request: Request, file: PagedFile
 
 async def _read_totals(file: PagedFile) -> CallTotals | None:
     """Return the totals of the newest calls that fit, None where it takes too long."""
-    sums = ", ".join(f"{sql} as {name}" for name, sql in _SUMS.items())
     newest = (
         f"select {', '.join(_COLUMNS)} from {escape_sqlite(file.table)} where {file.conditions}"  # noqa: S608
         f" order by created_at desc limit {MAX_ROWS}"
     )
     try:
         found = await file.execute(
-            f"select {sums} from ({newest})",  # noqa: S608 - our own text
+            f"select {_list_sums()} from ({newest})",  # noqa: S608 - our own text
             file.values,
             custom_time_limit=TOTALS_TIME_MS,
         )
@@ -116,7 +115,6 @@ async def _read_totals(file: PagedFile) -> CallTotals | None:
 async def _read_groups(
     datasette: Datasette, request: Request, file: PagedFile, column: str
 ) -> ColumnSums:
-    sums = ", ".join(f"{sql} as {name}" for name, sql in _SUMS.items())
     name = escape_sqlite(column)
     where = f" where {file.conditions}" if file.conditions else ""
     others = [each for each in request.args.getlist(ARGUMENT) if each != column]
@@ -128,7 +126,7 @@ async def _read_groups(
     )
     try:
         found = await file.execute(
-            f"select {name} as grouped_by, {sums} from {escape_sqlite(file.table)}{where}"  # noqa: S608
+            f"select {name} as grouped_by, {_list_sums()} from {escape_sqlite(file.table)}{where}"  # noqa: S608
             " group by 1 order by cost_cents desc, calls desc, 1"
             f" limit {MAX_GROUPS + 1}",
             file.values,
@@ -140,12 +138,11 @@ async def _read_groups(
         _make_value(datasette, request, column, row["grouped_by"], _make_totals(row))
         for row in found.rows[:MAX_GROUPS]
     ]
-    return ColumnSums(
-        column=column,
-        values=values,
-        truncated=len(found.rows) > MAX_GROUPS,
-        remove_url=result.remove_url,
-    )
+    return replace(result, values=values, truncated=len(found.rows) > MAX_GROUPS)
+
+
+def _list_sums() -> str:
+    return ", ".join(f"{sql} as {name}" for name, sql in _SUMS.items())
 
 
 def _make_value(
