@@ -53,7 +53,7 @@ class Overview:
     @property
     def is_of_calls(self) -> bool:
         """Return whether all figures are read from calls, because no sums are kept by a filter."""
-        return bool(self.filters.values.keys() & AGENT_COLUMNS.keys())
+        return _is_of_calls(self.filters)
 
     def find_percentiles(self, group: str | None) -> Mapping[str, Percentiles] | None:
         """Return the percentiles of a group, None where they are not known, as of the rest."""
@@ -88,15 +88,14 @@ def _read(
     reader: OverviewReader, period: Period, filters: Filters, by: Name, now: datetime
 ) -> Overview:
     is_hourly = period.step == "hour"
-    found = reader.read(_ask(period.elapsed, filters, by, hourly=is_hourly))
+    query = _ask(period.elapsed, filters, by, hourly=is_hourly)
+    found = reader.read(query)
     whole, before, month = found, None, None
-    if not filters.values.keys() & AGENT_COLUMNS.keys():  # what follows is kept in sums
+    if not _is_of_calls(filters):  # what follows is kept in sums
         if by in AGENT_COLUMNS:
             whole = reader.read(_ask(period.elapsed, filters, hourly=is_hourly))
         before = add_up(reader.read(_ask(period.before, filters)).cells.values(), None)
-        month = read_month(
-            reader, now, {str(name): value for name, value in filters.values.items()}
-        )
+        month = read_month(reader, now, query.filters)
     series = make_series(period.steps, whole.cells, found.cells)
     rejected, headroom = None, None
     if not filters.values.keys() - {"endpoint"}:
@@ -122,6 +121,10 @@ def _read(
         titles=reader.find_titles(shown) if by == "session" else {},
         back_to=found.back_to,
     )
+
+
+def _is_of_calls(filters: Filters) -> bool:
+    return bool(filters.values.keys() & AGENT_COLUMNS.keys())
 
 
 def _ask(
