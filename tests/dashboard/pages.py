@@ -1,10 +1,17 @@
 """A page as a test reads it: its elements, and what a person who cannot see it is told."""
 
+import html
+import re
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
 _VOID = {"area", "base", "br", "col", "hr", "img", "input", "link", "meta", "source", "wbr"}
 _CONTROLS = {"input", "select", "textarea"}
+
+
+def words_of(markup: str) -> str:
+    """The words of a part of a page, without its tags."""
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", markup)).split())
 
 
 @dataclass(slots=True)

@@ -26,7 +26,7 @@ from metering.rate_limits import RateLimits
 from runtime import clock
 from store.control.people import Caller
 from store.traces.call_reader import CHUNK_BYTES
-from tests.dashboard.pages import Page
+from tests.dashboard.pages import Page, words_of
 from tests.store.traffic import agent_requests, make_entry, make_item
 
 BASE_URL = "http://meter.example:8080"
@@ -69,7 +69,7 @@ def ask(client, ann):
 def words(answer):
     """Return the words of a page, as a reader sees them."""
     text = re.sub(r"<(script|style).*?</\1>", "", answer.text, flags=re.DOTALL)
-    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", text)).split())
+    return words_of(text)
 
 
 # -- addresses ---------------------------------------------------------------------------------------

@@ -1,7 +1,6 @@
 """The page that compares two calls."""
 
 import copy
-import html
 import json
 import re
 from decimal import Decimal
@@ -11,7 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from metering.components import CACHE_WRITE_1H
-from tests.dashboard.pages import Page
+from tests.dashboard.pages import Page, words_of
 from tests.dashboard.people import BASE_URL
 from tests.store.traffic import make_item
 
@@ -53,10 +52,6 @@ def as_bytes(document):
     return json.dumps(document).encode()
 
 
-def words(fragment):
-    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", fragment)).split())
-
-
 class Compared:
     """The page of two requests that were recorded one after the other."""
 
@@ -75,17 +70,17 @@ class Compared:
         """Return what the line on top says of a part."""
         found = re.search(rf"<a href=\"#\w+\">{title} <span[^>]*>(.*?)</span>", self.html, re.S)
         assert found is not None
-        return words(found[1])
+        return words_of(found[1])
 
     def differences(self):
         """Each difference as its kind and its words, without stretches that are equal."""
         items = re.findall(
             r'<li class="difference (\w+)">(.*?)</li>\n(?=<li class="diff|</ol>)', self.html, re.S
         )
-        return [(kind, words(item)) for kind, item in items if kind != "equal"]
+        return [(kind, words_of(item)) for kind, item in items if kind != "equal"]
 
     def folded(self):
-        return [words(each) for each in re.findall(r"<summary>(.*?)</summary>", self.html)]
+        return [words_of(each) for each in re.findall(r"<summary>(.*?)</summary>", self.html)]
 
     def changes(self):
         """The words that were taken away and those that came."""
@@ -97,7 +92,7 @@ class Compared:
         section = self.html.partition('id="settings"')[2].partition("</section>")[0]
         rows = re.findall(r"<tr class=\"differs\">(.*?)</tr>", section, re.S)
         return [
-            tuple(words(cell) for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row))
+            tuple(words_of(cell) for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row))
             for row in rows
         ]
 
@@ -271,7 +266,7 @@ def test_bills_and_responses_are_side_by_side(ann):
             "response_body": as_bytes(ANSWER | {"content": [text("Not mended.")]}),
         },
     )
-    page = words(ann.get("/traces/usage/1/compare/2").text)
+    page = words_of(ann.get("/traces/usage/1/compare/2").text)
     assert "Uncached input 10 $0.0150 12 $0.0200 +$0.0050" in page
     assert "Cache writes, 1 hour 0 $0.0000 30 $0.0225 +$0.0225" in page
     assert "Total $0.0150 $0.0425 +$0.0275" in page
@@ -280,12 +275,12 @@ def test_bills_and_responses_are_side_by_side(ann):
 
 def test_a_cost_that_is_not_known_is_not_compared(ann):
     ann.record({"cost_cents": None}, {})
-    assert "Total — $0.0125 —" in words(ann.get("/traces/usage/1/compare/2").text)
+    assert "Total — $0.0125 —" in words_of(ann.get("/traces/usage/1/compare/2").text)
 
 
 def test_bodies_that_are_missing_are_named(ann):
     ann.record({}, {"request_body": b"[1]", "response_body": b"\x00\xff"})
-    page = words(ann.get("/traces/usage/1/compare/2").text)
+    page = words_of(ann.get("/traces/usage/1/compare/2").text)
     assert "The request of call 1 was not kept" in page
     assert "The response of call 1 was not kept" in page
     assert "The request of call 2 is not a JSON object." in page

@@ -9,6 +9,7 @@ from starlette.testclient import TestClient
 
 from runtime import clock
 from store.traces.session_reader import SessionReader
+from tests.dashboard.pages import words_of
 from tests.dashboard.people import BASE_URL
 
 HOUR = "2026-03-01T10:"
@@ -22,7 +23,7 @@ def call(minute, session="a", **changes):
 def lines(page):
     """The turns of a page as text."""
     found = re.findall(r'<li id="turn-\d+".*?</li>', page.text, re.S)
-    return [" ".join(re.sub(r"<[^>]+>", " ", line).split()) for line in found]
+    return [words_of(line) for line in found]
 
 
 def test_before_the_first_session_the_list_says_what_to_do(ann):

@@ -10,6 +10,7 @@ import pytest
 
 from dashboard.tables import sums
 from metering.formats import format_cents
+from tests.dashboard.pages import words_of
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning"),
@@ -48,7 +49,7 @@ def ask(client, ann):
 
 def find_totals(page):
     found = re.findall(r'<p class="totals">(.*?)</p>', page, re.S)
-    return " ".join(re.sub(r"<[^>]+>", " ", "".join(found)).split())
+    return words_of("".join(found))
 
 
 def find_rows(page):
