@@ -112,3 +112,9 @@ def bob(make_person, ann):
 def cid(make_person):
     """A stranger to Ann."""
     return make_person("cid@example.org")
+
+
+@pytest.fixture
+def stranger(app):
+    """A browser in which nobody is signed in."""
+    return TestClient(app, base_url=BASE_URL, follow_redirects=False)

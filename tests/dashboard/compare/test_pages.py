@@ -7,11 +7,9 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from starlette.testclient import TestClient
 
 from metering.components import CACHE_WRITE_1H
 from tests.dashboard.pages import Page, words_of
-from tests.dashboard.people import BASE_URL
 from tests.store.traffic import make_item
 
 EVIL = "</div></del><script>alert(1)</script>\u202e<img src=x onerror=alert(1)>"
@@ -402,7 +400,7 @@ def test_a_call_that_is_not_there_is_404(ann, path):
     assert response.status_code == 404
 
 
-def test_nobody_compares_calls_of_another_organisation(ann, cid, app):
+def test_nobody_compares_calls_of_another_organisation(ann, cid, stranger):
     ann.record({"request_body": as_bytes(changed(system="marmalade"))}, {})
     assert cid.get("/traces/usage/1/compare/2").status_code == 404
     cid.record()
@@ -411,5 +409,4 @@ def test_nobody_compares_calls_of_another_organisation(ann, cid, app):
         assert response.status_code == 404
         assert "marmalade" not in response.text
     assert "marmalade" not in cid.get("/traces/usage/1/compare/1").text
-    stranger = TestClient(app, base_url=BASE_URL, follow_redirects=False)
     assert stranger.get("/traces/usage/1/compare/2").status_code == 303

@@ -12,7 +12,6 @@ from types import SimpleNamespace
 from urllib.parse import urlencode
 
 import pytest
-from starlette.testclient import TestClient
 
 from dashboard.overview import reading
 from metering.entry import UsageSource
@@ -23,7 +22,6 @@ from store.traces.database import TraceDatabase
 from store.traces.histograms import RESOLUTION
 from store.traces.overview_reader import OverviewReader
 from tests.dashboard.pages import Page
-from tests.dashboard.people import BASE_URL
 from tests.store.traffic import make_entry
 
 NOW = datetime(2026, 3, 14, 9, 26, tzinfo=UTC)
@@ -384,9 +382,8 @@ def test_nobody_sees_the_calls_of_another_organisation(ann, cid):
     assert overview(cid, "endpoint=secret")["totals"]["calls"] == 0
 
 
-def test_programs_read_with_a_key_and_strangers_not_at_all(ann, app):
+def test_programs_read_with_a_key_and_strangers_not_at_all(ann, stranger):
     ann.record(created_at="2026-03-14T01:00:00.000Z")
-    stranger = TestClient(app, base_url=BASE_URL, follow_redirects=False)
     assert stranger.get("/overview.json", headers=ann.bearer).json()["totals"]["calls"] == 1
     assert stranger.get("/overview.json").status_code == 401
     assert stranger.get("/overview").status_code == 303

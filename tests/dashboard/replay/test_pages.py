@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
-from starlette.testclient import TestClient
 
 from dashboard.replay.checks import check_request
 from dashboard.replay.layout import lay_out
@@ -17,7 +16,7 @@ from runtime.replay_tickets import HEADER, is_valid
 from runtime.settings import CLIENT_MARK_VARIABLE
 from store.control.management import Management
 from tests.dashboard.pages import Page
-from tests.dashboard.people import BASE_URL, HERE
+from tests.dashboard.people import HERE
 from tests.proxy_endpoints import create_endpoint
 
 SECRET = "mark"
@@ -151,9 +150,8 @@ def test_there_is_no_ticket_for_an_endpoint_of_others(ann, cid, slug):
     assert "ticket" not in response.text
 
 
-def test_strangers_and_keys_get_no_ticket(ann, app):
+def test_strangers_and_keys_get_no_ticket(ann, stranger):
     record(ann)
-    stranger = TestClient(app, base_url=BASE_URL, follow_redirects=False)
     given: list[dict[str, str]] = [{}, ann.bearer]
     for headers in given:
         for part in ("", "/ticket?endpoint=team-a", "/entry?run=replay-1"):

@@ -5,14 +5,12 @@ from contextlib import closing
 from typing import Any
 
 import pytest
-from starlette.testclient import TestClient
 
 from conversations.savings.kinds import AVOIDABLE, KINDS
 from runtime import clock
 from store import database
 from store.traces import savings
 from store.traces.savings import FindingRow, Looked
-from tests.dashboard.people import BASE_URL
 
 TODAY = clock.now().date().isoformat()
 SAVED = (
@@ -178,9 +176,8 @@ def test_nobody_sees_the_savings_of_another_organisation(ann, cid):
         assert cid.get(path).status_code == 404
 
 
-def test_programs_read_with_a_key_and_strangers_not_at_all(ann, app):
+def test_programs_read_with_a_key_and_strangers_not_at_all(ann, stranger):
     store(ann, row("cache_break", 150.0))
-    stranger = TestClient(app, base_url=BASE_URL, follow_redirects=False)
     for path in ("/savings.json", "/sessions/s1/savings.json"):
         assert stranger.get(path, headers=ann.bearer).json()["total_cents"] == 150.0
         assert stranger.get(path).status_code == 401

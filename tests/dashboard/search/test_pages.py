@@ -206,9 +206,8 @@ def test_nobody_finds_the_texts_of_another_organisation(ann, cid):
     assert cid.get(f"/search?q={entry_id}").status_code == 200
 
 
-def test_programs_search_with_a_key_and_strangers_not_at_all(ann, app):
+def test_programs_search_with_a_key_and_strangers_not_at_all(ann, stranger):
     talk(ann)
-    stranger = TestClient(app, base_url=BASE_URL, follow_redirects=False)
     assert stranger.get("/search.json?q=zebrafinch", headers=ann.bearer).json()["items"]
     assert stranger.get("/search.json?q=zebrafinch").status_code == 401
     assert stranger.get("/search?q=zebrafinch").status_code == 303

@@ -1,9 +1,6 @@
 """The page of credentials in calls, which only owners have."""
 
-from starlette.testclient import TestClient
-
 from store.traces.found_secrets import Finding, FoundSecrets, Progress
-from tests.dashboard.people import BASE_URL
 
 EVIL = "<script>alert(1)</script>\u202e"
 
@@ -39,14 +36,13 @@ def test_before_anything_was_found_the_page_says_so(ann):
     assert "No credential has been found." in ann.get("/secrets").text
 
 
-def test_members_and_strangers_do_not_see_it(ann, bob, cid, app):
+def test_members_and_strangers_do_not_see_it(ann, bob, cid, stranger):
     ann.record()
     find(ann, 1)
     assert bob.get("/secrets").status_code == 404
     assert "AKIAQ2" not in bob.get("/secrets").text
     assert 'href="/secrets"' not in bob.get("/settings").text
     assert "AKIAQ2" not in cid.get("/secrets").text
-    stranger = TestClient(app, base_url=BASE_URL, follow_redirects=False)
     assert stranger.get("/secrets").status_code == 303
     assert stranger.get("/secrets", headers=ann.bearer).status_code in (303, 401)
 

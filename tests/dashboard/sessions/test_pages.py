@@ -5,12 +5,10 @@ from datetime import timedelta
 from decimal import Decimal
 
 import pytest
-from starlette.testclient import TestClient
 
 from runtime import clock
 from store.traces.session_reader import SessionReader
 from tests.dashboard.pages import words_of
-from tests.dashboard.people import BASE_URL
 
 HOUR = "2026-03-01T10:"
 
@@ -188,9 +186,8 @@ def test_nobody_sees_the_sessions_of_another_organisation(ann, cid):
         assert cid.get(path).status_code == 404
 
 
-def test_programs_read_with_a_key_and_strangers_not_at_all(ann, app):
+def test_programs_read_with_a_key_and_strangers_not_at_all(ann, stranger):
     ann.record(call(1))
-    stranger = TestClient(app, base_url=BASE_URL, follow_redirects=False)
     assert stranger.get("/sessions.json", headers=ann.bearer).json()["items"]
     assert stranger.get("/sessions/a.json", headers=ann.bearer).json()["turns"]
     assert stranger.get("/sessions/a.json").status_code == 401

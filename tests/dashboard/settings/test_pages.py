@@ -617,10 +617,11 @@ def post_routes(settings):
     )
 
 
-def test_every_form_is_one_and_comes_from_somebody_signed_in(settings, app, control, ann, mailbox):
+def test_every_form_is_one_and_comes_from_somebody_signed_in(
+    settings, stranger, control, ann, mailbox
+):
     paths = post_routes(settings)
     assert len(paths) == 12
-    stranger = TestClient(app, base_url=BASE_URL, follow_redirects=False)
     fields = {"name": "x", "email": "x@example.org", "organization_id": ann.organization_id}
     for path in paths:
         json = ann.browser.post(path, json=fields, headers=HERE)
