@@ -49,6 +49,7 @@ def write_judgements(
     ``new`` are calls by entry id that are not in these sums yet and will be added. A call that is
     gone is passed over. Wants the write lock."""
     new_ids = {call.id for call in new.values()}
+    unjudged = set(new_ids)  # those of which there is no break to be taken back
     for each in judgements:
         call = new.get(each.entry_id) or _find(connection, each.entry_id)
         if call is None:
@@ -59,8 +60,9 @@ def write_judgements(
         previous = new.get(each.previous_entry_id) or _find(connection, each.previous_entry_id)
         if previous is not None:
             predecessors.write_previous(connection, call.id, previous.id, each.failed_tools)
-        if each.cache_break is not None or not is_new:
+        if each.cache_break is not None or call.id not in unjudged:
             cache_breaks.write_break(connection, call.id, each.cache_break)
+        unjudged.discard(call.id)
         joined: set[int] = set()
         if call.session_id is None and previous is not None:
             joined.update(unnamed_sessions.join(connection, call.id, previous.id))

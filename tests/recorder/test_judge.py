@@ -114,6 +114,30 @@ def test_a_call_that_ends_after_its_successor_is_its_predecessor_all_the_same(re
     ]
 
 
+@pytest.mark.parametrize("batched", [True, False])
+def test_a_break_is_none_when_the_call_that_was_continued_is_stored_later(recording, batched):
+    def unmark(block):
+        return {name: value for name, value in block.items() if name != "cache_control"}
+
+    recording.send(TURNS[0])
+    before, call = (json.loads(json.dumps(body), object_hook=unmark) for body in TURNS[1:3])
+    recording.spool(call, at_s=30.0)
+    if not batched:
+        recording.record()
+        assert [each[:2] for each in recording.judged()] == [
+            ("call-1", None),
+            ("call-2", "call-1"),
+        ]
+        assert recording.read("select cache_breaks from sessions") == [{"cache_breaks": 1}]
+    recording.spool(before, at_s=20.0)
+    recording.record()
+    (_, before, call) = recording.judged()
+    assert before[:2] == ("call-3", "call-1")
+    assert before[2] is not None
+    assert call == ("call-2", "call-3", None), "that one had left nothing in the cache"
+    assert recording.read("select cache_breaks from sessions") == [{"cache_breaks": 1}]
+
+
 def test_failed_calls_and_side_calls_are_no_predecessors(recording):
     recording.send(TURNS[0])
     recording.send(TURNS[1], status_code=529)
