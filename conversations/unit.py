@@ -7,6 +7,7 @@ from metering.request_facts import CacheTtl
 type Level = Literal["tools", "system", "messages"]
 LEVELS: tuple[Level, ...] = ("tools", "system", "messages")
 THINKING_KINDS = ("thinking", "redacted_thinking")
+CALL_KINDS = ("tool_use", "server_tool_use", "mcp_tool_use")
 
 
 class Unit(NamedTuple):

@@ -25,7 +25,7 @@ import orjson
 
 from conversations.diagnosis import read_previous_message_id
 from conversations.parameters import Parameters, read_parameters
-from conversations.unit import THINKING_KINDS, Level, Unit
+from conversations.unit import CALL_KINDS, THINKING_KINDS, Level, Unit
 from conversations.unit_runs import DIGEST_BYTES, EMPTY, ORDER_BYTES, UnitRun
 from metering.json_reading import as_list, as_object, as_text
 from metering.request_facts import CacheTtl
@@ -44,7 +44,6 @@ TOOL, WEB_SEARCH, MCP_SERVER, ATTRIBUTION_BLOCK, CONTINUED, OTHER = (
     "continuation",
     "other",
 )
-_ORDERED = ("tool_use", "server_tool_use", "mcp_tool_use")
 _RUNS = ("tool_use", "tool_result")
 _CITED = ("document", "search_result")
 _TOO_DEEP = b"(nested too deeply to be written)"
@@ -219,7 +218,7 @@ def _make_message_unit(number: int, place: int, role: str, block: object) -> Uni
     size = len(content) - surplus
     if kind in THINKING_KINDS:
         size = len(as_text(as_object(block).get("thinking")))
-    order = _digest_order(bare, content, digest) if kind in _ORDERED else digest[:ORDER_BYTES]
+    order = _digest_order(bare, content, digest) if kind in CALL_KINDS else digest[:ORDER_BYTES]
     tool, tool_use_id, is_error = "", "", False
     if kind == "tool_use":
         fields = as_object(block)

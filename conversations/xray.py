@@ -16,6 +16,7 @@ from typing import Literal, NamedTuple
 import orjson
 
 from conversations.json_spans import JsonText, Place
+from conversations.unit import CALL_KINDS
 from conversations.units import ATTRIBUTION
 from metering.json_weight import is_light
 
@@ -46,7 +47,6 @@ _TEXTS: dict[object, Category] = {
     "assistant": "assistant_text",
     "system": "system_message",
 }
-_CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
 _RESULT = re.compile(r"(?:.*_)?tool_result")
 _REMINDER, _REMINDER_END = b"<system-reminder>", b"</system-reminder>"
 # How Claude Code heads the memory files that it puts into a reminder.
@@ -185,7 +185,7 @@ def _read_block(
         yield _inner(fields["thinking"], "thinking")
     elif kind == "redacted_thinking" and "data" in fields:
         yield _inner(fields["data"], "thinking")
-    elif kind in _CALLS and "input" in fields:
+    elif kind in CALL_KINDS and "input" in fields:
         name = _read_text(text, fields.get("name"))
         if name is not None and (call := _read_text(text, fields.get("id"))) is not None:
             names[call] = name

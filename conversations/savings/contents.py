@@ -14,11 +14,11 @@ from conversations.context import read_context
 from conversations.prompt_bill import PromptBill
 from conversations.savings.calls import Chain, SavingsCall
 from conversations.token_shares import Share
+from conversations.unit import CALL_KINDS
 from metering.json_reading import as_list, as_object, as_text, parse_object
 
 DIGEST_BYTES = 16
 MAX_PATH_CHARS = 160
-_CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
 _PATHS = ("file_path", "path", "notebook_path", "url")
 
 
@@ -115,7 +115,7 @@ def _read_blocks(
         for place, item in enumerate(as_list(as_object(message).get("content"))):
             block = as_object(item)
             kind = as_text(block.get("type"))
-            if kind in _CALLS:
+            if kind in CALL_KINDS:
                 asked[as_text(block.get("id"))] = _name(block)
             elif kind.endswith("tool_result"):
                 digest = blake2b(repr(block.get("content")).encode("utf-8", "replace"))
