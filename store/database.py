@@ -75,6 +75,13 @@ def open_readonly(
     )
 
 
+def list_columns(connection: sqlite3.Connection, table: str) -> set[str]:
+    """Return the columns of a table or view. There are none before a newer version has made it, and the
+    newest are missing before it has migrated it."""
+    rows = connection.execute("select name from pragma_table_info(?)", (table,))
+    return {name for (name,) in rows}
+
+
 @contextmanager
 def immediate(connection: sqlite3.Connection) -> Iterator[None]:
     """Open a transaction that holds the write lock from its beginning. So what it reads is current

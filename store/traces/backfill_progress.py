@@ -93,10 +93,7 @@ def has_work(connection: sqlite3.Connection) -> bool:
 def count_left(path: Path) -> int:
     """Return how many calls of a trace database are still to be dealt with. Raises sqlite3.Error."""
     with closing(database.open_readonly(path, busy_timeout_s=BUSY_TIMEOUT_S)) as connection:
-        known = connection.execute(
-            "select 1 from sqlite_schema where name = 'backfills'"
-        ).fetchone()
-        if known is None:
+        if not database.list_columns(connection, "backfills"):
             return 0
         (count,) = connection.execute(
             "select max("

@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Mapping
 
 from metering import token_counts
+from store.database import list_columns
 from store.traces import booking_sql
 
 # In braces: columns that a database lacks while the recorder has not migrated it.
@@ -49,13 +50,7 @@ def billing_column(connection: sqlite3.Connection) -> str:
 
 
 def _find_added(connection: sqlite3.Connection) -> dict[str, str]:
-    present = {
-        table: {
-            name
-            for (name,) in connection.execute("select name from pragma_table_info(?)", (table,))
-        }
-        for table in ("usage", "usage_cost")
-    }
+    present = {table: list_columns(connection, table) for table in ("usage", "usage_cost")}
     return {
         name: column if name in present[table] else "null"
         for name, (table, column) in _ADDED.items()

@@ -178,5 +178,4 @@ def _reading(trace_path: Path) -> Iterator[sqlite3.Connection | None]:
         yield None
         return
     with closing(database.open_readonly(path, busy_timeout_s=BUSY_TIMEOUT_S)) as db:
-        is_ready = db.execute("select 1 from sqlite_schema where name = 'found'").fetchone()
-        yield db if is_ready else None
+        yield db if database.list_columns(db, "found") else None

@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 
-from store.database import MigrationSteps, immediate
+from store.database import MigrationSteps, immediate, list_columns
 
 ROWS = 5_000  # of one transaction: some 20 ms
 TABLE, COPY, BEFORE = "usage_hourly", "usage_hourly_copy", "usage_hourly_before"
@@ -82,7 +82,7 @@ def take_copy(connection: sqlite3.Connection) -> None:
 
 def _prepare(connection: sqlite3.Connection) -> None:
     """Copy the sums for the migration, unless they are few or it has been done."""
-    columns = _list_columns(connection, TABLE)
+    columns = list_columns(connection, TABLE)
     if not columns or "client" in columns or _find_end(connection, TABLE, None) is None:
         return
     (version,) = connection.execute("pragma data_version").fetchone()
@@ -103,7 +103,7 @@ def _finish(connection: sqlite3.Connection) -> None:
 
 
 def _is_finished(connection: sqlite3.Connection) -> bool:
-    return not any(_list_columns(connection, table) for table in (COPY, BEFORE))
+    return not any(list_columns(connection, table) for table in (COPY, BEFORE))
 
 
 STEPS = MigrationSteps(prepare=_prepare, finish=_finish, is_finished=_is_finished)
@@ -111,7 +111,7 @@ STEPS = MigrationSteps(prepare=_prepare, finish=_finish, is_finished=_is_finishe
 
 def _is_copied(connection: sqlite3.Connection) -> bool:
     """Return whether there is a copy, made by this connection, and no other one has written since."""
-    if not _list_columns(connection, "copied_at"):
+    if not list_columns(connection, "copied_at"):
         return False
     (made_at,) = connection.execute("select max(data_version) from copied_at").fetchone()
     (version,) = connection.execute("pragma data_version").fetchone()
@@ -119,7 +119,7 @@ def _is_copied(connection: sqlite3.Connection) -> bool:
 
 
 def _insert(connection: sqlite3.Connection, source: str, target: str) -> str:
-    there = _list_columns(connection, source)
+    there = list_columns(connection, source)
     names = ", ".join((*_KEPT, *_LATER))
     values = ", ".join((*_KEPT, *(name if name in there else "0" for name in _LATER)))
     return f"insert into {target} ({names}) select {values} from {source}"  # noqa: S608 - our own names
@@ -127,7 +127,7 @@ def _insert(connection: sqlite3.Connection, source: str, target: str) -> str:
 
 def _remove(connection: sqlite3.Connection, table: str) -> None:
     """Remove a table, its rows first."""
-    if not _list_columns(connection, table):
+    if not list_columns(connection, table):
         return
     for condition, values in _divide(connection, table):
         with immediate(connection):
@@ -155,10 +155,6 @@ def _find_end(connection: sqlite3.Connection, table: str, after: _Place | None) 
         (*(after or ("",) * len(_KEY)), ROWS - 1),
     ).fetchone()
     return found
-
-
-def _list_columns(connection: sqlite3.Connection, table: str) -> set[str]:
-    return {row[1] for row in connection.execute(f"pragma table_info({table})")}
 
 
 def _as_stored() -> str:

@@ -13,10 +13,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from store.database import list_columns
 from store.traces import agent_sums, call_rows, histograms, rollup, timings
 from store.traces.rollup import find_product
 from store.traces.timings import MEASURES, NOTHING, Timing
-from store.traces.usage_report import Sums, list_columns, list_sums
+from store.traces.usage_report import Sums, list_sums
 
 ROWS_TIME_S = 1.0
 _PROGRESS_STEPS = 20_000

@@ -7,13 +7,12 @@ predecessors and has not been looked at yet.
 
 import sqlite3
 
+from store.database import list_columns
+
 
 def is_ready(connection: sqlite3.Connection) -> bool:
     """Return whether the recorder has made the tables of judgements."""
-    found = connection.execute(
-        "select 1 from sqlite_schema where name = 'predecessors' and sql like '%failed_tools%'"
-    ).fetchone()
-    return found is not None
+    return "failed_tools" in list_columns(connection, "predecessors")
 
 
 def find_previous(connection: sqlite3.Connection, call_id: int) -> int | None:

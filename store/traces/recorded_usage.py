@@ -19,7 +19,7 @@ from metering.components import SEARCH_UNIT, WEB_SEARCH as SEARCH_COMPONENT
 from metering.prices import PriceTable
 from metering.reconciliation import TOKENS, WEB_SEARCH, CallCounts, Cause, Figures, Recorded
 from metering.token_counts import TokenCounts
-from store.database import open_readonly, snapshot
+from store.database import list_columns, open_readonly, snapshot
 from store.traces.booking_sql import IS_OF_CLASS, IS_SEARCH, MAY_BE_BILLED
 from store.traces.costs import from_real
 from store.traces.rollup import OVERAGE, SUBSCRIPTION
@@ -55,7 +55,7 @@ def read_recorded_usage(
         columns = {
             (table, name)
             for table in ("usage", "usage_cost", "usage_hourly")
-            for (name,) in db.execute("select name from pragma_table_info(?)", (table,))
+            for name in list_columns(db, table)
         }
         if ("usage_hourly", "hour") not in columns:  # the recorder makes the tables a moment later
             return RecordedUsage()

@@ -5,7 +5,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from store.database import open_readonly, snapshot
+from store.database import list_columns, open_readonly, snapshot
 from store.traces import call_rows
 from store.traces.usage_report import (
     READ_TIMEOUT_S,
@@ -14,7 +14,6 @@ from store.traces.usage_report import (
     Sums,
     Totals,
     add_up,
-    list_columns,
     make_groups,
     read_sums,
 )

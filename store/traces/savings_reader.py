@@ -7,6 +7,7 @@ from datetime import date
 
 import orjson
 
+from store.database import list_columns
 from store.traces.savings import Looked
 
 _SUMS = "sum(calls), sum(tokens), sum(cents), sum(unpriced_tokens)"
@@ -64,10 +65,8 @@ class SavingsReader:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._db = connection
-        found = connection.execute(
-            "select 1 from sqlite_schema where name = 'savings_daily'"
-        ).fetchone()
-        self.is_ready = found is not None  # a newer recorder makes the table when it starts
+        # A newer recorder makes the table when it starts.
+        self.is_ready = bool(list_columns(connection, "savings_daily"))
 
     def list_groups(self, first: date, last: date) -> list[Group]:
         """Return the findings of these days, both included."""

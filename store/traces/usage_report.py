@@ -14,7 +14,7 @@ from typing import Literal
 
 from metering import token_counts
 from metering.token_counts import ZERO, TokenCounts
-from store.database import open_readonly, snapshot
+from store.database import list_columns, open_readonly, snapshot
 from store.traces.rollup import SUBSCRIPTION
 
 type Grouping = Literal["day", "model", "endpoint", "client", "credential", "billing"]
@@ -130,12 +130,6 @@ def _read_period(
         where, parameters = _between(from_day, to_day)
         sums = read_sums(db, by, f"usage_hourly {where}", parameters, columns)
         return sums, _read_rejected(db, by, where, parameters)
-
-
-def list_columns(db: sqlite3.Connection, table: str) -> set[str]:
-    """Return the columns of a table. There are none before the recorder has made it, and the newest
-    are missing before the recorder has migrated it."""
-    return {name for (name,) in db.execute("select name from pragma_table_info(?)", (table,))}
 
 
 def read_sums(

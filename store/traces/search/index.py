@@ -20,6 +20,7 @@ from typing import get_args
 
 import orjson
 
+from store.database import list_columns
 from store.traces.search.responses import read_response
 from store.traces.search.text import separate_ideographs
 from store.traces.search.walk import Role, Texts, read_piece
@@ -71,8 +72,7 @@ class ResponseRow:
 
 def exists(connection: sqlite3.Connection) -> bool:
     """Return whether the recorder has made the tables."""
-    found = connection.execute("select 1 from sqlite_schema where name = 'search_gaps'").fetchone()
-    return found is not None
+    return bool(list_columns(connection, "search_gaps"))
 
 
 def write_pieces(connection: sqlite3.Connection, rows: Iterable[PieceRow]) -> None:
