@@ -2,7 +2,7 @@
 
 The recorder does this between its rounds, while it would wait anyway, and a little at a time: calls that
 end meanwhile are recorded as soon as before, and nobody waits long for the write lock. While calls wait it
-takes one step each second. A database that cannot be written waits alone.
+takes one step each second.
 """
 
 import logging
@@ -14,6 +14,7 @@ from metering.conversation_memory import ConversationMemory
 from metering.prices import PriceTable
 from metering.request_facts import make_facts
 from metering.usage import Usage
+from recorder.background import BackgroundWork
 from recorder.body_fields import calculate_speed, make_request_fields, make_response_fields
 from recorder.late_estimates import LateEstimates
 from recorder.late_judgements import LateJudgements
@@ -37,7 +38,6 @@ logger = logging.getLogger(__name__)
 
 STEP_S = 0.02
 MEMORY_BYTES = 8 * 1024 * 1024
-RETRY_S = 60.0
 _SUMS = (
     rebooking.rebook_some,
     daily_sums.add_day,
@@ -60,58 +60,36 @@ class Backfill:
         clock_s: Callable[[], float],
     ) -> None:
         """Fill columns in these databases. ``clock_s`` is a monotonic clock."""
-        self._databases = databases
+        failure = "New columns of %s cannot be filled now: %s"
+        self._work = BackgroundWork(databases, clock_s, self._fill_some, failure, alternates=False)
         self._prices = prices
         self._clock_s = clock_s
         self._requests = RequestReader(ConversationMemory(MEMORY_BYTES))
         self._estimates = LateEstimates(prices, clock_s)
         self._judgements = LateJudgements(prices, clock_s)
-        self._organizations: list[str] = []
-        self._not_before_s: dict[str, float] = {}  # by organisation
 
     def begin(self, organization_id: str) -> None:
-        """Take up the work on an organisation. If there is none, that is noticed by the first step."""
-        self._organizations.append(organization_id)
+        """Take up the work on an organisation."""
+        self._work.begin(organization_id)
 
     def run_step(self) -> bool:
-        """Fill the columns of a few calls. Return whether there is more to do.
-
-        Never raises: what cannot be done now is tried again later."""
-        organization_id = self._choose()
-        if organization_id is None:
-            return bool(self._organizations)
-        try:
-            connection = self._databases.open(organization_id).connection
-            is_done = self._fill_some(organization_id, connection)
-        except (sqlite3.Error, OSError, ValueError) as error:
-            # Recording goes on; the database may be locked or the disk full for now.
-            logger.warning("New columns of %s cannot be filled now: %s", organization_id, error)
-            self._databases.close(organization_id)
-            self._not_before_s[organization_id] = self._clock_s() + RETRY_S
-            return True
-        if is_done:
-            self._organizations.remove(organization_id)
-        return bool(self._organizations)
-
-    def _choose(self) -> str | None:
-        """Return the first organisation that need not wait, or None."""
-        now_s = self._clock_s()
-        ready = (each for each in self._organizations if now_s >= self._not_before_s.get(each, 0))
-        return next(ready, None)
+        """Fill the columns of a few calls. Return whether there is more to do. Never raises."""
+        return self._work.run_step()
 
     def _fill_some(self, organization_id: str, connection: sqlite3.Connection) -> bool:
-        """Do some of the work; return whether that was the last of it. The sums come first,
-        because they take less time."""
+        """Do some of the work; return whether there is more. The sums come first, because they take less
+        time."""
         ends_at_s = self._clock_s() + STEP_S
         for work in _SUMS:
             while work(connection):
                 if self._clock_s() >= ends_at_s:
-                    return False
-        if not self._fill_columns(connection, ends_at_s):
-            return False
-        if not self._estimates.estimate_some(organization_id, connection, ends_at_s):
-            return False
-        return self._judgements.judge_some(organization_id, connection, ends_at_s)
+                    return True
+        is_done = (
+            self._fill_columns(connection, ends_at_s)
+            and self._estimates.estimate_some(organization_id, connection, ends_at_s)
+            and self._judgements.judge_some(organization_id, connection, ends_at_s)
+        )
+        return not is_done
 
     def _fill_columns(self, connection: sqlite3.Connection, ends_at_s: float) -> bool:
         """Fill the columns of some calls; return whether those were the last ones."""

@@ -116,11 +116,7 @@ class Ingester:
                 has_gaps = True
             if has_gaps:
                 self._backfill.begin(organization_id)
-            if self._texts is not None:
-                self._texts.begin(organization_id)
-            self._savings.begin(organization_id)
-            if self._secrets is not None:
-                self._secrets.begin(organization_id)
+            self._begin_to_read(organization_id)
             self._between()
 
     def fill_columns(self) -> bool:
@@ -158,8 +154,6 @@ class Ingester:
             finally:
                 self._between()
             self._pauses.end(owner)
-            if self._secrets is not None and owner != REJECTIONS:
-                self._secrets.begin(owner)
             result.handled += handled
             result.waiting -= handled
             result.has_more |= handled < len(files)
@@ -178,10 +172,16 @@ class Ingester:
         if owner == REJECTIONS:
             return self._rejections.store(files)
         handled = self._entries.store(owner, files)
-        if self._texts is not None:
-            self._texts.begin(owner)
-        self._savings.begin(owner)
+        self._begin_to_read(owner)
         return handled
+
+    def _begin_to_read(self, organization_id: str) -> None:
+        """Begin what is done in the background with calls that are stored."""
+        if self._texts is not None:
+            self._texts.begin(organization_id)
+        self._savings.begin(organization_id)
+        if self._secrets is not None:
+            self._secrets.begin(organization_id)
 
     def _tidy(self) -> None:
         reader.remove_empty_runs(self._root)

@@ -13,6 +13,7 @@ from conversations.savings.calls import list_chains
 from conversations.savings.findings import METHOD, Finding, find_savings
 from conversations.savings.kinds import AVOIDABLE, FROM_BODIES
 from metering.prices import PriceTable
+from recorder.background import RETRY_S, BackgroundWork
 from recorder.open_databases import OpenDatabases
 from recorder.savings_calls import read_calls, read_contents_of
 from runtime import clock
@@ -22,7 +23,6 @@ from store.traces.savings import Due, FindingRow, Looked
 
 # Looks take less than a fiftieth of the recorder's time.
 MIN_PAUSE_S, PAUSE_FACTOR = 0.02, 50.0
-RETRY_S = 60.0
 
 logger = logging.getLogger(__name__)
 
@@ -37,46 +37,33 @@ class SavingsFinder:
         clock_s: Callable[[], float],
     ) -> None:
         """Look in these databases, by these prices. ``clock_s`` is a monotonic clock."""
-        self._databases = databases
+        failure = "Savings of %s cannot be looked for now: %s"
+        self._work = BackgroundWork(databases, clock_s, self._look_and_pause, failure)
         self._prices = prices
         self._clock_s = clock_s
         self._not_before_s = 0.0
-        self._organizations: dict[str, float] = {}  # when to look there next
 
     def begin(self, organization_id: str) -> None:
         """Take up an organisation of which a session may be due."""
-        self._organizations.setdefault(organization_id, 0.0)
+        self._work.begin(organization_id)
 
     def run_step(self) -> None:
-        """Look at one session, if one is due and it is time.
+        """Look at one session, if one is due and it is time. Never raises."""
+        if self._clock_s() >= self._not_before_s:
+            self._work.run_step()
 
-        Never raises: what cannot be done now is tried again later."""
+    def _look_and_pause(self, _organization_id: str, connection: sqlite3.Connection) -> bool:
         began_s = self._clock_s()
-        if began_s < self._not_before_s or not self._organizations:
-            return
-        organization_id = min(self._organizations, key=self._organizations.__getitem__)
-        if began_s < self._organizations[organization_id]:
-            return
-        try:
-            is_empty = self._look_at_one(self._databases.open(organization_id).connection)
-        except (sqlite3.Error, OSError, ValueError) as error:
-            # Recording goes on; the database may be locked or the disk full for now.
-            logger.warning("Savings of %s cannot be looked for now: %s", organization_id, error)
-            self._databases.close(organization_id)
-            self._organizations[organization_id] = self._clock_s() + RETRY_S
-            return
+        has_more = self._look_at_one(connection)
         ended_s = self._clock_s()
         self._not_before_s = ended_s + max(MIN_PAUSE_S, PAUSE_FACTOR * (ended_s - began_s))
-        if is_empty:
-            del self._organizations[organization_id]
-        else:
-            self._organizations[organization_id] = ended_s  # behind the others
+        return has_more
 
     def _look_at_one(self, connection: sqlite3.Connection) -> bool:
-        """Look at the session that has been due for longest; return whether none is left, due or not."""
+        """Look at the session that has been due for longest; return whether any is left, due or not."""
         due = savings.find_due(connection, clock.now().timestamp())
         if due is None:
-            return not savings.is_any_due(connection)
+            return savings.is_any_due(connection)
         try:
             self._look(connection, due)
         except sqlite3.Error:
@@ -86,7 +73,7 @@ class SavingsFinder:
             logger.exception("Savings of session %r cannot be computed", due.session_id)
             with database.immediate(connection):
                 savings.drop_due(connection, due, clock.now().timestamp() + RETRY_S)
-        return False
+        return True
 
     def _look(self, connection: sqlite3.Connection, due: Due) -> None:
         with database.snapshot(connection):

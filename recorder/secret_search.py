@@ -7,7 +7,6 @@ crash some calls are searched again, to the same result.
 """
 
 import hmac
-import logging
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -18,21 +17,18 @@ import orjson
 
 from metering.json_reading import as_list, as_object, as_text, parse_object
 from metering.sse import looks_like_sse
+from recorder.background import BackgroundWork
 from recorder.open_databases import OpenDatabases
-from recorder.secret_rules import Found, RulesMissingError, find_secrets, may_have_secrets
+from recorder.secret_rules import Found, find_secrets, may_have_secrets
 from store import database
 from store.control.database import ControlDatabase
 from store.traces import bodies
-from store.traces.bodies import MissingPieceError
 from store.traces.found_secrets import Finding, FoundSecrets, Progress
 from store.traces.paths import trace_path
 from store.traces.search.responses import read_deltas
 
-logger = logging.getLogger(__name__)
-
 STEP_S = 0.02
 PAUSE_S = 1.0  # calls of a moment take less work together
-RETRY_S = 60.0
 CALLS_AT_ONCE = 20
 NOTED_AFTER = 500  # calls without a finding
 EARLIER_CALLS = 10_000  # of those that were recorded before the first search
@@ -124,42 +120,27 @@ class SecretSearch:
         """Search calls in these databases. ``clock_s`` is a monotonic clock."""
         self._data_dir = data_dir
         self._control_path = control_path
-        self._databases = databases
+        failure = "Calls of %s cannot be searched now: %s"
+        self._work = BackgroundWork(databases, clock_s, self._search_some, failure, pause_s=PAUSE_S)
         self._clock_s = clock_s
         self._key: bytes | None = None
-        self._waiting: dict[str, float] = {}  # by organisation: not before this time
         self._readers: dict[str, _Reader] = {}
 
     def begin(self, organization_id: str) -> None:
         """Take up an organisation that has new calls."""
-        self._waiting.setdefault(organization_id, self._clock_s() + PAUSE_S)
+        self._work.begin(organization_id)
 
     def run_step(self) -> None:
-        """Search some calls. Never raises: what cannot be done now is tried again later."""
-        now_s = self._clock_s()
-        ready = (each for each, not_before_s in self._waiting.items() if now_s >= not_before_s)
-        organization_id = next(ready, None)
-        if organization_id is None:
-            return
-        try:
-            is_done = self._search_some(self._open(organization_id))
-        except (sqlite3.Error, OSError, ValueError, MissingPieceError, RulesMissingError) as error:
-            logger.warning("Calls of %s cannot be searched now: %s", organization_id, error)
-            self._close(organization_id)
-            self._waiting[organization_id] = now_s + RETRY_S
-            return
-        del self._waiting[organization_id]
-        if not is_done:
-            self._waiting[organization_id] = now_s  # behind the others
+        """Search some calls. Never raises."""
+        self._work.run_step()
 
     def close(self) -> None:
         """Note how far the search has come, and close all files."""
         while self._readers:
             self._close(next(iter(self._readers)))
 
-    def _open(self, organization_id: str) -> _Reader:
+    def _open(self, organization_id: str, traces: sqlite3.Connection) -> _Reader:
         """Return the reader of an organisation, which is kept while its database stays open."""
-        traces = self._databases.open(organization_id).connection
         reader = self._readers.pop(organization_id, None)
         if reader is not None and reader.traces is not traces:
             reader.close()
@@ -181,8 +162,9 @@ class SecretSearch:
         if reader is not None:
             reader.close()
 
-    def _search_some(self, reader: _Reader) -> bool:
-        """Search some calls of an organisation; return whether these were the last."""
+    def _search_some(self, organization_id: str, traces: sqlite3.Connection) -> bool:
+        """Search some calls of an organisation; return whether there are more."""
+        reader = self._open(organization_id, traces)
         ends_at_s = self._clock_s() + STEP_S
         while calls := reader.list_calls():
             findings: list[Finding] = []
@@ -201,8 +183,8 @@ class SecretSearch:
                     break
             reader.note(findings)
             if self._clock_s() >= ends_at_s:
-                return False
-        return True
+                return True
+        return False
 
     def _search_call(self, reader: _Reader, call: _Call) -> list[Finding]:
         by_digest: dict[bytes, Finding] = {}

@@ -10,6 +10,7 @@ import pytest
 from metering.prices import PriceTable
 from recorder import backfill as recorder_backfill
 from recorder.backfill import Backfill
+from recorder.background import RETRY_S
 from recorder.open_databases import OpenDatabases
 from recorder.requests import RequestReader
 from store.traces import backfill, backfill_progress
@@ -252,7 +253,7 @@ def test_a_database_that_is_locked_is_tried_again_later(path, make_backfill, tmp
         lock.execute("begin immediate")
         assert work.run_step()
     assert backfill_progress.count_left(path) == 1
-    now_s += recorder_backfill.RETRY_S
+    now_s += RETRY_S
     assert run(work) > 0
     assert backfill_progress.count_left(path) == 0
     assert backfill_progress.count_left(trace_path(tmp_path, "other")) == 0

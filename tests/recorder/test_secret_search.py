@@ -7,6 +7,7 @@ from contextlib import closing
 import pytest
 
 from recorder import secret_search
+from recorder.background import RETRY_S
 from recorder.open_databases import OpenDatabases
 from recorder.secret_search import SecretSearch
 from store.control.database import ControlDatabase
@@ -49,7 +50,7 @@ class Searched:
     def run(self, organization_id="org"):
         self.search.begin(organization_id)
         self.now_s += secret_search.PAUSE_S
-        while self.search._waiting.get(organization_id, self.now_s + 1) <= self.now_s:
+        while self.search._work._due_s.get(organization_id, self.now_s + 1) <= self.now_s:
             self.search.run_step()
 
     def found(self, organization_id="org"):
@@ -150,7 +151,7 @@ def test_what_was_found_is_not_lost_where_a_call_after_it_cannot_be_read(searche
     monkeypatch.setattr(secret_search, "find_place", fail)
     searched.run()
     monkeypatch.undo()
-    searched.now_s += secret_search.RETRY_S
+    searched.now_s += RETRY_S
     searched.run()
     assert [row[0] for row in searched.found()] == [1, 2, 3]
 
@@ -300,6 +301,6 @@ def test_an_organisation_that_cannot_be_searched_waits_and_others_do_not(searche
         searched.run("other")
         assert len(searched.found("other")) == 1
         db.execute("rollback")
-    searched.now_s += secret_search.RETRY_S
+    searched.now_s += RETRY_S
     searched.run()
     assert [row[0] for row in searched.found()] == [1, 2]

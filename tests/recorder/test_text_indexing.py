@@ -5,10 +5,11 @@ import sqlite3
 import pytest
 
 from recorder import text_indexing
+from recorder.background import RETRY_S
 from recorder.disk import DiskRoom
 from recorder.ingest import Ingester
 from recorder.open_databases import OpenDatabases
-from recorder.text_indexing import PAUSE_S, RETRY_S, TextIndexing
+from recorder.text_indexing import PAUSE_S, TextIndexing
 from store.price_file import load_prices
 from store.traces.bodies import RequestPreparer
 from store.traces.database import TraceDatabase
