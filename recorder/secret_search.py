@@ -23,6 +23,7 @@ from recorder.secret_rules import Found, find_secrets, may_have_secrets
 from store import database
 from store.control.database import ControlDatabase
 from store.traces import bodies
+from store.traces.bodies import MissingPieceError
 from store.traces.found_secrets import Finding, FoundSecrets, Progress
 from store.traces.paths import trace_path
 from store.traces.search.responses import read_deltas
@@ -274,14 +275,12 @@ def _choose_start(traces: sqlite3.Connection) -> Progress:
 
 
 def _read_request(traces: sqlite3.Connection, usage_id: int) -> dict[str, object]:
-    """Return a request, empty for one that is very long or was removed meanwhile."""
-    with database.snapshot(traces):
-        row = traces.execute(
-            "select segment_ids from request_bodies where usage_id = ?", (usage_id,)
-        ).fetchone()
-        ids = [] if row is None or row[0] is None else bodies.read_piece_ids(traces, row[0])
-        body = bodies.read_pieces(traces, ids)
-    return (parse_object(body) if len(body) <= MAX_BODY_BYTES else None) or {}
+    """Return a request, empty for one that is very long or of which something is missing."""
+    with suppress(MissingPieceError), database.snapshot(traces):
+        body = bodies.read_request(traces, usage_id) or b""
+        if len(body) <= MAX_BODY_BYTES:
+            return parse_object(body) or {}
+    return {}
 
 
 def _read_response(body: bytes) -> str:

@@ -231,7 +231,7 @@ def read_bodies(connection: sqlite3.Connection, usage_id: int) -> StoredBodies:
     They are joined by key here and read as bytes: the result depends on no order that SQLite might
     choose. Wants a transaction around it. Raises MissingPieceError."""
     return StoredBodies(
-        request=_read_request(connection, usage_id), response=_read_response(connection, usage_id)
+        request=read_request(connection, usage_id), response=_read_response(connection, usage_id)
     )
 
 
@@ -252,7 +252,10 @@ def read_pieces(connection: sqlite3.Connection, piece_ids: Sequence[int]) -> byt
     return b"".join(_get(data, piece_id, "piece") for piece_id in piece_ids)
 
 
-def _read_request(connection: sqlite3.Connection, usage_id: int) -> bytes | None:
+def read_request(connection: sqlite3.Connection, usage_id: int) -> bytes | None:
+    """Return the exact request body of a call, None where there is none.
+
+    Wants a transaction around it. Raises MissingPieceError."""
     row = connection.execute(
         "select segment_ids, whole from request_bodies where usage_id = ?", (usage_id,)
     ).fetchone()

@@ -156,6 +156,22 @@ def test_what_was_found_is_not_lost_where_a_call_after_it_cannot_be_read(searche
     assert [row[0] for row in searched.found()] == [1, 2, 3]
 
 
+def test_a_request_that_lacks_a_piece_keeps_no_call_from_being_searched(searched, caplog):
+    """Only where it is said cannot be told. `taximeter verify` reports such a request."""
+    searched.record(
+        {"request_body": body(said("user", "Hello."), said("user", KEY))},
+        {"request_body": body(said("user", TOKEN))},
+    )
+    connection = searched.databases.open("org").connection
+    assert connection.execute("delete from pieces where text like '%Hello%'").rowcount == 1
+    searched.run()
+    assert [row[:3] for row in searched.found()] == [
+        (1, FOUND[0], "request"),
+        (2, "GitHub token", "user"),
+    ]
+    assert "cannot be searched" not in caplog.text
+
+
 @pytest.mark.parametrize(
     ("request_", "place"),
     [
