@@ -47,6 +47,27 @@ def _add_to_view(db: Database, columns: Mapping[str, str]) -> None:
     db.execute(f"{select.rstrip()},\n            {added}\n        {end}{rest}")
 
 
+def _show_days(db: Database) -> None:
+    """Make the view ``usage_days`` anew, with the columns that ``usage_daily`` has now."""
+    names = [row[1] for row in db.execute("pragma table_info(usage_daily)") if row[1] != "day"]
+    columns = ", ".join(names)
+    db.execute("drop view if exists usage_days")
+    db.execute(
+        f"""
+        create view usage_days as
+        select day, {columns} from usage_daily
+        union all
+        select substr(hour, 1, 10) as day, {columns} from usage_hourly
+        where hour < coalesce(
+            -- The days up to this one are not in usage_daily yet: 20260131.
+            (select printf('%04d-%02d-%02d~', next_id / 10000, next_id / 100 % 100, next_id % 100)
+             from backfills where name = 'daily sums'),
+            ''
+        )
+        """  # noqa: S608 - our own names
+    )
+
+
 @migrations()
 def m001_usage_bodies_and_rollups(db: Database) -> None:
     """Create the first schema of a trace database."""
@@ -723,3 +744,9 @@ def m017_sum_up_savings_by_day(db: Database) -> None:
         " where julianday(ended_at) is not null",
     ):
         db.execute(statement)
+
+
+@migrations()
+def m018_show_sums_of_days(db: Database) -> None:
+    """Add a view of the sums of days that has all days, also while ``usage_daily`` is being filled."""
+    _show_days(db)

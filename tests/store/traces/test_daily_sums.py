@@ -27,6 +27,7 @@ HOURLY = (
     f"select substr(hour, 1, 10), {_KEYS}, {_ROUNDED} from usage_hourly"  # noqa: S608
     f" group by 1, {_KEYS} order by {_KEYS}, 1"
 )
+VIEW = DAILY.replace("usage_daily", "usage_days")
 _VALUE = "case when billing = 'subscription' and coalesce(overage, 0) = 0 then cost_cents end"
 AGENTS = (
     "select day, session_id, agent_id, entries, errors, unpriced, maybe_billed, input_tokens,"
@@ -107,7 +108,7 @@ def check_timings(traces, where="true"):
 
 
 def check(traces):
-    assert read(traces, DAILY) == read(traces, HOURLY)
+    assert read(traces, DAILY) == read(traces, VIEW) == read(traces, HOURLY)
     assert read(traces, AGENTS) == read(traces, AGENTS_INDEPENDENT)
     check_timings(traces)
 
@@ -167,6 +168,7 @@ def test_what_was_there_before_is_added_once_while_calls_come_and_change(path):
     with TraceDatabase(path) as traces:
         assert count_left(path) == 450
         assert find_day_left(traces.connection) == 20260104
+        assert read(traces, VIEW) == read(traces, HOURLY)
         steps = (daily_sums.add_day, agent_sums.book_some, timings.add_some)
         assert all(step(traces.connection) for step in steps)
         assert find_day_left(traces.connection) == 20260103
@@ -175,6 +177,8 @@ def test_what_was_there_before_is_added_once_while_calls_come_and_change(path):
             item = make_item(model="other", cents=Decimal(77))
             cost = NewCost(usage_id=usage_id, cost_cents=Decimal(77), cost_items=(item,))
             traces.update_costs([cost])
+        assert len(read(traces, DAILY)) < len(read(traces, VIEW))
+        assert read(traces, VIEW) == read(traces, HOURLY)
         for step in steps:
             while step(traces.connection):
                 pass

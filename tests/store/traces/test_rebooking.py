@@ -22,6 +22,7 @@ def book_as_before(path):
     """Take the sums of a database back to those before they had passes, in the schema of that time."""
     tokens = ", ".join(f"coalesce(sum({name}), 0)" for name in NAMES)
     with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("drop view usage_days")
         connection.execute("drop table usage_hourly")
         connection.execute(
             """

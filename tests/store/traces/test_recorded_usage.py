@@ -224,6 +224,7 @@ def test_hourly_sums_of_before_searches_were_counted_have_them_with_the_model(pa
     record({"cost_items": make_items(model="claude-sonnet-4-5")})
     prune(path)
     with closing(sqlite3.connect(path)) as db, db:
+        db.execute("drop view usage_days")
         db.execute("alter table usage_hourly drop column web_search_requests")
     assert figures_of(read(path)).keys() == {(DAY, TOKENS, "claude-sonnet-4-5")}
 

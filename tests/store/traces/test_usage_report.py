@@ -186,6 +186,7 @@ def test_a_database_without_estimates_has_none(tmp_path, traces, traces_path):
     traces.insert([replace(CALL, run_id="mine")])
     with closing(sqlite3.connect(traces_path)) as db:
         db.execute("drop view usage_log")
+        db.execute("drop view usage_days")
         db.execute("alter table usage drop column estimated_cents")
         db.execute("alter table usage_hourly drop column estimated_cents")
         db.execute("alter table usage_hourly drop column maybe_billed")
@@ -201,6 +202,7 @@ def test_a_database_without_clients_has_one_group_that_is_not_known(traces, trac
         sums = ("entries", "errors", "unpriced", *token_counts.NAMES, "cost_cents", "duration_ms")
         columns = f"hour, proxy_endpoint_id, slug, model, {', '.join(sums)}"
         db.execute(f"create table older as select {columns} from usage_hourly")  # noqa: S608
+        db.execute("drop view usage_days")
         db.execute("drop table usage_hourly")
         db.execute("alter table older rename to usage_hourly")
         db.commit()
@@ -217,6 +219,7 @@ def test_a_class_of_tokens_that_has_no_column_yet_is_zero(tmp_path, traces, trac
     with closing(sqlite3.connect(older)) as db:
         traces.connection.backup(db)
         db.execute("drop view usage_log")
+        db.execute("drop view usage_days")
         for table in ("usage", "usage_hourly"):
             db.execute(f"alter table {table} drop column {name}")
         db.commit()

@@ -9,5 +9,5 @@ select slug, sum(entries) as calls, sum(errors) as errors, round(sum(cost_cents)
   round(total(case when billing = 'subscription' then cost_cents end) / 100, 4) as subscription_value_usd,
   round(sum(estimated_cents) / 100, 4) as estimated_usd, sum(maybe_billed) as calls_maybe_billed,
   cast(round(sum(duration_ms) / nullif(sum(timed), 0)) as integer) as mean_duration_ms
-from usage_hourly where hour >= date('now', '-' || :days || ' days')
+from usage_days where day >= date('now', '-' || :days || ' days')
 group by slug order by cost_usd desc
