@@ -24,7 +24,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse
 from starlette.routing import Match, Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from dashboard.app import Dashboard
 from dashboard.mail.mailer import Mailer
@@ -151,7 +151,7 @@ def make_app(settings: Settings, print_line: Callable[[str], None] = print) -> S
     return app
 
 
-class _Protocol(H11Protocol):
+class _Protocol(HttpToolsProtocol):
     """The HTTP protocol, which sends a response at once."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
