@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from dashboard.call.downloads import NO_CALL
 from dashboard.kept_connections import KeptConnections
 from dashboard.organization_locks import BusyError, OrganizationLocks
+from dashboard.visitors import Visitors
 from runtime.settings import Settings
 from store.control.people import Caller
 from store.traces.call_reader import Call, CallReader
@@ -59,6 +60,16 @@ class TraceWork:
             return work(CallReader(connection))
 
         return await self.run(caller, run)
+
+
+class TracePages:
+    """Pages of the traces of the caller's organisation."""
+
+    def __init__(
+        self, settings: Settings, visitors: Visitors, connections: KeptConnections
+    ) -> None:
+        self._visitors = visitors
+        self._work = TraceWork(settings, connections)
 
 
 def get_call(reader: CallReader, usage_id: int) -> Call:

@@ -17,12 +17,9 @@ from dashboard.context import words
 from dashboard.context.bar import WIDTH, find_colour, make_bar
 from dashboard.context.session_page import render_session
 from dashboard.context.sorting import SORTS, sort_rows
-from dashboard.kept_connections import KeptConnections
 from dashboard.number_arguments import parse_number
 from dashboard.rendering import PRIVATE
-from dashboard.trace_work import TraceWork, get_call
-from dashboard.visitors import Visitors
-from runtime.settings import Settings
+from dashboard.trace_work import TracePages, get_call
 from store.control.people import Caller
 from store.traces.call_reader import Call, CallReader
 
@@ -33,14 +30,8 @@ MAX_NAMES = 200
 MAX_NUMBER = 10**6  # of a conversation
 
 
-class ContextPages:
+class ContextPages(TracePages):
     """The pages of contexts of the caller's organisation."""
-
-    def __init__(
-        self, settings: Settings, visitors: Visitors, connections: KeptConnections
-    ) -> None:
-        self._visitors = visitors
-        self._work = TraceWork(settings, connections)
 
     def routes(self) -> list[BaseRoute]:
         return [

@@ -16,7 +16,7 @@ from dashboard.kept_connections import KeptConnections
 from dashboard.rendering import PRIVATE
 from dashboard.sessions.opened import NO_SESSION, find_reader, open_session
 from dashboard.sessions.turns import TurnLine
-from dashboard.trace_work import TraceWork
+from dashboard.trace_work import TracePages
 from dashboard.visitors import Visitors
 from runtime.errors import InvalidInputError
 from runtime.settings import Settings
@@ -42,14 +42,13 @@ class _Begun:
     lines: list[TurnLine]
 
 
-class SharePages:
+class SharePages(TracePages):
     """The files of sessions of the caller's organisation."""
 
     def __init__(
         self, settings: Settings, visitors: Visitors, connections: KeptConnections
     ) -> None:
-        self._visitors = visitors
-        self._work = TraceWork(settings, connections)
+        super().__init__(settings, visitors, connections)
         self._exports = CurrentCounts[str]()
 
     def routes(self) -> list[BaseRoute]:
@@ -84,13 +83,10 @@ class SharePages:
                 await self._visitors.check_caller(request, caller)
                 lines = begun.lines[first : first + _TURNS_AT_ONCE]
 
-                def render(db: sqlite3.Connection | None, lines: list[TurnLine] = lines) -> str:
-                    if db is None:
-                        raise HTTPException(404, NO_SESSION)
-                    reader = CallReader(db)
+                def render(reader: CallReader, lines: list[TurnLine] = lines) -> str:
                     return "".join(begun.file.render_turn(line, reader) for line in lines)
 
-                yield await self._work.run(caller, render)
+                yield await self._work.run_on_calls(caller, render)
             yield begun.file.render_foot()
 
 

@@ -29,7 +29,7 @@ from dashboard.live.streams import (
     make_check,
 )
 from dashboard.rendering import PRIVATE
-from dashboard.trace_work import TraceWork
+from dashboard.trace_work import TracePages
 from dashboard.visitors import Visitors
 from runtime.settings import Settings
 from store.control.people import Caller
@@ -62,15 +62,14 @@ class _Wish:
         )
 
 
-class LivePages:
+class LivePages(TracePages):
     """The pages and streams of the caller's organisation."""
 
     def __init__(
         self, settings: Settings, visitors: Visitors, connections: KeptConnections
     ) -> None:
-        self._visitors = visitors
+        super().__init__(settings, visitors, connections)
         self._spool = SpoolWatch(settings.spool_path)
-        self._work = TraceWork(settings, connections)
         self.feeds = Feeds(settings.data_dir, self._spool, connections)
         self.streams = Streams()
 

@@ -8,7 +8,6 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from dashboard import rendering
-from dashboard.kept_connections import KeptConnections
 from dashboard.overview import chart, figures
 from dashboard.overview.drawings import PATH, draw, overview_address
 from dashboard.overview.filters import NAMES, NONE, Name, calls_address, parse_filters
@@ -16,24 +15,16 @@ from dashboard.overview.json_form import describe
 from dashboard.overview.periods import DEFAULT_SPAN, SPAN_TITLES, parse_span
 from dashboard.overview.reading import Overview, empty, read_overview
 from dashboard.rendering import PRIVATE
-from dashboard.trace_work import TraceWork
-from dashboard.visitors import Visitors
+from dashboard.trace_work import TracePages
 from runtime import clock
 from runtime.errors import InvalidInputError
-from runtime.settings import Settings
 from store.control.people import Caller
 from store.traces.forecast import METHOD
 from store.traces.histograms import RESOLUTION
 
 
-class OverviewPages:
+class OverviewPages(TracePages):
     """The overview of the caller's organisation."""
-
-    def __init__(
-        self, settings: Settings, visitors: Visitors, connections: KeptConnections
-    ) -> None:
-        self._visitors = visitors
-        self._work = TraceWork(settings, connections)
 
     def routes(self) -> list[BaseRoute]:
         return [Route(PATH, self.page), Route(f"{PATH}.json", self.json)]

@@ -11,15 +11,12 @@ from starlette.routing import BaseRoute, Route
 
 from dashboard import rendering
 from dashboard.addresses import session_address
-from dashboard.kept_connections import KeptConnections
 from dashboard.overview.periods import DEFAULT_SPAN, SPAN_TITLES, Period, parse_span
 from dashboard.rendering import PRIVATE
 from dashboard.savings.findings import Findings, describe_findings, make_findings
 from dashboard.sessions.opened import NO_SESSION
-from dashboard.trace_work import TraceWork
-from dashboard.visitors import Visitors
+from dashboard.trace_work import TracePages
 from runtime import clock
-from runtime.settings import Settings
 from store.traces.savings import Looked
 from store.traces.savings_reader import SavingsReader, SessionSum
 
@@ -47,14 +44,8 @@ class _OfSession:
     looked: Looked | None
 
 
-class SavingsPages:
+class SavingsPages(TracePages):
     """The pages of savings of the caller's organisation."""
-
-    def __init__(
-        self, settings: Settings, visitors: Visitors, connections: KeptConnections
-    ) -> None:
-        self._visitors = visitors
-        self._work = TraceWork(settings, connections)
 
     def routes(self) -> list[BaseRoute]:
         return [

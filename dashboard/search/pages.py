@@ -15,7 +15,7 @@ from dashboard.cursors import format_cursor
 from dashboard.kept_connections import KeptConnections
 from dashboard.rendering import PRIVATE
 from dashboard.search.arguments import Arguments, parse_arguments
-from dashboard.trace_work import TraceWork
+from dashboard.trace_work import TracePages
 from dashboard.visitors import Visitors
 from runtime.settings import Settings
 from store.traces.search.progress import Reach, read_reach
@@ -42,15 +42,14 @@ class _Result:
     location: str | None = None
 
 
-class SearchPages:
+class SearchPages(TracePages):
     """The search over the traces of the caller's organisation."""
 
     def __init__(
         self, settings: Settings, visitors: Visitors, connections: KeptConnections
     ) -> None:
+        super().__init__(settings, visitors, connections)
         self._is_on = settings.search_index
-        self._visitors = visitors
-        self._work = TraceWork(settings, connections)
 
     def routes(self) -> list[BaseRoute]:
         return [Route(PATH, self.page), Route(f"{PATH}.json", self.json)]

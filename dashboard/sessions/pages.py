@@ -17,7 +17,6 @@ from dashboard import rendering
 from dashboard.addresses import session_address
 from dashboard.call.fact import calls_address
 from dashboard.cursors import format_cursor, parse_cursor
-from dashboard.kept_connections import KeptConnections
 from dashboard.number_arguments import parse_limit
 from dashboard.rendering import PRIVATE
 from dashboard.sessions.opened import (
@@ -28,11 +27,9 @@ from dashboard.sessions.opened import (
     find_reader,
     open_session,
 )
-from dashboard.trace_work import TraceWork
-from dashboard.visitors import Visitors
+from dashboard.trace_work import TracePages
 from runtime import clock
 from runtime.errors import InvalidInputError
-from runtime.settings import Settings
 from store.control.people import Caller
 from store.traces import unnamed_sessions
 from store.traces.session_reader import Session, SessionReader
@@ -52,14 +49,8 @@ class Listed:
     next_cursor: str | None
 
 
-class SessionPages:
+class SessionPages(TracePages):
     """The pages of sessions of the caller's organisation."""
-
-    def __init__(
-        self, settings: Settings, visitors: Visitors, connections: KeptConnections
-    ) -> None:
-        self._visitors = visitors
-        self._work = TraceWork(settings, connections)
 
     def routes(self) -> list[BaseRoute]:
         return [
