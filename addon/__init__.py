@@ -1,6 +1,7 @@
 """The wire: a mitmproxy addon that forwards, limits and spools. It parses and prices nothing.
 
-Bounds, and where they are. A capital name is a constant of that module, TAXIMETER_… a setting.
+Bounds, and where they are. Those that are not of one connection hold over all workers. A capital name is
+a constant of that module, TAXIMETER_… a setting.
 
 | what is bounded | by | where |
 | --- | --- | --- |

@@ -1,7 +1,8 @@
 """``python -m addon``: mitmproxy with only the addons this proxy needs.
 
-Started by ``taximeter up``, which hands over a bound socket and what is in the environment; it runs
-on its own as well.
+Started by ``taximeter up``, which hands over a bound socket, memory that the workers share and what is in
+the environment; it runs on its own as well. SIGTERM stops it. SIGUSR1 does so without any hurry, once a
+successor serves the socket too.
 """
 
 import argparse
@@ -10,6 +11,8 @@ import gc
 import signal
 import socket
 import sys
+from functools import partial
+from typing import Any
 
 from addon import lean_addons  # noqa: F401 - before all that imports mitmproxy
 
@@ -22,11 +25,14 @@ from addon import mitmproxy_patches
 from addon.core.dispatch_table import DispatchTable
 from addon.core.next_layer import PlainHttpNextLayer
 from addon.core.patch import MitmproxyChangedError
+from addon.core.reverse_mode import BoundSocket
 from addon.core.upstream_tls import UpstreamTls
 from addon.process_config import ProcessConfig
 from addon.proxy import UsageProxy
 from runtime import logs, parent_watch
 from runtime.settings import Settings, SettingsError
+from runtime.shared_windows import SharedWindows
+from runtime.worker_board import WorkerBoard
 
 
 class LeanMaster(master.Master):
@@ -50,21 +56,47 @@ class LeanMaster(master.Master):
 async def serve(settings: Settings, config: ProcessConfig) -> None:
     """Serve until told to stop. Raises MitmproxyChangedError."""
     opts = options.Options(confdir=str(settings.data_dir / "mitmproxy"))
-    lean = LeanMaster(opts, UsageProxy(settings, config))
+    proxy = UsageProxy(settings, config)
+    lean = LeanMaster(opts, proxy)
     loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGTERM, lean.shutdown)
-    parent_watch.watch(lean.shutdown)
+
+    def stop() -> None:
+        proxy.draining.hurry()
+        lean.shutdown()
+
+    def hand_over() -> None:
+        proxy.draining.hand_over()
+        lean.shutdown()
+
+    loop.add_signal_handler(signal.SIGTERM, stop)
+    loop.add_signal_handler(signal.SIGUSR1, hand_over)
+    parent_watch.watch(partial(loop.call_soon_threadsafe, stop))
     gc.collect()
     gc.freeze()  # what is here now stays; later collections need not walk it
     await lean.run()
+
+
+def open_shared(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return what this worker shares with the others, as parts of its configuration."""
+    if arguments.board is None or arguments.windows_fd is None:
+        return {}
+    fd, row = arguments.board
+    return {
+        "board": WorkerBoard(fd, row, arguments.worker),
+        "windows": SharedWindows(arguments.windows_fd),
+    }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m addon", description=__doc__)
     parser.add_argument("--listen-fd", type=int, help="a socket that is bound already")
     parser.add_argument("--web-port", type=int, help="where the web process listens on loopback")
+    parser.add_argument("--name", default="proxy", help="the name of this process in logs")
+    parser.add_argument("--worker", type=int, default=1, help="the number of this worker")
+    parser.add_argument("--board", type=int, nargs=2, metavar=("FD", "ROW"), help="of all workers")
+    parser.add_argument("--windows-fd", type=int, help="the windows of all workers")
     arguments = parser.parse_args()
-    logs.configure("proxy")
+    logs.configure(arguments.name)
     signal.signal(
         signal.SIGINT, signal.SIG_IGN
     )  # a Ctrl-C reaches the supervisor, which orders the stop
@@ -72,9 +104,10 @@ def main() -> None:
         settings = Settings.from_env()
     except SettingsError as error:
         sys.exit(f"taximeter: {error}")
+    config = ProcessConfig.make(settings, arguments.web_port, **open_shared(arguments))
     if arguments.listen_fd is not None:
-        mitmproxy_patches.listen_on(socket.socket(fileno=arguments.listen_fd))
-    config = ProcessConfig.make(settings, arguments.web_port)
+        listener = socket.socket(fileno=arguments.listen_fd)
+        mitmproxy_patches.listen_on(BoundSocket(listener, config.board))
     try:
         mitmproxy_patches.check()
     except MitmproxyChangedError as error:

@@ -1,4 +1,4 @@
-"""The limit on the memory that request bodies take, over all connections together.
+"""The limit on the memory that request bodies take, over all connections of all workers together.
 
 Message requests are read whole before they are forwarded. Each may have 33 MB, so many at once could
 take all the memory there is. Above the limit, large bodies are refused: those that come, and those
@@ -10,6 +10,7 @@ What is held of responses in buffered mode counts too: where there is no room, t
 import ctypes
 
 from addon.holdings import Holdings
+from runtime.worker_board import Shared, WorkerBoard
 
 # Bodies up to this size find room up to twice the limit.
 SMALL_BYTES = 256 * 1024
@@ -26,10 +27,10 @@ class BodyMemory:
     One client address has half of the memory, or three quarters while no other holds any, so that
     there is always room for another to begin with. One body alone may take all of it."""
 
-    def __init__(self, limit_bytes: int) -> None:
+    def __init__(self, limit_bytes: int, board: WorkerBoard) -> None:
         self._limit_bytes = limit_bytes
-        self._held = Holdings()
-        self._most_bytes = 0  # since memory was last given back
+        self._held = Holdings(board, Shared.BODY_BYTES, Shared.BODY_BYTES_OF_NOBODY)
+        self._most_bytes = 0  # of this worker, since memory was last given back
 
     @property
     def total_bytes(self) -> int:
@@ -48,7 +49,7 @@ class BodyMemory:
         """Note how much of a body is held now; return whether it may go on. What has no address is
         bounded over all only."""
         self._held.put(client_id, held_bytes, address)
-        self._most_bytes = max(self._most_bytes, self.total_bytes)
+        self._most_bytes = max(self._most_bytes, self._held.own_total)
         limit, own_bytes = self._limit_for(held_bytes), self._held.of_address(address)
         return self.total_bytes <= limit and (
             own_bytes == held_bytes or own_bytes <= self._share_of(address, limit)
@@ -68,9 +69,9 @@ class BodyMemory:
 
     def give_back(self) -> bool:
         """Return memory to the system if much is free; return whether that was worth it."""
-        if self._most_bytes - self.total_bytes < WORTH_TRIMMING_BYTES:
+        if self._most_bytes - self._held.own_total < WORTH_TRIMMING_BYTES:
             return False
-        self._most_bytes = self.total_bytes
+        self._most_bytes = self._held.own_total
         if _trim is not None:
             _trim(0)
         return True

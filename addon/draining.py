@@ -1,4 +1,8 @@
-"""Draining before the proxy stops: exchanges in flight may end, and nothing new begins."""
+"""Draining before a worker stops: exchanges in flight may end, and nothing new begins.
+
+One that a successor has taken over from is in no hurry: each exchange may end, and an idle connection
+stays for a while, since its client may send a request in the instant in which it is closed.
+"""
 
 import asyncio
 import time
@@ -6,7 +10,7 @@ import time
 from addon.core import connections
 from addon.exchanges import Exchanges
 
-LOOK_AGAIN_S = 0.02
+LOOK_AGAIN_S, LOOK_SELDOM_S = 0.02, 0.25
 
 
 class Draining:
@@ -14,23 +18,42 @@ class Draining:
     last on its connection."""
 
     def __init__(self, patience_s: float) -> None:
+        """Take the seconds that exchanges have in a hurry, and idle connections without one."""
         self.has_begun = False
         self._patience_s = patience_s
+        self._deadline_s: float | None = None  # None: exchanges may take as long as they need
+        self._has_successor = False
+
+    def hand_over(self) -> None:
+        """Note, before it begins, that a successor accepts connections: there is no hurry."""
+        self._has_successor = True
+
+    def hurry(self) -> None:
+        """Wait from now on for as long as patience lasts, and close idle connections at once."""
+        if self._deadline_s is None:
+            self._deadline_s = time.monotonic() + self._patience_s
 
     async def drain(self, exchanges: Exchanges) -> None:
         """Stop listening, close connections as they become idle, and return when none is open.
         Return also when patience ends."""
         self.has_begun = True
+        if not self._has_successor:
+            self.hurry()
         proxyserver = connections.get_proxyserver()
         for server in list(proxyserver.servers):
             if server.is_running:
                 await server.stop()
-        deadline_s = time.monotonic() + self._patience_s
-        idle_before: set[tuple[object, ...] | str] = set()
-        while proxyserver.connections and time.monotonic() < deadline_s:
+        idle_since_s: dict[tuple[object, ...] | str, float] = {}
+        await asyncio.sleep(LOOK_AGAIN_S)  # the last ones accepted may not be known yet
+        while proxyserver.connections:
+            now_s = time.monotonic()
+            if self._deadline_s is not None and now_s >= self._deadline_s:
+                return
+            is_hurried = self._deadline_s is not None
             idle = {id_ for id_ in proxyserver.connections if not exchanges.is_awaited(id_)}
             # Right after an exchange ends, its last bytes are still to be written: look twice.
-            for id_ in idle & idle_before:
-                connections.close_client(proxyserver.connections[id_])
-            idle_before = idle
-            await asyncio.sleep(LOOK_AGAIN_S)
+            for id_ in idle & idle_since_s.keys():
+                if is_hurried or now_s - idle_since_s[id_] >= self._patience_s:
+                    connections.close_client(proxyserver.connections[id_])
+            idle_since_s = {id_: idle_since_s.get(id_, now_s) for id_ in idle}
+            await asyncio.sleep(LOOK_AGAIN_S if is_hurried else LOOK_SELDOM_S)

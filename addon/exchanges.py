@@ -12,15 +12,16 @@ from addon import headers
 from addon.body_memory import BodyMemory
 from addon.exchange import Exchange, Phase
 from addon.web_slots import WebSlots
+from runtime.worker_board import WorkerBoard
 
 
 class Exchanges:
     """Holds each exchange from the head of its request until it is over. With it go the memory of
     its body and its slot at the web process."""
 
-    def __init__(self, memory: BodyMemory) -> None:
+    def __init__(self, memory: BodyMemory, board: WorkerBoard) -> None:
         self._memory = memory
-        self.web_slots = WebSlots()
+        self.web_slots = WebSlots(board)
         self._exchanges: dict[str, Exchange] = {}
 
     def __contains__(self, client_id: object) -> bool:

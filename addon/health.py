@@ -1,4 +1,7 @@
-"""``/livez`` and ``/healthz``: whether the proxy serves, all processes are up, and calls are kept."""
+"""``/livez`` and ``/healthz``: whether the proxy serves, all processes are up, and calls are kept.
+
+Whichever worker is asked, ``/healthz`` covers all of them.
+"""
 
 import asyncio
 from collections.abc import Awaitable
@@ -17,6 +20,7 @@ from runtime.authority import parse_host
 from runtime.child_troubles import read_troubles
 from runtime.heartbeat import Heartbeat
 from runtime.settings import Settings, is_loopback
+from runtime.worker_board import Shared
 
 WEB_TIMEOUT_S = 2.0
 
@@ -26,7 +30,7 @@ class HealthChecks:
 
     def __init__(self, settings: Settings, config: ProcessConfig, troubles: SpoolTroubles) -> None:
         self._is_local = settings.is_local
-        self._report = HealthReport(settings.data_dir, config.web_port, troubles)
+        self._report = HealthReport(settings.data_dir, config, troubles)
 
     def respond_live(self) -> http.Response:
         """Return the response to ``/livez``."""
@@ -45,11 +49,12 @@ class HealthChecks:
 
 
 class HealthReport:
-    """Looks at what each process leaves in the data directory, and requests ``/livez`` of the web process."""
+    """Looks at the files of other processes, the board of workers, and ``/livez`` of the web process."""
 
-    def __init__(self, data_dir: Path, web_port: int | None, troubles: SpoolTroubles) -> None:
+    def __init__(self, data_dir: Path, config: ProcessConfig, troubles: SpoolTroubles) -> None:
         self._data_dir = data_dir
-        self._web_port = web_port
+        self._web_port = config.web_port
+        self._board = config.board
         self._troubles = troubles
 
     async def make(self, *, with_lines: bool) -> tuple[int, bytes]:
@@ -67,13 +72,17 @@ class HealthReport:
             reasons.append("a trace database cannot be written; its calls wait in the spool")
         if self._troubles.current is not None:
             reasons.append(self._troubles.current)
+        self._troubles.publish(self._board)
+        if missing := self._board.count_missing():
+            reasons.append(f"{missing} of the proxy's workers do not accept calls")
+        reasons += [each for each in self._board.troubles_of_others() if each not in reasons]
         document: dict[str, Any] = {
             "status": "failing" if reasons else "ok",
             "reasons": reasons,
             "not_kept": {
-                "calls": self._troubles.calls_not_kept,
-                "responses": self._troubles.responses_not_kept,
-                "request_bodies": self._troubles.request_bodies_not_kept,
+                "calls": self._board.total(Shared.CALLS_NOT_KEPT),
+                "responses": self._board.total(Shared.RESPONSES_NOT_KEPT),
+                "request_bodies": self._board.total(Shared.REQUEST_BODIES_NOT_KEPT),
             },
         }
         if troubles and with_lines:

@@ -1,35 +1,67 @@
-"""Amounts of a limited resource that client connections hold: in total and by client address."""
+"""Amounts of a limited resource that client connections hold: in total and by client address.
+
+Sums are over all workers. What the others hold for an address is known by sums that a few addresses may
+share (``runtime/worker_board.py``).
+"""
 
 from collections import Counter
+
+from runtime.worker_board import Shared, WorkerBoard
 
 
 class Holdings:
     """Adds up amounts by connection and by client address. The address ``""`` stands for nobody."""
 
-    def __init__(self) -> None:
+    def __init__(self, board: WorkerBoard, sums: Shared, sums_of_nobody: Shared) -> None:
+        """Add up over all workers of the board, by what these two sums are for."""
+        self._board = board
+        self._sums = sums
+        self._sums_of_nobody = sums_of_nobody
         self._by_connection: dict[str, tuple[int, str]] = {}
         self._by_address: Counter[str] = Counter()
-        self.total = 0
+        self.own_total = 0  # of this worker alone
+
+    @property
+    def total(self) -> int:
+        """Return how much is held over all."""
+        return self.own_total + self._board.of_others(self._sums)
 
     def put(self, connection: str, amount: int, address: str) -> None:
         """Note that a connection holds so much now, on behalf of this address."""
-        self.remove(connection)
+        before, address_before = self._by_connection.get(connection, (0, address))
+        if address_before != address:
+            self.remove(connection)
+            before = 0
         self._by_connection[connection] = (amount, address)
-        self._by_address[address] += amount
-        self.total += amount
+        self._change(amount - before, address)
 
     def remove(self, connection: str) -> None:
         """Note that a connection holds nothing any more."""
-        amount, address = self._by_connection.pop(connection, (0, ""))
-        self.total -= amount
-        self._by_address[address] -= amount
-        if not self._by_address[address]:
-            del self._by_address[address]
+        held = self._by_connection.pop(connection, None)
+        if held is not None:
+            self._change(-held[0], held[1])
 
     def of_address(self, address: str) -> int:
         """Return how much an address holds."""
-        return self._by_address[address]
+        others = (
+            self._board.of_others_for(self._sums, address)
+            if address
+            else self._board.of_others(self._sums_of_nobody)
+        )
+        return self._by_address[address] + others
 
     def of_others(self, address: str) -> int:
         """Return how much all other addresses hold."""
-        return self.total - self._by_address[address] - (self._by_address[""] if address else 0)
+        nobody = self.of_address("") if address else 0
+        return self.total - self.of_address(address) - nobody
+
+    def _change(self, amount: int, address: str) -> None:
+        self.own_total += amount
+        self._board.add(self._sums, amount)
+        self._by_address[address] += amount
+        if not self._by_address[address]:
+            del self._by_address[address]
+        if address:
+            self._board.add_for(self._sums, address, amount)
+        else:
+            self._board.add(self._sums_of_nobody, amount)

@@ -4,7 +4,6 @@ The patches are there because the stock core would lose, mix up or leak requests
 the event loop or the memory from all others. What they are replaced with is in ``addon/core``.
 """
 
-import socket
 from typing import Any
 
 from mitmproxy import addonmanager
@@ -24,6 +23,7 @@ from addon.core import (
 from addon.core.dispatch_table import DispatchTable
 from addon.core.patch import Patch
 from addon.core.read_policy import ReadPolicy
+from addon.core.reverse_mode import BoundSocket
 
 CORE: tuple[Patch[ReadPolicy], ...] = (
     Patch(
@@ -153,11 +153,12 @@ INLINE_HOOKS: tuple[Patch[DispatchTable], ...] = (
     ),
 )
 
-BOUND_SOCKET: tuple[Patch[socket.socket], ...] = (
+BOUND_SOCKET: tuple[Patch[BoundSocket], ...] = (
     Patch(
         owner=mode_servers.ReverseInstance,
         name="listen",
-        reason="A socket of its own would refuse clients while the process restarts.",
+        reason="A socket of its own would refuse clients while the process restarts, and one of several"
+        " processes would take most of the connections.",
         contract_test="test_reverse_mode.py::test_the_core_still_binds_a_socket_of_its_own",
         written_for="12.2.3",
         digest="13c0697172a3de67",
@@ -216,6 +217,6 @@ def run_hooks_inline(table: DispatchTable) -> None:
     patch.apply(INLINE_HOOKS, table)
 
 
-def listen_on(bound: socket.socket) -> None:
+def listen_on(bound: BoundSocket) -> None:
     """Make the reverse proxy serve a socket that is bound already."""
     patch.apply(BOUND_SOCKET, bound)

@@ -1,29 +1,36 @@
-"""The configuration that a proxy process gets besides the settings."""
+"""The configuration that a worker of the proxy gets besides the settings."""
 
 import os
 import secrets
-from dataclasses import dataclass
-from typing import Self
+from dataclasses import dataclass, field
+from typing import Any, Self
 
 from runtime.settings import CLIENT_MARK_VARIABLE, Settings
+from runtime.shared_windows import SharedWindows
+from runtime.worker_board import WorkerBoard
 from store.control.database import ControlDatabase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessConfig:
-    """Holds the web process's port, a token for it, and the key for fingerprints of credentials.
-    The token proves to the web process that a header is ours."""
+    """Holds the web process's port, secrets, and what this worker shares with the others.
+
+    The token proves to the web process that a header is ours; the key is for fingerprints of
+    credentials."""
 
     web_port: int | None
     client_token: str
     fingerprint_key: bytes
+    board: WorkerBoard = field(default_factory=WorkerBoard.alone)
+    windows: SharedWindows = field(default_factory=SharedWindows.alone)
 
     @classmethod
-    def make(cls, settings: Settings, web_port: int | None = None) -> Self:
+    def make(cls, settings: Settings, web_port: int | None = None, **shared: Any) -> Self:
         """Read the key from ``control.db``, and take the token from the environment, or make one.
+        ``shared`` are the board and the windows of several workers.
 
         Raises sqlite3.Error when ``control.db`` cannot be used."""
         with ControlDatabase(settings.control_path) as control:
             fingerprint_key = control.get_secret("credential fingerprint")
         token = os.environ.get(CLIENT_MARK_VARIABLE) or secrets.token_urlsafe(16)
-        return cls(web_port=web_port, client_token=token, fingerprint_key=fingerprint_key)
+        return cls(web_port=web_port, client_token=token, fingerprint_key=fingerprint_key, **shared)

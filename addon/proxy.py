@@ -51,22 +51,23 @@ class UsageProxy:
         self._settings = settings
         host = urlsplit(settings.base_url).hostname
         self._browsers = BrowserRules(settings.allowed_origins, settings.vendor, host)
-        self._draining = Draining(settings.drain_seconds)
-        self._responder = Responder(self._browsers, self._draining)
+        self.draining = Draining(settings.drain_seconds)
+        self._responder = Responder(self._browsers, self.draining)
         self._spooler = Spooler(
             settings.spool_path,
             settings.disk_reserve,
             RequestMetadata(config.fingerprint_key, settings.vendor),
             ResponseMetadata(settings.vendor),
+            settings.workers,
         )
-        memory = BodyMemory(settings.request_memory)
+        memory = BodyMemory(settings.request_memory, config.board)
         self._heads = RequestHeads(memory)
-        self._exchanges = Exchanges(memory)
+        self._exchanges = Exchanges(memory, config.board)
         self._idle_connections = IdleConnections()
         self._held_requests = HeldRequestPolicy(
             self._exchanges, memory, self._heads, self._responder, LOGGED_REQUEST_LIMIT_BYTES
         )
-        rate_limits = RateLimits(self._spooler.rejections.count)
+        rate_limits = RateLimits(config.windows, self._spooler.rejections.count)
         self._upstream = UpstreamForwarder(settings, self._exchanges, memory, rate_limits)
         self._web = WebForwarder(settings, config, self._exchanges)
         self._dispatcher = Dispatcher(
@@ -79,6 +80,8 @@ class UsageProxy:
         timeouts = Timeouts(settings, self._exchanges, self._heads, self._responder)
         self._periodic_tasks = PeriodicTasks(
             often=(
+                config.board.beat,
+                lambda _now_s: self._spooler.troubles.publish(config.board),
                 timeouts.close_overdue,
                 timeouts.close_slow_heads,
                 self._idle_connections.make_room,
@@ -89,7 +92,6 @@ class UsageProxy:
                 lambda _now_s: self._spooler.check_disk(),
                 lambda _now_s: self._spooler.flush_rejections(),
                 lambda _now_s: self._upstream.notice_replacement(),
-                rate_limits.forget_idle,
             ),
         )
 
@@ -121,7 +123,7 @@ class UsageProxy:
         readiness.announce()
 
     async def done(self) -> None:
-        await self._draining.drain(self._exchanges)
+        await self.draining.drain(self._exchanges)
         self._periodic_tasks.stop()
         self._exchanges.abandon_all()  # what is still open now is cut
         self._spooler.close()
@@ -208,7 +210,7 @@ class UsageProxy:
         )
         if exchange.is_http_1_0:
             response.headers.pop("transfer-encoding", None)
-        if exchange.close_after or self._draining.has_begun:
+        if exchange.close_after or self.draining.has_begun:
             response.headers["connection"] = "close"
         response.stream = exchange.take_chunk
         exchange.own_s += time.monotonic() - arrived_s

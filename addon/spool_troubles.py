@@ -3,6 +3,8 @@
 import logging
 from dataclasses import dataclass
 
+from runtime.worker_board import Shared, WorkerBoard
+
 logger = logging.getLogger(__name__)
 
 
@@ -27,3 +29,10 @@ class SpoolTroubles:
         if self.current is not None:
             logger.warning("Usage logging works again after: %s", self.current)
             self.current = None
+
+    def publish(self, board: WorkerBoard) -> None:
+        """Tell the other workers, each of which may be asked for the health of all."""
+        board.put(Shared.CALLS_NOT_KEPT, self.calls_not_kept)
+        board.put(Shared.RESPONSES_NOT_KEPT, self.responses_not_kept)
+        board.put(Shared.REQUEST_BODIES_NOT_KEPT, self.request_bodies_not_kept)
+        board.put_trouble(self.current)

@@ -18,7 +18,7 @@ from addon.response_metadata import ResponseMetadata
 from addon.spool_troubles import SpoolTroubles
 from runtime.reserve_file import NO_ROOM, ReserveFile
 from store.spool.format import RequestHead
-from store.spool.writer import SpoolFile, SpoolRun
+from store.spool.writer import RESERVE_BYTES, SpoolFile, SpoolRun
 
 logger = logging.getLogger(__name__)
 
@@ -32,15 +32,17 @@ class Spooler:
         disk_reserve: int,
         requests: RequestMetadata,
         responses: ResponseMetadata,
+        workers: int = 1,
     ) -> None:
-        """Spool below this folder. ``disk_reserve`` is in bytes; ``requests`` and ``responses``
-        make the heads."""
+        """Spool below this folder, as one of so many workers. ``disk_reserve`` is in bytes; ``requests``
+        and ``responses`` make the heads."""
         self.troubles = SpoolTroubles()
         self.rejections = RejectionCounts()
         self._root = root
         self._disk_reserve = disk_reserve
         self._requests = requests
         self._responses = responses
+        self._workers = workers
         self._disk_is_low = False
         self._run: SpoolRun | None = None
 
@@ -106,7 +108,7 @@ class Spooler:
     def _get_run(self) -> SpoolRun:
         """Return this run's folder, made and locked when it is first needed. Raises OSError."""
         if self._run is None:
-            self._run = SpoolRun(self._root)
+            self._run = SpoolRun(self._root, RESERVE_BYTES // self._workers)
         return self._run
 
     def _give_up_run(self) -> None:

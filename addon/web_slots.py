@@ -1,6 +1,7 @@
 """The limit on requests that the web process has at a time, over all and for each client address."""
 
 from addon.holdings import Holdings
+from runtime.worker_board import Shared, WorkerBoard
 
 # A browser opens six connections to a host, and clients of the API few more.
 MAX_OF_ALL = 256
@@ -11,8 +12,8 @@ class WebSlots:
     """Hands out slots at the web process. Each is held from when a request is whole until its
     response is."""
 
-    def __init__(self) -> None:
-        self._taken = Holdings()
+    def __init__(self, board: WorkerBoard) -> None:
+        self._taken = Holdings(board, Shared.WEB_SLOTS, Shared.WEB_SLOTS_OF_NOBODY)
 
     def take(self, client_id: str, address: str) -> bool:
         """Take a slot for the request of a client connection; return whether there is one."""

@@ -12,7 +12,7 @@ def inherited_fd() -> int | None:
     return int(text) if text.isdigit() else None
 
 
-def watch(on_end: Callable[[], None]) -> None:
+def watch(on_end: Callable[[], object]) -> None:
     """Call ``on_end`` in a background thread when the supervisor has ended. Do nothing without one."""
     fd = inherited_fd()
     if fd is None:

@@ -4,6 +4,7 @@ A parser raises ValueError, whose message says what to write instead.
 """
 
 import ipaddress
+import os
 import re
 from dataclasses import dataclass, field, fields
 from email import headerregistry
@@ -19,6 +20,7 @@ from runtime.errors import InvalidInputError
 type Streaming = Literal["live", "buffered"]
 type Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
+MOST_DEFAULT_WORKERS = 4
 LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
@@ -256,6 +258,13 @@ def parse_positive_seconds(text: str) -> float:
     if not 0 < seconds <= 3600:
         raise ValueError("write seconds, above 0 and up to 3600")
     return seconds
+
+
+def count_default_workers() -> int:
+    """Return how many processes forward calls unless that is set."""
+    has_affinity = hasattr(os, "sched_getaffinity")
+    processors = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
+    return min(processors, MOST_DEFAULT_WORKERS)
 
 
 def parse_process_count(text: str) -> int:

@@ -24,6 +24,7 @@ from runtime.setting_values import (
     Streaming,
     Timeouts,
     Upstream,
+    count_default_workers,
     is_loopback,
     parse_size,
 )
@@ -198,6 +199,12 @@ SETTING_GROUPS: Mapping[str, tuple[Setting, ...]] = {
             "While requests that come in take this much memory, further large ones get 503.",
         ),
         Setting(
+            "workers",
+            "",
+            setting_values.parse_process_count,
+            "How many processes forward calls. Default: one for each processor, and four at most.",
+        ),
+        Setting(
             "query_processes",
             "2",
             setting_values.parse_process_count,
@@ -332,6 +339,7 @@ class Settings:
     request_memory: int
     disk_reserve: int
     query_processes: int
+    workers: int
     prices: Path | None
     search_index: bool
     credential_search: bool
@@ -359,6 +367,8 @@ class Settings:
                 text = f"http://{values['listen'].connectable}"
             if not text and setting.name == "data_dir":
                 text = str(find_default_data_dir())
+            if not text and setting.name == "workers":
+                text = str(count_default_workers())
             try:
                 values[setting.name] = setting.parse(text)
             except ValueError as error:

@@ -1,17 +1,27 @@
 """Replacements for functions of mitmproxy's reverse mode, for ``python -m addon`` alone."""
 
-import asyncio
 import socket
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from mitmproxy.proxy import commands, context, events, layer, mode_servers
 
+from addon.core.accepting import Acceptor
 from addon.core.dispatch_table import DispatchTable
+from runtime.worker_board import WorkerBoard
 
 type TopLayerMaker = Callable[[mode_servers.ReverseInstance, context.Context], Any]
-type Listen = Callable[[mode_servers.ReverseInstance, str, int], Awaitable[list[asyncio.Server]]]
+type Listen = Callable[[mode_servers.ReverseInstance, str, int], Awaitable[Sequence[Any]]]
+
+
+@dataclass(frozen=True, slots=True)
+class BoundSocket:
+    """A socket that is bound already, which all workers of the board accept on."""
+
+    listener: socket.socket
+    board: WorkerBoard
 
 
 class InlineHooks:
@@ -45,7 +55,7 @@ def run_hooks_inline(original: TopLayerMaker, table: DispatchTable) -> TopLayerM
     return make_top_layer
 
 
-def listen_on(_original: Listen, bound: socket.socket) -> Listen:
+def listen_on(_original: Listen, bound: BoundSocket) -> Listen:
     """Return a replacement for ``ReverseInstance.listen``, which serves a socket that is bound already.
 
     Whoever bound it keeps it across a restart of this process, so that clients wait in its backlog
@@ -53,7 +63,9 @@ def listen_on(_original: Listen, bound: socket.socket) -> Listen:
 
     async def listen(
         self: mode_servers.ReverseInstance, _host: str, _port: int
-    ) -> list[asyncio.Server]:
-        return [await asyncio.start_server(self.handle_stream, sock=bound, backlog=1024)]
+    ) -> Sequence[Acceptor]:
+        acceptor = Acceptor(bound.listener, bound.board, self.handle_stream)
+        acceptor.start()
+        return [acceptor]
 
     return listen

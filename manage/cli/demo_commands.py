@@ -27,10 +27,11 @@ from store.control.management import Management
 from store.control.users import Users
 
 START_S, HEALTH_POLL_S = 60.0, 0.1
-_LISTEN, _DATA_DIR, _UPSTREAM = (
+_LISTEN, _DATA_DIR, _UPSTREAM, _WORKERS = (
     "TAXIMETER_LISTEN",
     "TAXIMETER_DATA_DIR",
     "TAXIMETER_UPSTREAM_URL",
+    "TAXIMETER_WORKERS",
 )
 
 
@@ -94,6 +95,7 @@ def make_environ(
         _LISTEN: choose_listen(settings, chosen),
         _DATA_DIR: str(data_dir),
         _UPSTREAM: upstream_url,
+        _WORKERS: "1",
     }
 
 

@@ -7,6 +7,7 @@ such as a wrong setting, is not removed by a restart, and somebody is there to r
 
 import asyncio
 import os
+import signal
 import sys
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -100,7 +101,10 @@ class _Watch(asyncio.SubprocessProtocol):
 
 @dataclass(slots=True)
 class Child:
-    """One process of the service. ``was_ready`` is whether it has ever become ready."""
+    """One process of the service.
+
+    ``ready`` is set once it has ever become ready. A vital one must come back soon, or the service ends.
+    One that ``is_replaced`` is not started again."""
 
     name: str
     command: Sequence[str]
@@ -108,10 +112,17 @@ class Child:
     stdout_fd: int | None = None
     print_line: Callable[[str], None] = lambda text: _print_error(text)
     on_ready: Callable[[], None] = lambda: None
-    was_ready: bool = False
+    on_end: Callable[[], None] = lambda: None
+    is_vital: bool = False
+    is_replaced: bool = False
+    ready: asyncio.Event = field(default_factory=asyncio.Event)
     last_lines: deque[str] = field(default_factory=lambda: deque(maxlen=20))
     _process: asyncio.SubprocessTransport | None = None
     _watch: _Watch | None = None
+
+    @property
+    def was_ready(self) -> bool:
+        return self.ready.is_set()
 
     @property
     def is_running(self) -> bool:
@@ -146,6 +157,7 @@ class Child:
             self._process, self._watch = process, watch
             loop.add_reader(ready_read, self._read_ready, ready_read)
             await watch.exited
+            self.on_end()
             await asyncio.wait([watch.closed], timeout=LAST_LINES_S)
             self._read_ready(ready_read)  # it may have become ready and died in the same instant
             process.close()
@@ -163,7 +175,7 @@ class Child:
             ready = os.read(fd, 1)
             asyncio.get_running_loop().remove_reader(fd)  # only the end of the file is left
             if ready:
-                self.was_ready = True
+                self.ready.set()
                 self.on_ready()
 
     def explain_end(self, what: str) -> ChildError:
@@ -173,11 +185,10 @@ class Child:
 
     async def stop(self, grace_s: float) -> None:
         """Send SIGTERM, and SIGKILL if the process has not ended within the grace period."""
-        process, watch = self._process, self._watch
-        if process is None or watch is None or not self.is_running:
+        watch = self._watch
+        if watch is None or not self.is_running:
             return
-        with suppress(ProcessLookupError):
-            process.terminate()
+        self.send_signal(signal.SIGTERM)
         await asyncio.wait([watch.exited], timeout=grace_s)
         if not watch.exited.done():
             self.print_line(
@@ -188,9 +199,13 @@ class Child:
 
     def kill(self) -> None:
         """Send SIGKILL, if the process runs."""
+        self.send_signal(signal.SIGKILL)
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send a signal, if the process runs."""
         if self._process is not None and self.is_running:
             with suppress(ProcessLookupError):
-                self._process.kill()
+                self._process.send_signal(number)
 
 
 def _print_error(text: str) -> None:

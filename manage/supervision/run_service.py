@@ -31,7 +31,7 @@ START_S, STOP_S = 60.0, 60.0
 POLL_S = 0.1
 LAST_LINES = 20
 ANY_PORT = "127.0.0.1:0"
-_LISTEN = "TAXIMETER_LISTEN"
+_LISTEN, _WORKERS = "TAXIMETER_LISTEN", "TAXIMETER_WORKERS"
 
 
 class RunService:
@@ -101,6 +101,7 @@ class RunService:
 
     def _start(self, listen: str) -> None:
         environ = {
+            _WORKERS: "1",  # it is for one person, unless they say otherwise
             **without_credentials(os.environ),
             "TAXIMETER_DATA_DIR": str(self._data_dir),
             _LISTEN: listen,

@@ -19,7 +19,15 @@ from contextlib import suppress
 from pathlib import Path
 
 from manage.supervision.child_environ import make_query_environ, without_credentials
-from manage.supervision.children import DEATHS_WINDOW_S, MAX_DEATHS, Child, DeathWindow, RestartRule
+from manage.supervision.children import (
+    DEATHS_WINDOW_S,
+    MAX_DEATHS,
+    Child,
+    ChildError,
+    DeathWindow,
+    RestartRule,
+)
+from manage.supervision.proxy_workers import ProxyWorkers
 from runtime import descriptors, parent_watch
 from runtime.child_troubles import ChildTrouble, trim_lines, write_troubles
 from runtime.locks import LockHeldError, ProcessLock
@@ -33,8 +41,8 @@ from runtime.settings import (
 from runtime.terminal_output import LineWriter
 from store.traces.paths import traces_folder
 
-# A proxy that is down fails calls: it either comes back soon or ends the service.
-PROXY_LONGEST_PAUSE_S = 1.0
+# A proxy that is down may fail calls: it either comes back soon or ends the service.
+VITAL_LONGEST_PAUSE_S = 1.0
 PROXY_GRACE_S, WEB_GRACE_S, QUERIES_GRACE_S, RECORDER_GRACE_S = 1.0, 1.0, 1.0, 3.0
 MAX_SOCKET_FOLDER = 80  # of the hundred or so bytes that the path of a Unix socket may have
 
@@ -66,14 +74,10 @@ class Supervisor:
         self._errors = LineWriter(sys.stderr)
         self._troubles: dict[str, ChildTrouble] = {}
         python = [sys.executable, "-P"]
-        front_fd, web_fd = self._front.fileno(), self._web.fileno()
+        web_fd, shared = self._web.fileno(), self._parent_pipe_read
         web_port = self._web.getsockname()[1]
-        proxy_options = ["--listen-fd", str(front_fd), "--web-port", str(web_port)]
-        shared = self._parent_pipe_read
-        # -O skips mitmproxy's run-time type checks, a sixth of the time of a small request.
-        self._proxy = Child(
-            "proxy", [*python, "-O", "-m", "addon", *proxy_options], [front_fd, shared]
-        )
+        self._workers = ProxyWorkers(settings.workers, self._front.fileno(), web_port, shared)
+        self._restarting: asyncio.Task[None] | None = None
         self._recorder = Child("recorder", [*python, "-m", "recorder"], [shared], stdout_fd)
         self._web_child = Child(
             "web",
@@ -113,16 +117,15 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, self._on_interrupt)
         loop.add_signal_handler(signal.SIGTERM, self._request_stop)
-        for child in (self._recorder, self._web_child, self._proxy, self._queries):
-            child.print_line = self._errors.write_line
         no_secrets = without_web_settings(environ)
+        loop.add_signal_handler(signal.SIGUSR1, self._begin_restart, no_secrets)
         keepers = [
             asyncio.create_task(self._keep(self._recorder, no_secrets)),
             asyncio.create_task(
                 self._keep(self._web_child, environ | {QUERY_SOCKETS_VARIABLE: str(self._sockets)})
             ),
             asyncio.create_task(self._keep(self._queries, make_query_environ(environ))),
-            asyncio.create_task(self._keep(self._proxy, no_secrets)),
+            asyncio.create_task(self._workers.keep(self._keep, no_secrets)),
         ]
         stop = asyncio.create_task(self._stopping.wait())
         try:
@@ -132,6 +135,8 @@ class Supervisor:
             await self._stop_children()
             results = await asyncio.gather(*keepers, return_exceptions=True)
             stop.cancel()
+            if self._restarting is not None:
+                await self._restarting
             self._errors.write_line("Stopped.")
         for result in results:
             if isinstance(result, BaseException):
@@ -140,21 +145,21 @@ class Supervisor:
     async def _keep(self, child: Child, environ: Mapping[str, str]) -> None:
         """Run a child and start it again whenever it dies.
 
-        Raises ChildError when its first start fails, or when it is the proxy and cannot live."""
-        is_proxy = child is self._proxy
-        rule = RestartRule(PROXY_LONGEST_PAUSE_S) if is_proxy else RestartRule()
+        Raises ChildError when its first start fails, or when it is vital and cannot live."""
+        rule = RestartRule(VITAL_LONGEST_PAUSE_S) if child.is_vital else RestartRule()
         window = DeathWindow()
+        child.print_line = self._errors.write_line
         child.on_ready = lambda: self._forget_trouble(child)
-        while not self._stopping.is_set():
+        while not (self._stopping.is_set() or child.is_replaced):
             started_s = time.monotonic()
             status = await child.run_once(environ)
-            if self._stopping.is_set():
+            if self._stopping.is_set() or child.is_replaced:
                 return
             now_s = time.monotonic()
             # One that was killed, by a person or for want of memory, had no fault of its own.
             if not child.was_ready and status != -signal.SIGKILL:
                 raise child.explain_end(f"could not start (exit status {status})")
-            if is_proxy and window.is_too_often(now_s):
+            if child.is_vital and window.is_too_often(now_s):
                 raise child.explain_end(
                     f"died {MAX_DEATHS} times within {DEATHS_WINDOW_S:g} s"
                     f" (last exit status {status})"
@@ -189,8 +194,9 @@ class Supervisor:
             self._warn(f"children.json cannot be written: {error.strerror}")
 
     async def _stop_children(self) -> None:
-        self._front.close()  # the proxy's copy is the last one now; when it ends, connections are refused
-        await self._proxy.stop(self._settings.drain_seconds + PROXY_GRACE_S)
+        self._front.close()  # the proxy has the last copies now; when it ends, connections are refused
+        grace_s = self._settings.drain_seconds + PROXY_GRACE_S
+        await asyncio.gather(*(child.stop(grace_s) for child in self._workers.children))
         await self._web_child.stop(WEB_GRACE_S)
         await self._queries.stop(QUERIES_GRACE_S)
         await self._recorder.stop(RECORDER_GRACE_S)
@@ -200,16 +206,31 @@ class Supervisor:
             self._request_stop()
             return
         self._warn("stopping at once; what was in flight is recorded at the next start")
-        for child in (self._proxy, self._web_child, self._queries, self._recorder):
+        for child in (*self._workers.children, self._web_child, self._queries, self._recorder):
             child.kill()
 
     def _request_stop(self) -> None:
-        if self._proxy.is_running and not self._stopping.is_set():
+        is_serving = any(child.is_running for child in self._workers.children)
+        if is_serving and not self._stopping.is_set():
             self._warn(
                 f"stopping: streams in flight get up to {self._settings.drain_seconds:g} s"
                 " (Ctrl-C again ends at once)"
             )
         self._stopping.set()
+
+    def _begin_restart(self, environ: Mapping[str, str]) -> None:
+        if self._restarting is None or self._restarting.done():
+            self._restarting = asyncio.create_task(self._restart(environ))
+
+    async def _restart(self, environ: Mapping[str, str]) -> None:
+        """Replace the proxy's workers one by one, and say how that went."""
+        self._warn("replacing the proxy's workers; calls in flight end where they began")
+        try:
+            await self._workers.restart(self._keep, environ)
+        except ChildError as error:
+            self._warn(f"not all workers are replaced: {error}")
+        else:
+            self._warn("the proxy's workers are replaced")
 
     def _warn(self, text: str) -> None:
         self._errors.write_line(f"taximeter: {text}")
@@ -217,6 +238,7 @@ class Supervisor:
     def close(self) -> None:
         """Release the lock, the sockets and the folder of sockets. No child runs any more."""
         self._errors.close()
+        self._workers.close()
         self._front.close()
         self._web.close()
         os.close(self._parent_pipe_read)

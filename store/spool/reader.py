@@ -47,22 +47,24 @@ class Waiting(NamedTuple):
 
 
 def find_waiting(root: Path) -> Iterator[Waiting]:
-    """Yield the files that no proxy writes any more, oldest arrival first within each run.
+    """Yield the files that no proxy writes any more, oldest arrival first.
 
     Those that end in ``.open`` are given only once the lock of their run is free."""
-    for run in sorted(_folders(root)):
-        names = sorted(_names(run))
+    found: list[tuple[str, str]] = []
+    for run in _folders(root):
+        names = _names(run)
         unfinished = any(name.endswith(OPEN) for name in names) and _is_abandoned(run)
         if unfinished:
             # The proxy may have renamed files between the listing and its end: look again.
-            names = sorted(_names(run))
+            names = _names(run)
         endings = (DONE, OPEN) if unfinished else (DONE,)
         folder = str(run)
-        for name in names:
-            if name.endswith(endings):
-                entry_id, separator, owner = name.rpartition(".")[0].partition("~")
-                if separator:
-                    yield Waiting(f"{folder}/{name}", entry_id, owner.partition("~")[0])
+        found += [(name, folder) for name in names if name.endswith(endings)]
+    # Calls of one conversation may have gone through several workers, each with a run of its own.
+    for name, folder in sorted(found):
+        entry_id, separator, owner = name.rpartition(".")[0].partition("~")
+        if separator:
+            yield Waiting(f"{folder}/{name}", entry_id, owner.partition("~")[0])
 
 
 def find_in_flight(root: Path) -> Iterator[Waiting]:

@@ -29,7 +29,7 @@ RESERVE_BYTES = 32 * 1024 * 1024  # some hundred responses; the recorder takes t
 class SpoolRun:
     """The folder of one run of a proxy, locked for as long as that process lives."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, reserve_bytes: int = RESERVE_BYTES) -> None:
         """Create and lock the folder of a run. Raises OSError."""
         run_id = clock.new_id()
         # Locked under a hidden name first: a folder that shows and is not locked is abandoned.
@@ -48,7 +48,7 @@ class SpoolRun:
             (hidden / LOCK).unlink()
             hidden.rmdir()
             raise
-        self.reserve = ReserveFile(self.path / RESERVE, RESERVE_BYTES)
+        self.reserve = ReserveFile(self.path / RESERVE, reserve_bytes)
 
     def create(self, head: RequestHead, request_body: Buffer) -> "SpoolFile":
         """Write head and request in one go. Raises OSError, and then leaves no file behind.

@@ -21,6 +21,8 @@ from addon.responder import Responder
 from addon.response_metadata import ResponseMetadata
 from addon.spooler import Spooler
 from runtime.settings import Settings
+from runtime.shared_windows import SharedWindows
+from runtime.worker_board import WorkerBoard
 from tests.addon.endpoints import ENDPOINT
 from tests.addon.spooling import ARRIVED_AT
 from tests.addon.stand_ins import StandInHandler
@@ -72,8 +74,10 @@ def settings(tmp_path):
 
 
 @pytest.fixture
-def config():
-    return ProcessConfig(web_port=1234, client_token="t", fingerprint_key=b"key")
+def config(board, windows):
+    return ProcessConfig(
+        web_port=1234, client_token="t", fingerprint_key=b"key", board=board, windows=windows
+    )
 
 
 @pytest.fixture
@@ -118,13 +122,25 @@ def make_flow():
 
 
 @pytest.fixture
-def memory(settings):
-    return BodyMemory(settings.request_memory)
+def board():
+    return WorkerBoard.alone()
 
 
 @pytest.fixture
-def exchanges(memory):
-    return Exchanges(memory)
+def windows():
+    windows = SharedWindows.alone()
+    yield windows
+    windows.close()
+
+
+@pytest.fixture
+def memory(settings, board):
+    return BodyMemory(settings.request_memory, board)
+
+
+@pytest.fixture
+def exchanges(memory, board):
+    return Exchanges(memory, board)
 
 
 @pytest.fixture

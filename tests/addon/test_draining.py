@@ -1,4 +1,5 @@
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,6 +12,7 @@ from tests.addon.endpoints import ENDPOINT
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch):
     monkeypatch.setattr(draining, "LOOK_AGAIN_S", 0)
+    monkeypatch.setattr(draining, "LOOK_SELDOM_S", 0)
 
 
 @pytest.fixture
@@ -62,3 +64,49 @@ async def test_what_does_not_end_is_waited_for_until_patience_ends(connect, exch
     exchanges.begin(flow, Exchange(endpoint=ENDPOINT), flow.request.headers.fields)
     await Draining(patience_s=0).drain(exchanges)
     assert not busy.closed
+
+
+async def test_with_a_successor_idle_connections_stay_and_exchanges_take_as_long_as_they_need(
+    connect_until_closed, exchanges, make_flow, monkeypatch
+):
+    idle, busy = connect_until_closed(), connect_until_closed()
+    flow = make_flow()
+    flow.client_conn = busy.client
+    exchanges.begin(flow, Exchange(endpoint=ENDPOINT), flow.request.headers.fields)
+    clock = SimpleNamespace(now_s=100.0)
+    monkeypatch.setattr(draining, "time", SimpleNamespace(monotonic=lambda: clock.now_s))
+    drain = Draining(patience_s=25)
+    drain.hand_over()
+    task = asyncio.create_task(drain.drain(exchanges))
+    for clock.now_s in (100.0, 124.0):
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not idle.closed
+    clock.now_s = 125.0
+    while not idle.closed:
+        await asyncio.sleep(0)
+    clock.now_s = 10_000.0
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not busy.closed
+    exchanges.end(flow)
+    for _ in range(5):
+        await asyncio.sleep(0)
+    clock.now_s += 25
+    await asyncio.wait_for(task, 30)
+    assert busy.client in busy.closed
+
+
+async def test_one_with_a_successor_can_be_told_to_hurry(connect, exchanges, make_flow):
+    busy = connect()
+    flow = make_flow()
+    flow.client_conn = busy.client
+    exchanges.begin(flow, Exchange(endpoint=ENDPOINT), flow.request.headers.fields)
+    drain = Draining(patience_s=0)
+    drain.hand_over()
+    task = asyncio.create_task(drain.drain(exchanges))
+    while not drain.has_begun:
+        await asyncio.sleep(0)
+    assert not task.done()
+    drain.hurry()
+    await asyncio.wait_for(task, 30)

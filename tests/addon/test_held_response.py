@@ -6,6 +6,7 @@ from addon import held_response
 from addon.body_memory import BodyMemory
 from addon.exchange import Exchange
 from addon.held_response import PIECE_BYTES, HeldResponse
+from runtime.worker_board import WorkerBoard
 
 MEBI = 1 << 20
 
@@ -31,7 +32,7 @@ def test_a_large_chunk_is_not_copied():
 
 @pytest.fixture
 def memory():
-    return BodyMemory(100 * MEBI)
+    return BodyMemory(100 * MEBI, WorkerBoard.alone())
 
 
 @pytest.fixture

@@ -1,8 +1,6 @@
-import time
-
 import pytest
 
-from addon.rate_limits import MESSAGES_PER_MINUTE, OTHER_PER_MINUTE, RateLimits
+from addon.rate_limits import MESSAGES_PER_MINUTE, RateLimits
 from addon.routing import Destination
 from tests.addon.endpoints import ENDPOINT
 
@@ -13,8 +11,8 @@ def rejected():
 
 
 @pytest.fixture
-def limits(rejected):
-    return RateLimits(lambda *rejection: rejected.append(rejection))
+def limits(windows, rejected):
+    return RateLimits(windows, lambda *rejection: rejected.append(rejection))
 
 
 @pytest.mark.parametrize(
@@ -40,12 +38,3 @@ def test_each_kind_of_request_has_a_limit_of_its_own(limits):
     for _ in range(MESSAGES_PER_MINUTE + 1):
         limits.admit(Destination.MESSAGES, ENDPOINT)
     assert limits.admit(Destination.COUNT_TOKENS, ENDPOINT) is None
-
-
-def test_slugs_that_are_idle_are_forgotten(limits):
-    for _ in range(OTHER_PER_MINUTE):
-        limits.admit(Destination.OTHER, ENDPOINT)
-    limits.forget_idle(time.monotonic())
-    assert limits.admit(Destination.OTHER, ENDPOINT) is not None
-    limits.forget_idle(time.monotonic() + 61)
-    assert limits.admit(Destination.OTHER, ENDPOINT) is None

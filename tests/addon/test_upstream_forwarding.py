@@ -4,7 +4,7 @@ import pytest
 
 from addon.errors import Refusal
 from addon.rate_limits import MESSAGES_PER_MINUTE, RateLimits
-from addon.routing import Destination, find_route
+from addon.routing import find_route
 from addon.upstream_forwarding import LOGGED_REQUEST_LIMIT_BYTES, UpstreamForwarder
 from runtime.settings import Settings
 from store.control.database import ControlDatabase
@@ -30,9 +30,9 @@ def settings(tmp_path):
 
 
 @pytest.fixture
-def forwarder(settings, control, exchanges, memory):
+def forwarder(settings, control, exchanges, memory, windows):
     forwarder = UpstreamForwarder(
-        settings, exchanges, memory, RateLimits(lambda _endpoint, _destination: None)
+        settings, exchanges, memory, RateLimits(windows, lambda _endpoint, _destination: None)
     )
     yield forwarder
     forwarder.close()
@@ -82,12 +82,12 @@ def test_what_is_not_a_message_streams_through_and_is_not_logged(forwarder, exch
 
 @pytest.mark.parametrize("mode", ["live", "buffered"])
 def test_the_mode_of_an_endpoint_goes_before_that_of_the_service(
-    settings, control, exchanges, memory, make_flow, mode
+    settings, control, exchanges, memory, windows, make_flow, mode
 ):
     management = Management(control, settings.data_dir)
     management.create_endpoint(management.local_caller(), "A", slug="a", streaming=mode)
     other = {"live": "buffered", "buffered": "live"}[mode]
-    limits = RateLimits(lambda _endpoint, _destination: None)
+    limits = RateLimits(windows, lambda _endpoint, _destination: None)
     forwarder = UpstreamForwarder(replace(settings, streaming=other), exchanges, memory, limits)
     for slug, expected in (("a", mode), ("default", other)):
         flow = make_flow(path=f"/proxy/{slug}/v1/messages")
@@ -146,11 +146,3 @@ def test_without_control_db_slugs_are_unavailable_and_that_is_logged_once(
     for _ in range(2):
         assert get_code(forwarder, make_flow()) == "directory_unavailable"
     assert caplog.text.count("control.db cannot be read") == 1
-
-
-def test_every_proxied_destination_has_a_limit(forwarder):
-    assert set(forwarder._rate_limits._windows) == {
-        Destination.MESSAGES,
-        Destination.COUNT_TOKENS,
-        Destination.OTHER,
-    }

@@ -4,8 +4,8 @@ from addon.web_slots import MAX_OF_ADDRESS, MAX_OF_ALL, WebSlots
 
 
 @pytest.fixture
-def slots():
-    return WebSlots()
+def slots(board):
+    return WebSlots(board)
 
 
 def take_all(slots, addresses):

@@ -92,6 +92,7 @@ class Service:
             "TAXIMETER_LISTEN": "127.0.0.1:0",
             "TAXIMETER_DATA_DIR": str(self.data_dir),
             "TAXIMETER_UPSTREAM_URL": upstream_url,
+            "TAXIMETER_WORKERS": "1",  # a test that is about several says so
         } | {_setting_name(name): value for name, value in settings.items()}
         self.address = ("127.0.0.1", 0)
         self._process: subprocess.Popen[str] | None = None
@@ -225,6 +226,15 @@ class Service:
                     for name, module in _MODULES.items()
                     if _runs_module(command, module)
                 }
+        return found
+
+    def worker_pids(self) -> set[int]:
+        """The processes of the proxy that are there now, of all its workers."""
+        found: set[int] = set()
+        for process in self._children(recursive=False):
+            with suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
+                if _runs_module(process.cmdline(), _MODULES["proxy"]):
+                    found.add(process.pid)
         return found
 
     def kill9(self, *names: Child) -> dict[Child, int]:

@@ -10,6 +10,7 @@ from addon import mitmproxy_patches
 from addon.body_memory import BodyMemory
 from addon.core import chunked
 from addon.request_heads import RequestHeads
+from runtime.worker_board import WorkerBoard
 
 
 class Policy:
@@ -45,7 +46,7 @@ def unpatched(monkeypatch):
 
 @pytest.fixture
 def memory():
-    return BodyMemory(4096 * 1024)
+    return BodyMemory(4096 * 1024, WorkerBoard.alone())
 
 
 @pytest.fixture

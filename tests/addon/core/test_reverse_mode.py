@@ -14,6 +14,8 @@ from mitmproxy.test import taddons
 
 from addon import mitmproxy_patches
 from addon.core.dispatch_table import DispatchTable
+from addon.core.reverse_mode import BoundSocket
+from runtime.worker_board import WorkerBoard
 
 
 @pytest.fixture
@@ -79,7 +81,7 @@ async def test_the_core_still_binds_a_socket_of_its_own():
 @pytest.mark.usefixtures("unpatched")
 async def test_the_reverse_proxy_can_be_made_to_serve_a_bound_socket():
     with socket.create_server(("127.0.0.1", 0)) as bound:
-        mitmproxy_patches.listen_on(bound)
+        mitmproxy_patches.listen_on(BoundSocket(bound, WorkerBoard.alone()))
         servers = await mode_servers.ReverseInstance(None, None).listen("ignored", 0)
         assert listening_on(servers) == [bound.getsockname()]
         servers[0].close()

@@ -14,8 +14,13 @@ SECRET = "sk-ant-admin01-made-up-for-tests"
 @pytest.fixture
 def settings(tmp_path):
     (tmp_path / "data").mkdir()
-    data_dir = str(tmp_path / "data")
-    return Settings.from_env({"TAXIMETER_DATA_DIR": data_dir, "TAXIMETER_LISTEN": "127.0.0.1:0"})
+    return Settings.from_env(
+        {
+            "TAXIMETER_DATA_DIR": str(tmp_path / "data"),
+            "TAXIMETER_LISTEN": "127.0.0.1:0",
+            "TAXIMETER_WORKERS": "2",
+        }
+    )
 
 
 async def test_no_process_of_the_service_gets_a_credential(settings, monkeypatch):
@@ -36,10 +41,10 @@ async def test_no_process_of_the_service_gets_a_credential(settings, monkeypatch
         signal.signal(signal.SIGINT, handled[0])
         signal.signal(signal.SIGTERM, handled[1])
     assert "ANTHROPIC_ADMIN_KEY" in CREDENTIAL_VARIABLES
-    assert environs.keys() == {"proxy", "recorder", "web", "queries"}
+    assert environs.keys() == {"proxy-1", "proxy-2", "recorder", "web", "queries"}
     assert [name for name, environ in environs.items() if SECRET in environ.values()] == []
     assert [name for name, environ in environs.items() if "PATH" in environ] == [
-        "recorder", "web", "proxy",
+        "recorder", "web", "proxy-1", "proxy-2",
     ]  # fmt: skip
 
 

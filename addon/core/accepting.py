@@ -1,0 +1,113 @@
+"""Accepting connections on a socket that several processes accept on.
+
+All of them wake up for a connection, and the first takes it. asyncio's server takes all that wait, so
+one process may get most of the connections, which stay with it for as long as they live. Here a process
+that has more of them than another gives way for a moment first, and takes what is still there then.
+"""
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+
+from runtime.worker_board import Shared, WorkerBoard
+
+# How long the others are given, which is longer than an event loop that is not at its limit takes.
+GIVE_WAY_S = 0.005
+# So many are taken after that; and in one turn of the loop, so that it also serves those it has.
+MOST_AFTERWARDS, MOST_IN_TURN = 4, 256
+# How long to wait where the system has no room for a connection, as asyncio does.
+NO_ROOM_S = 1.0
+
+type Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+class Acceptor:
+    """Accepts connections for a server, like an ``asyncio.Server``, whose place it takes."""
+
+    def __init__(self, listener: socket.socket, board: WorkerBoard, serve: Serve) -> None:
+        self.sockets = (listener,)
+        self._listener = listener
+        self._board = board
+        self._serve = serve
+        self._loop = asyncio.get_running_loop()
+        self._later: asyncio.TimerHandle | None = None
+        self._beginning: set[asyncio.Task[None]] = set()
+        self._is_closed = False
+
+    def start(self) -> None:
+        """Begin to accept."""
+        self._listener.setblocking(False)
+        self._board.begin_serving()
+        self._loop.add_reader(self._listener, self._accept)
+
+    def close(self) -> None:
+        """Accept no more. The socket stays open in other processes."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._board.end_serving()
+        if self._later is not None:
+            self._later.cancel()
+        self._loop.remove_reader(self._listener)
+        self._listener.close()
+
+    def _accept(self) -> None:
+        for _ in range(MOST_IN_TURN):
+            if self._board.has_most_connections():
+                self._pause(GIVE_WAY_S, self._accept_some)
+                return
+            if not self._accept_one():
+                return
+
+    def _accept_some(self) -> None:
+        """Accept some of what the others have left, and go on."""
+        self._loop.add_reader(self._listener, self._accept)
+        for _ in range(MOST_AFTERWARDS):
+            if not self._accept_one():
+                return
+
+    def _accept_one(self) -> bool:
+        """Accept a connection; return whether another may be waiting."""
+        try:
+            connection, _ = self._listener.accept()
+        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            return False  # another process has taken it, or it has ended
+        except OSError as error:
+            self._loop.call_exception_handler(
+                {
+                    "message": "a connection could not be accepted",
+                    "exception": error,
+                    "socket": self._listener,
+                }
+            )
+            add_reader = partial(self._loop.add_reader, self._listener, self._accept)
+            self._pause(NO_ROOM_S, add_reader)
+            return False
+        connection.setblocking(False)
+        self._board.add(Shared.CONNECTIONS, 1)
+        task = self._loop.create_task(self._begin(connection))
+        self._beginning.add(task)
+        task.add_done_callback(self._beginning.discard)
+        return True
+
+    def _pause(self, pause_s: float, then: Callable[[], object]) -> None:
+        self._loop.remove_reader(self._listener)
+        self._later = self._loop.call_later(pause_s, then)
+
+    async def _begin(self, connection: socket.socket) -> None:
+        """Serve a connection, by a task of its own, as ``asyncio.start_server`` does."""
+        reader = asyncio.StreamReader(loop=self._loop)
+        protocol = asyncio.StreamReaderProtocol(reader, self._serve_one, loop=self._loop)
+        with suppress(OSError):  # it has ended
+            await self._loop.connect_accepted_socket(lambda: protocol, connection)
+            return
+        self._board.add(Shared.CONNECTIONS, -1)
+        connection.close()
+
+    async def _serve_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await self._serve(reader, writer)
+        finally:
+            self._board.add(Shared.CONNECTIONS, -1)

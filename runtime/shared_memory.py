@@ -1,0 +1,26 @@
+"""Memory that processes share: a file without a name, whose descriptor children inherit.
+
+On Linux it is memory only, so a full disk cannot take it away. Elsewhere it is a temporary file. What
+was never written takes no room in either.
+"""
+
+import os
+import tempfile
+
+
+def create(size_bytes: int) -> int:
+    """Return the descriptor of new shared memory, all zero. Raises OSError."""
+    fd = _open()
+    try:
+        os.ftruncate(fd, size_bytes)
+    except OSError:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _open() -> int:
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("taximeter", os.MFD_CLOEXEC)
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
