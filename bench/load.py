@@ -47,15 +47,19 @@ class BenchError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proxy:
-    """A running proxy: its port, the paths to request, and its processes."""
+    """A running proxy: its port, the paths to request, and its processes. ``workers`` are those of the
+    proxy besides the one in ``pids``."""
 
     port: int
     paths: Sequence[str]
     pids: Mapping[Part, int]
+    workers: Sequence[int] = ()
 
     def cpu_s(self) -> dict[Part, float]:
-        """Return the user and system time of each process since its start."""
-        return {part: _cpu_s(pid) for part, pid in self.pids.items()}
+        """Return the user and system time of each part since its start."""
+        found = {part: _cpu_s(pid) for part, pid in self.pids.items()}
+        found["proxy"] += sum(map(_cpu_s, self.workers))
+        return found
 
     def rss_mb(self) -> float:
         return float(psutil.Process(self.pids["proxy"]).memory_info().rss) / 1e6
@@ -199,14 +203,19 @@ def bare_mitmdump(folder: Path, upstream_port: int) -> Iterator[Proxy]:
 
 
 @contextmanager
-def taximeter(folder: Path, upstream_port: int, calls: int) -> Iterator[tuple[Proxy, UsageLog]]:
-    """Run the whole service, with enough endpoints that this many calls meet no rate limit."""
+def taximeter(
+    folder: Path, upstream_port: int, calls: int, workers: int = 1
+) -> Iterator[tuple[Proxy, UsageLog]]:
+    """Run the whole service, with enough endpoints that this many calls meet no rate limit.
+
+    One worker is what is compared with other proxies."""
     data_dir, port = folder / "data", _free_port()
     organization_id, slugs = _make_endpoints(data_dir, -(-calls // CALLS_PER_SLUG) + 1)
     environment = os.environ | {
         "TAXIMETER_LISTEN": f"{HOST}:{port}",
         "TAXIMETER_DATA_DIR": str(data_dir),
         "TAXIMETER_UPSTREAM_URL": f"http://{HOST}:{upstream_port}",
+        "TAXIMETER_WORKERS": str(workers),
     }
     log = UsageLog(trace_path(data_dir, organization_id))
     with (
@@ -215,7 +224,8 @@ def taximeter(folder: Path, upstream_port: int, calls: int) -> Iterator[tuple[Pr
     ):
         _wait_until_healthy(port, process)
         paths = [f"/proxy/{slug}/v1/messages" for slug in slugs]
-        yield Proxy(port=port, paths=paths, pids=_find_parts(process.pid)), log
+        pids, others = _find_parts(process.pid)
+        yield Proxy(port=port, paths=paths, pids=pids, workers=others), log
 
 
 def percentile(values: Sequence[float], percent: int) -> float:
@@ -278,15 +288,20 @@ def _make_endpoints(data_dir: Path, count: int) -> tuple[str, list[str]]:
     return caller.organization_id, slugs
 
 
-def _find_parts(pid: int) -> dict[Part, int]:
-    """Return the process of each part of a service, found by the module that it runs."""
+def _find_parts(pid: int) -> tuple[dict[Part, int], list[int]]:
+    """Return the process of each part of a service, found by the module that it runs, and further
+    workers of the proxy."""
     parts: dict[Part, int] = {"supervisor": pid}
+    workers: list[int] = []
     for child in psutil.Process(pid).children():  # query processes are children of a child
         part = next((MODULES[word] for word in child.cmdline() if word in MODULES), None)
-        if part is None or part in parts:
+        if part is None or (part in parts and part != "proxy"):
             raise BenchError(f"unknown process of the service: {child.cmdline()}")
-        parts[part] = child.pid
-    return parts
+        if part in parts:
+            workers.append(child.pid)
+        else:
+            parts[part] = child.pid
+    return parts, workers
 
 
 def _cpu_s(pid: int) -> float:
