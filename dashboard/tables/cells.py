@@ -37,6 +37,8 @@ _TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?Z", re.ASCII)
 _HOUR = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d)", re.ASCII)
 _IDENTIFIER = re.compile(r"[0-9a-f-]{24,}", re.ASCII)
 _MAX_SHOWN = 60  # of a name that somebody chose
+_MAX_UNCUT, _MAX_UNCUT_LINES = 100, 2  # a longer value may not fit its cell
+_STOP = ' tabindex="0"'
 
 
 def column_label(column: str) -> Markup:
@@ -172,7 +174,9 @@ def _cell(column: str, kind: str, value: Markup) -> Markup:
     make = (
         _opening if len(column) <= _MAX_SHOWN else _opening.__wrapped__
     )  # a query names its columns
-    return _trusted(f"{make(column, kind)}{value}</div></td>\n")
+    # What may be cut off scrolls, also by keyboard.
+    scrolls = len(value) > _MAX_UNCUT or value.count("\n") > _MAX_UNCUT_LINES
+    return _trusted(f"{make(column, kind)}<div{_STOP if scrolls else ''}>{value}</div></td>\n")
 
 
 @lru_cache(maxsize=500)
@@ -180,7 +184,7 @@ def _opening(column: str, kind: str) -> str:
     label = _CENTS.get(column, column)
     return (
         f'<td role="cell" class="col-{escape(to_css_class(column))} type-{escape(kind)}"'
-        f' data-label="{_plain(label)}"><div>'
+        f' data-label="{_plain(label)}">'
     )
 
 

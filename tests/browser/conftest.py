@@ -40,9 +40,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 @pytest.fixture(scope="session")
-def example(site: Site) -> Example:
+def example(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Example:
     """An organisation with some of everything."""
-    return make_example(site)
+    return make_example(site, tmp_path_factory.mktemp("planted"))
 
 
 @pytest.fixture(scope="session")

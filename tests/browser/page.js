@@ -67,6 +67,70 @@ const hasOverlap = (row) => {
 
 const describe = (element) => squeeze(element.outerHTML).slice(0, 120);
 
+// A colour as red, green, blue and alpha, from whatever form the browser gives it in.
+const colours = new Map();
+const brush = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
+const readColour = (written) => {
+  if (!colours.has(written)) {
+    brush.clearRect(0, 0, 1, 1);
+    brush.fillStyle = written;
+    brush.fillRect(0, 0, 1, 1);
+    const [red, green, blue, alpha] = brush.getImageData(0, 0, 1, 1).data;
+    colours.set(written, [red, green, blue, alpha / 255]);
+  }
+  return colours.get(written);
+};
+
+const lay = (above, below) =>
+  above.slice(0, 3).map((part, i) => part * above[3] + below[i] * (1 - above[3])).concat(1);
+
+const behind = (element, known) => {
+  if (!element) return [255, 255, 255, 1];
+  if (!known.has(element)) {
+    const own = readColour(getComputedStyle(element).backgroundColor);
+    known.set(element, own[3] === 1 ? own : lay(own, behind(element.parentElement, known)));
+  }
+  return known.get(element);
+};
+
+const luminance = (colour) => {
+  const [red, green, blue] = colour.slice(0, 3).map((part) => {
+    const share = part / 255;
+    return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+  });
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+};
+
+const contrast = (one, other) => {
+  const [low, high] = [luminance(one), luminance(other)].sort((a, b) => a - b);
+  return (high + 0.05) / (low + 0.05);
+};
+
+// Whatever has words of its own that stand out less than WCAG's level AA wants. Words that cannot be used
+// now (a disabled button) may be faint, and drawings have their figures in a table.
+const findFaint = () => {
+  const known = new Map();
+  const hasWords = (e) => [...e.childNodes].some((n) => n.nodeType === Node.TEXT_NODE && n.data.trim());
+  return [...document.body.querySelectorAll("*")].filter((element) => {
+    if (!hasWords(element) || element.closest("svg, script, style, :disabled, .visually-hidden")) return false;
+    if (!isShown(element)) return false;
+    const style = getComputedStyle(element);
+    const paper = behind(element, known);
+    const size = parseFloat(style.fontSize);
+    const isLarge = size >= 24 || (size >= 18.66 && Number(style.fontWeight) >= 700);
+    return contrast(lay(readColour(style.color), paper), paper) < (isLarge ? 3 : 4.5);
+  });
+};
+
+const scrolls = (element) => {
+  const { overflowX, overflowY } = getComputedStyle(element);
+  const may = (overflow) => overflow === "auto" || overflow === "scroll";
+  return (
+    (may(overflowX) && element.scrollWidth > element.clientWidth + 1) ||
+    (may(overflowY) && element.scrollHeight > element.clientHeight + 1)
+  );
+};
+
 const CHECKS = {
   "the page has no language": () => (document.documentElement.lang ? [] : [document.documentElement]),
   "the page has no title": () => (squeeze(document.title) ? [] : [document.documentElement]),
@@ -84,6 +148,16 @@ const CHECKS = {
     [...document.querySelectorAll(FIELD)].filter((f) => isShown(f) && !labelOf(f)),
   "a button or link has no name": () =>
     [...document.querySelectorAll(PRESSABLE.any)].filter((e) => isShown(e) && !isHidden(e) && !nameOf(e)),
+  // Drawings have a stop of the Tab key for each step at most; what they lead to is in a table too.
+  "a button or link is not reached by Tab": () =>
+    [...document.querySelectorAll(PRESSABLE.any)].filter(
+      (e) => isShown(e) && !isHidden(e) && e.tabIndex < 0 && !e.closest("svg"),
+    ),
+  "a part that scrolls is not reached by Tab": () =>
+    [...document.body.querySelectorAll("*")].filter(
+      (e) => isShown(e) && scrolls(e) && e.tabIndex < 0 && !e.querySelector(`${PRESSABLE.any}, ${FIELD}`),
+    ),
+  "words do not stand out": findFaint,
   "a picture has no alternative": () => [
     ...[...document.querySelectorAll("img")].filter((i) => i.getAttribute("alt") === null),
     ...[...document.querySelectorAll("svg")].filter(

@@ -26,7 +26,7 @@ def main(folder: str, *names: str) -> None:
         new_visitor(driver, site.url) as newcomer,
         new_visitor(driver, site.url) as owner,
     ):
-        example = make_example(site)
+        example = make_example(site, Path(data) / "planted")
         site.sign_in(newcomer, "new@nightcab.example")
         site.sign_in(owner, example.email)
         outside = {

@@ -1,19 +1,17 @@
 """Pages that follow: new calls come in without moving what is read, and calls in flight grow."""
 
 import json
-import threading
-from contextlib import contextmanager
 
 import pytest
 
+from tests.browser.held import STORY, held_call
 from tests.browser.site import Site
 from tests.live.messages import Answer, text
-from tests.upstream import Gate, Script, SeenRequest
+from tests.upstream import Script, SeenRequest
 
 ROWS = "return [...document.querySelectorAll('[data-live-list] > [data-key], .turns > .turn')].map((row) => row.dataset.key || row.id)"
 BAR = "return document.querySelector('.live-bar:not([hidden])')?.textContent ?? ''"
 PLACE = "return [scrollY, document.querySelectorAll('[data-live-list] > *')[arguments[0]].getBoundingClientRect().top]"
-LONG = Answer(content=[text("It was the best of times, it was the worst of times. " * 8)])
 MARKUP = "<b onclick=alert(1)>bold</b>"
 
 
@@ -39,28 +37,6 @@ def ask(site, words="Hello", *headers, count=1):
 
 def wait_for_row(reader, before, more=1):
     reader.wait_for(lambda: len(set(reader.run(ROWS)) - set(before)) >= more, "a new row")
-
-
-@contextmanager
-def held_call(site: Site, words="A long story", *headers):
-    """A call that stands still after its first words until the block ends."""
-    gate = Gate()
-    site.upstream.choose = lambda _request: LONG.held_after_text(gate)
-    body = {
-        "model": "claude-opus-5-5",
-        "stream": True,
-        "messages": [{"role": "user", "content": words}],
-    }
-    calling = threading.Thread(
-        target=site.call, args=(json.dumps(body).encode(), "default", *headers)
-    )
-    calling.start()
-    try:
-        gate.wait_reached()
-        yield gate
-    finally:
-        gate.open()
-        calling.join()
 
 
 def test_at_the_top_of_the_list_new_calls_come_in_by_themselves(site, reader):
@@ -114,7 +90,7 @@ def test_following_can_be_switched_off_which_is_remembered(site, reader):
 
 
 def test_a_call_in_flight_leads_to_its_response_as_it_grows(site, reader):
-    with held_call(site) as gate:
+    with held_call(site, "A long story") as gate:
         reader.open("/traces/usage")
         reader.see("1 call in flight")
         reader.see("A long story")
@@ -123,11 +99,11 @@ def test_a_call_in_flight_leads_to_its_response_as_it_grows(site, reader):
         shown = "return document.querySelector('[data-part=\"0\"] pre')?.textContent ?? ''"
         reader.wait_for(lambda: reader.run(shown), "the first words")
         first = reader.run(shown)
-        assert len(first) < len(LONG.text)
-        assert LONG.text.startswith(first)
+        assert len(first) < len(STORY.text)
+        assert STORY.text.startswith(first)
         assert reader.faults() == []
         gate.open()
-        reader.wait_for(lambda: reader.run(shown) == LONG.text, "all of it")
+        reader.wait_for(lambda: reader.run(shown) == STORY.text, "all of it")
     reader.follow("Open the call")
     assert reader.path.startswith("/traces/usage/")
     reader.see("It was the best of times")

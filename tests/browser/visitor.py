@@ -230,7 +230,11 @@ class Visitor:
         )
 
     def prefer(self, scheme: Literal["dark", "light"]) -> None:
-        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        # A colour that is on its way to another one is neither.
+        features = [
+            {"name": "prefers-color-scheme", "value": scheme},
+            {"name": "prefers-reduced-motion", "value": "reduce"},
+        ]
         self.cdp("Emulation.setEmulatedMedia", features=features)
 
     def live_in(self, timezone: str) -> None:

@@ -1,0 +1,308 @@
+"""Figures on pages are those that SQL of its own computes from the calls."""
+
+import json
+import re
+
+import pytest
+
+from metering.formats import format_bytes, format_cents, format_count, format_tokens
+from tests.browser.example_calls import CREDENTIAL, HAIKU, OPUS, PHRASE, SESSION, TASK
+from tests.browser.facts import BREAK_COSTS, Facts, read_figures, read_rows
+
+WEEK = "created_at >= date('now', '-6 days')"
+
+
+@pytest.fixture
+def rosa(site, example, browser):
+    site.sign_in(browser, example.email)
+    return browser
+
+
+@pytest.fixture
+def facts(example):
+    return Facts(example.traces_path)
+
+
+def share(read, prompt):
+    percent = 100 * read / prompt
+    return "<1%" if 0 < percent < 1 else ">99%" if 99 < percent < 100 else f"{percent:.0f}%"
+
+
+def read_json(visitor, address):
+    """Return the JSON of an address that the visitor may read."""
+    script = "fetch(arguments[0]).then((answer) => answer.text()).then(done)"
+    return json.loads(visitor.run_async(script, address))
+
+
+def test_home(rosa, facts):
+    rosa.open("/")
+    figures = read_figures(rosa)
+    today = facts.sum_calls("created_at >= date('now')")
+    assert figures["Cost"].startswith(f"{format_cents(today['cents'])} ")
+    assert figures["Calls"].startswith(f"{today['calls']} yesterday ")
+    assert figures["Errors"].startswith(f"{today['errors'] or 0} ")
+    if today["prompt"]:
+        assert figures["Tokens in"] == (
+            f"{format_tokens(today['prompt'])} {share(today['read'], today['prompt'])} from cache"
+        )
+    shown = read_rows(rosa, "Most expensive sessions of the week")
+    costs = facts.sum_calls_by("session_id")
+    assert [(each["Cost"], each["Calls"], each["Errors"]) for each in shown][: len(costs)] == [
+        (format_cents(each["cents"]), str(each["calls"]), str(each["errors"])) for each in costs
+    ]
+
+
+def test_overview(rosa, facts):
+    rosa.open("/overview?span=7d&by=endpoint")
+    figures = read_figures(rosa)
+    week = facts.sum_calls(WEEK)
+    assert figures["Cost"].startswith(f"{format_cents(week['cents'])} ")
+    assert figures["Calls"].startswith(f"{format_count(week['calls'])} ")
+    assert figures["Errors"].startswith(f"{week['errors']} ")
+    assert f"{share(week['read'], week['prompt'])} from cache" in figures["Tokens in"]
+    assert f"of which {format_cents(week['estimated'])} estimated" in figures["Cost"]
+    assert f"{format_cents(week['value'])} covered by a subscription" in figures["Cost"]
+    slugs = facts.sum_calls_by("slug", WEEK)
+    assert [
+        (
+            each["Endpoint"],
+            each["Cost"].split()[0],
+            each["Calls"],
+            each["Errors"],
+            each["From cache"],
+        )
+        for each in read_rows(rosa, "By endpoint")
+    ] == [
+        (
+            each["name"],
+            format_cents(each["cents"]),
+            format_count(each["calls"]),
+            str(each["errors"]),
+            share(each["read"], each["prompt"]),
+        )
+        for each in slugs
+    ]
+    for call_ids in ("session", "agent"):
+        totals = read_json(rosa, f"/overview.json?span=7d&by={call_ids}")["totals"]
+        assert (totals["calls"], totals["errors"]) == (week["calls"], week["errors"])
+        assert totals["cost_cents"] == pytest.approx(week["cents"])
+
+
+def test_sessions(rosa, facts, example):
+    rosa.open("/sessions")
+    shown = {each["Session"]: each for each in read_rows(rosa, "Sessions")}
+    named = shown[TASK]
+    own = facts.sum_calls("session_id = ?", SESSION)
+    assert (named["Calls"], named["Errors"]) == (str(own["calls"]), str(own["errors"]))
+    assert named["Cost"] == format_cents(own["cents"])
+    assert named["From cache"] == share(own["read"], own["prompt"])
+    assert named["Cache breaks"] == str(len(facts.rows(BREAK_COSTS, SESSION))) == "3"
+    assert named["Largest prompt"] == format_tokens(own["largest"])
+    unnamed = shown["A cab for 12 Harbour Road, please. unnamed"]
+    ids = [example.ids[f"unnamed-{number}"] for number in (1, 2, 3)]
+    sums = facts.sum_calls("id in (?, ?, ?)", *ids)
+    assert (unnamed["Calls"], unnamed["Cost"]) == ("3", format_cents(sums["cents"]))
+
+
+def test_session(rosa, facts, example):
+    rosa.open(f"/sessions/{SESSION}")
+    figures = read_figures(rosa)
+    sums = facts.sum_calls("session_id = ?", SESSION)
+    assert figures["Cost"] == format_cents(sums["cents"])
+    assert figures["Calls"] == f"{sums['calls']} {sums['errors']} failed"
+    assert figures["Tokens out"] == format_tokens(sums["output"])
+    turns = facts.rows(
+        "select id, cost_cents as cents from usage where session_id = ? order by created_at, id",
+        SESSION,
+    )
+    lines = rosa.run(
+        "return [...document.querySelectorAll('.turn')].map((each) =>"
+        " [each.id, squeeze(each.querySelector('.cost').textContent)])"
+    )
+    assert lines == [[f"turn-{each['id']}", format_cents(each["cents"])] for each in turns]
+    assert rosa.run("return document.querySelectorAll('[data-broken]').length") == 3
+    words = rosa.text
+    for name, what in (
+        ("lost-tool", "“mcp__maps__route” was removed"),
+        ("edited", "“yesterday.” became “Monday.”"),
+    ):
+        (cost,) = [
+            each["cents"]
+            for each in facts.rows(BREAK_COSTS, SESSION)
+            if each["id"] == example.ids[name]
+        ]
+        assert what in words
+        assert f"{format_cents(cost)} more than reading them" in words
+    for planted in (
+        "Bash failed",
+        "error 529",
+        "compacted to 1 message",
+        "50 min 00 s without a call",
+    ):
+        assert planted in words
+
+
+def test_call(rosa, facts, example):
+    rosa.open(example.call("lost-tool"))
+    call = facts.sum_calls("id = ?", example.ids["lost-tool"])
+    figures = read_figures(rosa)
+    assert figures["Cost"] == format_cents(call["cents"])
+    assert figures["Tokens in"].split()[0] == format_count(call["prompt"])
+    assert figures["Tokens out"].split()[0] == format_count(call["output"])
+    lines = facts.rows(
+        "select quantity, quantity * rate_usd / 1e6 as usd from usage_cost where usage_id = ?"
+        " order by line",
+        example.ids["lost-tool"],
+    )
+    shown = read_rows(rosa, "Line items of the cost")
+    assert [each["Quantity"] for each in shown] == [
+        format_count(each["quantity"]) for each in lines
+    ]
+    paid = [float(each["Cost"].strip("$")) for each in shown]
+    assert paid == pytest.approx([each["usd"] for each in lines])
+    assert sum(paid) * 100 == pytest.approx(call["cents"])
+
+
+def test_context(rosa, facts, example):
+    call = example.ids["lost-tool"]
+    rosa.open(f"/traces/usage/{call}/context")
+    size = facts.value("select request_body_length from usage where id = ?", call)
+    body = facts.sum_calls("id = ?", call)
+    figures = read_figures(rosa)
+    assert figures["Request body"] == format_bytes(size)
+    assert figures["Prompt"].split()[0] == format_tokens(body["prompt"])
+    assert figures["Cache read"].split()[0] == format_tokens(body["read"])
+    rows = read_rows(rosa, "Categories")
+    bytes_, tokens = (
+        sum(int(re.split(r"\D", each[column].replace(",", ""))[0] or 0) for each in rows)
+        for column in ("Bytes", "Tokens")
+    )
+    assert bytes_ == size
+    assert tokens == pytest.approx(body["prompt"], abs=len(rows))
+
+
+def test_savings(rosa, facts):
+    found = read_json(rosa_at(rosa, "/savings"), "/savings.json?span=7d")
+    rosa.open("/savings?span=7d")
+    breaks = {
+        each["subject"]: each["cost_cents"]
+        for each in found["items"]
+        if each["finding"] == "cache_break"
+    }
+    costs = [each["cents"] for each in facts.rows(BREAK_COSTS, SESSION)]
+    assert breaks["tools"] == pytest.approx(costs[0])
+    assert breaks["messages"] == pytest.approx(costs[2])
+    counted = [each["cost_cents"] for each in found["items"] if each["is_saving"]]
+    total = sum(counted) + found["smaller"]["cost_cents"]
+    assert found["total_cents"] == pytest.approx(total)
+    assert read_figures(rosa)["Could have been saved"] == format_cents(found["total_cents"])
+    assert total < facts.value("select sum(cost_cents) from usage")
+
+
+def rosa_at(visitor, path):
+    visitor.open(path)
+    return visitor
+
+
+def test_compare(rosa, facts, example):
+    first, second = example.ids["failing-tool"], example.ids["lost-tool"]
+    rosa.open(f"/traces/usage/{first}/compare/{second}")
+    costs = [
+        facts.value("select cost_cents from usage where id = ?", each) for each in (first, second)
+    ]
+    heads = rosa.run("return [...document.querySelectorAll('.when b')].map((e) => e.textContent)")
+    assert heads == [format_cents(each) for each in costs]
+    rosa.see("mcp__maps__route")
+
+
+def test_search(rosa, facts, example):
+    rosa.open('/search?q="night+tariff+fails"')
+    hits = read_json(rosa, '/search.json?q="night+tariff+fails"')["items"]
+    having = facts.rows(
+        "select id from usage_log where instr(cast(request_body as text), 'night tariff fails')"
+        " and session_id = ? order by created_at",
+        SESSION,
+    )
+    hit = min(hits, key=lambda each: each["id"])
+    assert (hit["role"], hit["id"]) == ("user", having[0]["id"])
+    rosa.see(f"Call {having[0]['id']}")
+    (said,) = read_json(rosa, f'/search.json?q="{PHRASE}"'.replace(" ", "+"))["items"]
+    assert (said["role"], said["id"], said["other_calls"]) == (
+        "assistant",
+        example.ids["phrase"],
+        0,
+    )
+    raw = facts.value(
+        "select cast(response_body as text) from usage_log where id = ?", example.ids["phrase"]
+    )
+    assert PHRASE not in raw, "it came in parts"
+
+
+def test_lists(rosa, facts):
+    for where, sql in (
+        ("?slug=claude-code", "slug = 'claude-code'"),
+        (f"?model={OPUS}", f"model = '{OPUS}'"),
+    ):
+        rosa.open(f"/traces/usage{where}")
+        sums = facts.sum_calls(sql)
+        cached = share(sums["read"], sums["prompt"])
+        words = (
+            f"{format_count(sums['calls'])} calls, {format_cents(sums['cents'])}, {cached} cached"
+        )
+        assert words in rosa.text
+
+
+def test_sums_of_a_list(rosa, facts):
+    rosa.open("/traces/usage?_sum_by=slug")
+    rows = facts.sum_calls_by("slug")
+    words = rosa.text
+    for each in rows:
+        assert each["name"] in words
+        assert format_cents(each["cents"]) in words
+
+
+def test_queries(rosa, facts):
+    found = read_json(rosa_at(rosa, "/traces"), "/traces/cost_by_model.json?_shape=array&days=30")
+    shown = {each["model"]: each["calls"] for each in found}
+    for row in facts.sum_calls_by("model"):
+        assert shown[row["name"]] == row["calls"]
+    broken = read_json(rosa, "/traces/cache_breaks_by_day.json?_shape=array&days=7")
+    costs = facts.rows(BREAK_COSTS, SESSION)
+    assert sum(each["calls"] for each in broken) == len(costs) == 3
+    assert sum(each["tokens"] for each in broken) == sum(each["tokens"] for each in costs)
+    paid = sum(each["extra_cost_usd"] for each in broken)
+    assert paid == pytest.approx(sum(each["cents"] for each in costs) / 100, abs=1e-3)
+
+
+def test_replay(rosa, facts, example):
+    rosa.open(f"{example.call('lost-tool')}/replay")
+    rosa.see(facts.dollars("select cost_cents from usage where id = ?", example.ids["lost-tool"]))
+
+
+def test_secrets(rosa, facts, example):
+    rosa.open("/secrets")
+    (found,) = read_rows(rosa, "Credentials")
+    first = facts.value(
+        "select min(id) from usage_log where instr(cast(request_body as text), ?)", CREDENTIAL
+    )
+    assert first == example.ids["lost-tool"]
+    assert (found["Calls"], found["Last call"]) == ("1", f"Call {first}")
+    assert found["Begins with"].startswith(CREDENTIAL[:4])
+    assert CREDENTIAL not in rosa.text
+
+
+def test_exports(rosa, facts):
+    rosa.open("/traces/usage")
+    script = "fetch(arguments[0]).then((answer) => answer.text()).then(done)"
+    lines = rosa.run_async(script, f"/traces/usage.jsonl?model={HAIKU}").splitlines()
+    sums = facts.sum_calls("model = ?", HAIKU)
+    assert len(lines) == sums["calls"]
+    assert sum(json.loads(each)["cost_cents"] or 0 for each in lines) == pytest.approx(
+        sums["cents"]
+    )
+    session = read_json(rosa, f"/sessions/{SESSION}.json")
+    own = facts.sum_calls("session_id = ?", SESSION)
+    assert sum(each["cost_cents"] for each in session["turns"]) == pytest.approx(own["cents"])
+    file = rosa.run_async(script, f"/sessions/{SESSION}/export.html?bodies=yes")
+    assert f"{own['calls']} " in file
+    assert format_cents(own["cents"]) in file

@@ -1,0 +1,299 @@
+"""The questions of ``docs/questions.md``: each is answered within three steps from the home page.
+
+A step is something that is pressed, a key, or words that are typed and sent with Enter.
+"""
+
+import json
+import re
+from collections.abc import Callable
+from datetime import timedelta
+
+import pyarrow.parquet
+import pytest
+
+from metering.formats import format_cents, format_count
+from runtime import clock
+from tests import ROOT
+from tests.browser.example import Example
+from tests.browser.example_calls import PHRASE, SESSION, SONNET, TASK
+from tests.browser.facts import BREAK_COSTS, Facts, read_figures, read_rows
+from tests.browser.held import held_call
+from tests.browser.site import Site
+from tests.browser.visitor import Role, Visitor
+
+MAX_STEPS = 3
+QUESTIONS: dict[str, Callable[["Walk"], None]] = {}
+_HERE = "return document.activeElement.closest('.turn')?.textContent ?? ''"
+
+
+class Walk:
+    """The way from the home page to an answer. Links and buttons are pressed by the keyboard."""
+
+    def __init__(self, visitor: Visitor, site: Site, example: Example, folder) -> None:
+        self.visitor = visitor
+        self.site = site
+        self.example = example
+        self.facts = Facts(example.traces_path)
+        self.folder = folder
+        self.steps = 0
+        visitor.open("/")
+
+    def follow(self, name: str, role: Role = "link") -> None:
+        self.steps += 1
+        with self.visitor.page_change():
+            self.visitor.find(name, role).send_keys("\ue007")
+
+    def follow_first(self, selector: str) -> None:
+        """Press the first of several links that lead to the same kind of page."""
+        self.steps += 1
+        with self.visitor.page_change():
+            self.visitor.driver.find_element("css selector", selector).send_keys("\ue007")
+
+    def click(self, name: str, role: Role = "any") -> None:
+        """Press something that shows more on the same page."""
+        self.steps += 1
+        self.visitor.click(name, role)
+
+    def press(self, key: str) -> None:
+        self.steps += 1
+        self.visitor.press(key)
+
+    def search(self, words: str) -> None:
+        self.steps += 1
+        self.visitor.field("Search what was said").send_keys(words)
+        with self.visitor.page_change():
+            self.visitor.press("\ue007")
+
+    def open_costliest_session(self) -> None:
+        self.follow_first("[aria-label='Most expensive sessions of the week'] tbody a")
+        assert self.visitor.path == f"/sessions/{SESSION}"
+
+
+def answers(question: str) -> Callable[[Callable[[Walk], None]], Callable[[Walk], None]]:
+    """Make a function the way to the answer to a question."""
+
+    def keep(function: Callable[[Walk], None]) -> Callable[[Walk], None]:
+        QUESTIONS[question] = function
+        return function
+
+    return keep
+
+
+@answers("Today, this month, and by the end of it")
+def _see_spend(walk: Walk) -> None:
+    figures = read_figures(walk.visitor)
+    today, month = (f"{clock.now():{pattern}}" for pattern in ("%Y-%m-%d", "%Y-%m"))
+    sql = "select total(cost_cents) from usage where created_at >= ?"
+    assert figures["Cost"].startswith(f"{walk.facts.dollars(sql, today)} ")
+    assert figures["This month"].startswith(f"{walk.facts.dollars(sql, month)} ")
+    assert "expected at its end $" in figures["This month"]
+
+
+@answers("By endpoint, credential and client, per day")
+def _see_spend_by_endpoint(walk: Walk) -> None:
+    walk.follow("Overview")
+    walk.follow("endpoint")
+    walk.click("As a table : Cost by endpoint", "menu")
+    day = f"{clock.now() - timedelta(days=3):%Y-%m-%d}"
+    (row,) = [
+        each
+        for each in read_rows(walk.visitor, "Cost by endpoint, table")
+        if each["Time (UTC)"] == day
+    ]
+    for slug in ("nightly-reports", "dispatch-desk"):
+        sql = "select total(cost_cents) from usage where slug = ? and created_at like ? || '%'"
+        assert row[slug] == walk.facts.dollars(sql, slug, day)
+    assert {"credential", "client"} <= set(walk.visitor.names("link"))
+
+
+@answers("The most expensive session of the week, and why")
+def _see_costliest_session(walk: Walk) -> None:
+    costs = walk.facts.rows(
+        "select session_id, sum(cost_cents) as cents from usage where session_id is not null"
+        " group by 1 order by 2 desc"
+    )
+    assert costs[0]["session_id"] == SESSION
+    walk.open_costliest_session()
+    figures = read_figures(walk.visitor)
+    assert figures["Cost"].startswith(format_cents(costs[0]["cents"]))
+    more = sum(each["cents"] for each in walk.facts.rows(BREAK_COSTS, SESSION))
+    assert figures["Cache breaks"] == f"3 {format_cents(more)} more than reading"
+
+
+@answers("Its most expensive turn, and what was new in it")
+def _see_costliest_turn(walk: Walk) -> None:
+    walk.open_costliest_session()
+    costliest = walk.facts.row(
+        "select id, created_at, cost_cents from usage where session_id = ?"
+        " order by cost_cents desc limit 1",
+        SESSION,
+    )
+    at, cents = costliest["created_at"][11:19], format_cents(costliest["cost_cents"])
+    walk.click(f"Turn {at}: {cents}", "link")
+    walk.follow_first(f"#turn-{costliest['id']} a")
+    assert walk.visitor.path == f"/traces/usage/{costliest['id']}"
+    walk.visitor.see("New in this call" if costliest["id"] != walk.example.ids["first"] else TASK)
+
+
+@answers("Subagents against the main agent")
+def _see_agents(walk: Walk) -> None:
+    walk.open_costliest_session()
+    shown = {each["Agent"]: each for each in read_rows(walk.visitor, "Agents")}
+    agents = walk.facts.rows(
+        "select agent_id, count(*) as calls, sum(cost_cents) as cents from usage"
+        " where session_id = ? group by 1",
+        SESSION,
+    )
+    assert len(agents) == len(shown) == 3
+    for agent in agents:
+        name = f"Subagent {agent['agent_id']}" if agent["agent_id"] else "Main agent"
+        assert shown[name]["Calls"] == str(agent["calls"])
+        assert shown[name]["Cost"] == format_cents(agent["cents"])
+
+
+@answers("Which turn broke the cache, what changed, and what it cost")
+def _see_break(walk: Walk) -> None:
+    walk.open_costliest_session()
+    walk.press("b")
+    first = walk.facts.rows(BREAK_COSTS, SESSION)[0]
+    assert first["id"] == walk.example.ids["lost-tool"]
+    line = walk.visitor.run(_HERE)
+    assert "“mcp__maps__route” was removed" in line
+    words = f"{format_count(first['tokens'])} tokens were written again: "
+    assert f"{words}{format_cents(first['cents'])} more than reading them" in line
+
+
+@answers("What changed between two requests")
+def _see_changes(walk: Walk) -> None:
+    walk.open_costliest_session()
+    walk.follow_first(f"#turn-{walk.example.ids['edited']} a")
+    walk.follow("Compare with the previous call")
+    changed = walk.visitor.run(
+        "return [...document.querySelectorAll('del, ins')].map((each) => each.textContent)"
+    )
+    assert {"yesterday", "Monday"} <= {each.strip(" .") for each in changed}
+
+
+@answers("Read 200 turns and jump to the failure")
+def _see_failure(walk: Walk) -> None:
+    walk.open_costliest_session()
+    walk.press("n")
+    assert "error 529" in walk.visitor.run(_HERE)
+    with walk.visitor.page_change():
+        walk.press("\ue007")
+    assert walk.visitor.path == walk.example.call("overloaded")
+
+
+@answers("Why calls failed, when, and how near the limits we are")
+def _see_failures(walk: Walk) -> None:
+    failed = walk.facts.value(
+        "select count(*) from usage where outcome not in ('complete', 'client_disconnected')"
+    )
+    walk.follow("All failed calls")
+    walk.visitor.see(f"{failed} calls")
+    walk.follow_first("table.calls tbody tr:last-child a")
+    walk.visitor.see("overloaded_error")
+    walk.follow("Overview")
+    least = walk.facts.value(
+        "select min(requests_remaining * 1.0 / requests_limit, 1 - max(unified_5h_utilization),"
+        " 1 - max(unified_7d_utilization)) from (select min(requests_remaining) as requests_remaining,"
+        " max(requests_limit) as requests_limit, max(unified_5h_utilization) as unified_5h_utilization,"
+        " max(unified_7d_utilization) as unified_7d_utilization from rate_limits)"
+    )
+    assert read_figures(walk.visitor)["Lowest headroom"].startswith(f"{least:.0%} ")
+
+
+@answers("Is the proxy slowing me down? Tokens per second by model?")
+def _see_speed(walk: Walk) -> None:
+    walk.follow("Overview")
+    assert read_figures(walk.visitor)["Proxy overhead"].startswith("2.5 ms median")
+    rows = {each["Model"]: each for each in read_rows(walk.visitor, "By model")}
+    speeds = walk.facts.rows(
+        "select output_tokens_per_s as speed from usage where model = ? and output_tokens_per_s is not null"
+        " and created_at >= date('now', '-6 days') order by 1",
+        SONNET,
+    )
+    (shown,) = (
+        float(re.split(r"[ p]", words)[0].replace(",", ""))
+        for heading, words in rows[SONNET].items()
+        if heading.startswith("Tokens per second")
+    )
+    low, high = (speeds[place]["speed"] for place in ((len(speeds) - 1) // 2, len(speeds) // 2))
+    assert low * 0.9 <= shown <= high * 1.1
+
+
+@answers("Which calls are in flight?")
+def _see_flights(walk: Walk) -> None:
+    words = ("x-claude-code-session-id", "a session that goes on")
+    with held_call(walk.site, "A long story", words, slug="dispatch-desk"):
+        walk.follow("Traces")
+        walk.visitor.see("1 call in flight")
+        walk.visitor.see("A long story")
+        walk.follow_first(".flights a")
+        walk.visitor.see("It was")
+    walk.site.count_calls()
+
+
+@answers("The call in which a phrase was said, and by whom")
+def _see_phrase(walk: Walk) -> None:
+    walk.search(f'"{PHRASE}"')
+    walk.visitor.see(PHRASE)
+    walk.visitor.see("assistant")
+    walk.follow(f"Call {walk.example.ids['phrase']}")
+    walk.visitor.see(PHRASE)
+
+
+@answers("What fills the context")
+def _see_context(walk: Walk) -> None:
+    walk.open_costliest_session()
+    call = walk.example.ids["lost-tool"]
+    walk.follow_first(f"#turn-{call} a")
+    walk.follow("What fills the prompt")
+    size = walk.facts.value("select request_body_length from usage where id = ?", call)
+    shown = [
+        int(each["Bytes"].split()[0].replace(",", ""))
+        for each in read_rows(walk.visitor, "Categories")
+    ]
+    assert sum(shown) == size
+
+
+@answers("What could have been saved")
+def _see_savings(walk: Walk) -> None:
+    walk.follow("Savings")
+    walk.visitor.see("Cache breaks: the tools changed")
+
+
+@answers("Send this again with a change")
+def _see_replay(walk: Walk) -> None:
+    walk.follow_first("[data-live-list=newest] tr a")
+    walk.follow("Change and send")
+    assert "Model" in walk.visitor.labels()
+
+
+@answers("Last month to Parquet and DuckDB")
+def _export(walk: Walk) -> None:
+    file = walk.folder / "month.parquet"
+    walk.steps += 1
+    walk.site.run("export", "--since", "14d", "-o", str(file))
+    table = pyarrow.parquet.read_table(file, columns=["organization_id", "cost_cents"])
+    own = walk.example.traces_path.parent.name
+    cents = [row["cost_cents"] for row in table.to_pylist() if row["organization_id"] == own]
+    calls = walk.facts.row("select count(*) as calls, total(cost_cents) as cents from usage")
+    assert len(cents) == calls["calls"]
+    assert float(sum(each for each in cents if each is not None)) == pytest.approx(calls["cents"])
+
+
+def test_every_question_has_its_answer_within_three_steps(site, example, browser, tmp_path):
+    asked = re.findall(r"^### (.+)$", (ROOT / "docs" / "questions.md").read_text(), re.MULTILINE)
+    assert sorted(QUESTIONS) == sorted(asked)
+    site.sign_in(browser, example.email)
+    steps = {}
+    for question in asked:
+        walk = Walk(browser, site, example, tmp_path)
+        try:
+            QUESTIONS[question](walk)
+        except AssertionError as error:
+            error.add_note(f"Question: {question}")
+            raise
+        steps[question] = walk.steps
+    assert max(steps.values()) <= MAX_STEPS, json.dumps(steps, indent=1)
