@@ -1,4 +1,4 @@
-"""Verification that everything recorded is still there, byte for byte, and that costs and sums agree.
+"""Verification that what was recorded is there, that sums agree, and that texts can be found.
 
 Every body is rebuilt twice, by key in Python and by the SQL of ``usage_log``, and compared with the
 length and SHA-256 that were stored when it was received. Reads are many short ones, so that neither
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from store.database import snapshot
 from store.traces import verify_costs
 from store.traces.bodies import MissingPieceError, StoredBodies, is_text, read_bodies
+from store.traces.search import verify_index
 
 _PAGE = 100
 
@@ -46,6 +47,8 @@ def verify(connection: sqlite3.Connection) -> Iterator[Problem]:
         _check_entries,
         _check_costs,
         _check_hours,
+        _check_days,
+        _check_index,
     ):
         try:
             yield from check(connection)
@@ -99,6 +102,16 @@ def _check_costs(connection: sqlite3.Connection) -> Iterator[Problem]:
 
 def _check_hours(connection: sqlite3.Connection) -> Iterator[Problem]:
     for message in verify_costs.check_hours(connection):
+        yield Problem(entry_id=None, message=message)
+
+
+def _check_days(connection: sqlite3.Connection) -> Iterator[Problem]:
+    for message in verify_costs.check_days(connection):
+        yield Problem(entry_id=None, message=message)
+
+
+def _check_index(connection: sqlite3.Connection) -> Iterator[Problem]:
+    for message in verify_index.check_index(connection):
         yield Problem(entry_id=None, message=message)
 
 

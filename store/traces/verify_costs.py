@@ -1,9 +1,10 @@
-"""Verification that costs are what their line items come to, and hourly sums what their calls come to.
+"""Verification that costs, hourly sums and daily sums are what they are made of.
 
-Sums are computed again in SQL, apart from the code that keeps them, an hour at a time: by endpoint, model
-and billing, which are never summed up as others. An hour of which retention has removed calls has more of
-them in its sums than there are, and cannot be checked. While earlier calls are still being booked anew no
-hour can.
+Costs are those of their line items, the sums of an hour those of its calls, and of a day those of its hours.
+Those of hours are computed again in SQL, apart from the code that keeps them, an hour at a time: by
+endpoint, model and billing, which are never summed up as others. An hour of which retention has removed
+calls has more of them in its sums than there are, and cannot be checked. While earlier calls are still
+being booked anew no hour can.
 """
 
 import math
@@ -14,6 +15,7 @@ from metering.components import SEARCH_UNIT, TOKEN_UNIT, WEB_SEARCH
 from store.database import snapshot
 from store.traces import backfill_progress, booking_sql
 from store.traces.backfill_progress import HOURLY_SUMS
+from store.traces.rollup import DAY_KEYS, SUMS, find_day_left, number_day
 
 _PAGE = 1_000
 _TOLERANCE = 1e-6  # of a sum of doubles, in any order
@@ -72,6 +74,13 @@ _WRONG_COSTS = f"""
     order by u.id
 """  # noqa: S608 - our own text
 
+_OF_DAY = ", ".join(DAY_KEYS[1:])
+_DAILY = f"select {', '.join((*DAY_KEYS, *SUMS))} from usage_daily where day = :day"  # noqa: S608 - our own names
+_OF_HOURS = (
+    f"select substr(hour, 1, 10), {_OF_DAY}, {', '.join(f'sum({name})' for name in SUMS)}"  # noqa: S608 - our own names
+    f" from usage_hourly where hour >= :day and hour < :day || '~' group by 1, {_OF_DAY}"
+)
+
 type _Key = tuple[str, str, str, str, str]
 
 
@@ -97,6 +106,44 @@ def check_hours(connection: sqlite3.Connection) -> Iterator[str]:
             if backfill_progress.find_next(connection, HOURLY_SUMS) is not None:
                 return
             yield from list(_check_hour(connection, hour))
+
+
+def check_days(connection: sqlite3.Connection) -> Iterator[str]:
+    """Yield the faults of daily sums that are not those of the hours."""
+    after = ""
+    while (day := _find_next_day(connection, after)) is not None:
+        after = f"{day}~"
+        with snapshot(connection):
+            if backfill_progress.find_next(connection, HOURLY_SUMS) is not None:
+                return
+            left = find_day_left(connection)
+            if left is None or number_day(day) > left:
+                yield from list(_check_day(connection, day))
+
+
+def _check_day(connection: sqlite3.Connection, day: str) -> Iterator[str]:
+    size = len(DAY_KEYS)
+    found, expected = (
+        {row[:size]: row[size:] for row in connection.execute(sql, {"day": day})}
+        for sql in (_DAILY, _OF_HOURS)
+    )
+    nothing = (0,) * len(SUMS)
+    for key in sorted({*found, *expected}):
+        pairs = zip(SUMS, found.get(key, nothing), expected.get(key, nothing), strict=True)
+        for name, there, right in pairs:
+            if not math.isclose(there, right, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE):
+                where = ", ".join(part or "-" for part in key)
+                yield f"usage_daily has {there} {name} for {where}, and the hours have {right}"
+
+
+def _find_next_day(connection: sqlite3.Connection, after: str) -> str | None:
+    """Return the next day that has sums of hours or of its own, None after the last."""
+    (day,) = connection.execute(
+        "select min(day) from (select min(day) as day from usage_daily where day > :after"
+        " union all select substr(min(hour), 1, 10) from usage_hourly where hour > :after)",
+        {"after": after},
+    ).fetchone()
+    return None if day is None else str(day)
 
 
 def _find_next_hour(connection: sqlite3.Connection, after: str) -> str | None:

@@ -6,6 +6,7 @@ import pytest
 from store.traces import verify_costs
 from store.traces.database import TraceDatabase
 from store.traces.rebooking import rebook_some
+from store.traces.rollup import SUMS
 from tests.store.traces.test_rebooking import book_as_before
 from tests.store.traces.test_rollup import make_any, make_pass
 from tests.store.traffic import make_entry, make_item
@@ -22,6 +23,11 @@ CALL = {
 
 def list_problems(traces):
     return [(problem.entry_id, problem.message) for problem in traces.verify()]
+
+
+def list_hourly_problems(traces):
+    """Without those of days, which are compared with the hours."""
+    return [each for each in list_problems(traces) if not each[1].startswith("usage_daily")]
 
 
 @pytest.fixture
@@ -73,9 +79,9 @@ def test_a_cost_that_does_not_add_up_is_named(stored, sql, message):
 def test_every_hourly_sum_is_compared(stored, name):
     change(stored, f"update usage_hourly set {name} = {name} + 1 where model = 'advisor'")  # noqa: S608
     if name == "entries":  # as if retention had removed a call of the hour
-        assert list_problems(stored) == []
+        assert list_hourly_problems(stored) == []
         change(stored, "update usage_hourly set entries = -1 where model = 'advisor'")
-    (problem,) = list_problems(stored)
+    (problem,) = list_hourly_problems(stored)
     assert problem[0] is None
     assert f" {name} for 2026-01-02T03, pe_1, default, advisor, subscription" in problem[1]
 
@@ -102,3 +108,24 @@ def test_hours_are_checked_when_their_calls_are_booked_anew(traces_path):
         while rebook_some(traces.connection):
             pass
         assert any("timed" in text for _, text in list_problems(traces))
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_every_daily_sum_is_compared(stored, name):
+    change(stored, f"update usage_daily set {name} = {name} + 1 where model = 'advisor'")  # noqa: S608
+    ((entry_id, message),) = list_problems(stored)
+    assert entry_id is None
+    assert message.startswith("usage_daily has ")
+    assert f" {name} for 2026-01-02, pe_1, default, advisor" in message
+
+
+@pytest.mark.parametrize("table", ["usage_daily", "usage_hourly"])
+def test_a_day_that_only_one_of_both_has_is_named(stored, table):
+    stored.connection.execute(f"delete from {table}")  # noqa: S608 - one of two names
+    assert any(text.startswith("usage_daily has ") for _, text in list_problems(stored))
+
+
+def test_a_day_that_is_still_to_be_added_is_not_missed(stored):
+    stored.connection.execute("delete from usage_daily")
+    stored.connection.execute("insert into backfills values ('daily sums', 20260102)")
+    assert list_problems(stored) == []
