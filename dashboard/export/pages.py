@@ -1,5 +1,6 @@
 """``/sessions/<id>/export.html``: a session as a file to keep or to pass on."""
 
+import logging
 import re
 import sqlite3
 from collections.abc import AsyncGenerator
@@ -9,6 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
+from starlette.types import Send
 
 from dashboard.current_counts import CurrentCounts
 from dashboard.export.session_file import SessionFile
@@ -17,7 +19,7 @@ from dashboard.rendering import PRIVATE
 from dashboard.sessions.opened import NO_SESSION, find_reader, open_session
 from dashboard.sessions.turns import TurnLine
 from dashboard.trace_work import TracePages
-from dashboard.visitors import Visitors
+from dashboard.visitors import NotSignedInError, Visitors
 from runtime.errors import InvalidInputError
 from runtime.settings import Settings
 from store.control.people import Caller
@@ -32,6 +34,8 @@ _HEADERS = {
     "content-security-policy": "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:",
 }
 
+logger = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Begun:
@@ -40,6 +44,25 @@ class _Begun:
     file: SessionFile
     head: str
     lines: list[TurnLine]
+
+
+class _CutResponse(StreamingResponse):
+    """A response that is cut where the rest of it cannot be sent, so that nobody takes it for a whole one.
+
+    It ends without its last chunk, and the reason is a line in the log."""
+
+    async def stream_response(self, send: Send) -> None:
+        try:
+            await super().stream_response(send)
+        except (NotSignedInError, HTTPException, sqlite3.OperationalError) as error:
+            logger.warning("The export of a session was cut: %s", _describe_cut(error))
+
+
+def _describe_cut(error: Exception) -> str:
+    """Return why an export was cut, without anything from its session."""
+    if isinstance(error, NotSignedInError):
+        return "its caller may no longer read it"
+    return error.detail if isinstance(error, HTTPException) else str(error)
 
 
 class SharePages(TracePages):
@@ -69,14 +92,14 @@ class SharePages(TracePages):
         begun = await self._work.run(caller, begin)
         name = _NOT_PLAIN.sub("-", session_id)[:80].strip("-.") or "session"
         disposition = f'attachment; filename="session-{name}.html"'
-        return StreamingResponse(
+        return _CutResponse(
             self._send(request, caller, begun),
             media_type="text/html; charset=utf-8",
             headers={**_HEADERS, "content-disposition": disposition},
         )
 
     async def _send(self, request: Request, caller: Caller, begun: _Begun) -> AsyncGenerator[str]:
-        """Send the file. One that cannot be finished is cut, so that nobody takes it for a whole one."""
+        """Yield the file, part by part. Raises what ``TraceWork.run`` raises, and NotSignedInError."""
         with self._exports.count(caller.organization_id):
             yield begun.head
             for first in range(0, len(begun.lines), _TURNS_AT_ONCE):
