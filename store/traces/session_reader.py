@@ -16,6 +16,7 @@ from store.traces.rollup import NO_ERROR
 # A session with more is rare; reading so many takes some 0.1 s.
 MAX_TURNS = 2_000
 MAX_AGENTS = 500
+SIDE_CALL = "auxiliary"  # the class of requests that are no turns
 _SUMS = (
     "session_id, title, started_at, ended_at, slug, client, peak_prompt_tokens, calls, errors, unpriced,"
     f" cache_breaks, cost_cents, estimated_cents, value_cents, {', '.join(NAMES)}"
@@ -75,9 +76,9 @@ class Agent:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
     """One call of a session. ``new_messages`` is how many messages its request has more than that of
-    the call that it continues, or, where that is not known, of the last call of the same agent that did
-    not fail: None for the first one. ``failed_tools`` are the names of tools of which a new result is an
-    error. ``cents`` are the costs by component (``metering/components.py``)."""
+    the call that it continues, or, where that is not known, of the last turn of the same agent and model
+    that did not fail: None for the first one. ``failed_tools`` are the names of tools of which a new result
+    is an error. ``cents`` are the costs by component (``metering/components.py``)."""
 
     id: int
     entry_id: str
@@ -222,15 +223,17 @@ def _scalars(row: sqlite3.Row) -> dict[str, Any]:
 
 
 def _count_new_messages(rows: Sequence[sqlite3.Row]) -> list[int | None]:
-    last: dict[str | None, int] = {}
+    last: dict[tuple[str | None, str | None], int] = {}
     by_id: dict[int | None, int] = {}
     counts: list[int | None] = []
     for row in rows:
-        agent_id, count = row["agent_id"], row["message_count"]
-        before = by_id.get(row["previous_id"], last.get(agent_id))
+        # A request for a title comes before the first turn, with the same message and a smaller model.
+        like, count = (row["agent_id"], row["request_model"]), row["message_count"]
+        before = by_id.get(row["previous_id"], last.get(like))
         counts.append(None if before is None or count is None else count - before)
-        if count is not None and row["outcome"] in NO_ERROR:
-            last[agent_id] = count
+        is_side_call = row["request_class"] == SIDE_CALL
+        if count is not None and row["outcome"] in NO_ERROR and not is_side_call:
+            last[like] = count
         if count is not None:
             by_id[row["id"]] = count
     return counts

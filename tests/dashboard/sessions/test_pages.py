@@ -142,6 +142,17 @@ def test_a_turn_says_what_it_added(ann):
     assert page.text.count("data-failed") == 1
 
 
+@pytest.mark.parametrize(
+    "title", [{"request_class": "auxiliary"}, {"request_model": "claude-haiku-4-5"}]
+)
+def test_the_first_turn_after_a_request_for_a_title_is_not_without_new_messages(ann, title):
+    ann.record(call(1, message_count=1) | title, call(2, message_count=1), call(3, message_count=3))
+    _, first, second = lines(ann.get("/sessions/a"))
+    assert "no new messages" not in first
+    assert "1 message" in first
+    assert "+2 messages" in second
+
+
 def test_a_long_session_lists_its_last_turns(ann, monkeypatch):
     ann.record(*(call(minute) for minute in range(8)))
     monkeypatch.setattr(SessionReader.list_turns, "__defaults__", (3,))
