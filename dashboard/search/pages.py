@@ -122,6 +122,7 @@ def describe_hit(hit: Hit) -> dict[str, Any]:
         "slug": hit.slug,
         "model": hit.model,
         "session_id": hit.session_id,
+        "session_title": hit.session_title,
         "role": hit.snippet.role,
         "snippet": hit.snippet.text,
         "marks": [list(each) for each in hit.snippet.marks],

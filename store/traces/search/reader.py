@@ -4,11 +4,13 @@ import heapq
 import re
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import NamedTuple
+
+import orjson
 
 from store.traces.search import index
 from store.traces.search.later_calls import Wanted, count_later_calls
@@ -65,7 +67,7 @@ class Filter:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
     """A text that was found, with the first call that has it. ``other_calls`` are later ones; if they
-    are ``capped`` there may be more."""
+    are ``capped`` there may be more. ``session_title`` is what the session is about, where it is known."""
 
     usage_id: int
     entry_id: str
@@ -73,6 +75,7 @@ class Hit:
     slug: str
     model: str | None
     session_id: str | None
+    session_title: str | None
     snippet: Snippet
     other_calls: int = 0
     is_capped: bool = False
@@ -165,6 +168,7 @@ class SearchReader:
         return make_snippet(read(self._db, row.rowid), query, role)
 
     def _count(self, found: list[tuple[_Row, Snippet]]) -> list[Hit]:
+        titles = self._read_titles({row.session_id for row, _ in found})
         hits = [
             Hit(
                 usage_id=row.usage_id,
@@ -173,6 +177,7 @@ class SearchReader:
                 slug=row.slug,
                 model=row.model,
                 session_id=row.session_id,
+                session_title=titles.get(row.session_id),
                 snippet=snippet,
             )
             for row, snippet in found
@@ -190,6 +195,13 @@ class SearchReader:
             replace(hit, other_calls=count, is_capped=is_capped)
             for hit, (count, is_capped) in zip(hits, counts, strict=True)
         ]
+
+    def _read_titles(self, session_ids: Collection[str | None]) -> dict[str | None, str | None]:
+        rows = self._db.execute(
+            "select session_id, title from sessions where session_id in (select value from json_each(?))",
+            (orjson.dumps(list(session_ids)).decode(),),
+        )
+        return dict(rows.fetchall())
 
     @contextmanager
     def _hard_limit(self) -> Iterator[None]:

@@ -50,7 +50,7 @@ def find(person, words, **arguments):
 def talk(person):
     """A session of four calls."""
     said = [user("where is the zebrafinch")]
-    say(person, *said, answer=stream("in the quok", "kadile nest"))
+    say(person, *said, answer=stream("in the quok", "kadile nest"), title_text="Find the finch")
     said += [assistant("in the quokkadile nest"), tool_result(1, "a wombat\nfound")]
     for number in range(3):
         say(person, *said, user(f"go on {number}"), answer=response(f"reply {number}"))
@@ -84,7 +84,8 @@ def test_the_page_shows_what_was_found(ann):
     assert "<mark>zebrafinch</mark>" in page
     assert 'href="/traces/usage/1"' in page
     assert "also in 3 later calls" in page
-    assert 'href="/sessions/s"' in page
+    assert 'href="/sessions/s"><bdi>Find the finch</bdi></a> <bdi>s</bdi>' in page
+    assert find(ann, "zebrafinch")[0]["session_title"] == "Find the finch"
 
 
 def test_every_hit_is_on_one_page_newest_first(ann):
