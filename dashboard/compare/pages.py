@@ -1,7 +1,8 @@
 """``/traces/usage/<id>/compare/<id>``: the page that compares two calls.
 
-``…/compare?with=<id>`` leads there, the call that was recorded first before the other. Ids of entries
-are taken too. Reading and rendering are done in threads, one request of an organisation at a time.
+``…/compare?with=<id>`` leads there, the call that was recorded first before the other, and so does
+``/traces/compare?call=<id>&call=<id>`` from the calls that are ticked in a list. Ids of entries are taken
+too. Reading and rendering are done in threads, one request of an organisation at a time.
 """
 
 import re
@@ -26,8 +27,10 @@ from store.traces.call_reader import CallReader
 
 _ID = f"{CALL_ID}|{ENTRY_ID}"
 _ADDRESS = re.compile(rf"/traces/usage/({_ID})/compare(?:/({_ID}))?")
+_TICKED = "/traces/compare"
 _ONE_ID = re.compile(_ID)
 _NO_ID = "Enter the id of a call: a number as in the address of its page, or the id of its entry."
+_NOT_TWO = "Tick two calls in the list of traces, then compare them."
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,13 @@ class ComparePages:
         """Return the response, or None for an address of another page.
 
         Raises HTTPException, sqlite3.Error."""
-        address = find_address(raw_path(request.scope))
+        path = raw_path(request.scope)
+        if path == _TICKED:
+            one, other = _read_ticked(request)
+            return await self._work.run_on_calls(
+                caller, lambda reader: _redirect(reader, one, other)
+            )
+        address = find_address(path)
         if address is None:
             return None
         if address.second is None:
@@ -75,6 +84,14 @@ def _read_other(request: Request) -> str:
     if not _ONE_ID.fullmatch(other):
         raise HTTPException(400, _NO_ID)
     return other
+
+
+def _read_ticked(request: Request) -> tuple[str, str]:
+    """Return the two ids that were ticked. Raises HTTPException."""
+    ids = parse_qs(request.scope["query_string"].decode("latin-1")).get("call", [])
+    if len(ids) != 2 or not all(map(_ONE_ID.fullmatch, ids)):
+        raise HTTPException(400, _NOT_TWO)
+    return ids[0], ids[1]
 
 
 def _redirect(reader: CallReader, one: str, other: str) -> Response:

@@ -371,6 +371,25 @@ def test_a_field_leads_to_the_page_with_the_earlier_call_first(ann):
     assert "Calls 2 and 1 compared" in entry_page.text
 
 
+def test_two_calls_that_are_ticked_in_the_list_are_compared(ann):
+    ann.record({}, {}, {})
+    page = Page(ann.get("/traces/usage").text)
+    (form,) = [each for each in page.find("form") if each.attributes.get("id") == "compare-ticked"]
+    ticks = [each for each in page.find("input") if each.attributes.get("form") == "compare-ticked"]
+    assert [each.attributes["value"] for each in ticks] == ["3", "2", "1"]
+    query = "&".join(f"{each.attributes['name']}={each.attributes['value']}" for each in ticks[::2])
+    response = ann.get(f"{form.attributes['action']}?{query}")
+    assert response.headers["location"] == "/traces/usage/1/compare/3"
+
+
+@pytest.mark.parametrize("query", ["", "?call=1", "?call=1&call=2&call=3", "?call=1&call=x"])
+def test_anything_but_two_ticked_calls_is_refused(ann, query):
+    ann.record({}, {}, {})
+    response = ann.get(f"/traces/compare{query}")
+    assert response.status_code == 400
+    assert "Tick two calls" in response.text
+
+
 @pytest.mark.parametrize(
     "query", ["", "?with=", "?with=x", "?with=1%20or%201", "?with=" + "1" * 19]
 )
