@@ -30,6 +30,7 @@ from dashboard.call.pages import CallPages
 from dashboard.compare.pages import ComparePages
 from dashboard.export import conversion
 from dashboard.kept_connections import KeptConnections
+from dashboard.nothing_recorded import NothingRecorded
 from dashboard.organization_locks import BusyError
 from dashboard.queries.processes import NoProcessError
 from dashboard.queries.protocol import Caller as QueryCaller
@@ -46,7 +47,6 @@ from dashboard.visitors import Visitors
 from runtime.settings import CLIENT_MARK_VARIABLE, QUERY_SOCKETS_VARIABLE, Settings
 from store.control.people import Caller
 from store.control.sessions import Visitor
-from store.traces.paths import trace_path
 
 _OURS = re.compile(r"/traces(?:[/.].*)?", re.DOTALL)
 _STOPPED = (
@@ -66,6 +66,7 @@ class Traces:
         self._settings = settings
         self._scheme = urlsplit(settings.base_url).scheme
         self._visitors = visitors
+        self._nothing_recorded = NothingRecorded(settings, visitors)
         self._calls = CallPages(settings, connections)
         self._comparisons = ComparePages(settings, connections)
         secret = os.environ.get(CLIENT_MARK_VARIABLE, "")
@@ -115,8 +116,8 @@ class Traces:
         return await self._calls.respond(address, caller, by_program=by_program)
 
     async def _browse(self, request: Request, caller: Caller, receive: Receive, send: Send) -> None:
-        if not trace_path(self._settings.data_dir, caller.organization_id).exists():
-            response = _report_nothing_recorded(request, caller)
+        if self._nothing_recorded.applies_to(caller):
+            response = await self._report_nothing(request, caller)
             await response(request.scope, receive, send)
             return
 
@@ -154,6 +155,12 @@ class Traces:
         except StoppedError as error:
             raise HTTPException(400, _STOPPED) from error
 
+    async def _report_nothing(self, request: Request, caller: Caller) -> Response:
+        if rendering.is_for_program(request):
+            return rendering.problem_json(404, "nothing_recorded", "Nothing has been recorded yet.")
+        status = 200 if raw_path(request.scope) in ("/traces", "/traces/usage") else 404
+        return await self._nothing_recorded.render(request, caller, "Traces", "traces", status)
+
     def _describe(self, request: Request, caller: Caller) -> QueryCaller:
         """Return the caller as the query process sees it."""
         if isinstance(caller, Visitor):
@@ -180,10 +187,3 @@ def _find_static() -> Path:
     if spec is None or not spec.submodule_search_locations:
         raise RuntimeError("Datasette is not installed: run ./run.sh, which installs it.")
     return Path(spec.submodule_search_locations[0]) / "static"
-
-
-def _report_nothing_recorded(request: Request, caller: Caller) -> Response:
-    if rendering.is_for_program(request):
-        return rendering.problem_json(404, "nothing_recorded", "Nothing has been recorded yet.")
-    status = 200 if raw_path(request.scope) in ("/traces", "/traces/usage") else 404
-    return rendering.render("nothing_recorded.html", visitor=caller, status=status)

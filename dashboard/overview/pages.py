@@ -8,6 +8,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from dashboard import rendering
+from dashboard.kept_connections import KeptConnections
+from dashboard.nothing_recorded import NothingRecorded
 from dashboard.overview import chart, figures
 from dashboard.overview.drawings import PATH, draw, overview_address
 from dashboard.overview.filters import NAMES, NONE, Name, calls_address, parse_filters
@@ -16,8 +18,10 @@ from dashboard.overview.periods import DEFAULT_SPAN, SPAN_TITLES, parse_span
 from dashboard.overview.reading import Overview, empty, read_overview
 from dashboard.rendering import PRIVATE
 from dashboard.trace_work import TracePages
+from dashboard.visitors import Visitors
 from runtime import clock
 from runtime.errors import InvalidInputError
+from runtime.settings import Settings
 from store.control.people import Caller
 from store.traces.forecast import METHOD
 from store.traces.histograms import RESOLUTION
@@ -26,24 +30,33 @@ from store.traces.histograms import RESOLUTION
 class OverviewPages(TracePages):
     """The overview of the caller's organisation."""
 
+    def __init__(
+        self, settings: Settings, visitors: Visitors, connections: KeptConnections
+    ) -> None:
+        super().__init__(settings, visitors, connections)
+        self._nothing_recorded = NothingRecorded(settings, visitors)
+
     def routes(self) -> list[BaseRoute]:
         return [Route(PATH, self.page), Route(f"{PATH}.json", self.json)]
 
     async def page(self, request: Request) -> Response:
-        return await self._respond(request, _render)
+        caller = await self._visitors.require_caller(request)
+        if self._nothing_recorded.applies_to(caller):
+            return await self._nothing_recorded.render(request, caller, "Overview", "overview")
+        return await self._respond(request, caller, _render)
 
     async def json(self, request: Request) -> Response:
+        caller = await self._visitors.require_caller(request)
         return await self._respond(
-            request, lambda _, overview: JSONResponse(describe(overview), headers=PRIVATE)
+            request, caller, lambda _, overview: JSONResponse(describe(overview), headers=PRIVATE)
         )
 
     async def _respond(
-        self, request: Request, respond: Callable[[Caller, Overview], Response]
+        self, request: Request, caller: Caller, respond: Callable[[Caller, Overview], Response]
     ) -> Response:
         """Return what is made in a thread of the caller's organisation.
 
         Raises InvalidInputError, sqlite3.Error, and HTTPException where too many requests wait."""
-        caller = await self._visitors.require_caller(request)
         now = clock.now()
         period = parse_span(_find_span(request), now)
         filters, by = parse_filters(request.query_params), _parse_by(request)

@@ -22,6 +22,8 @@ from store.traces.database import TraceDatabase
 from store.traces.histograms import RESOLUTION
 from store.traces.overview_reader import OverviewReader
 from tests.dashboard.pages import Page
+from tests.dashboard.people import BASE_URL
+from tests.proxy_endpoints import create_endpoint
 from tests.store.traffic import make_entry
 
 NOW = datetime(2026, 3, 14, 9, 26, tzinfo=UTC)
@@ -335,9 +337,19 @@ def test_a_form_sends_two_days(ann, calls):
     assert "endpoint: <bdi>team</bdi>" in page.text
 
 
-def test_before_the_first_call_it_says_that_there_are_none(ann):
-    assert "no calls in this period" in ann.get("/overview").text
+def test_before_the_first_call_it_says_how_to_make_one(ann, control):
+    page = ann.get("/overview").text
+    assert "Nothing has been recorded yet" in page
+    assert 'href="/">home page</a> says how' in page
+    create_endpoint(control, ann.organization_id, "Team", "team")
+    page = ann.get("/overview").text
+    assert f"export ANTHROPIC_BASE_URL={BASE_URL}/proxy/team" in page
     assert overview(ann, "span=month")["totals"]["calls"] == 0
+
+
+def test_a_period_without_calls_says_that_there_are_none(ann):
+    ann.record(created_at="2026-01-01T00:00:00.000Z")
+    assert "no calls in this period" in ann.get("/overview").text
 
 
 def test_names_are_harmless(ann):
