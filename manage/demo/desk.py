@@ -2,7 +2,7 @@
 
 Shown on the way: small calls without a session, a rate limit and its retry, a request that is refused,
 a model that declines, calls of a subscription, a stream that is cut, a client that leaves, a web search,
-a model without a price, and an endpoint that keeps no text.
+a model without a price, a credential that somebody pasted, and an endpoint that keeps no text.
 """
 
 import uuid
@@ -33,6 +33,11 @@ _QUESTIONS = (
         "Question: Is there a reading group that I can join?",
         "Yes, every second Tuesday at 18:30 in room 2. You need not register.",
     ),
+)
+_BACKUP_SETTINGS = (
+    "bucket = shelf-backup\naccess_key_id = "
+    # In two parts, so that nobody who searches this repository takes it for one that was leaked.
+    "AKIA" + "Q4DEMO7LIBRARY2X\nregion = eu-west-1"
 )
 _SEARCH_RESULT: Block = {
     "type": "web_search_tool_result",
@@ -176,6 +181,15 @@ async def explain_loans(client: DemoClient) -> None:
                 "A column `renewed_at` in `loans`, null until the loan is renewed: one renewal needs no"
                 " table of its own, and the due day stays in `due_at`. Let `renew` refuse a loan whose"
                 " `renewed_at` is set or that somebody has reserved."
+            )
+        ),
+    )
+    await agent.turn(
+        [text(f"The backup of the loans fails with 403 since today. Why?\n\n{_BACKUP_SETTINGS}")],
+        reply(
+            text(
+                "403 means that the bucket knows the key and refuses it: look whether its policy still"
+                " allows `s3:PutObject`. You pasted the key itself, so replace it in any case."
             )
         ),
     )

@@ -3,18 +3,22 @@
 import json
 import os
 import signal
+import sqlite3
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import httpx
 
 from manage.demo import organization
+from store.traces.found_secrets import secrets_path
+from store.traces.paths import find_trace_files
 from tests import ROOT
 from tests.live.command import PATIENCE_S, call, running
 from tests.upstream import wait_until
 
-CALLS = 29  # in the scripts of manage/demo
+CALLS = 30  # in the scripts of manage/demo
 
 
 def environ_of(home: Path) -> dict[str, str]:
@@ -53,13 +57,24 @@ def test_the_demo_has_every_kind_of_call_and_leaves_nothing(tmp_path: Path) -> N
             "client_disconnected": 1,
         }
         assert {row["status_code"] for row in rows} == {200, 400, 429, 529}
+        (traces,) = find_trace_files(data_dir)
+        secrets = secrets_path(traces)
+
+        def read_kinds() -> list[tuple[str]]:
+            if not secrets.exists():
+                return []
+            with closing(sqlite3.connect(f"file:{secrets}?mode=ro", uri=True, timeout=5)) as found:
+                return found.execute("select distinct kind from found").fetchall()
+
+        wait_until(read_kinds, "the credential that was pasted", patience_s=PATIENCE_S)
+        assert read_kinds() == [("AWS access key",)]
         assert {row["slug"] for row in rows} == {slug for _, slug, _ in organization.ENDPOINTS}
         assert len({row["session_id"] for row in rows} - {None}) == 2
         assert len({row["agent_id"] for row in rows} - {None}) == 2
         assert [row["model"] for row in rows if row["usage_source"] != "none" and row["cost_cents"] is None] == ["claude-atlas-preview"]  # fmt: skip
         declined = [row for row in rows if row["stop_reason"] == "refusal"]
         assert [(row["input_tokens"] > 0, row["cost_cents"]) for row in declined] == [(True, 0)]
-        assert Counter(row["billing"] for row in rows) == {"api_key": CALLS - 3, "subscription": 3}
+        assert Counter(row["billing"] for row in rows) == {"api_key": CALLS - 4, "subscription": 4}
         assert Counter(row["usage_source"] for row in rows)["estimated"] == 2
         main = [r for r in rows if r["model"] == "claude-opus-5-5" and r["agent_id"] is None]
         reads = [row["cache_read_input_tokens"] for row in main]
