@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 import orjson
 
 from runtime.errors import CODES
+from store.budget_file import ReachedBudget
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +142,19 @@ def rate_limited(limit: int, retry_after_s: int) -> Refusal:
         f"This proxy endpoint takes {limit} such requests a minute."
         f" Try again in {retry_after_s} s. The request was not forwarded.",
         ((b"retry-after", b"%d" % retry_after_s),),
+    )
+
+
+def budget_reached(reached: ReachedBudget, retry_after_s: int) -> Refusal:
+    whose = "the organisation" if reached.is_of_organization else "this proxy endpoint"
+    return Refusal(
+        429,
+        "billing_error",
+        "budget_reached",
+        f"The budget of {whose} for the {reached.period} is used up. The next {reached.period} begins"
+        f" at {reached.resets_at}; an owner can raise the limit. The request was"
+        " not forwarded.",
+        ((b"retry-after", b"%d" % retry_after_s), (b"x-should-retry", b"false")),
     )
 
 

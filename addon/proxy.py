@@ -15,6 +15,7 @@ from mitmproxy.tls import TlsData
 from addon import errors, headers, mitmproxy_patches
 from addon.body_memory import BodyMemory
 from addon.browsers import BrowserRules
+from addon.budgets import Budgets
 from addon.core import connections
 from addon.dispatch import Dispatcher
 from addon.draining import Draining
@@ -40,6 +41,7 @@ from addon.web_forwarding import WebForwarder
 from runtime import readiness
 from runtime.descriptors import AcceptErrors
 from runtime.settings import Settings
+from store.budget_file import BudgetFile
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +70,8 @@ class UsageProxy:
             self._exchanges, memory, self._heads, self._responder, LOGGED_REQUEST_LIMIT_BYTES
         )
         rate_limits = RateLimits(config.windows, self._spooler.rejections.count)
-        self._upstream = UpstreamForwarder(settings, self._exchanges, memory, rate_limits)
+        budgets = Budgets(BudgetFile(settings.data_dir), self._spooler.rejections.count_over_budget)
+        self._upstream = UpstreamForwarder(settings, self._exchanges, memory, rate_limits, budgets)
         self._web = WebForwarder(settings, config, self._exchanges)
         self._dispatcher = Dispatcher(
             self._browsers,
@@ -86,6 +89,7 @@ class UsageProxy:
                 timeouts.close_slow_heads,
                 self._idle_connections.make_room,
                 self._responder.close_overdue,
+                budgets.refresh,
             ),
             seldom=(
                 lambda _now_s: memory.give_back(),

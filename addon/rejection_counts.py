@@ -1,4 +1,4 @@
-"""Counts of the requests that the rate limit refused, written to the spool in sums."""
+"""Counts of the requests that rate limits and budgets refused, written to the spool in sums."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -8,6 +8,8 @@ from addon.routing import Destination
 from runtime import clock
 from store.control.database import ProxyEndpoint
 from store.spool.format import Rejection
+
+BUDGET = "budget"
 
 
 class _Key(NamedTuple):
@@ -25,10 +27,16 @@ class RejectionCounts:
         self._counts: Counter[_Key] = Counter()
 
     def count(self, endpoint: ProxyEndpoint, destination: Destination) -> None:
-        """Count one rejection, in the current hour."""
+        """Count one rejection by the rate limit, in the current hour."""
+        self._count(endpoint, destination.value)
+
+    def count_over_budget(self, endpoint: ProxyEndpoint) -> None:
+        """Count one rejection by a budget, in the current hour."""
+        self._count(endpoint, BUDGET)
+
+    def _count(self, endpoint: ProxyEndpoint, bucket: str) -> None:
         hour = clock.format_ms(clock.now())[:13]
-        key = _Key(endpoint.organization_id, endpoint.id, endpoint.slug, destination.value, hour)
-        self._counts[key] += 1
+        self._counts[_Key(endpoint.organization_id, endpoint.id, endpoint.slug, bucket, hour)] += 1
 
     def flush(self, write: Callable[[Sequence[Rejection]], None]) -> None:
         """Write the sums, if there are any, and begin anew. What ``write`` raises is passed on, and

@@ -7,6 +7,7 @@ from mitmproxy import http
 
 from addon import errors, headers
 from addon.body_memory import BodyMemory
+from addon.budgets import Budgets
 from addon.client_address import read_client_address
 from addon.core import connections
 from addon.credentials import MAX_FOUND, find_service_keys
@@ -35,6 +36,7 @@ class UpstreamForwarder:
         exchanges: Exchanges,
         memory: BodyMemory,
         rate_limits: RateLimits,
+        budgets: Budgets,
     ) -> None:
         self._upstream = settings.upstream_url
         self._upstream_host = settings.upstream_url.authority.encode()
@@ -42,6 +44,7 @@ class UpstreamForwarder:
         self._trusted_proxies = settings.trusted_proxies
         self._exchanges = exchanges
         self._memory = memory
+        self._budgets = budgets
         self._rate_limits = rate_limits
         self._slugs = SlugDirectory(settings.control_path)
         self._filter = headers.RequestFilter(settings.vendor, settings.forward_headers)
@@ -57,7 +60,7 @@ class UpstreamForwarder:
         if route.destination is Destination.PROBE:
             return http.Response.make(200)
         client = read_client_address(flow, self._trusted_proxies)
-        refusal = self._judge(flow.request, route.destination, endpoint, client)
+        refusal = self._judge(flow.request, route, endpoint, client)
         if refusal is None:
             self._send_on(flow, route, endpoint, client)
         return refusal
@@ -86,15 +89,18 @@ class UpstreamForwarder:
     def _judge(
         self,
         request: http.Request,
-        destination: Destination,
+        route: Route,
         endpoint: ProxyEndpoint,
         client_address: str,
     ) -> Refusal | None:
         """Return why a request must be refused. None admits it, and counts it against the rate
         limit."""
-        fields = request.headers.fields
+        fields, destination = request.headers.fields, route.destination
         if headers.get(fields, b"upgrade") is not None:
             return errors.upgrade_refused()
+        over_budget = self._budgets.admit(destination, request.method, route.target, endpoint)
+        if over_budget is not None:
+            return over_budget
         if destination is Destination.MESSAGES:
             if request.stream:  # declared larger than what is buffered
                 return errors.too_large(LOGGED_REQUEST_LIMIT_BYTES)

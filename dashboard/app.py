@@ -14,6 +14,8 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from dashboard import rendering
+from dashboard.budgets.deliveries import BudgetDeliveries
+from dashboard.budgets.webhook_client import WebhookClient
 from dashboard.context.pages import ContextPages
 from dashboard.export.pages import SharePages
 from dashboard.help.pages import HelpPages
@@ -51,6 +53,9 @@ class Dashboard:
     ) -> None:
         self._visitors = visitors = Visitors(pool, settings.base_url, bad_keys)
         self._connections = connections = KeptConnections()
+        self._budgets = BudgetDeliveries(
+            settings, pool, mailer, WebhookClient(settings.webhook_rule)
+        )
         self._context = ContextPages(settings, visitors, connections)
         self._home = HomePages(settings, visitors, connections)
         self._help = HelpPages(visitors)
@@ -93,7 +98,7 @@ class Dashboard:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        with closing(self._connections), self._traces.running():
+        with closing(self._connections), self._traces.running(), self._budgets.running():
             yield
 
     def exception_handlers(self) -> Mapping[Any, Handler]:

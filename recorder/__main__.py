@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from types import FrameType
 
 from metering.entry import UsageLogEntry
+from recorder.budgets import BudgetWatch
 from recorder.disk import DiskRoom
 from recorder.ingest import Ingester, Round
 from recorder.live_prices import LivePrices
@@ -51,6 +52,7 @@ class Recorder:
             indexes_texts=settings.search_index,
             secrets_key_path=settings.control_path if settings.credential_search else None,
         )
+        self._budgets = BudgetWatch(settings.data_dir, settings.control_path, time.monotonic)
         self._waiting = 0
         self._round_trouble = TroubleLog(logger, IMPAIRED)
         self._beat_trouble = TroubleLog(logger, IMPAIRED)
@@ -102,6 +104,7 @@ class Recorder:
         while self._may_come_more(self._round()) and time.monotonic() < deadline_s:
             time.sleep(ROUND_S)
         self._ingester.close()
+        self._budgets.close()
         self._disk.close()
         self._lines.close()
 
@@ -139,6 +142,7 @@ class Recorder:
         return self._is_supervised and reader.has_live_runs(self._settings.spool_path)
 
     def _housekeep(self) -> None:
+        self._budgets.look()
         now_s = time.monotonic()
         if now_s - self._last_beat_s < BEAT_S:
             return

@@ -29,6 +29,7 @@ from runtime.setting_values import (
     parse_size,
 )
 from runtime.sign_up_rule import SignUpRule, parse_sign_up
+from runtime.webhook_rule import WebhookRule
 
 __all__ = [
     "CLIENT_MARK_VARIABLE",
@@ -284,7 +285,7 @@ SETTING_GROUPS: Mapping[str, tuple[Setting, ...]] = {
             is_for_web=True,
         ),
     ),
-    "Mail": (
+    "Mail and webhooks": (
         Setting(
             "smtp_url",
             "",
@@ -307,6 +308,14 @@ SETTING_GROUPS: Mapping[str, tuple[Setting, ...]] = {
             setting_values.parse_mail_limits,
             "How many mails with sign-in links are sent in 15 minutes: in total, for one IPv6 network (/48),"
             " for one client (an IPv4 address or /64), to one mailbox.",
+            is_for_web=True,
+        ),
+        Setting(
+            "webhook_networks",
+            "",
+            setting_values.parse_networks,
+            "Networks besides the public internet to which webhooks of budgets may be sent, separated by"
+            " commas. A service for this machine alone may send them to loopback addresses too.",
             is_for_web=True,
         ),
     ),
@@ -346,6 +355,7 @@ class Settings:
     sign_up: SignUpRule
     max_endpoints: int
     sign_in_mails: MailLimits
+    webhook_networks: tuple[Network, ...]
     smtp_url: MailServer | None
     mail_from: headerregistry.Address | None
     github_client_id: str | None
@@ -388,6 +398,11 @@ class Settings:
     def prints_links(self) -> bool:
         """Return whether sign-in links are printed on the terminal, for want of a mail server."""
         return self.smtp_url is None and self.is_local
+
+    @property
+    def webhook_rule(self) -> WebhookRule:
+        """Return the rule for addresses of webhooks."""
+        return WebhookRule(self.webhook_networks, allows_loopback=self.is_local)
 
     def endpoint_url(self, slug: str) -> str:
         """Return the base URL that a client of this endpoint is configured with."""

@@ -1,5 +1,6 @@
 """``/``: today's usage, the newest calls, the server status, and how to connect a client."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from starlette.concurrency import run_in_threadpool
@@ -18,6 +19,7 @@ from metering.formats import format_bytes
 from runtime import clock
 from runtime.heartbeat import Heartbeat
 from runtime.settings import Settings
+from store.control.budget_management import BudgetStatus
 from store.control.database import ControlDatabase
 from store.control.endpoints import ProxyEndpoint
 from store.control.invitations import Invitation
@@ -26,7 +28,7 @@ from store.control.sessions import Visitor
 from store.pagination import Page
 from store.traces.paths import trace_path
 
-ENDPOINTS = 5  # the others are in the settings
+ENDPOINTS, BUDGETS = 5, 3  # the others are in the settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +36,7 @@ class _Found:
     """The rows of ``control.db`` that the page shows."""
 
     endpoints: Page[ProxyEndpoint]
+    budgets: Sequence[BudgetStatus]
     invitations: list[Invitation]
 
 
@@ -56,6 +59,7 @@ class HomePages:
         management = Management.make(control, self._settings)
         return _Found(
             endpoints=management.list_endpoints(visitor, limit=ENDPOINTS),
+            budgets=_find_most_used(management.budgets.list_by_subject(visitor).values()),
             invitations=list(management.list_invitations_for(visitor.email)),
         )
 
@@ -68,6 +72,7 @@ class HomePages:
             notice=notice,
             settings=self._settings,
             endpoints=found.endpoints,
+            budgets=found.budgets,
             invitations=found.invitations,
             overview=overview,
             session_address=session_address,
@@ -75,3 +80,7 @@ class HomePages:
             size=format_bytes(overview.size_bytes),
             recorder=Heartbeat.read(self._settings.data_dir),
         )
+
+
+def _find_most_used(statuses: Iterable[BudgetStatus]) -> Sequence[BudgetStatus]:
+    return sorted(statuses, key=lambda status: status.percent, reverse=True)[:BUDGETS]

@@ -15,7 +15,7 @@ from store.control.endpoints import ProxyEndpoint, StreamingChange
 from store.control.sessions import Visitor
 
 SECTION = "endpoints"
-FORM = "create-endpoint"
+FORM, CHANGE_FORM = "create-endpoint", "change"
 _MODES: Mapping[str, StreamingChange] = {
     "service": "service",
     **{mode: mode for mode in get_args(Streaming.__value__)},
@@ -57,8 +57,7 @@ class EndpointSettings:
 
     async def edit_page(self, request: Request) -> Response:
         visitor = await self._view.visitors.require(request)
-        endpoint = await self._get(visitor, request.path_params["id"])
-        return self._render_endpoint(visitor, endpoint)
+        return await self.render_endpoint(visitor, request.path_params["id"])
 
     async def change(self, request: Request) -> Response:
         visitor, form = await self._view.read_form(request)
@@ -77,9 +76,8 @@ class EndpointSettings:
         except NotFoundError:
             raise
         except ControlError as error:
-            return self._render_endpoint(
-                visitor, endpoint, explain(error, values=form), error.status
-            )
+            problem = explain(error, CHANGE_FORM, form)
+            return await self.render_endpoint(visitor, endpoint.id, problem, error.status)
         return rendering.redirect(notices.address(PATH, "endpoint-changed", SECTION))
 
     async def confirm_delete(self, request: Request) -> Response:
@@ -110,19 +108,25 @@ class EndpointSettings:
             lambda control: self._view.manage(control).get_endpoint(visitor, id_)
         )
 
-    def _render_endpoint(
+    async def render_endpoint(
         self,
         visitor: Visitor,
-        endpoint: ProxyEndpoint,
+        id_: str,
         problem: Problem | None = None,
         status: int = 200,
     ) -> Response:
+        """Return the page of an endpoint. Raises NotFoundError as ``_get`` does."""
+        endpoint = await self._get(visitor, id_)
+        budget = await self._view.pool.run(
+            lambda control: self._view.manage(control).budgets.find(visitor, endpoint.id)
+        )
         return rendering.render(
             "settings_endpoint.html",
             visitor=visitor,
             status=status,
             settings=self._view.settings,
             endpoint=endpoint,
+            budget=budget,
             url=self._view.settings.endpoint_url(endpoint.slug),
             problem=problem,
         )

@@ -9,10 +9,12 @@ from dashboard import rendering
 from dashboard.mail.mailer import Mailer
 from dashboard.pool import ControlPool
 from dashboard.settings import (
+    budgets as budget_settings,
     endpoints as endpoint_settings,
     keys as key_settings,
     members as member_settings,
 )
+from dashboard.settings.budgets import BudgetSettings
 from dashboard.settings.endpoints import EndpointSettings
 from dashboard.settings.keys import KeySettings
 from dashboard.settings.members import MemberSettings
@@ -23,6 +25,7 @@ from runtime.settings import Settings
 
 # A form's address may be loaded anew by hand, or be where somebody signs in and goes on.
 _SECTIONS = {
+    "budgets": budget_settings.SECTION,
     "endpoints": endpoint_settings.SECTION,
     "keys": key_settings.SECTION,
     "invitations": member_settings.SECTION,
@@ -36,8 +39,10 @@ class SettingsPages:
         self, settings: Settings, pool: ControlPool, visitors: Visitors, mailer: Mailer
     ) -> None:
         self._view = SettingsView(settings, pool, visitors, mailer)
+        endpoints = EndpointSettings(self._view)
         self._parts = (
-            EndpointSettings(self._view),
+            endpoints,
+            BudgetSettings(self._view, endpoints),
             KeySettings(self._view),
             MemberSettings(self._view),
             MembershipPages(self._view),

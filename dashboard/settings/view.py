@@ -22,6 +22,9 @@ from runtime.settings import Settings
 from store.control import audit
 from store.control.api_keys import ApiKey
 from store.control.audit import AuditEntry
+from store.control.budget_alerts import Delivery
+from store.control.budget_management import BudgetStatus
+from store.control.budgets import Webhook
 from store.control.database import ControlDatabase
 from store.control.endpoints import ProxyEndpoint
 from store.control.invitations import Invitation
@@ -58,6 +61,10 @@ class SettingsLists:
     organizations: Sequence[Organization]
     sessions: int
     audit: Sequence[AuditEntry]
+    budgets: Mapping[str, BudgetStatus]  # by the id of the endpoint or organisation
+    time_zone: str
+    webhook: Webhook | None
+    deliveries: Sequence[Delivery]
 
     @property
     def owners(self) -> int:
@@ -138,6 +145,10 @@ class SettingsView:
                 organizations=management.list_organizations(visitor),
                 sessions=SignIn(control).count_sessions(visitor.user_id),
                 audit=audit.read(db, visitor.organization_id, AUDIT_ENTRIES) if is_owner else (),
+                budgets=management.budgets.list_by_subject(visitor),
+                time_zone=management.budgets.get_time_zone(visitor),
+                webhook=management.budgets.find_webhook(visitor) if is_owner else None,
+                deliveries=management.budgets.list_deliveries(visitor) if is_owner else (),
             )
 
 

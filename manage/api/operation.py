@@ -13,7 +13,7 @@ from manage.api.models import NoFields, RequestModel, ResponseModel
 from store.control.management import Management
 from store.control.people import Caller
 
-type Method = Literal["GET", "POST", "PATCH", "DELETE"]
+type Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,11 +2,19 @@
 
 from typing import Any
 
-from manage.api import endpoint_operations, key_operations, usage_operations
+from manage.api import (
+    budget_operations,
+    endpoint_operations,
+    key_operations,
+    organization_operations,
+    usage_operations,
+)
 from manage.api.operation import Operation
 
 OPERATIONS: tuple[Operation[Any, Any], ...] = (
     *endpoint_operations.OPERATIONS,
+    *budget_operations.OPERATIONS,
     *key_operations.OPERATIONS,
+    *organization_operations.OPERATIONS,
     *usage_operations.OPERATIONS,
 )

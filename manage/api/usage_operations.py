@@ -67,7 +67,7 @@ class UsageTotals(_CallsAndTokens):  # type: ignore[misc, valid-type]  # made fr
     rejected: Annotated[
         int | None,
         Field(
-            description="Requests over the rate limit, which are not calls. Of a group: by day and by endpoint, otherwise null; null of a run."
+            description="Requests over the rate limit or a budget, which are not calls. Of a group: by day and by endpoint, otherwise null; null of a run."
         ),
     ]
 

@@ -23,6 +23,7 @@ from runtime.settings import Settings
 from store.control.database import ControlDatabase
 
 COMMANDS = {
+    "budgets": "manage.cli.budget_commands",
     "demo": "manage.cli.demo_commands",
     "doctor": "manage.cli.maintenance_commands",
     "endpoints": "manage.cli.endpoint_commands",
@@ -57,6 +58,7 @@ def cli() -> None:
       taximeter tail                        watch calls as they are recorded
       taximeter usage --by model            what they cost
       taximeter endpoints create "My team"  make another proxy endpoint
+      taximeter budgets set my-team --day 50  hear of it before money runs out
       taximeter doctor                      check the service and its machine
 
     \b

@@ -130,4 +130,6 @@ def _print_report(report: Usage) -> None:
     if totals.unpriced:
         click.echo("Add a price to the price file (TAXIMETER_PRICES) and run `taximeter reprice`.")
     if totals.rejected:
-        click.echo(f"\n{format_count(totals.rejected)} requests over the rate limit were refused.")
+        click.echo(
+            f"\n{format_count(totals.rejected)} requests over the rate limit or a budget were refused."
+        )

@@ -25,6 +25,14 @@ type Action = Literal[
     "member.remove",
     "invitation.delete",
     "invitation.decline",
+    "budget.set",
+    "budget.delete",
+    "budget.time_zone",
+    "budget.webhook_set",
+    "budget.webhook_delete",
+    "budget.warning",
+    "budget.reached",
+    "budget.not_delivered",
     "user.create",
     "user.delete",
     "user.link",
@@ -42,6 +50,14 @@ ACTIVITIES: Mapping[str, str] = {
     "member.remove": "removed",
     "invitation.delete": "withdrew the invitation of",
     "invitation.decline": "declined the invitation of",
+    "budget.set": "set the budget of",
+    "budget.delete": "deleted the budget of",
+    "budget.time_zone": "set the time zone",
+    "budget.webhook_set": "set the webhook for budgets",
+    "budget.webhook_delete": "deleted the webhook for budgets",
+    "budget.warning": "reported 80% of the budget of",
+    "budget.reached": "reported 100% of the budget of",
+    "budget.not_delivered": "gave up reporting on the budget of",
     "user.create": "signed up",
     "user.delete": "deleted the user",
     "user.link": "made a sign-in link for",
@@ -55,7 +71,8 @@ class AuditEntry:
     """An entry of the activity log.
 
     ``user_id`` is None for the operator at the command line; ``details`` then has their account on
-    that machine as ``operator``."""
+    that machine as ``operator``. It is None too for what the service did by itself, which ``details`` says
+    by ``service``."""
 
     at: str
     organization_id: str
@@ -82,6 +99,24 @@ def write(
     """Write an entry for a user, or for the operator where ``user_id`` is None."""
     if user_id is None:
         details = {**details, "operator": _account_name()}
+    _insert(db, organization_id, user_id, action, subject_id, details)
+
+
+def write_for_service(
+    db: sqlite3.Connection, organization_id: str, action: Action, subject_id: str, details: Details
+) -> None:
+    """Write an entry of something that the service did by itself."""
+    _insert(db, organization_id, None, action, subject_id, {**details, "service": True})
+
+
+def _insert(
+    db: sqlite3.Connection,
+    organization_id: str,
+    user_id: str | None,
+    action: Action,
+    subject_id: str,
+    details: Details,
+) -> None:
     db.execute(
         "insert into audit_log (at, organization_id, user_id, email, action, subject_id, details)"
         " values (?, ?, ?, (select email from users where id = ?), ?, ?, ?)",

@@ -17,9 +17,19 @@ from runtime import clock
 from runtime.errors import ConflictError, ForbiddenError, InvalidInputError, NotFoundError
 from runtime.runs import is_run_id
 from runtime.settings import Settings, Streaming
-from store.control import api_keys, audit, endpoints, invitations, key_authentication, people
+from runtime.webhook_rule import PUBLIC_ONLY, WebhookRule
+from store.control import (
+    api_keys,
+    audit,
+    budgets,
+    endpoints,
+    invitations,
+    key_authentication,
+    people,
+)
 from store.control.api_keys import ApiKey
 from store.control.audit import Action, Details
+from store.control.budget_management import BudgetManagement
 from store.control.database import ControlDatabase
 from store.control.endpoints import ProxyEndpoint, StreamingChange
 from store.control.invitations import Invitation
@@ -42,18 +52,25 @@ class Management:
         data_dir: Path,
         now: Callable[[], datetime] = clock.now,
         max_endpoints: int | None = None,
+        webhook_rule: WebhookRule = PUBLIC_ONLY,
     ) -> None:
         """Open the management of a service. ``max_endpoints`` bounds the endpoints of one
-        organisation."""
+        organisation, ``webhook_rule`` the addresses of webhooks."""
         self._control = control
         self._data_dir = data_dir
         self._now = now
         self._max_endpoints = max_endpoints
+        self.budgets = BudgetManagement(control, self._audited, data_dir, now, webhook_rule)
 
     @classmethod
     def make(cls, control: ControlDatabase, settings: Settings) -> Self:
         """Return the management of a service with these settings."""
-        return cls(control, settings.data_dir, max_endpoints=settings.max_endpoints)
+        return cls(
+            control,
+            settings.data_dir,
+            max_endpoints=settings.max_endpoints,
+            webhook_rule=settings.webhook_rule,
+        )
 
     # -- who is asking ----------------------------------------------------------------------------
 
@@ -160,6 +177,7 @@ class Management:
         Raises NotFoundError."""
         with self._audited(caller) as (db, note):
             endpoint = endpoints.delete(db, caller.organization_id, id_or_slug)
+            budgets.delete_of(db, endpoint.id)
             note("endpoint.delete", endpoint.id, {"slug": endpoint.slug})
             return endpoint
 

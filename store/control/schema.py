@@ -145,3 +145,60 @@ def m005_index_of_all_endpoints(db: Database) -> None:
     db.execute(
         "create index proxy_endpoints_organization on proxy_endpoints(organization_id, slug)"
     )
+
+
+@migrations()
+def m006_budgets(db: Database) -> None:
+    """Create budgets, the webhook they are reported to, and what was reported.
+
+    A budget without an endpoint is that of the whole organisation, whose days are those of its time zone.
+    An alert is made once for each limit and period; what is delivered of it has rows of its own. The secret
+    of a webhook is kept as it is, because it signs.
+    """
+    for statement in (
+        "alter table organizations add column time_zone text not null default 'UTC'",
+        """create table budgets (
+            id text primary key,
+            organization_id text not null references organizations(id),
+            proxy_endpoint_id text references proxy_endpoints(id),
+            period text not null check (period in ('day', 'month')),
+            limit_usd real not null check (limit_usd > 0),
+            action text not null check (action in ('warn', 'refuse')),
+            created_at text not null)""",
+        """create unique index budgets_subject
+            on budgets(organization_id, coalesce(proxy_endpoint_id, ''))""",
+        "create index budgets_newest on budgets(organization_id, created_at, id)",
+        """create table budget_webhooks (
+            organization_id text primary key references organizations(id),
+            url text not null,
+            secret blob not null,
+            created_at text not null)""",
+        """create table budget_alerts (
+            id text primary key,
+            organization_id text not null references organizations(id),
+            proxy_endpoint_id text,
+            slug text,
+            period text not null,
+            starts_at text not null,
+            resets_at text not null,
+            limit_usd real not null,
+            spent_usd real not null,
+            percent integer not null,
+            action text not null,
+            created_at text not null)""",
+        """create unique index budget_alerts_once on budget_alerts(
+            organization_id, coalesce(proxy_endpoint_id, ''), period, starts_at, limit_usd, percent)""",
+        "create index budget_alerts_newest on budget_alerts(organization_id, created_at)",
+        """create table budget_deliveries (
+            id text primary key,
+            alert_id text not null references budget_alerts(id) on delete cascade,
+            channel text not null check (channel in ('mail', 'webhook')),
+            target text not null,
+            attempts integer not null default 0,
+            due_at text,                    -- null: it has ended
+            delivered_at text,
+            error text)""",
+        "create index budget_deliveries_due on budget_deliveries(due_at) where due_at is not null",
+        "create index budget_deliveries_alert on budget_deliveries(alert_id)",
+    ):
+        db.execute(statement)

@@ -2,11 +2,13 @@ from dataclasses import replace
 
 import pytest
 
+from addon.budgets import Budgets
 from addon.errors import Refusal
 from addon.rate_limits import MESSAGES_PER_MINUTE, RateLimits
 from addon.routing import find_route
 from addon.upstream_forwarding import LOGGED_REQUEST_LIMIT_BYTES, UpstreamForwarder
 from runtime.settings import Settings
+from store.budget_file import BudgetFile
 from store.control.database import ControlDatabase
 from store.control.management import Management
 
@@ -31,9 +33,9 @@ def settings(tmp_path):
 
 @pytest.fixture
 def forwarder(settings, control, exchanges, memory, windows):
-    forwarder = UpstreamForwarder(
-        settings, exchanges, memory, RateLimits(windows, lambda _endpoint, _destination: None)
-    )
+    limits = RateLimits(windows, lambda _endpoint, _destination: None)
+    budgets = Budgets(BudgetFile(settings.data_dir), lambda _endpoint: None)
+    forwarder = UpstreamForwarder(settings, exchanges, memory, limits, budgets)
     yield forwarder
     forwarder.close()
 
@@ -88,7 +90,10 @@ def test_the_mode_of_an_endpoint_goes_before_that_of_the_service(
     management.create_endpoint(management.local_caller(), "A", slug="a", streaming=mode)
     other = {"live": "buffered", "buffered": "live"}[mode]
     limits = RateLimits(windows, lambda _endpoint, _destination: None)
-    forwarder = UpstreamForwarder(replace(settings, streaming=other), exchanges, memory, limits)
+    budgets = Budgets(BudgetFile(settings.data_dir), lambda _endpoint: None)
+    forwarder = UpstreamForwarder(
+        replace(settings, streaming=other), exchanges, memory, limits, budgets
+    )
     for slug, expected in (("a", mode), ("default", other)):
         flow = make_flow(path=f"/proxy/{slug}/v1/messages")
         forward(forwarder, flow)

@@ -383,6 +383,14 @@ class Service:
                 management.local_caller(), slug, slug, streaming, metadata_only=metadata_only
             )
 
+    def set_budget(self, slug: str, *, limit_usd: float) -> None:
+        """Set a budget for the day that refuses calls."""
+        with ControlDatabase(self.data_dir / "control.db") as control:
+            management = Management(control, self.data_dir)
+            management.budgets.put(
+                management.local_caller(), slug, period="day", limit_usd=limit_usd, action="refuse"
+            )
+
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:

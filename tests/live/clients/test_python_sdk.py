@@ -286,6 +286,41 @@ def test_counting_tokens_is_forwarded_and_no_entry(endpoint: Endpoint, sdk: Sdk)
     assert endpoint.rows() == []
 
 
+def test_a_budget_that_is_used_up_refuses_the_next_call_at_once(
+    live: Endpoint, make_sdk: MakeSdk
+) -> None:
+    """The SDK does not repeat it, although it may repeat other calls twice."""
+    sdk = make_sdk(live, max_retries=2)
+    live.service.set_budget(live.slug, limit_usd=0.000_001)
+    live.upstream.enqueue(REPLY.script(streamed=False))
+    sdk.create(**QUESTION)
+    assert live.row()["cost_cents"] > 0.0001
+
+    listed = live.service.data_dir / "budgets.json"
+    live.service.wait_until(lambda: b'"day"' in listed.read_bytes(), "a budget that is used up")
+    live.upstream.otherwise = REPLY.script(streamed=False)
+
+    def is_refused() -> bool:  # within a quarter of a second from here
+        try:
+            sdk.create(**QUESTION)
+        except anthropic.RateLimitError as refused:
+            refusals.append(refused)
+        return bool(refusals)
+
+    refusals: list[anthropic.RateLimitError] = []
+    live.service.wait_until(is_refused, "a refusal")
+    headers = refusals[0].response.headers
+    assert json.loads(refusals[0].response.content)["error"]["type"] == "billing_error"
+    assert headers["x-taximeter-error"] == "budget_reached"
+    assert 0 < int(headers["retry-after"]) <= 24 * 3600
+    forwarded = len(live.upstream.requests)
+    with pytest.raises(anthropic.RateLimitError):
+        sdk.stream(**QUESTION)
+    assert len(live.upstream.requests) == forwarded == len(live.rows())
+    live.upstream.enqueue(token_count(7))
+    assert sdk.count_tokens(model=MODEL, messages=QUESTION["messages"]) == 7
+
+
 def test_a_beta_call_keeps_its_query_and_header(endpoint: Endpoint, sdk: Sdk) -> None:
     endpoint.upstream.enqueue(REPLY.script(streamed=False))
     betas = ["context-management-2025-06-27", "interleaved-thinking-2025-05-14"]

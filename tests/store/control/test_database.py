@@ -34,7 +34,9 @@ def organization(control):
 
 @pytest.fixture
 def other_organization_id(control):
-    control._db.execute("insert into organizations values ('other', 'Other', '2099')")
+    control._db.execute(
+        "insert into organizations (id, name, created_at) values ('other', 'Other', '2099')"
+    )
     return "other"
 
 

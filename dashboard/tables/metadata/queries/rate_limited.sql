@@ -1,6 +1,6 @@
 /*
 title = "Rate-limited requests"
-description = "Requests refused by the proxy's own rate limit. They were not forwarded and are not calls."
+description = "Requests refused by the proxy's own rate limit or by a budget. They were not forwarded and are not calls."
 place = 90
 parameters.days = { label = "Days", type = "integer", minimum = 0, maximum = 36_500, default = 7 }
 */

@@ -1,0 +1,1 @@
+"""Budgets: alerts by mail and webhook."""

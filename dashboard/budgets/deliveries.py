@@ -1,0 +1,191 @@
+"""Delivering the alerts of budgets: mails to owners, and messages to webhooks.
+
+The recorder makes an alert with its deliveries in ``control.db``. Here those that are due are sent, each
+until it succeeds or is given up (``store.control.budget_alerts``). Nothing of them is only in memory.
+"""
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+from urllib.parse import urlsplit
+
+from dashboard.budgets.webhook_client import WebhookClient, WebhookError
+from dashboard.budgets.webhook_messages import make_message
+from dashboard.mail.mailer import Mailer, MailError
+from dashboard.mail.texts import budget_mail
+from dashboard.pool import ControlPool
+from runtime import clock
+from runtime.settings import Settings
+from store.control import budget_alerts, budgets, people
+from store.control.budget_alerts import Delivery
+from store.control.budgets import Webhook
+from store.control.database import ControlDatabase
+
+logger = logging.getLogger(__name__)
+
+POLL_S = 2.0
+LISTED = 500
+MOST_AT_ONCE = 50
+
+
+class NotWantedError(Exception):
+    """A delivery is not wanted any more, or nothing can be delivered this way."""
+
+
+class _NotAcceptedError(Exception):
+    """An attempt failed."""
+
+    def __init__(self, reason: str, *, is_final: bool = False) -> None:
+        super().__init__(reason)
+        self.is_final = is_final
+
+
+@dataclass(frozen=True, slots=True)
+class _Note:
+    """The result of an attempt, which writes itself when it is called with ``control.db``."""
+
+    delivery: Delivery
+    result: Literal["delivered", "failed", "dropped"]
+    reason: str = ""
+    is_final: bool = False
+
+    def __call__(self, control: ControlDatabase) -> None:
+        now = clock.now()
+        with control.transaction() as db:
+            match self.result:
+                case "delivered":
+                    budget_alerts.note_delivered(db, self.delivery, now)
+                case "dropped":
+                    budget_alerts.note_dropped(db, self.delivery, self.reason)
+                case "failed":
+                    budget_alerts.note_failed(
+                        db, self.delivery, self.reason, now, is_final=self.is_final
+                    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Recipients:
+    """The owners and the webhook of an organisation, as they are now."""
+
+    owners: frozenset[str | None]
+    webhook: Webhook | None
+
+
+class BudgetDeliveries:
+    """Sends what is due. One message at a time goes to each target of an organisation, so that a webhook
+    that does not respond delays its own messages only."""
+
+    def __init__(
+        self, settings: Settings, pool: ControlPool, mailer: Mailer, client: WebhookClient
+    ) -> None:
+        self._base_url = settings.base_url
+        self._pool = pool
+        self._mailer = mailer
+        self._client = client
+        self._sending: dict[tuple[str, str], asyncio.Task[None]] = {}
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Send what is due from time to time until the end of the block."""
+        task = asyncio.get_running_loop().create_task(self._run())
+        try:
+            yield
+        finally:
+            for each in [task, *self._sending.values()]:
+                each.cancel()
+
+    async def deliver_due(self) -> None:
+        """Begin to send what is due, and return when that is done."""
+        await self._begin_due()
+        if self._sending:
+            await asyncio.wait([*self._sending.values()])
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(POLL_S)
+            try:
+                await self._begin_due()
+            except sqlite3.Error as error:  # what is due now is due then, too
+                logger.warning("Alerts of budgets cannot be read now: %s", error)
+
+    async def _begin_due(self) -> None:
+        for delivery in await self._pool.run(_list_due):
+            key = (delivery.alert.organization_id, delivery.target)
+            if key in self._sending or len(self._sending) >= MOST_AT_ONCE:
+                continue
+            self._sending[key] = asyncio.get_running_loop().create_task(
+                self._deliver(key, delivery)
+            )
+
+    async def _deliver(self, key: tuple[str, str], delivery: Delivery) -> None:
+        try:
+            recipients = await self._pool.run(partial(_find_recipients, delivery))
+            note = await self._try(delivery, recipients)
+            await self._pool.run(note)
+        except sqlite3.Error as error:
+            logger.warning("The delivery of an alert cannot be noted now: %s", error)
+        finally:
+            del self._sending[key]
+
+    async def _try(self, delivery: Delivery, recipients: _Recipients) -> _Note:
+        """Try to deliver, and return what is to be noted of it."""
+        try:
+            if delivery.channel == "mail":
+                await self._send_mail(delivery, recipients)
+            else:
+                await self._send_message(delivery, recipients)
+        except NotWantedError as error:
+            return _Note(delivery, "dropped", str(error))
+        except _NotAcceptedError as error:
+            logger.warning(
+                "An alert of a budget was not delivered (%s): %s", delivery.channel, error
+            )
+            return _Note(delivery, "failed", str(error), is_final=error.is_final)
+        except Exception:
+            # It is tried again like any other; nobody else's delivery waits for it.
+            logger.exception("An alert of a budget cannot be delivered")
+            return _Note(delivery, "failed", "internal error")
+        return _Note(delivery, "delivered")
+
+    async def _send_mail(self, delivery: Delivery, recipients: _Recipients) -> None:
+        if not self._mailer.can_send:
+            raise NotWantedError("no mail server is set (TAXIMETER_SMTP_URL)")
+        if delivery.target not in recipients.owners:
+            raise NotWantedError("this address is no owner's any more")
+        try:
+            mail = budget_mail(delivery.alert, f"{self._base_url}/settings#budgets")
+            await self._mailer.send(delivery.target, *mail)
+        except MailError as error:
+            raise _NotAcceptedError(str(error)) from error
+
+    async def _send_message(self, delivery: Delivery, recipients: _Recipients) -> None:
+        webhook = recipients.webhook
+        if webhook is None or webhook.url != delivery.target:
+            raise NotWantedError("the webhook was changed or deleted")
+        now_s = int(clock.now().timestamp())
+        message = make_message(delivery.id, delivery.alert, webhook.secret, now_s)
+        try:
+            await self._client.post(webhook.url, message)
+        except WebhookError as error:
+            reason = f"{urlsplit(webhook.url).hostname}: {error}"
+            raise _NotAcceptedError(reason, is_final=error.is_final) from error
+
+
+def _list_due(control: ControlDatabase) -> Sequence[Delivery]:
+    with control.reading() as db:
+        return budget_alerts.list_due(db, clock.now(), LISTED)
+
+
+def _find_recipients(delivery: Delivery, control: ControlDatabase) -> _Recipients:
+    organization_id = delivery.alert.organization_id
+    with control.reading() as db:
+        members = people.list_members_of(db, organization_id)
+        return _Recipients(
+            owners=frozenset(each.email for each in members if each.role == "owner"),
+            webhook=budgets.find_webhook(db, organization_id),
+        )

@@ -1,0 +1,283 @@
+"""The operations on budgets and the webhook for their alerts, with their models."""
+
+from http import HTTPStatus
+from typing import Annotated, Self
+
+from pydantic import Field
+
+from manage.api.models import (
+    Done,
+    Instant,
+    ListResponse,
+    NoFields,
+    PageQuery,
+    RequestModel,
+    ResponseModel,
+    Slug,
+)
+from manage.api.operation import Context, operation
+from metering.budget_periods import Period
+from runtime import clock
+from runtime.errors import NotFoundError
+from store.control.budget_management import BudgetStatus
+from store.control.budgets import MAX_LIMIT_USD, Action, Webhook, format_secret
+
+_ENDPOINT_PATH, _PATH, _WEBHOOK_PATH = "/proxy-endpoints/{id}/budget", "/budget", "/budget-webhook"
+_FOR_OWNERS = {HTTPStatus.FORBIDDEN: "Only an owner of the organisation may do this."}
+_NO_ENDPOINT_BUDGET = {
+    HTTPStatus.NOT_FOUND: "There is no such proxy endpoint in your organisation, or it has no budget."
+}
+_NO_ENDPOINT = {HTTPStatus.NOT_FOUND: "There is no such proxy endpoint in your organisation."}
+_NO_BUDGET = {HTTPStatus.NOT_FOUND: "Your organisation has no budget of its own."}
+_NO_WEBHOOK = {HTTPStatus.NOT_FOUND: "Your organisation has no webhook."}
+
+
+class NewBudget(RequestModel):
+    period: Annotated[
+        Period, Field(description="The days and months of the organisation's time zone.")
+    ]
+    limit_usd: Annotated[
+        float, Field(gt=0, le=MAX_LIMIT_USD, allow_inf_nan=False, description="Dollars of spend.")
+    ]
+    action: Annotated[
+        Action, Field(description="At 100 %: only warn, or refuse calls until the reset too.")
+    ] = "warn"
+
+
+class Budget(ResponseModel):
+    """A budget. ``proxy_endpoint_id`` and ``slug`` are null for that of the organisation."""
+
+    proxy_endpoint_id: str | None
+    slug: Slug | None
+    period: Period
+    limit_usd: float
+    action: Action
+    spent_usd: Annotated[float, Field(description="What was spent since starts_at.")]
+    unpriced_calls: Annotated[
+        int, Field(description="Calls without a known price, which are not in spent_usd.")
+    ]
+    starts_at: Instant
+    resets_at: Instant
+    time_zone: str
+    created_at: Instant
+
+    @classmethod
+    def make(cls, status: BudgetStatus) -> Self:
+        budget = status.budget
+        return cls(
+            proxy_endpoint_id=budget.proxy_endpoint_id,
+            slug=budget.slug,
+            period=budget.period,
+            limit_usd=budget.limit_usd,
+            action=budget.action,
+            spent_usd=status.spent_usd,
+            unpriced_calls=0 if status.spend is None else status.spend.unpriced,
+            starts_at=clock.format_seconds(status.span.start),
+            resets_at=clock.format_seconds(status.span.end),
+            time_zone=budget.time_zone,
+            created_at=budget.created_at,
+        )
+
+
+class BudgetPage(ListResponse):
+    items: list[Budget]
+
+
+class NewWebhook(RequestModel):
+    url: Annotated[str, Field(description="An https address that the service may connect to.")]
+
+
+class BudgetWebhook(ResponseModel):
+    url: str
+    created_at: Instant
+
+    @classmethod
+    def make(cls, webhook: Webhook) -> Self:
+        return cls(url=webhook.url, created_at=webhook.created_at)
+
+
+class CreatedWebhook(BudgetWebhook):
+    secret: Annotated[
+        str, Field(description="What its messages are signed with. It is in this response only.")
+    ]
+
+    @classmethod
+    def make(cls, webhook: Webhook) -> Self:
+        return cls(
+            url=webhook.url, created_at=webhook.created_at, secret=format_secret(webhook.secret)
+        )
+
+
+# -- of an endpoint --------------------------------------------------------------------------------
+
+
+@operation(
+    "GET",
+    _ENDPOINT_PATH,
+    name="getEndpointBudget",
+    summary="The budget of a proxy endpoint, by its id or slug, and what was spent of it.",
+    request=NoFields,
+    response=Budget,
+    errors=_NO_ENDPOINT_BUDGET,
+)
+def get_endpoint_budget(context: Context[NoFields]) -> Budget:
+    return Budget.make(context.management.budgets.get(context.caller, context.id))
+
+
+@operation(
+    "PUT",
+    _ENDPOINT_PATH,
+    name="setEndpointBudget",
+    summary="Set the budget of a proxy endpoint, by its id or slug.",
+    request=NewBudget,
+    response=Budget,
+    errors=_NO_ENDPOINT | _FOR_OWNERS,
+)
+def set_endpoint_budget(context: Context[NewBudget]) -> Budget:
+    return _put(context, context.id)
+
+
+@operation(
+    "DELETE",
+    _ENDPOINT_PATH,
+    name="deleteEndpointBudget",
+    summary="Delete the budget of a proxy endpoint, by its id or slug.",
+    request=NoFields,
+    response=Done,
+    errors=_NO_ENDPOINT_BUDGET | _FOR_OWNERS,
+)
+def delete_endpoint_budget(context: Context[NoFields]) -> Done:
+    context.management.budgets.delete(context.caller, context.id)
+    return Done()
+
+
+# -- of the organisation ---------------------------------------------------------------------------
+
+
+@operation(
+    "GET",
+    "/budgets",
+    name="listBudgets",
+    summary="The budgets of your organisation and its endpoints, newest first.",
+    request=PageQuery,
+    response=BudgetPage,
+)
+def list_budgets(context: Context[PageQuery]) -> BudgetPage:
+    management = context.management.budgets
+    page = management.list(context.caller, context.request.cursor, context.request.limit)
+    items = [Budget.make(each) for each in management.read_statuses(page.items)]
+    return BudgetPage(items=items, next_cursor=page.next_cursor, has_more=page.has_more)
+
+
+@operation(
+    "GET",
+    _PATH,
+    name="getBudget",
+    summary="The budget of your organisation, and what was spent of it.",
+    request=NoFields,
+    response=Budget,
+    errors=_NO_BUDGET,
+)
+def get_budget(context: Context[NoFields]) -> Budget:
+    return Budget.make(context.management.budgets.get(context.caller, None))
+
+
+@operation(
+    "PUT",
+    _PATH,
+    name="setBudget",
+    summary="Set the budget of your organisation, over all of its endpoints.",
+    request=NewBudget,
+    response=Budget,
+    errors=_FOR_OWNERS,
+)
+def set_budget(context: Context[NewBudget]) -> Budget:
+    return _put(context, None)
+
+
+@operation(
+    "DELETE",
+    _PATH,
+    name="deleteBudget",
+    summary="Delete the budget of your organisation. Those of its endpoints stay.",
+    request=NoFields,
+    response=Done,
+    errors=_NO_BUDGET | _FOR_OWNERS,
+)
+def delete_budget(context: Context[NoFields]) -> Done:
+    context.management.budgets.delete(context.caller, None)
+    return Done()
+
+
+def _put(context: Context[NewBudget], endpoint: str | None) -> Budget:
+    new = context.request
+    return Budget.make(
+        context.management.budgets.put(
+            context.caller,
+            endpoint,
+            period=new.period,
+            limit_usd=new.limit_usd,
+            action=new.action,
+        )
+    )
+
+
+# -- the webhook -----------------------------------------------------------------------------------
+
+
+@operation(
+    "GET",
+    _WEBHOOK_PATH,
+    name="getBudgetWebhook",
+    summary="Where budgets are reported to besides the owners' mail.",
+    request=NoFields,
+    response=BudgetWebhook,
+    errors=_NO_WEBHOOK | _FOR_OWNERS,
+)
+def get_webhook(context: Context[NoFields]) -> BudgetWebhook:
+    webhook = context.management.budgets.find_webhook(context.caller)
+    if webhook is None:
+        raise NotFoundError("the organisation has no webhook")
+    return BudgetWebhook.make(webhook)
+
+
+@operation(
+    "PUT",
+    _WEBHOOK_PATH,
+    name="setBudgetWebhook",
+    summary="Set where budgets are reported to. Each time it gets a new secret.",
+    request=NewWebhook,
+    response=CreatedWebhook,
+    errors=_FOR_OWNERS,
+)
+def set_webhook(context: Context[NewWebhook]) -> CreatedWebhook:
+    webhook = context.management.budgets.put_webhook(context.caller, context.request.url)
+    return CreatedWebhook.make(webhook)
+
+
+@operation(
+    "DELETE",
+    _WEBHOOK_PATH,
+    name="deleteBudgetWebhook",
+    summary="Report budgets by mail alone.",
+    request=NoFields,
+    response=Done,
+    errors=_NO_WEBHOOK | _FOR_OWNERS,
+)
+def delete_webhook(context: Context[NoFields]) -> Done:
+    context.management.budgets.delete_webhook(context.caller)
+    return Done()
+
+
+OPERATIONS = (
+    get_endpoint_budget,
+    set_endpoint_budget,
+    delete_endpoint_budget,
+    list_budgets,
+    get_budget,
+    set_budget,
+    delete_budget,
+    get_webhook,
+    set_webhook,
+    delete_webhook,
+)

@@ -1,0 +1,232 @@
+"""``taximeter budgets set|list|delete|time-zone|webhook``, here or on a remote service."""
+
+import click
+
+from manage.api import budget_operations as operations, organization_operations
+from manage.api.budget_operations import Budget
+from manage.api.models import ResponseModel
+from manage.cli.backend import call_for_all
+from manage.cli.backend_choice import open_backend, print_response
+from manage.cli.console import explained, json_option, service_options
+from manage.cli.terminal import format_time, print_table
+from metering.budget_periods import Period
+from metering.formats import format_count
+from runtime.safe_text import terminal_line
+
+_organization_option = click.option(
+    "--organization", is_flag=True, help="The budget of the organisation, over all its endpoints."
+)
+
+
+@click.group()
+def budgets() -> None:
+    """Manage budgets: how much endpoints may spend in a day or a month.
+
+    Owners get a mail at 80 % and at 100 %, and a webhook can be set. With --refuse calls are refused
+    from 100 % until the next day or month begins. Days are those of the organisation's time zone.
+
+    \b
+    Examples:
+      taximeter budgets set ci-nightly --day 50 --refuse
+      taximeter budgets set --organization --month 2000
+      taximeter budgets list
+    """
+
+
+@budgets.command("set")
+@click.argument("endpoint", required=False)
+@_organization_option
+@click.option("--day", type=float, metavar="USD", help="How many dollars may be spent in a day.")
+@click.option(
+    "--month", type=float, metavar="USD", help="How many dollars may be spent in a month."
+)
+@click.option("--refuse/--warn", default=False, help="Whether calls are refused at 100 %.")
+@service_options
+@json_option
+def set_budget(
+    endpoint: str | None,
+    organization: bool,
+    day: float | None,
+    month: float | None,
+    refuse: bool,
+    base_url: str | None,
+    data_dir: str | None,
+    as_json: bool,
+) -> None:
+    """Set the budget of an endpoint, by its slug or id, or of the organisation. It replaces the one
+    there was.
+
+    \b
+    Examples:
+      taximeter budgets set ci-nightly --day 50 --refuse
+      taximeter budgets set ci-nightly --month 300
+      taximeter budgets set --organization --month 2000 --refuse
+    """
+    subject = _check_subject(endpoint, organization)
+    period: Period = "month" if day is None else "day"
+    limit = month if day is None else day
+    if limit is None or (day is not None and month is not None):
+        raise click.UsageError("choose the limit: --day or --month")
+    operation = operations.set_budget if subject is None else operations.set_endpoint_budget
+    with explained(), open_backend(base_url, data_dir) as backend:
+        budget = backend.call(
+            operation,
+            subject or "",
+            period=period,
+            limit_usd=limit,
+            action="refuse" if refuse else "warn",
+        )
+    if as_json:
+        print_response(budget)
+    else:
+        click.echo(f"Set the budget of {_name(budget)}: {_describe(budget)}.")
+
+
+@budgets.command("list")
+@service_options
+@json_option
+def list_budgets(base_url: str | None, data_dir: str | None, as_json: bool) -> None:
+    """List the budgets, newest first, with what was spent in the current day or month.
+
+    \b
+    Examples:
+      taximeter budgets list
+      taximeter budgets list --json | jq -r '.items[] | [.slug, .spent_usd / .limit_usd] | @tsv'
+    """
+    with explained(), open_backend(base_url, data_dir) as backend:
+        page = call_for_all(backend, operations.list_budgets)
+    if as_json:
+        print_response(page)
+        return
+    print_table(
+        ("BUDGET OF", "LIMIT", "SPENT", "USED", "AT 100 %", "RESET (UTC)"),
+        [
+            (
+                item.slug or "(organisation)",
+                f"{format_dollars(item.limit_usd)} a {item.period}",
+                format_dollars(item.spent_usd),
+                f"{100 * item.spent_usd / item.limit_usd:.0f}%",
+                item.action,
+                format_time(item.resets_at),
+            )
+            for item in page.items
+        ],
+        right=("SPENT", "USED"),
+    )
+    unpriced = max((item.unpriced_calls for item in page.items), default=0)
+    if unpriced:
+        click.echo(f"\n{format_count(unpriced)} calls without a known price are not in these sums.")
+
+
+@budgets.command("delete")
+@click.argument("endpoint", required=False)
+@_organization_option
+@service_options
+@json_option
+def delete_budget(
+    endpoint: str | None,
+    organization: bool,
+    base_url: str | None,
+    data_dir: str | None,
+    as_json: bool,
+) -> None:
+    """Delete the budget of an endpoint, by its slug or id, or of the organisation.
+
+    \b
+    Examples:
+      taximeter budgets delete ci-nightly
+      taximeter budgets delete --organization
+    """
+    subject = _check_subject(endpoint, organization)
+    operation = operations.delete_budget if subject is None else operations.delete_endpoint_budget
+    with explained(), open_backend(base_url, data_dir) as backend:
+        done = backend.call(operation, subject or "")
+    if as_json:
+        print_response(done)
+    else:
+        whose = "the organisation" if subject is None else terminal_line(subject)
+        click.echo(f"Deleted the budget of {whose}.")
+
+
+@budgets.command("time-zone")
+@click.argument("name", required=False)
+@service_options
+@json_option
+def time_zone(name: str | None, base_url: str | None, data_dir: str | None, as_json: bool) -> None:
+    """Show or set the time zone of the organisation, whose days and months the budgets have.
+
+    \b
+    Examples:
+      taximeter budgets time-zone
+      taximeter budgets time-zone Europe/Berlin
+    """
+    with explained(), open_backend(base_url, data_dir) as backend:
+        if name is None:
+            organization = backend.call(organization_operations.get_organization)
+        else:
+            organization = backend.call(organization_operations.update_organization, time_zone=name)
+    if as_json:
+        print_response(organization)
+    else:
+        click.echo(terminal_line(organization.time_zone))
+
+
+@budgets.command("webhook")
+@click.argument("url", required=False)
+@click.option("--delete", is_flag=True, help="Report budgets by mail alone.")
+@service_options
+@json_option
+def webhook(
+    url: str | None, delete: bool, base_url: str | None, data_dir: str | None, as_json: bool
+) -> None:
+    """Show or set the webhook that budgets are reported to, besides mail to the owners.
+
+    Setting it prints the secret that signs its messages. It is not shown again.
+
+    \b
+    Examples:
+      taximeter budgets webhook
+      taximeter budgets webhook https://hooks.example.org/taximeter
+      taximeter budgets webhook --delete
+    """
+    if url is not None and delete:
+        raise click.UsageError("choose one: an address, or --delete")
+    response: ResponseModel
+    with explained(), open_backend(base_url, data_dir) as backend:
+        if delete:
+            response = backend.call(operations.delete_webhook)
+            text = "Deleted the webhook."
+        elif url is None:
+            found = response = backend.call(operations.get_webhook)
+            text = terminal_line(found.url)
+        else:
+            created = response = backend.call(operations.set_webhook, url=url)
+            text = f"Set the webhook. Its secret, which is not shown again:\n\n{created.secret}"
+    if as_json:
+        print_response(response)
+    else:
+        click.echo(text)
+
+
+def format_dollars(amount: float) -> str:
+    """Return dollars with cents, and with more digits below a cent."""
+    return f"${amount:,.2f}" if amount >= 0.01 or amount == 0 else f"${amount:.6f}".rstrip("0")
+
+
+def _check_subject(endpoint: str | None, organization: bool) -> str | None:
+    """Return the endpoint, None for the organisation. Raises UsageError."""
+    if (endpoint is None) is not organization:
+        raise click.UsageError("name an endpoint, or use --organization")
+    return endpoint
+
+
+def _name(budget: Budget) -> str:
+    return "the organisation" if budget.slug is None else terminal_line(budget.slug)
+
+
+def _describe(budget: Budget) -> str:
+    at_100 = "calls are refused" if budget.action == "refuse" else "owners are warned"
+    return (
+        f"{format_dollars(budget.limit_usd)} a {budget.period}, at 100 % {at_100};"
+        f" {format_dollars(budget.spent_usd)} spent since {format_time(budget.starts_at)} UTC"
+    )

@@ -1,0 +1,59 @@
+"""The days and months of a time zone, as intervals of UTC.
+
+A day begins at midnight of the zone. With summer time some days have 23 or 25 hours. Where clocks leave
+midnight out, the day begins when they are set; where there are two, it begins with the first.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from functools import cache
+from typing import Literal
+from zoneinfo import ZoneInfo, available_timezones
+
+# Names that mean another zone on each machine, or none.
+_OF_THE_MACHINE = {"Factory", "localtime", "posixrules"}
+
+type Period = Literal["day", "month"]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A period of time from an instant up to another one, which is not included."""
+
+    start: datetime
+    end: datetime
+
+    def has(self, instant: datetime) -> bool:
+        return self.start <= instant < self.end
+
+
+@cache
+def list_zones() -> frozenset[str]:
+    """Return the names of all time zones, such as ``Europe/Berlin``."""
+    return frozenset(available_timezones()) - _OF_THE_MACHINE
+
+
+def find_span(period: Period, zone_name: str, now: datetime) -> Span:
+    """Return the day or month of a zone that an instant is in."""
+    zone = ZoneInfo(zone_name)
+    first = _STEPS[period]
+    today = now.astimezone(zone).date()
+    # Three on each side would do as well: a clock that is set back over midnight names the day before.
+    days = [first(today, step) for step in (-1, 0, 1, 2)]
+    starts = [datetime.combine(day, time(), zone).astimezone(UTC) for day in days]
+    place = bisect_right(starts, now)
+    return Span(starts[place - 1], starts[place])
+
+
+def _step_day(day: date, step: int) -> date:
+    return day + timedelta(days=step)
+
+
+def _step_month(day: date, step: int) -> date:
+    months = day.year * 12 + day.month - 1 + step
+    return date(months // 12, months % 12 + 1, 1)
+
+
+_STEPS: dict[Period, Callable[[date, int], date]] = {"day": _step_day, "month": _step_month}

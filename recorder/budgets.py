@@ -1,0 +1,274 @@
+"""Watching budgets: what was spent of each, who is to hear of it, and what proxies refuse.
+
+The figures are read from the sums in the trace databases, which are written in the transaction of the calls
+that they sum. So they are right after a crash, and after calls were priced again, and nothing is kept here
+that could be lost. A figure is read anew when its database has changed, when its budget has, and when the
+clock of the machine is in another period.
+"""
+
+import logging
+import sqlite3
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+from metering.budget_periods import Span, find_span
+from runtime import clock
+from runtime.trouble_log import TroubleLog
+from store.budget_file import BudgetFile, ReachedBudget
+from store.control import budget_alerts, budgets
+from store.control.budgets import Budget
+from store.control.database import ControlDatabase
+from store.database import BUSY_TIMEOUT_MS, open_readonly
+from store.traces import spend
+from store.traces.paths import FileId, identify_file, trace_path
+
+logger = logging.getLogger(__name__)
+
+LOOK_S = 0.5
+PAUSE_FACTOR = 10  # looking takes an eleventh of the recorder's time at most
+MAX_KEPT = 200  # connections
+
+type ReportKey = tuple[str, float, datetime, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """The dollars that were spent of a budget in its current period."""
+
+    budget: Budget
+    span: Span
+    spent_usd: float
+
+    @property
+    def report_key(self) -> ReportKey | None:
+        """Return what is reported once, None where there is nothing to report."""
+        percent = budget_alerts.find_percent(self.budget.limit_usd, self.spent_usd)
+        if percent is None:
+            return None
+        return self.budget.id, self.budget.limit_usd, self.span.start, percent
+
+    @property
+    def is_refused(self) -> bool:
+        return self.budget.action == "refuse" and self.spent_usd >= self.budget.limit_usd
+
+
+class TraceFile:
+    """A read-only connection to the traces of an organisation, and the figures that were read by it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._id: FileId | None = None
+        self._connection: sqlite3.Connection | None = None
+        self._version = -1
+        self.figures: Sequence[Figure] | None = None
+
+    def refresh(self, own: Sequence[Budget], now: datetime) -> None:
+        """Read the figures of these budgets, unless they are current. Raises sqlite3.Error."""
+        connection = self._connect()
+        version = 0 if connection is None else _read_version(connection)
+        if version == self._version and self._is_of(own, now):
+            return
+        self.figures = list(_make_figures(connection, own, now))
+        self._version = version
+
+    def close(self) -> None:
+        """Close the connection. The figures stay until they are read anew."""
+        if self._connection is not None:
+            self._connection.close()
+        self._connection, self._id, self._version = None, None, -1
+
+    def _is_of(self, own: Sequence[Budget], now: datetime) -> bool:
+        return (
+            self.figures is not None
+            and [figure.budget for figure in self.figures] == list(own)
+            and all(figure.span.has(now) for figure in self.figures)
+        )
+
+    def _connect(self) -> sqlite3.Connection | None:
+        """Return a connection to the file that is there now, or None where there is none."""
+        file_id = identify_file(self._path)
+        if file_id != self._id:
+            self.close()
+        if file_id is not None and self._connection is None:
+            self._connection = open_readonly(self._path, busy_timeout_s=BUSY_TIMEOUT_MS / 1000)
+            self._id = file_id
+        return self._connection
+
+
+class BudgetWatch:
+    """Watches all budgets of a service. ``clock_s`` is a monotonic clock, ``now`` that of the machine."""
+
+    def __init__(
+        self,
+        data_dir: Path,
+        control_path: Path,
+        clock_s: Callable[[], float],
+        now: Callable[[], datetime] = clock.now,
+    ) -> None:
+        self._data_dir = data_dir
+        self._control_path = control_path
+        self._clock_s = clock_s
+        self._now = now
+        self._file = BudgetFile(data_dir)
+        self._written: Sequence[ReachedBudget] | None = None
+        self._control: ControlDatabase | None = None
+        self._control_id: FileId | None = None
+        self._control_version = -1
+        self._budgets: dict[str, list[Budget]] = {}
+        self._traces: dict[str, TraceFile] = {}
+        self._reported: set[ReportKey] = set()
+        self._not_before_s = 0.0
+        self._trouble = TroubleLog(logger, "Budgets cannot be looked after (%s)")
+
+    def look(self) -> None:
+        """Bring all figures up to date, if it is time. Never raises: what fails is tried again."""
+        began_s = self._clock_s()
+        if began_s < self._not_before_s:
+            return
+        try:
+            self._look()
+        except (sqlite3.Error, OSError, ValueError) as error:
+            # Calls are recorded, and proxies go on with what the file says.
+            self._trouble.report(str(error))
+        else:
+            self._trouble.clear()
+        ended_s = self._clock_s()
+        self._not_before_s = ended_s + max(LOOK_S, PAUSE_FACTOR * (ended_s - began_s))
+
+    def close(self) -> None:
+        """Close all databases."""
+        self._close_control()
+        for traces in self._traces.values():
+            traces.close()
+
+    def _look(self) -> None:
+        if not self._read_budgets():
+            return
+        now = self._now()
+        failed = [
+            (organization_id, error)
+            for organization_id, own in self._budgets.items()
+            if (error := self._refresh(organization_id, own, now)) is not None
+        ]
+        self._write_reached({organization_id for organization_id, _ in failed})
+        self._report(now)
+        if failed:
+            organization_id, error = failed[0]
+            raise sqlite3.OperationalError(f"the traces of {organization_id}: {error}")
+
+    # -- control.db -----------------------------------------------------------------------------------
+
+    def _read_budgets(self) -> bool:
+        """Read the budgets if they may have changed; return whether there is a service at all."""
+        control_id = identify_file(self._control_path)
+        if control_id is None:
+            return False
+        if control_id != self._control_id:
+            self._close_control()
+        if self._control is None:
+            self._control = ControlDatabase(self._control_path)
+            self._control_id = identify_file(self._control_path)
+        with self._control.reading() as db:
+            version = _read_version(db)
+            if version == self._control_version:
+                return True
+            found = budgets.list_all(db)
+            self._control_version = version
+        by_owner = defaultdict[str, list[Budget]](list)
+        for budget in found:
+            by_owner[budget.organization_id].append(budget)
+        self._budgets = dict(by_owner)
+        for organization_id in self._traces.keys() - self._budgets.keys():
+            self._traces.pop(organization_id).close()
+        return True
+
+    def _close_control(self) -> None:
+        if self._control is not None:
+            self._control.close()
+        self._control, self._control_id, self._control_version = None, None, -1
+
+    # -- figures --------------------------------------------------------------------------------------
+
+    def _refresh(
+        self, organization_id: str, own: Sequence[Budget], now: datetime
+    ) -> sqlite3.Error | None:
+        """Bring the figures of an organisation up to date; return what kept them from it, or None."""
+        traces = self._traces.get(organization_id)
+        if traces is None:
+            traces = TraceFile(trace_path(self._data_dir, organization_id))
+            self._traces[organization_id] = traces
+        try:
+            traces.refresh(own, now)
+        except sqlite3.Error as error:
+            traces.close()
+            return error
+        if len(self._traces) > MAX_KEPT:
+            traces.close()
+        return None
+
+    def _list_figures(self) -> Iterator[Figure]:
+        for traces in self._traces.values():
+            yield from traces.figures or ()
+
+    def _write_reached(self, failed: set[str]) -> None:
+        """Write which budgets are used up, if that has changed. Of organisations whose figures were never
+        read, what the file says stays. Raises OSError."""
+        before = self._file.read() if self._written is None else self._written
+        unknown = {each for each in failed if self._traces[each].figures is None}
+        kept = [each for each in before if each.organization_id in unknown]
+        reached = [_make_reached(each) for each in self._list_figures() if each.is_refused]
+        if self._written != (now_reached := [*kept, *reached]):
+            self._file.write(now_reached)
+            self._written = now_reached
+
+    def _report(self, now: datetime) -> None:
+        """Make the alerts that were not made yet. Raises sqlite3.Error."""
+        figures = {
+            key: figure for figure in self._list_figures() if (key := figure.report_key) is not None
+        }
+        self._reported &= figures.keys()
+        if figures.keys() <= self._reported or self._control is None:
+            return
+        # Calls must not wait for other writers; this is done again half a second later.
+        with suppress(sqlite3.OperationalError), self._control.transaction(wait=False) as db:
+            for key in figures.keys() - self._reported:
+                figure = figures[key]
+                budget_alerts.make_alert(db, figure.budget, figure.span, figure.spent_usd, now)
+            self._reported |= figures.keys()
+
+
+def _make_figures(
+    connection: sqlite3.Connection | None, own: Sequence[Budget], now: datetime
+) -> Iterator[Figure]:
+    read: dict[Span, spend.SpendByEndpoint] = {}
+    for budget in own:
+        span = find_span(budget.period, budget.time_zone, now)
+        if span not in read:
+            is_ready = connection is not None and spend.is_ready(connection)
+            read[span] = spend.read_spend(connection, span) if connection and is_ready else {}
+        spent = spend.find_spend(read[span], budget.proxy_endpoint_id)
+        yield Figure(budget, span, spent.dollars)
+
+
+def _make_reached(figure: Figure) -> ReachedBudget:
+    budget, span = figure.budget, figure.span
+    local = span.end.astimezone(ZoneInfo(budget.time_zone))
+    return ReachedBudget(
+        organization_id=budget.organization_id,
+        subject_id=budget.subject_id,
+        period=budget.period,
+        starts_s=span.start.timestamp(),
+        resets_s=span.end.timestamp(),
+        resets_at=f"{local:%Y-%m-%d %H:%M} {budget.time_zone}",
+    )
+
+
+def _read_version(connection: sqlite3.Connection) -> int:
+    """Return a number that differs when another connection has committed something."""
+    (version,) = connection.execute("pragma data_version").fetchone()
+    return int(version)

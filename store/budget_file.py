@@ -1,0 +1,60 @@
+"""The file that tells the proxies which budgets are used up: ``budgets.json`` in the data directory.
+
+The recorder replaces it when a budget is reached, and when one is no longer. A proxy looks every quarter of
+a second whether it is another file, so a call costs a look into a dictionary, and any number of proxies read
+the same file. It holds only budgets that refuse. Each has its period, by the clock of the machine: a proxy
+stops refusing at its end by itself, also while the recorder is away.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import orjson
+
+from metering.budget_periods import Period
+from runtime.private_file import replace_private
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReachedBudget:
+    """A budget that is used up. ``subject_id`` is the endpoint or the organisation that it is for; the
+    period begins and ends at seconds since 1970. ``resets_at`` is its end for people."""
+
+    organization_id: str
+    subject_id: str
+    period: Period
+    starts_s: float
+    resets_s: float
+    resets_at: str
+
+    @property
+    def is_of_organization(self) -> bool:
+        return self.subject_id == self.organization_id
+
+
+class BudgetFile:
+    """The file of one data directory."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._path = data_dir / "budgets.json"
+
+    def write(self, reached: Sequence[ReachedBudget]) -> None:
+        """Replace the file. Raises OSError."""
+        replace_private(self._path, orjson.dumps([asdict(each) for each in reached]))
+
+    def read(self) -> Sequence[ReachedBudget]:
+        """Return the budgets in the file, none where there is no file that can be read."""
+        try:
+            return [ReachedBudget(**each) for each in orjson.loads(self._path.read_bytes())]
+        except (OSError, ValueError, TypeError):
+            return ()
+
+    def identify(self) -> tuple[int, int] | None:
+        """Return what another version of the file differs in, None while there is no file."""
+        try:
+            status = os.stat(self._path)  # noqa: PTH116 - four times a second
+        except OSError:
+            return None
+        return status.st_ino, status.st_mtime_ns

@@ -1,0 +1,239 @@
+"""Alerts of budgets, and their deliveries: rows of ``budget_alerts`` and ``budget_deliveries``.
+
+An alert is made in one transaction with its deliveries and its entry of the activity log: one mail for each
+owner, and one message for the webhook. Deliveries are tried until they succeed or are given up, also after a
+restart. One that was delivered just before a process was killed is delivered again, with the same id.
+"""
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Literal
+
+from metering.budget_periods import Period, Span
+from runtime import clock
+from store.control import audit, budgets, people
+from store.control.budgets import Action, Budget
+
+type Channel = Literal["mail", "webhook"]
+
+WARNING_PERCENT, REACHED_PERCENT = 80, 100
+KEPT_FOR = timedelta(days=100)
+# How long after each attempt the next one is made. After the last the delivery is given up.
+PAUSES = (
+    timedelta(seconds=5),
+    timedelta(minutes=1),
+    timedelta(minutes=5),
+    timedelta(minutes=30),
+    timedelta(hours=2),
+    timedelta(hours=6),
+    timedelta(hours=15),
+)
+MAX_ERROR_LENGTH = 300
+_COLUMNS = (
+    "id, organization_id, proxy_endpoint_id, slug, period, starts_at, resets_at, limit_usd, spent_usd,"
+    " percent, action, created_at"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alert:
+    """A budget that reached a percentage of its limit within a period."""
+
+    id: str
+    organization_id: str
+    proxy_endpoint_id: str | None
+    slug: str | None
+    period: Period
+    starts_at: str
+    resets_at: str
+    limit_usd: float
+    spent_usd: float
+    percent: int
+    action: Action
+    created_at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """The delivery of an alert: to a mail address, or to the address of a webhook. ``attempts`` is how
+    often it was tried; without ``due_at`` it is not tried again."""
+
+    id: str
+    alert: Alert
+    channel: Channel
+    target: str
+    attempts: int
+    due_at: str | None
+    delivered_at: str | None = None
+    error: str | None = None
+
+
+def find_percent(limit_usd: float, spent_usd: float) -> int | None:
+    """Return the percentage to report, None below the first."""
+    if spent_usd >= limit_usd:
+        return REACHED_PERCENT
+    return WARNING_PERCENT if spent_usd >= limit_usd * WARNING_PERCENT / 100 else None
+
+
+def make_alert(
+    db: sqlite3.Connection, budget: Budget, span: Span, spent_usd: float, now: datetime
+) -> Alert | None:
+    """Make an alert with its deliveries, if there is something to report that was not. Wants the write
+    lock.
+
+    A budget that goes past both percentages at once is reported once, and never 80 % after 100 %."""
+    percent = find_percent(budget.limit_usd, spent_usd)
+    if percent is None or _find_reported(db, budget, span) >= percent:
+        return None
+    alert = Alert(
+        id=clock.new_id(),
+        organization_id=budget.organization_id,
+        proxy_endpoint_id=budget.proxy_endpoint_id,
+        slug=budget.slug,
+        period=budget.period,
+        starts_at=clock.format_seconds(span.start),
+        resets_at=clock.format_seconds(span.end),
+        limit_usd=budget.limit_usd,
+        spent_usd=spent_usd,
+        percent=percent,
+        action=budget.action,
+        created_at=clock.format_ms(now),
+    )
+    db.execute(
+        f"insert into budget_alerts ({_COLUMNS}) values ({', '.join('?' * 12)})",  # noqa: S608
+        [getattr(alert, name) for name in _COLUMNS.split(", ")],
+    )
+    db.executemany(
+        "insert into budget_deliveries (id, alert_id, channel, target, due_at) values (?, ?, ?, ?, ?)",
+        [
+            (clock.new_id(), alert.id, channel, target, alert.created_at)
+            for channel, target in _list_targets(db, budget.organization_id)
+        ],
+    )
+    audit.write_for_service(
+        db,
+        budget.organization_id,
+        "budget.reached" if percent == REACHED_PERCENT else "budget.warning",
+        budget.subject_id,
+        budgets.name_subject(budget.slug),
+    )
+    _remove_old(db, now)
+    return alert
+
+
+def list_due(db: sqlite3.Connection, now: datetime, limit: int) -> Sequence[Delivery]:
+    """Return deliveries that are due, the longest due first."""
+    return _select(db, "d.due_at <= ? order by d.due_at limit ?", (clock.format_ms(now), limit))
+
+
+def list_latest(db: sqlite3.Connection, organization_id: str, limit: int) -> Sequence[Delivery]:
+    """Return the latest deliveries of an organisation, newest first."""
+    where = "a.organization_id = ? order by a.created_at desc, d.id desc limit ?"
+    return _select(db, where, (organization_id, limit))
+
+
+def note_delivered(db: sqlite3.Connection, delivery: Delivery, now: datetime) -> None:
+    """Note that a delivery succeeded."""
+    db.execute(
+        "update budget_deliveries set attempts = attempts + 1, due_at = null, delivered_at = ?,"
+        " error = null where id = ?",
+        (clock.format_ms(now), delivery.id),
+    )
+
+
+def note_failed(
+    db: sqlite3.Connection, delivery: Delivery, error: str, now: datetime, *, is_final: bool = False
+) -> Delivery:
+    """Note that an attempt failed and when the next one is due; return the delivery as it is then. The
+    last one is in the activity log."""
+    gives_up = is_final or delivery.attempts >= len(PAUSES)
+    failed = replace(
+        delivery,
+        attempts=delivery.attempts + 1,
+        due_at=None if gives_up else clock.format_ms(now + PAUSES[delivery.attempts]),
+        error=error[:MAX_ERROR_LENGTH],
+    )
+    db.execute(
+        "update budget_deliveries set attempts = ?, due_at = ?, error = ? where id = ?",
+        (failed.attempts, failed.due_at, failed.error, failed.id),
+    )
+    if gives_up:
+        audit.write_for_service(
+            db,
+            delivery.alert.organization_id,
+            "budget.not_delivered",
+            delivery.alert.proxy_endpoint_id or delivery.alert.organization_id,
+            {
+                **budgets.name_subject(delivery.alert.slug),
+                "by": delivery.channel,
+                "error": failed.error,
+            },
+        )
+    return failed
+
+
+def note_dropped(db: sqlite3.Connection, delivery: Delivery, reason: str) -> None:
+    """Note that a delivery is not tried any more, because nobody wants it or it cannot be made."""
+    db.execute(
+        "update budget_deliveries set due_at = null, error = ? where id = ?",
+        (reason[:MAX_ERROR_LENGTH], delivery.id),
+    )
+
+
+def _find_reported(db: sqlite3.Connection, budget: Budget, span: Span) -> int:
+    """Return the percentage that was reported last of this limit in this period, else 0."""
+    (percent,) = db.execute(
+        "select coalesce(max(percent), 0) from budget_alerts where organization_id = ?"
+        " and coalesce(proxy_endpoint_id, '') = ? and period = ? and starts_at = ? and limit_usd = ?",
+        (
+            budget.organization_id,
+            budget.proxy_endpoint_id or "",
+            budget.period,
+            clock.format_seconds(span.start),
+            budget.limit_usd,
+        ),
+    ).fetchone()
+    return int(percent)
+
+
+def _list_targets(db: sqlite3.Connection, organization_id: str) -> Sequence[tuple[Channel, str]]:
+    targets: list[tuple[Channel, str]] = [
+        ("mail", member.email)
+        for member in people.list_members_of(db, organization_id)
+        if member.role == "owner" and member.email is not None
+    ]
+    webhook = budgets.find_webhook(db, organization_id)
+    if webhook is not None:
+        targets.append(("webhook", webhook.url))
+    return targets
+
+
+def _remove_old(db: sqlite3.Connection, now: datetime) -> None:
+    before = clock.format_ms(now - KEPT_FOR)
+    db.execute("delete from budget_alerts where created_at < ?", (before,))
+
+
+def _select(
+    db: sqlite3.Connection, where: str, parameters: tuple[object, ...]
+) -> Sequence[Delivery]:
+    columns = ", ".join(f"a.{name}" for name in _COLUMNS.split(", "))
+    rows = db.execute(
+        f"select d.id, d.channel, d.target, d.attempts, d.due_at, d.delivered_at, d.error, {columns}"  # noqa: S608
+        f" from budget_deliveries d join budget_alerts a on a.id = d.alert_id where {where}",
+        parameters,
+    )
+    return [
+        Delivery(
+            id=row[0],
+            channel=row[1],
+            target=row[2],
+            attempts=row[3],
+            due_at=row[4],
+            delivered_at=row[5],
+            error=row[6],
+            alert=Alert(**dict(zip(_COLUMNS.split(", "), row[7:], strict=True))),
+        )
+        for row in rows
+    ]

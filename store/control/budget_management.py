@@ -1,0 +1,242 @@
+"""Management of budgets, for the API, the pages and the command line.
+
+It is a part of ``store.control.management``. Every member may read them; only owners change them.
+"""
+
+import secrets
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from metering.budget_periods import Period, Span, find_span
+from runtime.errors import ForbiddenError, InvalidInputError
+from runtime.webhook_rule import WebhookRule
+from store.control import budget_alerts, budgets, endpoints
+from store.control.audit import Action as Activity, Details
+from store.control.budget_alerts import Delivery
+from store.control.budgets import Action, Budget, Webhook
+from store.control.database import ControlDatabase
+from store.control.endpoints import ProxyEndpoint
+from store.control.people import Caller
+from store.pagination import DEFAULT_LIMIT, Page, read_page
+from store.traces import spend
+from store.traces.paths import trace_path
+from store.traces.spend import Spend, SpendByEndpoint
+
+type Note = Callable[[Activity, str, Details], None]
+type Audited = Callable[[Caller], AbstractContextManager[tuple[sqlite3.Connection, Note]]]
+
+SECRET_BYTES = 32
+DELIVERIES = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetStatus:
+    """A budget, its current period, and what was spent in it, None where that cannot be read."""
+
+    budget: Budget
+    span: Span
+    spend: Spend | None
+
+    @property
+    def spent_usd(self) -> float:
+        return 0.0 if self.spend is None else self.spend.dollars
+
+    @property
+    def percent(self) -> float:
+        return 100 * self.spent_usd / self.budget.limit_usd
+
+    @property
+    def is_reached(self) -> bool:
+        return self.spent_usd >= self.budget.limit_usd
+
+
+class BudgetManagement:
+    """The operations on budgets. ``endpoint`` is the id or slug of an endpoint, None for the organisation.
+    Every method may also raise sqlite3.Error."""
+
+    def __init__(
+        self,
+        control: ControlDatabase,
+        audited: Audited,
+        data_dir: Path,
+        now: Callable[[], datetime],
+        webhook_rule: WebhookRule,
+    ) -> None:
+        """Work on ``control`` for callers; ``audited`` opens a transaction that may change something."""
+        self._control = control
+        self._audited = audited
+        self._data_dir = data_dir
+        self._now = now
+        self._webhook_rule = webhook_rule
+
+    def list(
+        self, caller: Caller, cursor: str | None = None, limit: int = DEFAULT_LIMIT
+    ) -> Page[Budget]:
+        """Return a page, newest first. Raises InvalidInputError, InvalidCursorError."""
+        with self._control.reading() as db:
+            read = partial(budgets.list_after, db, caller.organization_id)
+            return read_page("budgets", cursor, limit, read)
+
+    def list_by_subject(self, caller: Caller) -> Mapping[str, BudgetStatus]:
+        """Return all budgets with what was spent, by the id of the endpoint or organisation.
+
+        Where the traces cannot be read just now, they are there as well."""
+        with self._control.reading() as db:
+            found = budgets.list_after(db, caller.organization_id)
+        statuses = self.read_statuses(found, tolerant=True)
+        return {each.budget.subject_id: each for each in statuses}
+
+    def find(self, caller: Caller, endpoint: str) -> BudgetStatus | None:
+        """Return the budget of an endpoint as ``list_by_subject`` does, or None. Raises NotFoundError for
+        the endpoint."""
+        with self._control.reading() as db:
+            found = endpoints.get(db, caller.organization_id, endpoint)
+            budget = budgets.find(db, caller.organization_id, found)
+        return None if budget is None else self.read_statuses([budget], tolerant=True)[0]
+
+    def get(self, caller: Caller, endpoint: str | None) -> BudgetStatus:
+        """Return a budget with what was spent. Raises NotFoundError."""
+        with self._control.reading() as db:
+            budget = budgets.get(db, caller.organization_id, _find_endpoint(db, caller, endpoint))
+        return self.read_statuses([budget])[0]
+
+    def put(
+        self,
+        caller: Caller,
+        endpoint: str | None,
+        *,
+        period: Period,
+        limit_usd: float,
+        action: Action,
+    ) -> BudgetStatus:
+        """Set a budget. Raises ForbiddenError, NotFoundError, InvalidInputError."""
+        _require_owner(caller, "set a budget")
+        with self._audited(caller) as (db, note):
+            found = _find_endpoint(db, caller, endpoint)
+            budget = budgets.put(
+                db,
+                caller.organization_id,
+                found,
+                period=period,
+                limit_usd=limit_usd,
+                action=action,
+            )
+            note("budget.set", budget.subject_id, _describe(budget))
+        return self.read_statuses([budget], tolerant=True)[0]
+
+    def delete(self, caller: Caller, endpoint: str | None) -> Budget:
+        """Delete a budget. Raises ForbiddenError, NotFoundError."""
+        _require_owner(caller, "delete a budget")
+        with self._audited(caller) as (db, note):
+            budget = budgets.get(db, caller.organization_id, _find_endpoint(db, caller, endpoint))
+            budgets.delete(db, budget)
+            note("budget.delete", budget.subject_id, budgets.name_subject(budget.slug))
+            return budget
+
+    def read_statuses(
+        self, found: Sequence[Budget], *, tolerant: bool = False
+    ) -> Sequence[BudgetStatus]:
+        """Return budgets of one organisation with what was spent. ``tolerant``: None is spent where
+        that cannot be read."""
+        now = self._now()
+        read: dict[Span, SpendByEndpoint | None] = {}
+        statuses = []
+        for budget in found:
+            span = find_span(budget.period, budget.time_zone, now)
+            if span not in read:
+                read[span] = self._read_spend(budget.organization_id, span, tolerant=tolerant)
+            by_endpoint = read[span]
+            spent = (
+                None
+                if by_endpoint is None
+                else spend.find_spend(by_endpoint, budget.proxy_endpoint_id)
+            )
+            statuses.append(BudgetStatus(budget=budget, span=span, spend=spent))
+        return statuses
+
+    def _read_spend(
+        self, organization_id: str, span: Span, *, tolerant: bool
+    ) -> SpendByEndpoint | None:
+        try:
+            return spend.read_spend_of(trace_path(self._data_dir, organization_id), span)
+        except sqlite3.Error:
+            if not tolerant:
+                raise
+            return None
+
+    # -- the organisation's ---------------------------------------------------------------------------
+
+    def get_time_zone(self, caller: Caller) -> str:
+        """Return the time zone whose days the budgets of the organisation have."""
+        with self._control.reading() as db:
+            return budgets.get_time_zone(db, caller.organization_id)
+
+    def set_time_zone(self, caller: Caller, name: str) -> None:
+        """Set the time zone. Raises ForbiddenError, InvalidInputError."""
+        _require_owner(caller, "set the time zone")
+        with self._audited(caller) as (db, note):
+            budgets.set_time_zone(db, caller.organization_id, name)
+            note("budget.time_zone", caller.organization_id, {"name": name})
+
+    def find_webhook(self, caller: Caller) -> Webhook | None:
+        """Return the webhook of the organisation, or None. Raises ForbiddenError: its address may be a
+        secret."""
+        _require_owner(caller, "see the webhook")
+        with self._control.reading() as db:
+            return budgets.find_webhook(db, caller.organization_id)
+
+    def put_webhook(self, caller: Caller, url: str) -> Webhook:
+        """Set the webhook, with a new secret. Raises ForbiddenError, InvalidInputError."""
+        _require_owner(caller, "set a webhook")
+        try:
+            self._webhook_rule.check(url)
+        except ValueError as error:
+            raise InvalidInputError(str(error), "url") from error
+        with self._audited(caller) as (db, note):
+            secret = secrets.token_bytes(SECRET_BYTES)
+            webhook = budgets.put_webhook(db, caller.organization_id, url, secret)
+            note("budget.webhook_set", caller.organization_id, _name_host(webhook))
+            return webhook
+
+    def delete_webhook(self, caller: Caller) -> Webhook:
+        """Delete the webhook. Raises ForbiddenError, NotFoundError."""
+        _require_owner(caller, "delete a webhook")
+        with self._audited(caller) as (db, note):
+            webhook = budgets.delete_webhook(db, caller.organization_id)
+            note("budget.webhook_delete", caller.organization_id, _name_host(webhook))
+            return webhook
+
+    def list_deliveries(self, caller: Caller) -> Sequence[Delivery]:
+        """Return the latest deliveries, newest first. Raises ForbiddenError."""
+        _require_owner(caller, "see where alerts were sent")
+        with self._control.reading() as db:
+            return budget_alerts.list_latest(db, caller.organization_id, DELIVERIES)
+
+
+def _find_endpoint(
+    db: sqlite3.Connection, caller: Caller, endpoint: str | None
+) -> ProxyEndpoint | None:
+    return None if endpoint is None else endpoints.get(db, caller.organization_id, endpoint)
+
+
+def _describe(budget: Budget) -> Details:
+    return {
+        **budgets.name_subject(budget.slug),
+        "by": f"${budget.limit_usd:,.2f} a {budget.period}, {budget.action}",
+    }
+
+
+def _name_host(webhook: Webhook) -> Details:
+    """Return the host alone: the rest of the address may be a secret."""
+    return {"name": urlsplit(webhook.url).hostname}
+
+
+def _require_owner(caller: Caller, what: str) -> None:
+    if caller.role != "owner":
+        raise ForbiddenError(f"only an owner of the organisation may {what}")

@@ -1,0 +1,218 @@
+"""Alerts on their way to mailboxes and webhooks."""
+
+import asyncio
+import json
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import pytest
+
+from dashboard.budgets.deliveries import BudgetDeliveries
+from dashboard.budgets.webhook_client import WebhookClient
+from dashboard.mail.mailer import MailError
+from manage.supervision.workers import Workers
+from metering.budget_periods import Span
+from runtime.clock import now
+from runtime.webhook_rule import WebhookRule
+from store.control import budget_alerts, people
+from store.control.management import Management
+from tests.upstream import Gate, Script, Upstream, answer, head
+
+
+class Mailbox:
+    can_send = True
+
+    def __init__(self) -> None:
+        self.mails: list[tuple[str, str, str]] = []
+        self.fault: Exception | None = None
+
+    async def send(self, to, subject, text):
+        if self.fault is not None:
+            raise self.fault
+        self.mails.append((to, subject, text))
+
+
+@pytest.fixture
+def mailbox():
+    return Mailbox()
+
+
+@pytest.fixture
+def receiver():
+    with Upstream() as receiver:
+        receiver.otherwise = answer(200, b"")
+        yield receiver
+
+
+@pytest.fixture
+def management(control, settings):
+    return Management(control, settings.data_dir, webhook_rule=WebhookRule(allows_loopback=True))
+
+
+@pytest.fixture
+def report(control, management):
+    """Reports that so much of an organisation's budget of $10 was spent."""
+
+    def report(someone, spent_usd=10.0, action="warn", hook=None):
+        caller = management.find_caller(someone.email)
+        if hook is not None:
+            management.budgets.put_webhook(caller, hook)
+        budget = management.budgets.put(
+            caller, None, period="month", limit_usd=10, action=action
+        ).budget
+        span = Span(now(), now() + timedelta(days=1))
+        with control.transaction() as db:
+            budget_alerts.make_alert(db, budget, span, spent_usd, now())
+
+    return report
+
+
+@pytest.fixture
+def deliveries_of(settings, mailbox):
+    """Makes deliveries with threads for ``control.db``, in the running loop."""
+
+    @asynccontextmanager
+    async def run():
+        workers = Workers(settings, "test")
+        client = WebhookClient(WebhookRule(allows_loopback=True))
+        with workers.running():
+            yield BudgetDeliveries(settings, workers, mailbox, client)
+
+    return run
+
+
+@pytest.fixture
+def deliver(deliveries_of):
+    """Delivers what is due; with ``times`` more than once."""
+
+    def deliver(times=1):
+        async def work():
+            async with deliveries_of() as deliveries:
+                for _ in range(times):
+                    await deliveries.deliver_due()
+
+        asyncio.run(work())
+
+    return deliver
+
+
+@pytest.fixture
+def list_all(control):
+    def list_all(someone):
+        with control.reading() as db:
+            return budget_alerts.list_latest(db, someone.organization_id, 100)
+
+    return list_all
+
+
+def test_owners_get_a_mail_that_says_what_happens_now(ann, cid, report, deliver, mailbox):
+    report(ann, 8.25, "refuse")
+    report(cid, 10.5, "refuse")
+    deliver(times=2)
+    by_address = {to: (subject, text) for to, subject, text in mailbox.mails}
+    assert len(mailbox.mails) == 2
+    subject, text = by_address["ann@example.org"]
+    assert subject == "The monthly budget of your organisation is used to 80%"
+    assert "$8.25 of $10.00" in text
+    assert "At 100% calls are refused until" in text
+    assert "http://meter.example:8080/settings#budgets" in text.splitlines()
+    subject, text = by_address["cid@example.org"]
+    assert subject == "The monthly budget of your organisation is used up"
+    assert "Further calls are refused until" in text
+
+
+def test_a_webhook_gets_a_signed_message_once(ann, report, deliver, receiver, list_all):
+    report(ann, hook=f"{receiver.url}/hook")
+    deliver(times=2)
+    (request,) = receiver.requests
+    assert json.loads(request.body)["data"]["organization_id"] == ann.organization_id
+    assert request.header("webhook-signature").startswith("v1,")
+    (delivery,) = [each for each in list_all(ann) if each.channel == "webhook"]
+    assert delivery.delivered_at is not None
+    assert (delivery.attempts, delivery.error) == (1, None)
+    assert request.header("webhook-id") == f"msg_{delivery.id}"
+
+
+def test_what_fails_is_noted_and_tried_again_with_the_same_id(
+    ann, report, deliver, receiver, list_all, mailbox, monkeypatch, caplog
+):
+    monkeypatch.setattr(budget_alerts, "PAUSES", (timedelta(0), timedelta(hours=1)))
+    mailbox.fault = MailError("the server did not respond in time")
+    receiver.enqueue(answer(500, b""), answer(503, b""))
+    report(ann, hook=f"{receiver.url}/secret-path")
+    deliver(times=3)
+    assert [each.header("webhook-id") for each in receiver.requests] == [
+        receiver.requests[0].header("webhook-id")
+    ] * 2
+    errors = {each.channel: (each.attempts, each.error) for each in list_all(ann)}
+    assert errors == {
+        "mail": (2, "the server did not respond in time"),
+        "webhook": (2, "127.0.0.1: it responded with 503"),
+    }
+    assert all(each.due_at is not None for each in list_all(ann))
+    assert "secret-path" not in caplog.text
+
+
+def test_an_error_of_ours_is_a_failed_attempt(ann, report, deliver, list_all, mailbox):
+    mailbox.fault = RuntimeError("a mistake")
+    report(ann)
+    deliver()
+    (delivery,) = list_all(ann)
+    assert (delivery.attempts, delivery.error) == (1, "internal error")
+
+
+def test_a_webhook_that_was_changed_or_deleted_gets_nothing(
+    ann, cid, report, deliver, receiver, management, list_all
+):
+    for someone in (ann, cid):
+        report(someone, hook=f"{receiver.url}/old")
+    management.budgets.put_webhook(management.find_caller(ann.email), f"{receiver.url}/new")
+    management.budgets.delete_webhook(management.find_caller(cid.email))
+    deliver()
+    assert receiver.requests == []
+    dropped = [each for who in (ann, cid) for each in list_all(who) if each.channel == "webhook"]
+    assert {(each.due_at, each.error) for each in dropped} == {
+        (None, "the webhook was changed or deleted")
+    }
+
+
+def test_who_is_no_owner_any_more_gets_no_mail(ann, report, deliver, mailbox, control, list_all):
+    report(ann)
+    with control.transaction() as db:
+        people.remove_member(db, ann.organization_id, ann.user_id)
+    deliver()
+    assert mailbox.mails == []
+    assert [each.error for each in list_all(ann)] == ["this address is no owner's any more"]
+
+
+def test_without_a_mail_server_a_mail_is_not_tried(ann, report, deliver, mailbox, list_all):
+    mailbox.can_send = False
+    report(ann)
+    deliver()
+    (delivery,) = list_all(ann)
+    assert (delivery.due_at, delivery.attempts) == (None, 0)
+    assert "TAXIMETER_SMTP_URL" in (delivery.error or "")
+
+
+def test_a_webhook_that_stalls_delays_nobody_else(
+    ann, cid, report, deliveries_of, receiver, mailbox
+):
+    gate = Gate()
+    receiver.enqueue(Script((gate, head(200, [("content-length", "0")]))))
+    report(ann, hook=f"{receiver.url}/slow")
+
+    async def work():
+        async with deliveries_of() as deliveries:
+            slow = asyncio.create_task(deliveries.deliver_due())
+            await asyncio.to_thread(gate.wait_reached)
+            report(cid, hook=f"{receiver.url}/quick")
+            quick = asyncio.create_task(deliveries.deliver_due())
+            await asyncio.to_thread(receiver.wait_for_requests, 2)
+            assert not slow.done()
+            gate.open()
+            await slow
+            await quick
+
+    asyncio.run(work())
+    assert {each.target for each in receiver.requests} == {"/slow", "/quick"}
+    assert len(mailbox.mails) == 2

@@ -1,0 +1,221 @@
+"""Budgets in the settings: their forms, bars and alerts; and that nobody sees another's."""
+
+import re
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+
+from metering.budget_periods import Span
+from runtime import clock
+from store.control import budget_alerts
+from store.control.management import Management
+from store.traces.database import TraceDatabase
+from tests.dashboard.pages import Page
+from tests.dashboard.people import Person
+from tests.proxy_endpoints import create_endpoint
+from tests.store.traffic import make_entry
+
+
+@pytest.fixture
+def management(control, settings):
+    return Management(control, settings.data_dir)
+
+
+@pytest.fixture
+def ann(app, control, settings):
+    return Person(app, control, settings.data_dir, "ann@example.org")
+
+
+@pytest.fixture
+def bob(app, control, settings, ann):
+    """A member of Ann's organisation, and no owner."""
+    return Person(app, control, settings.data_dir, "bob@example.org", ann.organization_id)
+
+
+@pytest.fixture
+def cid(app, control, settings):
+    """A stranger."""
+    return Person(app, control, settings.data_dir, "cid@example.org")
+
+
+@pytest.fixture
+def endpoint(control, ann):
+    return create_endpoint(control, ann.organization_id, "team")
+
+
+@pytest.fixture
+def spend(ann, endpoint):
+    def spend(cents):
+        with TraceDatabase(ann.path) as traces:
+            traces.insert(
+                [
+                    make_entry(
+                        proxy_endpoint_id=endpoint.id,
+                        created_at=clock.format_ms(clock.now()),
+                        cost_cents=Decimal(cents),
+                    )
+                ]
+            )
+
+    return spend
+
+
+def text_of(response):
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", response.text))
+
+
+def limits(management, person):
+    found = management.budgets.list(management.find_caller(person.email)).items
+    return {(each.slug, each.period, each.limit_usd, each.action) for each in found}
+
+
+def test_an_owner_sets_changes_and_deletes_the_budget_of_an_endpoint(
+    ann, endpoint, management, spend
+):
+    here = f"/settings/endpoints/{endpoint.id}"
+    spend(1250)
+    response = ann.post(f"{here}/budget", limit_usd="$1,000", period="month", action="warn")
+    assert response.headers["location"] == "/settings?done=budget-set#endpoints"
+    ann.post(f"{here}/budget", limit_usd="50", period="day", action="refuse")
+    assert limits(management, ann) == {("team", "day", 50.0, "refuse")}
+    for page in ("/settings", here):
+        response = ann.get(page)
+        assert "$12.50 of $50.00 this day (25%)" in text_of(response)
+        (bar,) = Page(response.text).find("meter")
+        assert bar.attributes["value"] == "25.0"
+    assert 'value="50.00"' in ann.get(here).text
+    response = ann.post(f"{here}/budget/delete")
+    assert response.headers["location"] == "/settings?done=budget-deleted#endpoints"
+    assert limits(management, ann) == set()
+    assert ann.post(f"{here}/budget/delete").status_code == 404
+
+
+def test_a_budget_that_is_used_up_says_what_that_means(ann, endpoint, spend):
+    here = f"/settings/endpoints/{endpoint.id}"
+    spend(5000)
+    ann.post(f"{here}/budget", limit_usd="50", period="day", action="refuse")
+    assert "(100%) calls are refused" in text_of(ann.get("/settings"))
+    ann.post(f"{here}/budget", limit_usd="40", period="day", action="warn")
+    page = ann.get(here)
+    assert "(125%) used up" in text_of(page)
+    assert Page(page.text).find("meter")[0].attributes["value"] == "100.0"
+
+
+def test_the_home_page_has_the_budgets_that_are_used_most(ann, endpoint, spend):
+    spend(2500)
+    ann.post("/settings/budgets", limit_usd="30", period="day", action="warn")
+    ann.post(
+        f"/settings/endpoints/{endpoint.id}/budget", limit_usd="50", period="day", action="warn"
+    )
+    page = text_of(ann.get("/"))
+    assert page.index("Organisation Budget: $25.00 of $30.00") < page.index(
+        "team Budget: $25.00 of $50.00 this day (50%)"
+    )
+
+
+def test_an_owner_sets_the_budget_and_time_zone_of_the_organisation(ann, management):
+    response = ann.post("/settings/budgets", limit_usd="0.5", period="month", action="refuse")
+    assert response.headers["location"] == "/settings?done=budget-set#budgets"
+    response = ann.post("/settings/budgets/time-zone", time_zone="Asia/Kolkata")
+    assert response.headers["location"] == "/settings?done=time-zone-set#budgets"
+    page = text_of(ann.get("/settings"))
+    assert "$0 of $0.5000 this month (0%)" in page
+    assert "18:30 UTC (Asia/Kolkata)" in page
+    ann.post("/settings/budgets/delete")
+    assert limits(management, ann) == set()
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "words", "field"),
+    [
+        ("", {"limit_usd": "much"}, "Write an amount of dollars", "organization-budget-limit_usd"),
+        ("", {"limit_usd": "0"}, "dollars above 0", "organization-budget-limit_usd"),
+        ("/time-zone", {"time_zone": "Berlin"}, "is not a time zone", "time-zone-time_zone"),
+        ("/webhook", {"url": "http://a.example"}, "needs https", "webhook-url"),
+        ("/webhook", {"url": "https://10.0.0.1/"}, "not a public address", "webhook-url"),
+    ],
+)
+def test_what_is_wrong_stands_beside_its_field(ann, path, fields, words, field):
+    given = {"period": "day", "action": "warn"} if path == "" else {}
+    response = ann.post(f"/settings/budgets{path}", **given, **fields)
+    assert response.status_code == 400
+    (control,) = [
+        each for each in Page(response.text).elements if each.attributes.get("id") == field
+    ]
+    assert control.attributes["aria-invalid"] == "true"
+    assert control.attributes["value"] == next(iter(fields.values()))
+    assert words in text_of(response).replace("&#39;", "'")
+
+
+def test_a_wrong_budget_of_an_endpoint_is_answered_on_its_page(ann, endpoint):
+    response = ann.post(
+        f"/settings/endpoints/{endpoint.id}/budget", limit_usd="-1", period="week", action="warn"
+    )
+    assert response.status_code == 400
+    assert "Period is one of day, month." in text_of(response)
+    assert Page(response.text).find("h1")[0].text == "team"
+
+
+def test_the_secret_of_a_webhook_is_shown_once(ann, management):
+    response = ann.post("/settings/budgets/webhook", url="https://hooks.example.org/team")
+    assert response.status_code == 201
+    assert re.search(r"whsec_[A-Za-z0-9+/]{43}=", response.text)
+    page = ann.get("/settings").text
+    assert "whsec_" not in page
+    assert 'value="https://hooks.example.org/team"' in page
+    response = ann.post("/settings/budgets/webhook/delete")
+    assert response.headers["location"] == "/settings?done=webhook-deleted#budgets"
+    assert management.budgets.find_webhook(management.find_caller(ann.email)) is None
+
+
+def test_a_member_sees_budgets_and_no_forms_for_them(ann, bob, endpoint, management):
+    ann.post("/settings/budgets/webhook", url="https://hooks.example.org/team")
+    ann.post(
+        f"/settings/endpoints/{endpoint.id}/budget", limit_usd="5", period="day", action="warn"
+    )
+    for page in ("/settings", f"/settings/endpoints/{endpoint.id}"):
+        text = bob.get(page).text
+        assert "of $5.00 this day" in text_of(bob.get(page))
+        assert "/budget" not in re.findall(r'action="([^"]*)"', text)
+        assert "hooks.example.org" not in text
+    for path, fields in (
+        ("/settings/budgets", {"limit_usd": "5", "period": "day", "action": "warn"}),
+        ("/settings/budgets/delete", {}),
+        ("/settings/budgets/time-zone", {"time_zone": "UTC"}),
+        ("/settings/budgets/webhook", {"url": "https://a.example"}),
+        ("/settings/budgets/webhook/delete", {}),
+        (f"/settings/endpoints/{endpoint.id}/budget/delete", {}),
+    ):
+        assert bob.post(path, **fields).status_code == 403, path
+    assert limits(management, ann) == {("team", "day", 5.0, "warn")}
+
+
+def test_nobody_reaches_the_budgets_of_another_organisation(ann, cid, endpoint, management):
+    ann.post(
+        f"/settings/endpoints/{endpoint.id}/budget", limit_usd="5", period="day", action="warn"
+    )
+    ann.post("/settings/budgets", limit_usd="7", period="day", action="warn")
+    here = f"/settings/endpoints/{endpoint.id}/budget"
+    fields = {"limit_usd": "1", "period": "day", "action": "refuse"}
+    assert cid.post(here, **fields).status_code == 404
+    assert cid.post(f"{here}/delete").status_code == 404
+    cid.post("/settings/budgets/delete")
+    assert "of $7.00" not in text_of(cid.get("/settings"))
+    assert len(limits(management, ann)) == 2
+
+
+def test_owners_see_where_alerts_went(ann, bob, management, control):
+    ann.post("/settings/budgets", limit_usd="7", period="day", action="warn")
+    (budget,) = management.budgets.list(management.find_caller(ann.email)).items
+    span = Span(clock.now(), clock.now() + timedelta(days=1))
+    with control.transaction() as db:
+        budget_alerts.make_alert(db, budget, span, 7, clock.now())
+        (delivery,) = budget_alerts.list_due(db, clock.now(), 10)
+        budget_alerts.note_failed(db, delivery, "it responded with 500", clock.now())
+    page = text_of(ann.get("/settings"))
+    assert "organisation: 100% of $7.00 a day mail ann@example.org" in page
+    assert "it responded with 500; tried again at" in page
+    assert "Taximeter reported 100% of the budget of the organisation" in page
+    assert "ann@example.org mail" not in text_of(bob.get("/settings"))
+    assert "responded with 500" not in bob.get("/settings").text

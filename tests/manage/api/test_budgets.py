@@ -1,0 +1,112 @@
+from datetime import UTC, datetime
+
+import pytest
+from starlette.testclient import TestClient
+
+from manage.server import make_app
+from runtime import clock
+from runtime.settings import Settings
+from store.control.database import ControlDatabase
+from store.control.management import Management
+from store.control.users import Users
+from tests.manage.organizations import make_people
+
+BASE_URL = "http://meter.example:8080"
+BUDGET = {"period": "day", "limit_usd": 50, "action": "refuse"}
+
+
+@pytest.fixture
+def ask(tmp_path):
+    """Sends a request with the key of one of the people, who have the endpoint ``ci``."""
+    settings = Settings.from_env(
+        {"TAXIMETER_DATA_DIR": str(tmp_path), "TAXIMETER_BASE_URL": BASE_URL}
+    )
+    with ControlDatabase(settings.control_path) as control:
+        management = Management(control, settings.data_dir)
+        people = make_people(management, Users(control))
+        keys = {
+            name: management.create_key(getattr(people, name), name)[1]
+            for name in ("ann", "bob", "cid")
+        }
+        management.create_endpoint(people.ann, "CI", "ci")
+    with TestClient(make_app(settings), base_url=BASE_URL) as client:
+
+        def ask(who, method, path, body=None):
+            headers = {"authorization": f"Bearer {keys[who]}"}
+            response = client.request(method, f"/api{path}", headers=headers, json=body)
+            return response.status_code, response.json()
+
+        yield ask
+
+
+@pytest.mark.parametrize(
+    ("path", "slug"), [("/proxy-endpoints/ci/budget", "ci"), ("/budget", None)]
+)
+def test_a_budget_is_set_read_and_deleted(ask, path, slug):
+    assert ask("ann", "GET", path)[0] == 404
+    status, budget = ask("ann", "PUT", path, BUDGET)
+    assert status == 200
+    assert budget | BUDGET == budget
+    assert (budget["slug"], budget["proxy_endpoint_id"] is None) == (slug, slug is None)
+    assert (budget["spent_usd"], budget["unpriced_calls"], budget["time_zone"]) == (0, 0, "UTC")
+    starts_at = clock.parse_instant(budget["starts_at"])
+    assert starts_at <= datetime.now(UTC) < clock.parse_instant(budget["resets_at"])
+    assert ask("bob", "GET", path) == (200, budget)
+    assert ask("bob", "GET", "/budgets")[1]["items"] == [budget]
+    assert ask("bob", "DELETE", path)[0] == 403
+    assert ask("cid", "GET", path)[0] == 404
+    assert ask("cid", "GET", "/budgets")[1]["items"] == []
+    assert ask("cid", "DELETE", path)[0] == 404
+    assert ask("ann", "DELETE", path) == (200, {"ok": True})
+    assert ask("ann", "DELETE", path)[0] == 404
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"period": "day"}, "limit_usd"),
+        (BUDGET | {"limit_usd": 0}, "limit_usd"),
+        (BUDGET | {"limit_usd": "50"}, "limit_usd"),
+        (BUDGET | {"limit_usd": 1e12}, "limit_usd"),
+        (BUDGET | {"period": "week"}, "period"),
+        (BUDGET | {"action": "stop"}, "action"),
+        (BUDGET | {"percent": 50}, "percent"),
+    ],
+)
+def test_a_budget_that_cannot_be_names_the_field(ask, body, field):
+    status, response = ask("ann", "PUT", "/budget", body)
+    assert (status, response["error"]["field"]) == (400, field)
+
+
+def test_a_budget_warns_unless_it_is_told_to_refuse(ask):
+    assert (
+        ask("ann", "PUT", "/budget", {"period": "month", "limit_usd": 0.5})[1]["action"] == "warn"
+    )
+
+
+def test_the_time_zone_of_the_organisation_is_set(ask):
+    _, organization = ask("bob", "GET", "/organization")
+    assert (organization["name"], organization["time_zone"]) == ("ann's", "UTC")
+    assert ask("bob", "PATCH", "/organization", {"time_zone": "UTC"})[0] == 403
+    assert ask("ann", "PATCH", "/organization", {"time_zone": "Mars/Base"})[0] == 400
+    status, changed = ask("ann", "PATCH", "/organization", {"time_zone": "Asia/Kathmandu"})
+    assert (status, changed) == (200, organization | {"time_zone": "Asia/Kathmandu"})
+    assert ask("ann", "PUT", "/budget", BUDGET)[1]["starts_at"].endswith("T18:15:00Z")
+
+
+def test_a_webhook_has_its_secret_in_one_response(ask):
+    path, url = "/budget-webhook", {"url": "https://hooks.example.org/x"}
+    assert ask("ann", "GET", path)[0] == 404
+    status, created = ask("ann", "PUT", path, url)
+    assert status == 200
+    secret = created.pop("secret")
+    assert secret.startswith("whsec_")
+    assert ask("ann", "GET", path) == (200, created)
+    assert ask("ann", "PUT", path, url)[1]["secret"] != secret
+    for method, body in (("GET", None), ("PUT", url), ("DELETE", None)):
+        assert ask("bob", method, path, body)[0] == 403
+    assert ask("cid", "GET", path)[0] == 404
+    status, response = ask("ann", "PUT", path, {"url": "https://127.0.0.1/"})
+    assert (status, response["error"]["field"]) == (400, "url")
+    assert ask("ann", "DELETE", path) == (200, {"ok": True})
+    assert ask("ann", "GET", path)[0] == 404
