@@ -36,6 +36,7 @@ from runtime.attempts import make_bad_key_limit
 from runtime.authority import parse_host
 from runtime.descriptors import AcceptErrors
 from runtime.joined_writes import JoinedWrites
+from runtime.json_lines import make_line_format
 from runtime.settings import CLIENT_MARK_VARIABLE, LOOPBACK_HOSTS, Settings, SettingsError
 from runtime.terminal_output import LineWriter
 
@@ -197,7 +198,8 @@ def main() -> None:
         sys.exit(f"taximeter: {error}")
     terminal = LineWriter(sys.stdout)
     atexit.register(terminal.close)
-    app = make_app(settings, terminal.write_line)
+    in_format = make_line_format("web", settings.log_format)
+    app = make_app(settings, lambda text: terminal.write_line(in_format(text)))
     config = uvicorn.Config(
         app,
         http=_Protocol,

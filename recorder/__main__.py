@@ -21,7 +21,7 @@ from runtime.settings import Settings, SettingsError
 from runtime.terminal_output import LineWriter
 from runtime.trouble_log import TroubleLog
 from store.spool import reader
-from store.traces.call_line import format_entry
+from store.traces.call_line import LINE_FORMATS
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +40,7 @@ class Recorder:
         self._settings = settings
         self._prices = LivePrices(settings.prices)
         self._lines = LineWriter(sys.stdout)
+        self._format_entry = LINE_FORMATS[settings.log_format]
         self._disk = DiskRoom(settings.data_dir, settings.disk_reserve)
         self._ingester = Ingester(
             settings.data_dir,
@@ -134,7 +135,7 @@ class Recorder:
         return result
 
     def _print_lines(self, entries: Sequence[UsageLogEntry]) -> None:
-        self._lines.write_line("\n".join(map(format_entry, entries)))
+        self._lines.write_line("\n".join(map(self._format_entry, entries)))
 
     def _may_come_more(self, last: Round) -> bool:
         if last.handled > 0:

@@ -1,13 +1,20 @@
 """Logging of all processes: one line per record on standard error. Each has the name of its process
 and the time (UTC).
+
+``TAXIMETER_LOG_FORMAT`` makes them JSON objects. It is read here from the environment: logging is
+configured before the settings are checked, so that an error in them can be logged.
 """
 
 import atexit
 import logging
+import os
 import sys
 import time
 
+from runtime.json_lines import JsonFormatter
 from runtime.terminal_output import LineWriter
+
+FORMAT_VARIABLE = "TAXIMETER_LOG_FORMAT"
 
 
 class _LineHandler(logging.Handler):
@@ -37,6 +44,8 @@ def configure_without_thread(process: str) -> None:
 
 
 def make_formatter(process: str) -> logging.Formatter:
+    if os.environ.get(FORMAT_VARIABLE, "").strip() == "json":
+        return JsonFormatter(process)
     formatter = logging.Formatter(
         f"%(asctime)s {process:8} %(levelname)s %(message)s", "%Y-%m-%d %H:%M:%SZ"
     )

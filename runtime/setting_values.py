@@ -16,6 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 from runtime.email_addresses import parse_email
 from runtime.errors import InvalidInputError
+from runtime.json_lines import LogFormat
 
 type Streaming = Literal["live", "buffered"]
 type Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -166,6 +167,14 @@ def parse_streaming(text: str) -> Streaming:
     if text == "buffered":
         return "buffered"
     raise ValueError("write live or buffered")
+
+
+def parse_log_format(text: str) -> LogFormat:
+    if text == "text":
+        return "text"
+    if text == "json":
+        return "json"
+    raise ValueError("write text or json")
 
 
 def parse_timeouts(text: str) -> Timeouts:

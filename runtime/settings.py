@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from runtime import setting_values
 from runtime.data_location import find_default_data_dir
+from runtime.json_lines import LogFormat
 from runtime.setting_values import (
     LOOPBACK_HOSTS,
     Address,
@@ -225,6 +226,14 @@ SETTING_GROUPS: Mapping[str, tuple[Setting, ...]] = {
             "Seconds that calls in flight have to finish after the service is told to stop.",
         ),
     ),
+    "Logging": (
+        Setting(
+            "log_format",
+            "text",
+            setting_values.parse_log_format,
+            "text: lines for people. json: each line, also that of a call, is one JSON object.",
+        ),
+    ),
     "Signing in": (
         Setting(
             "sign_up",
@@ -352,6 +361,7 @@ class Settings:
     prices: Path | None
     search_index: bool
     credential_search: bool
+    log_format: LogFormat
     sign_up: SignUpRule
     max_endpoints: int
     sign_in_mails: MailLimits

@@ -19,6 +19,8 @@ from manage.data_dir import prepare_data_dir
 from manage.supervision import run_lock
 from manage.supervision.announcement import Announcement
 from manage.supervision.supervisor import Supervisor, check_trust_store
+from runtime.json_lines import format_json_line
+from runtime.logs import FORMAT_VARIABLE
 from runtime.settings import Settings
 from store.control.database import ControlDatabase
 
@@ -92,15 +94,27 @@ def up(as_json: bool, until_unused: bool, **given: str | None) -> None:
       taximeter up
       taximeter up --listen 0.0.0.0:8080 --base-url https://meter.example.org
       taximeter up --streaming buffered
+      taximeter up --log-format json          one JSON object on each line, for a collector of logs
       taximeter up --json 2>taximeter.log     its addresses as JSON; the lines of calls go to the log
     """
     environ = make_environ(**given)
+    try:
+        _run_service(environ, as_json=as_json, until_unused=until_unused)
+    except click.ClickException as error:
+        if environ.get(FORMAT_VARIABLE, "").strip() != "json":
+            raise
+        click.echo(format_json_line("up", "error", error.format_message()), err=True)
+        sys.exit(error.exit_code)
+
+
+def _run_service(environ: dict[str, str], *, as_json: bool, until_unused: bool) -> None:
+    """Run the service until it is stopped. Raises ClickException."""
     with explained():
         settings = Settings.from_env(environ)
         check_trust_store(environ.get("SSL_CERT_FILE"))
         environ["TAXIMETER_DATA_DIR"] = str(settings.data_dir.absolute())
         if warning := prepare_data_dir(settings.data_dir):
-            click.echo(f"taximeter: {warning}", err=True)
+            _warn(settings, f"taximeter: {warning}")
         if until_unused:
             run_lock.watch(settings.data_dir, partial(os.kill, os.getpid(), signal.SIGTERM))
         asyncio.run(_up(settings, environ, as_json=as_json))
@@ -128,24 +142,36 @@ def _introduce(
         link = make_link(settings, control) if is_first and settings.prints_links else None
     slug = "default" if "default" in slugs else next(iter(slugs), None)
     endpoint_url = None if slug is None else settings.endpoint_url(slug)
+    addresses = {
+        "base_url": settings.base_url,
+        "endpoint_url": endpoint_url,
+        "sign_in_url": link,
+    }
     if as_json:
-        print_json(
-            {"base_url": settings.base_url, "endpoint_url": endpoint_url, "sign_in_url": link}
+        print_json(addresses)
+    elif settings.log_format == "json":
+        click.echo(
+            format_json_line("up", "info", f"Taximeter is at {settings.base_url}", **addresses)
         )
     else:
         _greet(settings, endpoint_url, link)
     if not settings.listen.is_loopback:
-        click.echo(
+        _warn(
+            settings,
             "Anyone who can reach this address can use its proxy endpoints; see SECURITY.md.",
-            err=True,
         )
     if settings.smtp_url is None and not settings.is_local:
-        click.echo(
+        _warn(
+            settings,
             "E-mail sign-in is off: set TAXIMETER_SMTP_URL and TAXIMETER_MAIL_FROM to turn it on,"
             " as docs/sign-in.md says.",
-            err=True,
         )
     sys.stdout.flush()
+
+
+def _warn(settings: Settings, text: str) -> None:
+    is_json = settings.log_format == "json"
+    click.echo(format_json_line("up", "warning", text) if is_json else text, err=True)
 
 
 def _greet(settings: Settings, endpoint_url: str | None, link: str | None) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from runtime import parent_watch
+from runtime import logs, parent_watch
 
 # Of clients and of other commands, in whose terminal the service may have been started. The proxy gets
 # the credential of each call from its client, and a process that needs no secret has none to lose.
@@ -22,8 +22,17 @@ def without_credentials(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def make_query_environ(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of the query processes. It has no settings, and so no secrets."""
-    kept = (parent_watch.VARIABLE, *_PYTHON, "LANG", "LC_ALL", "LC_CTYPE", "TZ")
+    """Return the environment of the query processes. Of the settings it has that of
+    the log's lines alone, and so no secrets."""
+    kept = (
+        parent_watch.VARIABLE,
+        logs.FORMAT_VARIABLE,
+        *_PYTHON,
+        "LANG",
+        "LC_ALL",
+        "LC_CTYPE",
+        "TZ",
+    )
     found = {name: environ[name] for name in kept if name in environ}
     # One arena for all threads: each of its own would reserve 64 MB of the address space.
     return found | {"MALLOC_ARENA_MAX": "1"}

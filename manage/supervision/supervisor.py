@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from manage.supervision.child_environ import make_query_environ, without_credentials
@@ -30,6 +31,7 @@ from manage.supervision.children import (
 from manage.supervision.proxy_workers import ProxyWorkers
 from runtime import descriptors, parent_watch
 from runtime.child_troubles import ChildTrouble, trim_lines, write_troubles
+from runtime.json_lines import format_json_line, wrap_line
 from runtime.locks import LockHeldError, ProcessLock
 from runtime.settings import (
     CLIENT_MARK_VARIABLE,
@@ -72,6 +74,7 @@ class Supervisor:
         self._parent_pipe_read, self._parent_pipe_write = os.pipe()
         self._stopping = asyncio.Event()
         self._errors = LineWriter(sys.stderr)
+        self._writes_json = settings.log_format == "json"
         self._troubles: dict[str, ChildTrouble] = {}
         python = [sys.executable, "-P"]
         web_fd, shared = self._web.fileno(), self._parent_pipe_read
@@ -137,7 +140,7 @@ class Supervisor:
             stop.cancel()
             if self._restarting is not None:
                 await self._restarting
-            self._errors.write_line("Stopped.")
+            self._say("Stopped.")
         for result in results:
             if isinstance(result, BaseException):
                 raise result
@@ -148,7 +151,7 @@ class Supervisor:
         Raises ChildError when its first start fails, or when it is vital and cannot live."""
         rule = RestartRule(VITAL_LONGEST_PAUSE_S) if child.is_vital else RestartRule()
         window = DeathWindow()
-        child.print_line = self._errors.write_line
+        child.print_line = partial(self._print_line_of, child.name)
         child.on_ready = lambda: self._forget_trouble(child)
         while not (self._stopping.is_set() or child.is_replaced):
             started_s = time.monotonic()
@@ -232,8 +235,15 @@ class Supervisor:
         else:
             self._warn("the proxy's workers are replaced")
 
+    def _print_line_of(self, process: str, line: str) -> None:
+        self._errors.write_line(wrap_line(process, line) if self._writes_json else line)
+
     def _warn(self, text: str) -> None:
-        self._errors.write_line(f"taximeter: {text}")
+        self._say(f"taximeter: {text}", "warning")
+
+    def _say(self, text: str, level: str = "info") -> None:
+        line = format_json_line("up", level, text) if self._writes_json else text
+        self._errors.write_line(line)
 
     def close(self) -> None:
         """Release the lock, the sockets and the folder of sockets. No child runs any more."""

@@ -4,11 +4,15 @@ It is in ``store`` because two processes print it: the recorder as calls are rec
 ``taximeter tail``.
 """
 
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+
 from metering.entry import UsageLogEntry
 from metering.formats import format_cents_for_column, format_count, format_milliseconds
 from metering.refusals import STOP_REASON as REFUSAL
 from metering.token_counts import TokenCounts
 from runtime import clock
+from runtime.json_lines import LogFormat, format_json_line
 from runtime.safe_text import terminal_line
 
 _UNKNOWN = "-"
@@ -40,6 +44,32 @@ def format_entry(entry: UsageLogEntry) -> str:
         if entry.refusal_category:
             parts[-1] += f" {_format_name(entry.refusal_category)}"
     return "  ".join(parts)
+
+
+def format_entry_as_json(entry: UsageLogEntry) -> str:
+    """Return the line of a call as a JSON object: that line as ``message``, and its figures."""
+    return format_json_line(
+        "recorder",
+        "info",
+        format_entry(entry),
+        entry_id=entry.entry_id,
+        created_at=entry.created_at,
+        slug=entry.slug,
+        model=entry.model or entry.request_model,
+        outcome=entry.outcome,
+        status_code=entry.status_code,
+        error_type=entry.error_type,
+        duration_ms=entry.duration_ms,
+        **asdict(entry.tokens),
+        cost_cents=None if entry.cost_cents is None else float(entry.cost_cents),
+        session_id=entry.session_id,
+    )
+
+
+LINE_FORMATS: Mapping[LogFormat, Callable[[UsageLogEntry], str]] = {
+    "text": format_entry,
+    "json": format_entry_as_json,
+}
 
 
 def _mark(entry: UsageLogEntry) -> str:

@@ -130,6 +130,15 @@ def test_a_mistyped_folder_is_not_made_into_an_empty_service(tmp_path):
     assert not (tmp_path / "nowhere").exists()
 
 
+def test_in_json_why_the_service_cannot_start_is_an_object_too(tmp_path):
+    arguments = ["up", "--data-dir", str(tmp_path), "--log-format", "json", "--streaming", "fast"]
+    result = CliRunner().invoke(cli, arguments)
+    assert result.exit_code == 1
+    line = json.loads(result.stderr)
+    assert (line["process"], line["level"]) == ("up", "error")
+    assert "TAXIMETER_STREAMING=fast" in line["message"]
+
+
 def test_a_bad_setting_is_refused_before_anything_starts(tmp_path):
     result = CliRunner().invoke(
         cli, ["up", "--data-dir", str(tmp_path / "data"), "--streaming", "fast"]

@@ -65,6 +65,13 @@ def test_a_service_that_is_started_for_a_run_gets_no_credential(settings, monkey
     assert environ["PATH"] == os.environ["PATH"]
 
 
-def test_query_processes_get_no_settings_at_all():
-    environ = make_query_environ({"TAXIMETER_SMTP_URL": SECRET, "PATH": "/bin", "TZ": "UTC"})
-    assert environ == {"TZ": "UTC", "MALLOC_ARENA_MAX": "1"}
+def test_query_processes_get_no_setting_but_the_format_of_their_log():
+    environ = make_query_environ(
+        {
+            "TAXIMETER_SMTP_URL": SECRET,
+            "TAXIMETER_LOG_FORMAT": "json",
+            "PATH": "/bin",
+            "TZ": "UTC",
+        }
+    )
+    assert environ == {"TAXIMETER_LOG_FORMAT": "json", "TZ": "UTC", "MALLOC_ARENA_MAX": "1"}

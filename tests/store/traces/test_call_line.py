@@ -1,3 +1,4 @@
+import json
 import time
 from dataclasses import replace
 from decimal import Decimal
@@ -6,7 +7,7 @@ import pytest
 
 from metering.entry import UsageLogEntry
 from metering.token_counts import TokenCounts
-from store.traces.call_line import format_entry
+from store.traces.call_line import LINE_FORMATS, format_entry
 
 
 @pytest.fixture(autouse=True)
@@ -72,3 +73,19 @@ def test_a_hostile_model_name_cannot_steer_the_terminal():
     line = format_entry(make_entry(slug="\x1b[1m", model="\x1b[2Jclaude\r\n\u202e" + "x" * 500))
     assert line.isprintable()
     assert len(line) < 200
+
+
+def test_in_json_a_call_is_an_object_with_the_figures_that_are_known():
+    entry = make_entry(
+        model="claude-opus-5-5", cost_cents=Decimal("1.234"), status_code=200, duration_ms=2310.4,
+        tokens=TokenCounts(input_tokens=200, output_tokens=88), request_body=b"the body",
+    )  # fmt: skip
+    text = LINE_FORMATS["json"](entry)
+    line = json.loads(text)
+    assert line.pop("time").endswith("Z")
+    assert line == {
+        "level": "info", "process": "recorder", "message": format_entry(entry), "entry_id": "1",
+        "created_at": "2026-01-02T14:03:27.000Z", "slug": "default", "model": "claude-opus-5-5",
+        "outcome": "complete", "status_code": 200, "duration_ms": 2310.4, "input_tokens": 200,
+        "output_tokens": 88, "cost_cents": 1.234,
+    }  # fmt: skip
