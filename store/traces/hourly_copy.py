@@ -57,7 +57,8 @@ _KEPT = (
     "cost_cents",
     "duration_ms",
 )
-_LATER = ("estimated_cents", "maybe_billed")  # 0 where an older version did not have them
+# Booked anew from 0: who takes a call out of the older sums cannot know whether these count it.
+_ANEW = ("estimated_cents", "maybe_billed")
 
 type _Place = tuple[str, ...]
 
@@ -70,7 +71,7 @@ def take_copy(connection: sqlite3.Connection) -> None:
     connection.execute(f"alter table {TABLE} rename to {BEFORE}")
     if not is_copied:
         connection.execute(NEW_TABLE)
-        connection.execute(f"{_insert(connection, BEFORE, TABLE)}")
+        connection.execute(_insert(BEFORE, TABLE))
         connection.execute(f"drop table {BEFORE}")
         return
     connection.execute(f"alter table {COPY} rename to {TABLE}")
@@ -89,7 +90,7 @@ def _prepare(connection: sqlite3.Connection) -> None:
     _remove(connection, COPY)
     with immediate(connection):
         connection.execute(NEW_TABLE.replace(TABLE, COPY, 1))
-    insert = _insert(connection, TABLE, COPY)
+    insert = _insert(TABLE, COPY)
     for condition, values in _divide(connection, TABLE):
         with immediate(connection):
             connection.execute(f"{insert} where {condition}", values)
@@ -118,10 +119,8 @@ def _is_copied(connection: sqlite3.Connection) -> bool:
     return bool(made_at == version)
 
 
-def _insert(connection: sqlite3.Connection, source: str, target: str) -> str:
-    there = list_columns(connection, source)
-    names = ", ".join((*_KEPT, *_LATER))
-    values = ", ".join((*_KEPT, *(name if name in there else "0" for name in _LATER)))
+def _insert(source: str, target: str) -> str:
+    names, values = ", ".join((*_KEPT, *_ANEW)), ", ".join((*_KEPT, *("0" for _ in _ANEW)))
     return f"insert into {target} ({names}) select {values} from {source}"  # noqa: S608 - our own names
 
 

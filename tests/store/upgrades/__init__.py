@@ -1,0 +1,1 @@
+"""Databases as earlier versions wrote them, as SQL text, and the calls that are in them."""

@@ -1,0 +1,320 @@
+pragma auto_vacuum = incremental;
+pragma journal_mode = wal;
+pragma foreign_keys = off;
+begin;
+CREATE TABLE "_sqlite_migrations" (
+   "id" INTEGER PRIMARY KEY,
+   "migration_set" TEXT,
+   "name" TEXT,
+   "applied_at" TEXT
+);
+insert into "_sqlite_migrations" values (1, 'traces', 'm001_usage_bodies_and_rollups', '2026-11-22 09:35:57.121912+00:00');
+CREATE UNIQUE INDEX "idx__sqlite_migrations_migration_set_name"
+    ON "_sqlite_migrations" ("migration_set", "name");
+CREATE TABLE usage (
+            id integer primary key autoincrement,
+            entry_id text not null unique,
+            created_at text not null,
+            proxy_endpoint_id text not null,
+            slug text not null,
+            model text,
+            input_tokens integer,
+            output_tokens integer,
+            cache_creation_input_tokens integer,
+            cache_read_input_tokens integer,
+            cost_cents real,                -- null: not known, never a guess
+            duration_ms real,
+            status_code integer,            -- null: upstream gave none
+            streamed integer not null,
+            outcome text not null,
+            usage_source text not null,
+            ttfb_ms real,
+            proxy_overhead_ms real,
+            request_model text,
+            upstream_request_id text,
+            session_id text,
+            agent_id text,
+            client text,
+            service_tier text,
+            speed text,
+            inference_geo text,
+            retry_count integer,
+            request_bytes integer,          -- on the wire
+            response_bytes integer,
+            error_type text,
+            credential_hmac text,
+            request_body_length integer,    -- bytes after decoding; null: the body was not kept
+            response_body_length integer
+        );
+insert into "usage" values (1, '01a2029c-bf54-7a53-a49d-c4d79f833fb3', '2026-11-22T09:35:56.756Z', '01a2029c-27c0-7868-8e20-887d00e07df7', 'default', 'claude-sonnet-4-5', 12, 31, 9000, 0, 3.4251, 30.5, 200, 1, 'complete', 'final', 30.1, 0.7, 'claude-sonnet-4-5', 'req_011CUpgrade', '5f0c3a52-9a53-4d0e-8f9e-5a2b7c1d0e42', NULL, 'claude-cli/2.1.0', 'standard', NULL, NULL, NULL, 258, 1187, NULL, 'fdd31b1bf6f41392b3c1ab3e859bb6c7', 258, 1187);
+insert into "usage" values (2, '01a2029c-c158-7042-87ac-2b860a2065f4', '2026-11-22T09:35:57.271Z', '01a2029c-27c0-7868-8e20-887d00e07df7', 'default', 'claude-sonnet-4-5', 12, 17, 1200, 9000, 0.7491, 15.6, 200, 1, 'complete', 'final', 15.2, 0.4, 'claude-sonnet-4-5', 'req_011CUpgrade', '5f0c3a52-9a53-4d0e-8f9e-5a2b7c1d0e42', NULL, 'claude-cli/2.1.0', 'standard', NULL, NULL, NULL, 474, 1061, NULL, 'fdd31b1bf6f41392b3c1ab3e859bb6c7', 474, 1061);
+insert into "usage" values (3, '01a2029c-c1f7-788c-8ae1-aba002b61052', '2026-11-22T09:35:57.431Z', '01a2029c-27c0-7868-8e20-887d00e07df7', 'default', 'claude-sonnet-4-5', 12, 23, 11000, 0, 4.1631, 28.2, 200, 1, 'complete', 'final', 27.9, 0.4, 'claude-sonnet-4-5', 'req_011CUpgrade', '5f0c3a52-9a53-4d0e-8f9e-5a2b7c1d0e42', NULL, 'claude-cli/2.1.0', 'standard', NULL, NULL, NULL, 575, 1072, NULL, 'fdd31b1bf6f41392b3c1ab3e859bb6c7', 575, 1072);
+insert into "usage" values (4, '01a2029c-c297-74c9-8398-9a88a36280b0', '2026-11-22T09:35:57.591Z', '01a2029c-27c0-7868-8e20-887d00e07df7', 'default', 'claude-sonnet-4-5', 12, 8, 0, 0, 0.0156, 15.1, 200, 0, 'complete', 'final', 12.3, 0.5, 'claude-sonnet-4-5', 'req_011CUpgrade', NULL, NULL, 'claude-cli/2.1.0', 'standard', NULL, NULL, NULL, 210, 448, NULL, 'fdd31b1bf6f41392b3c1ab3e859bb6c7', 210, 448);
+insert into "usage" values (5, '01a2029c-c32d-7449-8a6a-c14cc6b4860f', '2026-11-22T09:35:57.741Z', '01a2029c-27c0-7868-8e20-887d00e07df7', 'default', 'clock-model-0', 12, 5, 0, 0, NULL, 6.5, 200, 0, 'complete', 'final', 6.3, 0.4, 'clock-model-0', 'req_011CUpgrade', NULL, NULL, 'claude-cli/2.1.0', 'standard', NULL, NULL, NULL, 209, 392, NULL, 'fdd31b1bf6f41392b3c1ab3e859bb6c7', 209, 392);
+insert into "usage" values (6, '01a2029c-c3a9-772a-9cb9-01d54b00247b', '2026-11-22T09:35:57.865Z', '01a2029c-27c0-7868-8e20-887d00e07df7', 'default', NULL, NULL, NULL, NULL, NULL, NULL, 24.2, 529, 0, 'upstream_error', 'none', 23.9, 0.4, 'claude-sonnet-4-5', 'req_011CUpgrade', NULL, NULL, 'claude-cli/2.1.0', NULL, NULL, NULL, NULL, 211, 75, 'overloaded_error', 'fdd31b1bf6f41392b3c1ab3e859bb6c7', 211, 75);
+insert into "usage" values (7, '01a2029c-c44b-719c-b2d1-b65076b703f1', '2026-11-22T09:35:58.026Z', '01a2029c-27c0-7868-8e20-887d00e07df7', 'default', NULL, NULL, NULL, NULL, NULL, NULL, 35.2, 400, 0, 'upstream_error', 'none', 12.3, 0.4, NULL, 'req_011CUpgrade', NULL, NULL, 'claude-cli/2.1.0', NULL, NULL, NULL, NULL, 22, 17, NULL, 'fdd31b1bf6f41392b3c1ab3e859bb6c7', 22, 17);
+insert into "usage" values (8, '01a2029c-c4d7-7cc0-9ced-779ec695efd8', '2026-11-22T09:35:58.167Z', '01a2029c-27c0-7868-8e20-887d00e07df7', 'default', 'claude-sonnet-4-5', 12, 1, 0, 0, 0.0051, 17.0, 200, 1, 'upstream_interrupted', 'partial', 16.6, 0.4, 'claude-sonnet-4-5', 'req_011CUpgrade', NULL, NULL, 'claude-cli/2.1.0', 'standard', NULL, NULL, NULL, 232, 814, 'upstream_interrupted', 'fdd31b1bf6f41392b3c1ab3e859bb6c7', 232, 814);
+CREATE INDEX usage_created_at on usage (created_at);
+CREATE INDEX usage_proxy_endpoint on usage (proxy_endpoint_id, created_at);
+CREATE INDEX usage_model on usage (model);
+CREATE INDEX usage_status_code on usage (status_code, created_at);
+CREATE TABLE pieces (
+            id integer primary key autoincrement,
+            hash blob not null unique,      -- SHA-256, first 16 bytes
+            text text not null
+        );
+insert into "pieces" values (1, X'577F22CBD7701FC19D51559C5D5F1587', '{"model":"claude-sonnet-4-5","max_tokens":1024,');
+insert into "pieces" values (2, X'37D55AD8516FBB3424CB8B3295950653', '"system":[{"type":"text","text":"You mend clocks. Answer in few words."');
+insert into "pieces" values (3, X'F7F99AFF703761FA8CD6805F1293E7F7', ',"cache_control":{"type":"ephemeral"}}],"messages":[');
+insert into "pieces" values (4, X'D939903F478B68710885DEFE27816C3D', '{"role":"user","content":"Why does the tower clock stop at “noon”?"}],"stream":true}');
+insert into "pieces" values (5, X'303A7AA70B29EF0005CAF6DE5215F7BC', '{"role":"user","content":"Why does the tower clock stop at “noon”?"},');
+insert into "pieces" values (6, X'2189FA2389C77F152577733740EAD87F', '{"role":"assistant","content":[{"type":"tool_use","id":"t1","name":"Bash","input":{"command":"tick"}}]},');
+insert into "pieces" values (7, X'FB5891F32B548092E60C349C86F54F7E', '{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","is_error":true,"content":"tock\n\ttöck"');
+insert into "pieces" values (8, X'8BDA54867FE2358BF37C40E9FD4BC975', '}]}],"stream":true}');
+insert into "pieces" values (9, X'68CC6509ECB807222C4F47EFE8601906', '"system":[{"type":"text","text":"You mend clocks. Answer in few words. Be kind."');
+insert into "pieces" values (10, X'4FAF9803586B12783341E39A5E223780', '}]},');
+insert into "pieces" values (11, X'C9F20FC8367EA3594F5D37BEC7DEA642', '{"role":"assistant","content":"The pendulum."},');
+insert into "pieces" values (12, X'BB5F424C02E516ADE335EB8B8F18AB88', '{"role":"user","content":"And at midnight?"}],"stream":true}');
+insert into "pieces" values (13, X'C9D94ED24CFC4714CD181BAAC81E0F99', '{"role":"user","content":"Which oil?"');
+insert into "pieces" values (14, X'BA29E19EA5B5647705FDC87DECD603D2', '}]}');
+insert into "pieces" values (15, X'98E4A0638CA2A02DAE2AB4E7642DC5A3', '{"model":"clock-model-0","max_tokens":1024,');
+insert into "pieces" values (16, X'29184E8CC8DBDC19AE718558E22BF698', '{"role":"user","content":"Which spring?"');
+insert into "pieces" values (17, X'8F1EE89B2B955D02B262A0871A0DBC22', '{"role":"user","content":"Which bell?"');
+insert into "pieces" values (18, X'72ABA77B7B30EBE9EB83F0F18D1970BA', '{"role":"user","content":"Count the strokes."}],"stream":true}');
+CREATE TABLE segments (
+            id integer primary key autoincrement,
+            hash blob not null unique,      -- of the hashes of its pieces
+            piece_ids text not null         -- JSON array, in order
+        );
+insert into "segments" values (1, X'6051BBA52F04284AF869BCE9D7CE52EB', '[1,2,3,4]');
+insert into "segments" values (2, X'640939EA544CC47D25E5D281EA8C0876', '[1,2,3,5,6,7,8]');
+insert into "segments" values (3, X'75463A8073734925AF39027158A29566', '[1,9,3,5,6,7,10,11,12]');
+insert into "segments" values (4, X'B21035550A54FAB23C8BC5D4961EFD82', '[1,2,3,13,14]');
+insert into "segments" values (5, X'C6D43363F158EC80993D962C90112049', '[15,2,3,16,14]');
+insert into "segments" values (6, X'E625DD20CD3C49380CD3584B68404532', '[1,2,3,17,14]');
+insert into "segments" values (7, X'526FE2A9C992072BECD512F033D85CA6', '[1,2,3,18]');
+CREATE TABLE request_bodies (
+            usage_id integer primary key references usage(id),
+            sha256 blob not null,
+            segment_ids text,               -- JSON array, in order; null: see whole
+            whole blob                      -- a body that is not text
+        );
+insert into "request_bodies" values (1, X'EDA5732C0AA22CF0B3CE70A5D9D635363BFE7C3FB00C5714C128E75E5C799D57', '[1]', NULL);
+insert into "request_bodies" values (2, X'7BE8DD9024C1CFBD8DBA903D09478582DCB31F84B1470113AF7353D42F93F05D', '[2]', NULL);
+insert into "request_bodies" values (3, X'89E809F8108318BBB2BA160617DF51B275DBA7F6EB5D8321316573D914172AB8', '[3]', NULL);
+insert into "request_bodies" values (4, X'267EE7D09FF63A5B3A52CE2840A2DC080CE4B18EB3D7705ED487466450956BAB', '[4]', NULL);
+insert into "request_bodies" values (5, X'76407364CEB1303952A67233E1AB8A9D1CEDC99E1321F1B9070DF63B85405CC8', '[5]', NULL);
+insert into "request_bodies" values (6, X'DFEA5493C801AD2C9A34E9227901C04148ED1BAD56105C8AFBA971F349C53D94', '[6]', NULL);
+insert into "request_bodies" values (7, X'7BC753603C203752FC489E68CB976171E99162F18C38B8B9A29E98ACD10E91CF', NULL, X'7B226D6F64656C223A2022FF00206E6F207465787422');
+insert into "request_bodies" values (8, X'47E125E2758DA8D32A52622A522BFB856CF1748E20929755E0092F5803412466', '[7]', NULL);
+CREATE TABLE response_bodies (
+            usage_id integer primary key references usage(id),
+            sha256 blob not null,
+            body text                       -- or a BLOB, when it is not text
+        );
+insert into "response_bodies" values (1, X'E6D106F5809F0ACCF03B6604DE74C3B25B9B6BD7042CF5ED5217FE3835814DCF', 'event: message_start
+data: {"type": "message_start", "message": {"type": "message", "id": "msg_01", "role": "assistant", "model": "claude-sonnet-4-5", "content": [], "stop_reason": null, "usage": {"input_tokens": 12, "cache_creation_input_tokens": 9000, "cache_read_input_tokens": 0, "cache_creation": {"ephemeral_5m_input_tokens": 9000, "ephemeral_1h_input_tokens": 0}, "output_tokens": 1, "service_tier": "standard"}}}
+
+event: content_block_start
+data: {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
+
+event: content_block_delta
+data: {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "The pen"}}
+
+event: content_block_delta
+data: {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "dulum "}}
+
+event: content_block_delta
+data: {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "rests."}}
+
+event: content_block_stop
+data: {"type": "content_block_stop", "index": 0}
+
+event: message_delta
+data: {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 31}}
+
+event: message_stop
+data: {"type": "message_stop"}
+
+');
+insert into "response_bodies" values (2, X'32E10D73EEAFD32052B29DCD5E81A3E7CD7230734487CE58AE69B6B7B3B182F3', 'event: message_start
+data: {"type": "message_start", "message": {"type": "message", "id": "msg_01", "role": "assistant", "model": "claude-sonnet-4-5", "content": [], "stop_reason": null, "usage": {"input_tokens": 12, "cache_creation_input_tokens": 1200, "cache_read_input_tokens": 9000, "cache_creation": {"ephemeral_5m_input_tokens": 1200, "ephemeral_1h_input_tokens": 0}, "output_tokens": 1, "service_tier": "standard"}}}
+
+event: content_block_start
+data: {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
+
+event: content_block_delta
+data: {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "The "}}
+
+event: content_block_delta
+data: {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "pendulum."}}
+
+event: content_block_stop
+data: {"type": "content_block_stop", "index": 0}
+
+event: message_delta
+data: {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 17}}
+
+event: message_stop
+data: {"type": "message_stop"}
+
+');
+insert into "response_bodies" values (3, X'28E1713D1DF7DFFC66CFAB7CBDC15A19780F183FD6B0F485F53F33EEE13C833C', 'event: message_start
+data: {"type": "message_start", "message": {"type": "message", "id": "msg_01", "role": "assistant", "model": "claude-sonnet-4-5", "content": [], "stop_reason": null, "usage": {"input_tokens": 12, "cache_creation_input_tokens": 11000, "cache_read_input_tokens": 0, "cache_creation": {"ephemeral_5m_input_tokens": 11000, "ephemeral_1h_input_tokens": 0}, "output_tokens": 1, "service_tier": "standard"}}}
+
+event: content_block_start
+data: {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
+
+event: content_block_delta
+data: {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "At midnight "}}
+
+event: content_block_delta
+data: {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "it rests too."}}
+
+event: content_block_stop
+data: {"type": "content_block_stop", "index": 0}
+
+event: message_delta
+data: {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 23}}
+
+event: message_stop
+data: {"type": "message_stop"}
+
+');
+insert into "response_bodies" values (4, X'2EB3528DAEAFF7924C1BD021499016B8017FF8C1FE2F95DDC6290F90FC44D344', '{
+ "type": "message",
+ "id": "msg_01",
+ "role": "assistant",
+ "model": "claude-sonnet-4-5",
+ "content": [
+  {
+   "type": "text",
+   "text": "Whale oil, once."
+  }
+ ],
+ "stop_reason": "end_turn",
+ "usage": {
+  "input_tokens": 12,
+  "cache_creation_input_tokens": 0,
+  "cache_read_input_tokens": 0,
+  "cache_creation": {
+   "ephemeral_5m_input_tokens": 0,
+   "ephemeral_1h_input_tokens": 0
+  },
+  "output_tokens": 8,
+  "service_tier": "standard"
+ }
+}');
+insert into "response_bodies" values (5, X'F32D50811797851A3F079C2F4167230C24DF75E9FF0AADB0D8C17C2D142545FF', '{"type": "message", "id": "msg_01", "role": "assistant", "model": "clock-model-0", "content": [{"type": "text", "text": "A mainspring."}], "stop_reason": "end_turn", "usage": {"input_tokens": 12, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0, "cache_creation": {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 0}, "output_tokens": 5, "service_tier": "standard"}}');
+insert into "response_bodies" values (6, X'FE3AE65104C46A2E3A8FD267B19AE66BE8E64EF4BBB95F74772B93196BEB5967', '{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}');
+insert into "response_bodies" values (7, X'6316AAB5B1425B1B92D2533EC71BD521E8EF3CF42BA1E7CBC197B29E38CE406B', X'00FF206E6F207465787420656974686572');
+insert into "response_bodies" values (8, X'FA76D1F7594092F00C81EB8F6438FD5111C1E6FAF1AEF94C5FF1BA75B0273A1C', 'event: message_start
+data: {"type": "message_start", "message": {"type": "message", "id": "msg_01", "role": "assistant", "model": "claude-sonnet-4-5", "content": [], "stop_reason": null, "usage": {"input_tokens": 12, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0, "cache_creation": {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 0}, "output_tokens": 1, "service_tier": "standard"}}}
+
+event: content_block_start
+data: {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
+
+event: content_block_delta
+data: {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "One, two, three, "}}
+
+event: content_block_delta
+data: {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "four, five"}}
+
+');
+CREATE TABLE usage_cost (
+            usage_id integer not null references usage(id),
+            line integer not null,
+            pass_index integer not null,
+            model text,
+            component text not null,
+            quantity integer not null,
+            prompt_tokens integer not null,
+            rate_usd real,                  -- per million tokens, per thousand searches
+            multiplier real,
+            price_version text,
+            cents real,
+            primary key (usage_id, line)
+        ) without rowid
+        ;
+insert into "usage_cost" values (1, 0, 0, 'claude-sonnet-4-5', 'input', 12, 9012, 3.0, 1.0, 'genai-prices 0.2.3', 0.0036);
+insert into "usage_cost" values (1, 1, 0, 'claude-sonnet-4-5', 'cache_write_5m', 9000, 9012, 3.75, 1.0, 'genai-prices 0.2.3', 3.375);
+insert into "usage_cost" values (1, 2, 0, 'claude-sonnet-4-5', 'output', 31, 9012, 15.0, 1.0, 'genai-prices 0.2.3', 0.0465);
+insert into "usage_cost" values (2, 0, 0, 'claude-sonnet-4-5', 'input', 12, 10212, 3.0, 1.0, 'genai-prices 0.2.3', 0.0036);
+insert into "usage_cost" values (2, 1, 0, 'claude-sonnet-4-5', 'cache_read', 9000, 10212, 0.3, 1.0, 'genai-prices 0.2.3', 0.27);
+insert into "usage_cost" values (2, 2, 0, 'claude-sonnet-4-5', 'cache_write_5m', 1200, 10212, 3.75, 1.0, 'genai-prices 0.2.3', 0.45);
+insert into "usage_cost" values (2, 3, 0, 'claude-sonnet-4-5', 'output', 17, 10212, 15.0, 1.0, 'genai-prices 0.2.3', 0.0255);
+insert into "usage_cost" values (3, 0, 0, 'claude-sonnet-4-5', 'input', 12, 11012, 3.0, 1.0, 'genai-prices 0.2.3', 0.0036);
+insert into "usage_cost" values (3, 1, 0, 'claude-sonnet-4-5', 'cache_write_5m', 11000, 11012, 3.75, 1.0, 'genai-prices 0.2.3', 4.125);
+insert into "usage_cost" values (3, 2, 0, 'claude-sonnet-4-5', 'output', 23, 11012, 15.0, 1.0, 'genai-prices 0.2.3', 0.0345);
+insert into "usage_cost" values (4, 0, 0, 'claude-sonnet-4-5', 'input', 12, 12, 3.0, 1.0, 'genai-prices 0.2.3', 0.0036);
+insert into "usage_cost" values (4, 1, 0, 'claude-sonnet-4-5', 'output', 8, 12, 15.0, 1.0, 'genai-prices 0.2.3', 0.012);
+insert into "usage_cost" values (5, 0, 0, 'clock-model-0', 'input', 12, 12, NULL, NULL, NULL, NULL);
+insert into "usage_cost" values (5, 1, 0, 'clock-model-0', 'output', 5, 12, NULL, NULL, NULL, NULL);
+insert into "usage_cost" values (8, 0, 0, 'claude-sonnet-4-5', 'input', 12, 12, 3.0, 1.0, 'genai-prices 0.2.3', 0.0036);
+insert into "usage_cost" values (8, 1, 0, 'claude-sonnet-4-5', 'output', 1, 12, 15.0, 1.0, 'genai-prices 0.2.3', 0.0015);
+CREATE TABLE usage_hourly (
+            hour text not null,             -- YYYY-MM-DDTHH, UTC
+            proxy_endpoint_id text not null,
+            slug text not null,
+            model text not null,            -- '': not known
+            entries integer not null,
+            errors integer not null,        -- neither complete nor ended by the client
+            unpriced integer not null,      -- there is usage, but no known price
+            timed integer not null,         -- entries that have a duration
+            input_tokens integer not null,
+            output_tokens integer not null,
+            cache_creation_input_tokens integer not null,
+            cache_read_input_tokens integer not null,
+            cost_cents real not null,
+            duration_ms real not null,
+            primary key (hour, proxy_endpoint_id, slug, model)
+        ) without rowid
+        ;
+insert into "usage_hourly" values ('2026-11-22T09', '01a2029c-27c0-7868-8e20-887d00e07df7', 'default', '', 2, 2, 0, 2, 0, 0, 0, 0, 0.0, 5.9400000000000005686e+01);
+insert into "usage_hourly" values ('2026-11-22T09', '01a2029c-27c0-7868-8e20-887d00e07df7', 'default', 'claude-sonnet-4-5', 5, 1, 0, 5, 60, 80, 21200, 9000, 8.35799999999999876365e+00, 1.0639999999999999147e+02);
+insert into "usage_hourly" values ('2026-11-22T09', '01a2029c-27c0-7868-8e20-887d00e07df7', 'default', 'clock-model-0', 1, 0, 1, 1, 12, 5, 0, 0, 0.0, 6.5);
+CREATE TABLE rejections (
+            flush_id text not null,
+            hour text not null,
+            proxy_endpoint_id text not null,
+            slug text not null,
+            bucket text not null,
+            count integer not null,
+            primary key (flush_id, hour, proxy_endpoint_id, slug, bucket)
+        ) without rowid
+        ;
+CREATE VIEW rejections_hourly as
+        select hour, proxy_endpoint_id, slug, bucket, sum(count) as count
+        from rejections group by hour, proxy_endpoint_id, slug, bucket;
+CREATE TABLE loose_segments (id integer primary key);
+CREATE TABLE loose_pieces (id integer primary key);
+CREATE VIEW usage_log as
+        select
+            u.id, u.entry_id, u.created_at, u.proxy_endpoint_id, u.slug, u.model,
+            u.input_tokens, u.output_tokens,
+            u.cache_creation_input_tokens, u.cache_read_input_tokens,
+            u.cost_cents, u.duration_ms, u.status_code,
+            (
+                select case when q.segment_ids is null then q.whole else coalesce((
+                    select group_concat(text, '') from (
+                        select p.text as text
+                        from json_each(q.segment_ids) as s
+                        cross join segments as g on g.id = s.value
+                        cross join json_each(g.piece_ids) as k
+                        cross join pieces as p on p.id = k.value
+                        order by s.key, k.key
+                    )
+                ), '') end
+                from request_bodies as q where q.usage_id = u.id
+            ) as request_body,
+            (select r.body from response_bodies as r where r.usage_id = u.id) as response_body,
+            u.streamed, u.outcome, u.usage_source, u.ttfb_ms, u.proxy_overhead_ms,
+            u.request_model, u.upstream_request_id, u.session_id, u.agent_id, u.client,
+            u.service_tier, u.request_bytes, u.response_bytes, u.error_type, u.credential_hmac,
+            u.speed, u.inference_geo, u.retry_count
+        from usage as u;
+delete from sqlite_sequence;
+insert into "sqlite_sequence" values ('usage', 8);
+insert into "sqlite_sequence" values ('pieces', 18);
+insert into "sqlite_sequence" values ('segments', 7);
+commit;
