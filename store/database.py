@@ -82,6 +82,22 @@ def list_columns(connection: sqlite3.Connection, table: str) -> set[str]:
     return {name for (name,) in rows}
 
 
+def open_copy(path: Path) -> sqlite3.Connection:
+    """Open a database that nobody writes for reading, without making files beside it.
+
+    Raises sqlite3.Error."""
+    return sqlite3.connect(f"{path.absolute().as_uri()}?immutable=1", uri=True)
+
+
+def open_target(path: Path) -> sqlite3.Connection:
+    """Open an empty file to be filled with a copy. SQLite keeps no journal of it and does not wait for
+    the disk: whoever fills it brings it there. Raises sqlite3.Error."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("PRAGMA journal_mode=OFF").fetchall()
+    connection.execute("PRAGMA synchronous=OFF")
+    return connection
+
+
 @contextmanager
 def immediate(connection: sqlite3.Connection) -> Iterator[None]:
     """Open a transaction that holds the write lock from its beginning. So what it reads is current

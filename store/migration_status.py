@@ -1,6 +1,7 @@
 """The migrations that a database has had, read without changing it."""
 
 import sqlite3
+from collections.abc import Collection
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,8 +31,21 @@ def read_migration_status(path: Path, migrations: Migrations) -> MigrationStatus
         db = Database(connection, recursive_triggers=False, execute_plugins=False)
         pending = {migration.name for migration in migrations.pending(db)}
         applied = {migration.name for migration in migrations.applied(db)}
-        known = {migration.name for migration in _all(migrations)}
-        return MigrationStatus(pending=len(pending), unknown=len(applied - known))
+        return MigrationStatus(pending=len(pending), unknown=len(find_unknown(applied, migrations)))
+
+
+def list_applied(connection: sqlite3.Connection) -> tuple[str, ...]:
+    """Return the names of the migrations that a database has had, of whichever version."""
+    table = "select 1 from sqlite_schema where name = '_sqlite_migrations'"
+    if connection.execute(table).fetchone() is None:
+        return ()
+    rows = connection.execute("select name from _sqlite_migrations order by id")
+    return tuple(row[0] for row in rows)
+
+
+def find_unknown(applied: Collection[str], migrations: Migrations) -> set[str]:
+    """Return those of these migrations that only a newer version has."""
+    return set(applied) - {migration.name for migration in _all(migrations)}
 
 
 def _all(migrations: Migrations) -> list[Migrations._Migration]:

@@ -16,6 +16,7 @@ from manage.cli.main import cli
 from metering.reconciliation_causes import CAUSES
 from metering.token_counts import TOKEN_CLASSES
 from runtime.settings import SETTING_GROUPS
+from store.backup.contents import RULES
 from tests import ROOT
 
 _TABLE = re.compile(r"(<h2>([^<]*)</h2>\n)(<table>.*?</table>\n)", re.DOTALL)
@@ -121,3 +122,9 @@ def render_causes() -> str:
     """The causes and notes of a reconciliation, as a list."""
     lines = (f"- **{title}**: {explanation}" for title, explanation in CAUSES.values())
     return "\n" + "\n".join(lines) + "\n\n"
+
+
+def render_backup_rules() -> str:
+    """The files of a data directory, and what a backup does with them."""
+    rows = [f"| `{each.pattern}` | {each.treatment} | {each.about} |" for each in RULES]
+    return "\n".join(["", "| file | in a backup | |", "| --- | --- | --- |", *rows, "", ""])

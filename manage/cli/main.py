@@ -25,6 +25,7 @@ from runtime.settings import Settings
 from store.control.database import ControlDatabase
 
 COMMANDS = {
+    "backup": "manage.cli.backup_commands",
     "budgets": "manage.cli.budget_commands",
     "demo": "manage.cli.demo_commands",
     "doctor": "manage.cli.maintenance_commands",
@@ -34,6 +35,7 @@ COMMANDS = {
     "prune": "manage.cli.maintenance_commands",
     "reconcile": "manage.cli.reconcile_commands",
     "reprice": "manage.cli.maintenance_commands",
+    "restore": "manage.cli.backup_commands",
     "run": "manage.cli.run_commands",
     "tail": "manage.cli.entry_commands",
     "usage": "manage.cli.usage_commands",

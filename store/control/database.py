@@ -98,14 +98,12 @@ class ControlDatabase:
 
     def get_local_organization(self) -> Organization:
         """Return the first organisation, for which the command line acts. Raises NotFoundError."""
-        row = self._db.execute(
-            "select id, name, created_at from organizations order by created_at, id limit 1"
-        ).fetchone()
-        if row is None:
+        organization = people.find_first_organization(self._db)
+        if organization is None:
             raise NotFoundError(
                 "this data directory has not been set up; start `taximeter up` once"
             )
-        return Organization(id=row[0], name=row[1], created_at=row[2])
+        return organization
 
     def find_user(self, email: str | None) -> str | None:
         """Return the id of the user with this address, or of the local user without one."""

@@ -132,6 +132,14 @@ def list_organizations_of(db: sqlite3.Connection, user_id: str) -> Sequence[Orga
     return [Organization(id=row[0], name=row[1], created_at=row[2]) for row in rows]
 
 
+def find_first_organization(db: sqlite3.Connection) -> Organization | None:
+    """Return the organisation of the first start, None before it."""
+    row = db.execute(
+        "select id, name, created_at from organizations order by created_at, id limit 1"
+    ).fetchone()
+    return None if row is None else Organization(id=row[0], name=row[1], created_at=row[2])
+
+
 def list_members(db: sqlite3.Connection) -> Sequence[Member]:
     """Return all users, newest first, once for each organisation they are in."""
     return [_member(row) for row in db.execute(f"{_MEMBER} order by u.created_at desc, u.id desc")]

@@ -253,6 +253,24 @@ def test_a_running_service_is_found_healthy(shared_service: Service, here: Run) 
     assert done.returncode == 0, done.stdout
 
 
+def test_a_running_service_is_backed_up_with_a_rule_for_each_of_its_files(
+    shared_service: Service, live: Endpoint, here: Run, tmp_path: Path
+) -> None:
+    assert live.send().status == 200
+    (row,) = live.rows()
+    report = document(here("backup", str(tmp_path / "backup"), "--json"))
+    assert (report["ok"], report["problems"], report["unknown"]) == (True, {}, [])
+    elsewhere = {"TAXIMETER_DATA_DIR": str(tmp_path / "elsewhere")}
+    restored = call_here(
+        ("restore", str(tmp_path / "backup")), environment(shared_service, **elsewhere)
+    )
+    assert restored.returncode == 0, restored.stderr
+    exported = call_here(("export", "--slug", live.slug), environment(shared_service, **elsewhere))
+    assert [json.loads(line)["entry_id"] for line in exported.stdout.splitlines()] == [
+        row["entry_id"]
+    ]
+
+
 def test_up_as_json_prints_one_document_and_the_calls_elsewhere(tmp_path: Path) -> None:
     with Upstream() as upstream:
         environ = {

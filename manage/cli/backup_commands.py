@@ -1,0 +1,103 @@
+"""``taximeter backup|restore``: copies of the whole data directory, for the operator."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from manage.cli.console import (
+    check_there_is_data,
+    data_dir_option,
+    explained,
+    json_option,
+    print_json,
+    read_settings,
+)
+from manage.data_dir import prepare_data_dir
+from metering.formats import format_bytes, format_calls
+from runtime.safe_text import terminal_line
+from store.backup.backup import Report, make_backup
+from store.backup.restore import restore_backup
+
+
+@click.command()
+@click.argument("destination", metavar="DEST", type=click.Path(path_type=Path))
+@data_dir_option
+@json_option
+def backup(destination: Path, data_dir: str | None, as_json: bool) -> None:
+    """Copy the data directory into the folder DEST, also while the service runs.
+
+    DEST is a folder that is not there yet, or one with an earlier backup, which is brought up to date:
+    databases that were not written since are not copied again. The earlier backup stays whole until the
+    new one is. It has the text of calls; keep it as private as the data. Exit status 1 when something
+    could not be copied.
+
+    \b
+    Examples:
+      taximeter backup /mnt/backup/taximeter
+      taximeter backup /mnt/backup/taximeter --json | jq .problems
+    """
+    with explained():
+        settings = read_settings(data_dir=data_dir)
+        check_there_is_data(settings)
+        report = make_backup(settings.data_dir, destination)
+    if as_json:
+        print_json(
+            {"ok": not report.problems, "path": str(destination.absolute())} | asdict(report)
+        )
+    else:
+        _print_report(report, destination)
+    if report.problems:
+        raise SystemExit(1)
+
+
+def _print_report(report: Report, destination: Path) -> None:
+    for folder, message in report.problems.items():
+        click.echo(
+            terminal_line(
+                f"{folder} could not be copied, and stays as in the earlier backup, if that has it:"
+                f" {message}"
+            ),
+            err=True,
+        )
+    for name in report.unknown:
+        click.echo(terminal_line(f"{name} is no file of Taximeter, and was not copied"), err=True)
+    waiting = f", {format_calls(report.waiting)} not recorded yet" if report.waiting else ""
+    click.echo(
+        f"Backed up to {terminal_line(str(destination))}: {report.copied} databases copied"
+        f" ({format_bytes(report.bytes_copied)}), {report.unchanged} unchanged{waiting}."
+    )
+
+
+@click.command()
+@click.argument("source", metavar="SRC", type=click.Path(path_type=Path))
+@data_dir_option
+@json_option
+def restore(source: Path, data_dir: str | None, as_json: bool) -> None:
+    """Restore the backup in the folder SRC into an empty data directory.
+
+    Every file is compared with the checksum of its making, and every database is checked. The
+    directory must be empty or not there yet. Backups of older versions are brought up to date when the
+    service starts; those of newer ones are refused.
+
+    \b
+    Examples:
+      taximeter restore /mnt/backup/taximeter --data-dir /srv/taximeter
+      taximeter up --data-dir /srv/taximeter
+    """
+    with explained():
+        settings = read_settings(data_dir=data_dir)
+        if warning := prepare_data_dir(settings.data_dir):
+            click.echo(f"taximeter: {terminal_line(warning)}", err=True)
+        restored = restore_backup(source, settings.data_dir)
+    if as_json:
+        print_json({"ok": True, "path": str(settings.data_dir.absolute())} | asdict(restored))
+        return
+    waiting = (
+        f" It records {format_calls(restored.waiting)} that waited." if restored.waiting else ""
+    )
+    click.echo(
+        f"Restored the backup of {restored.as_of} into {terminal_line(str(settings.data_dir.absolute()))}"
+        f" ({restored.databases} databases, {format_bytes(restored.bytes)}). `taximeter up` starts the"
+        f" service on it.{waiting}"
+    )

@@ -1,0 +1,1 @@
+"""Backups of a data directory: made while the service runs, and restored elsewhere."""

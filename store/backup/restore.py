@@ -1,0 +1,138 @@
+"""Restoring a backup into an empty data directory.
+
+Everything is copied into a folder of its own there, checked, and then renamed into its place, ``control.db``
+last. So a directory with a ``control.db`` has all of the backup, and what an interrupted restore has left is
+removed by the next one.
+"""
+
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from runtime.locks import LockHeldError, ProcessLock
+from store.backup import contents, copying
+from store.backup.copying import DamagedError
+from store.backup.manifest import BackupError, Manifest, StoredFile, read_manifest
+from store.control import schema as control_schema
+from store.lean_sqlite_utils import Migrations
+from store.migration_status import find_unknown
+from store.traces import found_secrets, schema as traces_schema
+
+SERVICE_LOCK = "up.lock"
+_INTERRUPTED = frozenset({contents.RESTORING, "spool", "traces"})
+_MIGRATIONS: Mapping[str, Migrations] = {
+    contents.CONTROL: control_schema.migrations,
+    contents.TRACES: traces_schema.migrations,
+    found_secrets.NAME: found_secrets.migrations,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restored:
+    """The result of a restore. ``waiting`` counts calls that the service records when it starts."""
+
+    as_of: str
+    organizations: int
+    databases: int
+    waiting: int
+    bytes: int
+
+
+def restore_backup(folder: Path, data_dir: Path) -> Restored:
+    """Restore a backup into a data directory that is there, and empty.
+
+    Raises BackupError, sqlite3.Error, OSError: there is no ``control.db`` then."""
+    if data_dir.resolve().is_relative_to(folder.resolve()):
+        raise BackupError(f"{data_dir} is within the backup: choose another data directory")
+    manifest = read_manifest(folder)
+    if manifest is None:
+        raise BackupError(f"{folder} has no backup: name the folder that `taximeter backup` wrote")
+    if manifest.finished_at is None:
+        raise BackupError(f"the backup in {folder} was never finished: make it again")
+    _check_versions(folder, manifest)
+    with _locked(data_dir):
+        _clear(data_dir)
+        draft = data_dir / contents.RESTORING
+        copying.make_folder(draft)
+        for name, stored in manifest.files.items():
+            _restore_file(folder, draft, PurePosixPath(name), stored)
+        copying.settle_folders(draft)
+        _put_in_place(data_dir, draft)
+    return _describe(manifest)
+
+
+def _check_versions(folder: Path, manifest: Manifest) -> None:
+    """Check that this version knows the schemas. Raises BackupError."""
+    for name, stored in manifest.files.items():
+        known = _MIGRATIONS.get(PurePosixPath(name).name)
+        if known is not None and find_unknown(stored.migrations, known):
+            raise BackupError(
+                f"the backup in {folder} was made by a newer Taximeter ({manifest.taximeter}): install"
+                " that version, or a newer one, and restore it with that"
+            )
+
+
+@contextmanager
+def _locked(data_dir: Path) -> Iterator[None]:
+    """Keep services from starting on the directory. Raises BackupError, OSError."""
+    try:
+        lock = ProcessLock(data_dir / SERVICE_LOCK)
+    except LockHeldError as error:
+        raise BackupError(
+            f"process {error.pid or 'unknown'} uses {data_dir}: stop it, or choose another directory"
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _clear(data_dir: Path) -> None:
+    """Remove what an interrupted restore has left. Raises BackupError for a directory in use."""
+    names = {path.name for path in data_dir.iterdir()} - {SERVICE_LOCK, "lost+found"}
+    was_interrupted = contents.RESTORING in names and names <= _INTERRUPTED
+    if names and not was_interrupted:
+        raise BackupError(
+            f"{data_dir} is not empty (it has {min(names)}): name an empty directory with --data-dir or"
+            " TAXIMETER_DATA_DIR"
+        )
+    for name in sorted(names, key=lambda name: name == contents.RESTORING):  # the sign goes last
+        shutil.rmtree(data_dir / name)
+
+
+def _restore_file(folder: Path, draft: Path, path: PurePosixPath, stored: StoredFile) -> None:
+    """Copy a file and check it. Raises BackupError, sqlite3.Error, OSError."""
+    source, target = folder / stored.folder / path, draft / path
+    advice = "the backup is damaged: use another one"
+    try:
+        copied = copying.copy_file(source, target)
+    except FileNotFoundError as error:
+        raise BackupError(f"{source} is missing: {advice}") from error
+    if (copied.size, copied.sha256) != (stored.size, stored.sha256):
+        raise BackupError(f"{source} has changed since it was written: {advice}")
+    if path.suffix == ".db":
+        try:
+            copying.check_database(target, quick=False)
+        except DamagedError as error:
+            raise BackupError(f"{source}: {error}: {advice}") from error
+
+
+def _put_in_place(data_dir: Path, draft: Path) -> None:
+    paths = sorted(draft.iterdir(), key=lambda path: path.name == contents.CONTROL)
+    for path in paths:
+        path.rename(data_dir / path.name)
+    copying.settle_folder(data_dir)
+    draft.rmdir()
+
+
+def _describe(manifest: Manifest) -> Restored:
+    names = [PurePosixPath(name) for name in manifest.files]
+    return Restored(
+        as_of=manifest.started_at,
+        organizations=sum(name.name == contents.TRACES for name in names),
+        databases=sum(name.suffix == ".db" for name in names),
+        waiting=sum(name.parts[0] == "spool" for name in names),
+        bytes=sum(stored.size for stored in manifest.files.values()),
+    )

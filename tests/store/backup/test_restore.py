@@ -1,0 +1,158 @@
+"""Restoring, and what is refused."""
+
+import hashlib
+import json
+from dataclasses import replace
+
+import pytest
+
+from runtime.locks import ProcessLock
+from store.backup.manifest import FORMAT, NAME, BackupError, Manifest
+from store.backup.restore import restore_backup
+from tests.store.backup.copies import read_contents
+
+
+@pytest.fixture
+def made(copy):
+    copy.make()
+    return copy
+
+
+@pytest.fixture
+def target(tmp_path):
+    target = tmp_path / "target"
+    target.mkdir(mode=0o700)
+    return target
+
+
+def change(copy, **changes):
+    replace(copy.manifest, **changes).write(copy.folder)
+
+
+def test_a_directory_with_anything_in_it_is_refused(made, target):
+    (target / "notes.txt").write_text("mine")
+    with pytest.raises(BackupError, match=r"not empty \(it has notes\.txt\)"):
+        restore_backup(made.folder, target)
+    assert (target / "notes.txt").read_text() == "mine"
+
+
+def test_a_directory_that_was_restored_is_not_restored_again(made, target):
+    restore_backup(made.folder, target)
+    with pytest.raises(BackupError, match="not empty"):
+        restore_backup(made.folder, target)
+
+
+def test_a_running_service_is_not_restored_over(made, target):
+    lock = ProcessLock(target / "up.lock")
+    with pytest.raises(BackupError, match="stop it"):
+        restore_backup(made.folder, target)
+    lock.release()
+    restore_backup(made.folder, target)
+
+
+@pytest.mark.parametrize(
+    "name", ["control.db", "traces/{a}/traces.db", "traces/{a}/reconciliation.json"]
+)
+def test_one_other_byte_is_noticed(made, place, target, name):
+    path = made.path(name.format_map(place.organizations))
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(BackupError, match="has changed since it was written"):
+        restore_backup(made.folder, target)
+    assert not (target / "control.db").exists()
+
+
+def test_a_file_that_is_missing_is_named(made, target):
+    made.path("control.db").unlink()
+    with pytest.raises(BackupError, match=r"control\.db is missing"):
+        restore_backup(made.folder, target)
+
+
+def test_a_backup_that_was_damaged_when_it_was_made_is_refused(made, place, target):
+    """Its checksum is that of the damaged file."""
+    name = f"traces/{place.organizations['a']}/traces.db"
+    path = made.path(name)
+    with path.open("r+b") as file:
+        file.seek(4096 * 3)
+        file.write(b"\xa5" * 4096)
+    from_now = made.manifest.files[name]
+    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+    change(made, files={**made.manifest.files, name: replace(from_now, sha256=sha256)})
+    with pytest.raises(BackupError, match="the backup is damaged"):
+        restore_backup(made.folder, target)
+
+
+@pytest.mark.parametrize("name", ["control.db", "traces/{a}/traces.db", "traces/{a}/secrets.db"])
+def test_a_backup_of_a_newer_version_is_refused_before_anything_is_copied(
+    made, place, target, name
+):
+    name = name.format_map(place.organizations)
+    newer = replace(made.manifest.files[name], migrations=("m001", "m999_of_the_future"))
+    change(made, taximeter="99.0", files={**made.manifest.files, name: newer})
+    with pytest.raises(BackupError, match=r"newer Taximeter \(99\.0\): install"):
+        restore_backup(made.folder, target)
+    assert list(target.iterdir()) == []
+
+
+def test_a_newer_format_is_refused_with_its_version(made, target):
+    document = {"format": FORMAT + 1, "taximeter": "99.0", "anything": []}
+    (made.folder / NAME).write_text(json.dumps(document))
+    with pytest.raises(BackupError, match=r"Taximeter 99\.0, in a newer format"):
+        restore_backup(made.folder, target)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 1}', "\x00"])
+def test_what_is_no_manifest_is_said_to_be_none(made, target, text):
+    (made.folder / NAME).write_text(text)
+    with pytest.raises(BackupError, match="cannot be read as the manifest"):
+        restore_backup(made.folder, target)
+
+
+@pytest.mark.parametrize(
+    ("name", "folder"),
+    [
+        ("../evil.db", "run"),
+        ("/etc/evil.db", "run"),
+        ("traces/../control.db", "run"),
+        ("traces/../../x/traces.db", "run"),
+        ("up.lock", "run"),
+        ("anything", "run"),
+        ("control.db", ".."),
+        ("control.db", "a/b"),
+        ("control.db", "/etc"),
+        ("control.db", ""),
+    ],
+)
+def test_a_manifest_names_no_place_elsewhere(made, target, name, folder):
+    stored = replace(made.manifest.files["control.db"], folder=folder)
+    change(made, files={name: stored})
+    with pytest.raises(BackupError, match="not part of a backup"):
+        restore_backup(made.folder, target)
+
+
+def test_a_folder_without_a_backup_is_refused(tmp_path, target):
+    with pytest.raises(BackupError, match="has no backup"):
+        restore_backup(tmp_path / "nowhere", target)
+
+
+def test_a_data_directory_within_the_backup_is_refused(made):
+    inside = made.folder / "data"
+    inside.mkdir()
+    with pytest.raises(BackupError, match="within the backup"):
+        restore_backup(made.folder, inside)
+
+
+def test_a_restored_service_goes_on_with_the_same_backup(place, made):
+    before = read_contents(place.data_dir)
+    place.data_dir = made.restore()
+    made.make()
+    assert read_contents(made.restore()) == before
+
+
+def test_the_manifest_says_which_versions_made_it(made, place):
+    manifest = made.manifest
+    assert isinstance(manifest, Manifest)
+    assert manifest.taximeter
+    assert manifest.sqlite
+    assert manifest.files["control.db"].migrations[0] == "m001_organizations_and_endpoints"
