@@ -7,6 +7,7 @@ environment are not used, and of a response only the status is read.
 
 import asyncio
 import ipaddress
+import os
 import socket
 import ssl
 from collections.abc import Iterable
@@ -75,7 +76,7 @@ class WebhookClient:
         except ssl.SSLError as error:
             raise WebhookError(f"TLS failed: {error.reason or error}") from error
         except OSError as error:
-            raise WebhookError(f"it cannot be reached: {error.strerror or error}") from error
+            raise WebhookError(f"it cannot be reached: {_explain(error)}") from error
         except h11.ProtocolError as error:
             raise WebhookError("its response is not valid HTTP") from error
         if not 200 <= status < 300:
@@ -112,6 +113,13 @@ class WebhookClient:
             except OSError:
                 continue  # the next one may respond; the error of the last one is raised
         return await asyncio.open_connection(allowed[-1], port, ssl=tls, server_hostname=name)
+
+
+def _explain(error: OSError) -> str:
+    """Return the system's own words: those of asyncio repeat the address."""
+    if error.errno is not None and error.errno > 0:
+        return os.strerror(error.errno)
+    return error.strerror or str(error)
 
 
 @cache  # reading the certificates of the authorities takes tens of milliseconds

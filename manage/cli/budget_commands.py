@@ -10,7 +10,7 @@ from manage.cli.backend_choice import open_backend, print_response
 from manage.cli.console import explained, json_option, service_options
 from manage.cli.terminal import format_time, print_table
 from metering.budget_periods import Period
-from metering.formats import format_count
+from metering.formats import format_calls
 from runtime.safe_text import terminal_line
 
 _organization_option = click.option(
@@ -115,7 +115,7 @@ def list_budgets(base_url: str | None, data_dir: str | None, as_json: bool) -> N
     )
     unpriced = max((item.unpriced_calls for item in page.items), default=0)
     if unpriced:
-        click.echo(f"\n{format_count(unpriced)} calls without a known price are not in these sums.")
+        click.echo(f"\n{format_calls(unpriced)} without a known price not in these sums.")
 
 
 @budgets.command("delete")

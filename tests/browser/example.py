@@ -12,7 +12,13 @@ from pathlib import Path
 from metering.prices import PriceTable
 from metering.reconciliation import Figures, Reported, compare
 from runtime.clock import format_seconds, now
-from store.control import api_keys, invitations, people
+from store.control import (
+    api_keys,
+    budgets,
+    endpoints as proxy_endpoints,
+    invitations,
+    people,
+)
 from store.control.database import ControlDatabase
 from store.traces.paths import trace_path
 from store.traces.reconciliation_file import Reconciliation, write_reconciliation
@@ -117,6 +123,10 @@ def make_example(site: Site, folder: Path) -> Example:
             slug: create_endpoint(control, organization.id, name, slug).id
             for name, slug in ENDPOINTS
         }
+        with control.transaction() as db:
+            desk = proxy_endpoints.get(db, organization.id, "dispatch-desk")
+            budgets.put(db, organization.id, desk, period="day", limit_usd=0.01, action="warn")
+            budgets.put(db, organization.id, None, period="month", limit_usd=50, action="warn")
     with Planter(data_dir, folder, organization.id, endpoints) as planter:
         planter.plant(make_calls(now()))
     _reconcile(data_dir, organization.id)

@@ -35,7 +35,7 @@ def test_budgets_are_set_listed_and_deleted(run, traces):
 def test_the_list_says_how_many_calls_have_no_price(run, traces):
     traces.insert([make_entry(created_at=clock.format_ms(clock.now()), cost_cents=None)])
     run("budgets", "set", "--organization", "--month", "25")
-    assert "1 calls without a known price" in run("budgets", "list").stdout
+    assert "1 call without a known price" in run("budgets", "list").stdout
 
 
 @pytest.mark.parametrize(
