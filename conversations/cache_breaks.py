@@ -12,7 +12,7 @@ call, a prompt that is too short to be cached.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -20,13 +20,12 @@ from conversations.cache_rules import CacheRules, read_own_rules
 from conversations.causes import Cause, Situation, explain
 from conversations.diagnosis import NO_REPORT, CacheReport
 from conversations.predecessor import FoundBy, Predecessor, find_predecessor, is_same_group
-from conversations.summaries import CallSummary, PromptTokens
+from conversations.summaries import CallSummary
 from conversations.units import Prompt
 from metering.billed_passes import Call
-from metering.components import CACHE_WRITE_1H
 from metering.model_names import is_same_model
 from metering.prices import PriceTable
-from metering.pricing import price_call
+from metering.rewrites import COMPONENTS, price_rewritten, share_rewritten
 
 METHOD = 1  # of all that is stored of a break; a change of the rules gets the next number
 MIN_MISSED_TOKENS, MIN_MISSED_SHARE = 2_000, Decimal("0.05")
@@ -146,7 +145,8 @@ def explain_break(
             rules=rules or read_own_rules(),
         )
     )
-    parts = _share(measured.missed_tokens, call.tokens)
+    billed = (call.tokens.written_1h, call.tokens.written_5m, call.tokens.uncached)
+    parts = share_rewritten(measured.missed_tokens, dict(zip(COMPONENTS, billed, strict=True)))
     return CacheBreak(
         entry_id=call.entry_id,
         predecessor_entry_id=measured.predecessor.entry_id,
@@ -155,7 +155,7 @@ def explain_break(
         read_tokens=measured.read_tokens,
         tokens=sum(parts.values()),
         gap_ms=round(measured.gap_s * 1000),
-        extra_cost_cents=_price_extra(parts, call.pass_index, bill, prices),
+        extra_cost_cents=price_rewritten(parts, call.pass_index, bill, prices),
         is_estimated=measured.is_estimated,
         found_by=measured.found_by,
         cause=cause,
@@ -231,39 +231,3 @@ def _cached_digests(call: CallSummary) -> bytes | None:
     if call.prompt is None or not call.prompt.markers:
         return None
     return call.prompt.slice_digests(0, call.prompt.markers[-1].place + 1)
-
-
-def _share(missed: int, tokens: PromptTokens) -> dict[str, int]:
-    """Return how many of the missed tokens each component of the bill has.
-
-    Writes come first, those for an hour before those for five minutes, as they stand in the prompt; then
-    what was uncached."""
-    parts = {}
-    for component, quantity in (
-        (CACHE_WRITE_1H, tokens.written_1h),
-        ("cache_write_5m", tokens.written_5m),
-        ("input", tokens.uncached),
-    ):
-        parts[component] = min(missed, quantity)
-        missed -= parts[component]
-    return parts
-
-
-def _price_extra(
-    parts: Mapping[str, int], pass_index: int, bill: Call, prices: PriceTable
-) -> Decimal | None:
-    """Return what the parts cost more than reading as many tokens, in US cents.
-
-    Rules, rates and multipliers are those of the call."""
-    paid = [
-        item
-        for item in bill.items
-        if item.pass_index == pass_index and parts.get(item.component, 0)
-    ]
-    if not paid:
-        return None
-    again = [item._replace(quantity=parts[item.component]) for item in paid]
-    reads = [item._replace(component="cache_read") for item in again]
-    cost = price_call(replace(bill, items=again), prices)[1]
-    read_cost = price_call(replace(bill, items=reads), prices)[1]
-    return None if cost is None or read_cost is None else cost - read_cost

@@ -35,12 +35,16 @@ _BOOKED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredCost:
-    """A stored entry: what its cost depends on, and the cost that it has."""
+    """A stored entry: what its cost depends on, and the cost that it has. ``broken_tokens`` were in the
+    prompt cache and paid for again, None where the call broke no cache; ``broken_cents`` is what that cost
+    more than reading them."""
 
     usage_id: int
     entry_id: str
     call: Call
     cost_cents: Decimal | None
+    broken_tokens: int | None = None
+    broken_cents: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,12 +59,13 @@ class Booked:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewCost:
     """A new cost for a stored entry. ``output_tokens`` is an estimate that replaces the count of the
-    entry, None where the count stays."""
+    entry, None where the count stays. ``broken_cents`` is that of its cache break, None where that stays."""
 
     usage_id: int
     cost_cents: Decimal | None
     cost_items: tuple[CostItem, ...]
     output_tokens: int | None = None
+    broken_cents: Decimal | None = None
 
 
 def write_items(
@@ -90,12 +95,25 @@ def iter_costs(connection: sqlite3.Connection, *, only_unpriced: bool) -> Iterat
     wanted = "cost_cents is null" if only_unpriced else "true"
     page = (
         "select id, entry_id, created_at, outcome, status_code, usage_source, model, service_tier,"  # noqa: S608 - our own text
-        f" speed, inference_geo, cost_cents from usage where id > ? and {wanted} order by id limit ?"
+        " speed, inference_geo, cost_cents, tokens, extra_cost_cents from usage"
+        " left join cache_breaks as b on b.usage_id = id"
+        f" where id > ? and {wanted} order by id limit ?"
     )
     last_id = 0
     while rows := connection.execute(page, (last_id, _PAGE)).fetchall():
         items = read_all_items(connection, [row[0] for row in rows])
-        for usage_id, entry_id, created_at, outcome, status, source, *names, cost_cents in rows:
+        for (
+            usage_id,
+            entry_id,
+            created_at,
+            outcome,
+            status,
+            source,
+            *names,
+            cents,
+            broken,
+            extra,
+        ) in rows:
             model, service_tier, speed, inference_geo = names
             yield StoredCost(
                 usage_id=usage_id,
@@ -111,7 +129,9 @@ def iter_costs(connection: sqlite3.Connection, *, only_unpriced: bool) -> Iterat
                     inference_geo=inference_geo,
                     items=tuple(items.get(usage_id, ())),
                 ),
-                cost_cents=from_real(cost_cents),
+                cost_cents=from_real(cents),
+                broken_tokens=broken,
+                broken_cents=extra,
             )
         last_id = rows[-1][0]
 
@@ -149,6 +169,11 @@ def write_costs(connection: sqlite3.Connection, costs: Sequence[NewCost]) -> int
                     cost.usage_id,
                 ),
             )
+            if cost.broken_cents is not None:
+                connection.execute(
+                    "update cache_breaks set extra_cost_cents = ? where usage_id = ?",
+                    (to_real(cost.broken_cents), cost.usage_id),
+                )
             for sums in summed_in:
                 sums.book(connection, [cost.usage_id])
             connection.execute("delete from usage_cost where usage_id = ?", (cost.usage_id,))

@@ -1,7 +1,10 @@
 """Pricing stored entries again, from their line items."""
 
+from decimal import Decimal
+
 from metering.prices import PriceTable
 from metering.pricing import price_call
+from metering.rewrites import price_stored_rewrite
 from store.traces.costs import NewCost, StoredCost
 from store.traces.database import TraceDatabase
 
@@ -26,12 +29,23 @@ def reprice(database: TraceDatabase, table: PriceTable, *, everything: bool) -> 
 
 
 def find_new_cost(stored: StoredCost, table: PriceTable) -> NewCost | None:
-    """Return the cost that an entry has by this table.
+    """Return the cost that an entry has by this table, with that of its cache break.
 
     Returns None when there is no price for it, or no change."""
     items, total = price_call(stored.call, table)
     if total is None:
         return None
-    if stored.cost_cents is not None and float(total) == float(stored.cost_cents):
+    broken_cents = None
+    if stored.broken_tokens is not None:
+        broken_cents = price_stored_rewrite(stored.broken_tokens, stored.call, table)
+    if _is_same(stored.cost_cents, total) and (
+        broken_cents is None or _is_same(stored.broken_cents, broken_cents)
+    ):
         return None
-    return NewCost(usage_id=stored.usage_id, cost_cents=total, cost_items=items)
+    return NewCost(
+        usage_id=stored.usage_id, cost_cents=total, cost_items=items, broken_cents=broken_cents
+    )
+
+
+def _is_same(stored: Decimal | float | None, new: Decimal) -> bool:
+    return stored is not None and float(stored) == float(new)

@@ -13,7 +13,7 @@ from tests.browser.example import make_example
 from tests.browser.site import run_site
 from tests.browser.visitor import Visitor, new_visitor
 
-SIZES = {"wide": (1280, 900), "narrow": (390, 844)}
+SIZES = {"wide": (1280, 900), "narrow": (360, 800)}
 
 
 def main(folder: str, *names: str) -> None:

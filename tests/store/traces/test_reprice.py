@@ -4,6 +4,7 @@ import pytest
 
 from metering.entry import CostItem
 from metering.prices import PriceTable
+from store.traces.cache_breaks import CacheBreak, find_break, write_break
 from store.traces.database import TraceDatabase
 from store.traces.reprice import reprice
 from tests.store.traffic import make_entry
@@ -111,3 +112,43 @@ def test_each_line_has_the_price_of_its_own_speed(traces, speed, model, cents):
 def test_costs_that_are_right_are_not_counted_as_new(traces):
     traces.insert([make_entry(cost_items=(line(),), cost_cents=Decimal(500))])
     assert reprice(traces, PRICES, everything=True) == 0
+
+
+def test_a_cache_break_gets_its_cost_with_the_price(traces):
+    items = (
+        line(component="cache_write_5m", quantity=2_000),
+        line(quantity=7_000),
+        line(pass_index=1, component="cache_write_5m", quantity=9_000),
+    )
+    broken = CacheBreak(
+        previous_entry_id="before",
+        method=1,
+        prefix_tokens=3_000,
+        read_tokens=0,
+        tokens=3_000,
+        gap_ms=1,
+        extra_cost_cents=None,
+        estimated=False,
+        found_by="chain",
+        cause="tools",
+        detail="",
+        upstream_reason=None,
+        upstream_tokens=None,
+    )
+    traces.insert([make_entry(model="claude-opus-5", cost_cents=None, cost_items=items)])
+    write_break(traces.connection, 1, broken)
+    assert reprice(traces, PRICES, everything=False) == 1
+    found = find_break(traces.connection, 1)
+    assert found is not None
+    # 2,000 tokens written again and 1,000 sent uncached, where reading costs $0.50 a million.
+    assert found.extra_cost_cents == pytest.approx((2 * (6.25 - 0.5) + (5 - 0.5)) / 10)
+    assert reprice(traces, PRICES, everything=True) == 0
+
+
+def test_a_cache_break_without_a_cost_is_priced_also_where_its_call_has_one(traces):
+    test_a_cache_break_gets_its_cost_with_the_price(traces)
+    traces.connection.execute("update cache_breaks set extra_cost_cents = null")
+    assert reprice(traces, PRICES, everything=True) == 1
+    found = find_break(traces.connection, 1)
+    assert found is not None
+    assert found.extra_cost_cents is not None
