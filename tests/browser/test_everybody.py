@@ -41,16 +41,18 @@ def test_no_page_of_somebody_new_stands_in_anybodys_way(browser, site):
     assert_fit(browser, {"home": "/", "settings": "/settings", "traces": "/traces"})
 
 
-def test_no_table_of_ours_is_cut_off_on_a_phone(rosa, example):
+def test_no_table_of_ours_is_cut_off(rosa, example):
     cut_off = (
         "return [...document.querySelectorAll('.table-scroll')]"
         ".filter((t) => t.offsetParent && t.scrollWidth > t.clientWidth).map((t) => t.ariaLabel)"
     )
-    rosa.resize(360, 844)
-    for name in ("home", "sessions", "calls", "call", "settings", "query", "cost-lines"):
+    names = ("home", "sessions", "session", "calls", "call", "call-cut", "settings", "query")
+    for name in names:
         rosa.open(example.pages()[name])
         rosa.run("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
-        assert rosa.run(cut_off) == [], name
+        for width, _ in LOOKS:
+            rosa.resize(width, 844)
+            assert rosa.run(cut_off) == [], f"{name}, {width}"
 
 
 def test_a_long_outcome_runs_into_nothing_on_a_phone(rosa, example):
