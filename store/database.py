@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from store.lean_sqlite_utils import Database, Migrations
+from store.migrations import Migrations
 
 BUSY_TIMEOUT_MS = 100
 MIGRATION_TIMEOUT_MS = 10_000
@@ -129,14 +129,13 @@ def _migrate(
     connection: sqlite3.Connection, folder: Path, migrations: Migrations, steps: MigrationSteps
 ) -> None:
     """Apply what is pending. Leaves another busy timeout than it found."""
-    db = Database(connection, recursive_triggers=False, execute_plugins=False)
     with suppress(sqlite3.OperationalError):  # another process migrates it: wait for its end below
-        if _is_migrated(db, migrations, steps):
+        if _is_migrated(connection, migrations, steps):
             return
     # A migration may take longer than the busy timeout. A second process waits for its end here,
     # rather than fail, and then finds nothing left to do.
     with _locked(folder):
-        if _is_migrated(db, migrations, steps):
+        if _is_migrated(connection, migrations, steps):
             return
         # Others may look at it at any moment, which only delays the change to WAL.
         connection.execute(f"PRAGMA busy_timeout={MIGRATION_TIMEOUT_MS}")
@@ -145,15 +144,17 @@ def _migrate(
         connection.execute("PRAGMA journal_mode=WAL")
         steps.prepare(connection)
         with immediate(connection):
-            migrations.apply(db)
+            migrations.apply(connection)
         steps.finish(connection)
 
 
-def _is_migrated(db: Database, migrations: Migrations, steps: MigrationSteps) -> bool:
+def _is_migrated(
+    connection: sqlite3.Connection, migrations: Migrations, steps: MigrationSteps
+) -> bool:
     """Return whether nothing is pending. Raises sqlite3.OperationalError when it is locked."""
-    (journal_mode,) = db.conn.execute("PRAGMA journal_mode").fetchone()
-    is_current = journal_mode == "wal" and not migrations.pending(db)
-    return is_current and steps.is_finished(db.conn)
+    (journal_mode,) = connection.execute("PRAGMA journal_mode").fetchone()
+    is_current = journal_mode == "wal" and not migrations.is_pending(connection)
+    return is_current and steps.is_finished(connection)
 
 
 @contextmanager

@@ -5,7 +5,9 @@ They take longer than everything else that a process imports, and start threads,
 processes must not have when it forks.
 """
 
+import sqlite3
 import sys
+from collections.abc import Callable, Iterable
 
 _MODULES: dict[str, object] = sys.modules  # type: ignore[assignment]
 _absent = {"numpy", "pandas"} - set(_MODULES)
@@ -16,4 +18,14 @@ from sqlite_utils import Database, Migrations  # noqa: E402
 for _name in _absent:  # whoever needs them may import them
     del _MODULES[_name]
 
-__all__ = ["Database", "Migrations"]
+__all__ = ["Database", "apply"]
+
+
+def apply(
+    connection: sqlite3.Connection, name: str, migrations: Iterable[Callable[[Database], None]]
+) -> None:
+    """Apply those that are pending, and note it under this name."""
+    known = Migrations(name)
+    for migration in migrations:
+        known()(migration)
+    known.apply(Database(connection, recursive_triggers=False, execute_plugins=False))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from store import database
-from store.lean_sqlite_utils import Database, Migrations
+from store.migrations import Migrations
 
 READ_TIMEOUT_S = 5.0
 
@@ -28,10 +28,8 @@ def read_migration_status(path: Path, migrations: Migrations) -> MigrationStatus
 
     Raises sqlite3.Error when it cannot be opened or is not a database."""
     with closing(database.open_readonly(path, busy_timeout_s=READ_TIMEOUT_S)) as connection:
-        db = Database(connection, recursive_triggers=False, execute_plugins=False)
-        pending = {migration.name for migration in migrations.pending(db)}
-        applied = {migration.name for migration in migrations.applied(db)}
-        return MigrationStatus(pending=len(pending), unknown=len(find_unknown(applied, migrations)))
+        applied, known = migrations.read_applied(connection), set(migrations.names)
+        return MigrationStatus(pending=len(known - applied), unknown=len(applied - known))
 
 
 def list_applied(connection: sqlite3.Connection) -> tuple[str, ...]:
@@ -45,12 +43,4 @@ def list_applied(connection: sqlite3.Connection) -> tuple[str, ...]:
 
 def find_unknown(applied: Collection[str], migrations: Migrations) -> set[str]:
     """Return those of these migrations that only a newer version has."""
-    return set(applied) - {migration.name for migration in _all(migrations)}
-
-
-def _all(migrations: Migrations) -> list[Migrations._Migration]:
-    """Return all migrations: those that are pending in an empty database."""
-    with closing(sqlite3.connect(":memory:")) as connection:
-        return migrations.pending(
-            Database(connection, recursive_triggers=False, execute_plugins=False)
-        )
+    return set(applied) - set(migrations.names)

@@ -13,7 +13,7 @@ import pytest
 from store import database
 from store.control import schema as control_schema
 from store.control.database import ControlDatabase
-from store.lean_sqlite_utils import Migrations
+from store.migrations import Migrations
 from store.traces import schema as traces_schema
 from store.traces.database import TraceDatabase
 

@@ -30,8 +30,8 @@ from runtime.heartbeat import Heartbeat
 from runtime.safe_text import terminal_line
 from runtime.settings import Settings
 from store.control import schema as control_schema
-from store.lean_sqlite_utils import Migrations
 from store.migration_status import read_migration_status
+from store.migrations import Migrations
 from store.price_file import load_prices
 from store.spool import reader
 from store.spool.format import UNREADABLE

@@ -16,8 +16,8 @@ from store.backup import contents, copying
 from store.backup.copying import DamagedError
 from store.backup.manifest import BackupError, Manifest, StoredFile, read_manifest
 from store.control import schema as control_schema
-from store.lean_sqlite_utils import Migrations
 from store.migration_status import find_unknown
+from store.migrations import Migrations
 from store.traces import found_secrets, schema as traces_schema
 
 SERVICE_LOCK = "up.lock"

@@ -4,7 +4,7 @@ is small, and shared by all processes.
 A change is a new function at the bottom, never an edit of one that was released.
 """
 
-from store.lean_sqlite_utils import Database, Migrations
+from store.migrations import Database, Migrations
 
 migrations = Migrations("control")
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from store import database
-from store.lean_sqlite_utils import Database, Migrations
+from store.migrations import Database, Migrations
 
 NAME = "secrets.db"
 MAX_LISTED = 200

@@ -3,7 +3,7 @@
 import re
 from types import ModuleType
 
-from store.lean_sqlite_utils import Migrations
+from store.migrations import Migrations
 
 
 def make_earlier(schema: ModuleType, number: int) -> Migrations:

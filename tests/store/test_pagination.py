@@ -12,7 +12,6 @@ from runtime import clock
 from runtime.errors import InvalidCursorError, InvalidInputError
 from store.control import endpoints, people, schema
 from store.control.endpoints import ProxyEndpoint
-from store.lean_sqlite_utils import Database
 from store.pagination import MAX_LIMIT, Page, Position, format_cursor, parse_cursor, read_page
 
 
@@ -29,7 +28,7 @@ def make_thing() -> Thing:
 @contextmanager
 def organization() -> Iterator[tuple[sqlite3.Connection, str]]:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
-        schema.migrations.apply(Database(db))
+        schema.migrations.apply(db)
         yield db, people.create_organization(db, "Test").id
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from metering.entry import CostItem
 from store import database
-from store.lean_sqlite_utils import Database, Migrations
+from store.migrations import Database, Migrations
 from store.traces import schema
 from store.traces.call_reader import CallReader
 from store.traces.database import SCALARS

@@ -9,7 +9,6 @@ from store.control import schema as control_schema
 from store.control.database import ControlDatabase
 from store.control.management import Management
 from store.control.users import Users
-from store.lean_sqlite_utils import Database
 from store.migration_status import MigrationStatus, read_migration_status
 from store.traces import schema as traces_schema
 from store.traces.bodies import StoredBodies
@@ -22,18 +21,13 @@ TRACES, CONTROL = find_dumps("traces"), find_dumps("control")
 SHAPE = "select type, name, sql from sqlite_schema where name not like 'sqlite%' order by 2"
 
 
-def count(migrations):
-    with closing(sqlite3.connect(":memory:")) as connection:
-        return len(migrations.pending(Database(connection)))
-
-
 @pytest.mark.parametrize(
     ("kind", "migrations"),
     [("traces", traces_schema.migrations), ("control", control_schema.migrations)],
 )
 def test_there_is_a_stored_database_of_each_schema_before_the_newest(kind, migrations):
     numbers = {int(path.stem[-3:]) for path in find_dumps(kind)}
-    missing = set(range(1, count(migrations))) - numbers
+    missing = set(range(1, len(migrations.names))) - numbers
     advice = (
         "check out the version before its migration, and run python -m tests.store.upgrades.make"
     )
