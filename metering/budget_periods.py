@@ -40,7 +40,8 @@ def find_span(period: Period, zone_name: str, now: datetime) -> Span:
     zone = ZoneInfo(zone_name)
     first = _STEPS[period]
     today = now.astimezone(zone).date()
-    # Three on each side would do as well: a clock that is set back over midnight names the day before.
+    # The days around it too: where clocks are set over midnight, a date may begin before its midnight
+    # (Toronto in 1919), and the last minutes of the date before come twice (Goose Bay until 2011).
     days = [first(today, step) for step in (-1, 0, 1, 2)]
     starts = [datetime.combine(day, time(), zone).astimezone(UTC) for day in days]
     place = bisect_right(starts, now)

@@ -28,3 +28,12 @@ def test_rejections_are_summed_and_flushed_once(spooler, tmp_path):
     assert waiting.owner == REJECTIONS
     (rejection,) = reader.read_rejections(waiting.path)
     assert (rejection.slug, rejection.bucket, rejection.count) == ("default", "messages", 3)
+
+
+def test_rejections_by_budgets_are_counted_apart(spooler, tmp_path):
+    spooler.rejections.count(ENDPOINT, Destination.MESSAGES)
+    spooler.rejections.count_over_budget(ENDPOINT)
+    spooler.flush_rejections()
+    (waiting,) = reader.find_waiting(tmp_path / "spool")
+    counted = {each.bucket: each.count for each in reader.read_rejections(waiting.path)}
+    assert counted == {"messages": 1, "budget": 1}

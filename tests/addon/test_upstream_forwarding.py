@@ -8,7 +8,7 @@ from addon.rate_limits import MESSAGES_PER_MINUTE, RateLimits
 from addon.routing import find_route
 from addon.upstream_forwarding import LOGGED_REQUEST_LIMIT_BYTES, UpstreamForwarder
 from runtime.settings import Settings
-from store.budget_file import BudgetFile
+from store.budget_file import BudgetFile, ReachedBudget
 from store.control.database import ControlDatabase
 from store.control.management import Management
 
@@ -140,6 +140,27 @@ def test_above_the_limit_nothing_is_forwarded(forwarder, exchanges, make_flow):
     assert get_code(forwarder, make_flow()) == "rate_limited"
     assert len(exchanges.find_all()) == before
     assert forward(forwarder, make_flow(path="/proxy/default/v1/messages/count_tokens")) is None
+
+
+def test_over_the_budget_nothing_is_forwarded_and_no_rate_limit_used_up(
+    forwarder, settings, control, exchanges, make_flow
+):
+    organization_id = control.get_local_organization().id
+    reached = ReachedBudget(
+        organization_id=organization_id,
+        subject_id=organization_id,
+        period="month",
+        starts_s=0.0,
+        resets_s=1e12,
+        resets_at="never",
+    )
+    forwarder._budgets._reached = {organization_id: reached}
+    for _ in range(MESSAGES_PER_MINUTE):
+        assert get_code(forwarder, make_flow()) == "budget_reached"
+    assert exchanges.find_all() == []
+    assert forward(forwarder, make_flow(path="/proxy/default/v1/messages/count_tokens")) is None
+    forwarder._budgets._reached = {}
+    assert forward(forwarder, make_flow()) is None
 
 
 def test_without_control_db_slugs_are_unavailable_and_that_is_logged_once(

@@ -22,6 +22,7 @@ def at(text):
         ("Asia/Beirut", "2026-03-29T12:00", "2026-03-28T22:00", 23),  # there is no midnight
         ("America/Havana", "2026-11-01T12:00", "2026-11-01T04:00", 25),  # there are two
         ("America/Goose_Bay", "2010-11-07T02:30", "2010-11-06T03:00", 24),  # 23:30 again
+        ("America/Toronto", "1919-03-31T04:35", "1919-03-30T05:00", 24),  # 23:30 was 0:30
         ("Pacific/Apia", "2011-12-30T12:00", "2011-12-30T10:00", 24),  # a date is left out
     ],
 )

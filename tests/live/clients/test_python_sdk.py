@@ -298,27 +298,31 @@ def test_a_budget_that_is_used_up_refuses_the_next_call_at_once(
 
     listed = live.service.data_dir / "budgets.json"
     live.service.wait_until(lambda: b'"day"' in listed.read_bytes(), "a budget that is used up")
-    live.upstream.otherwise = REPLY.script(streamed=False)
+    for call in (sdk.create, sdk.stream):
+        live.upstream.otherwise = REPLY.script(streamed=call == sdk.stream)
+        refused = refuse(live, call)
+        assert json.loads(refused.response.content)["error"]["type"] == "billing_error"
+        assert refused.response.headers["x-taximeter-error"] == "budget_reached"
+        assert 0 < int(refused.response.headers["retry-after"]) <= 24 * 3600
+        assert refused.response.request.headers["x-stainless-retry-count"] == "0"
+    live.upstream.enqueue(token_count(7))
+    assert sdk.count_tokens(model=MODEL, messages=QUESTION["messages"]) == 7
+    assert len(live.rows()) == len(live.upstream.requests) - 1  # nothing refused was forwarded
 
-    def is_refused() -> bool:  # within a quarter of a second from here
+
+def refuse(endpoint: Endpoint, call: Callable[..., object]) -> anthropic.RateLimitError:
+    """Make calls until one is refused; each worker knows within a quarter of a second."""
+    refusals: list[anthropic.RateLimitError] = []
+
+    def is_refused() -> bool:
         try:
-            sdk.create(**QUESTION)
+            call(**QUESTION)
         except anthropic.RateLimitError as refused:
             refusals.append(refused)
         return bool(refusals)
 
-    refusals: list[anthropic.RateLimitError] = []
-    live.service.wait_until(is_refused, "a refusal")
-    headers = refusals[0].response.headers
-    assert json.loads(refusals[0].response.content)["error"]["type"] == "billing_error"
-    assert headers["x-taximeter-error"] == "budget_reached"
-    assert 0 < int(headers["retry-after"]) <= 24 * 3600
-    forwarded = len(live.upstream.requests)
-    with pytest.raises(anthropic.RateLimitError):
-        sdk.stream(**QUESTION)
-    assert len(live.upstream.requests) == forwarded == len(live.rows())
-    live.upstream.enqueue(token_count(7))
-    assert sdk.count_tokens(model=MODEL, messages=QUESTION["messages"]) == 7
+    endpoint.service.wait_until(is_refused, "a refusal")
+    return refusals[0]
 
 
 def test_a_beta_call_keeps_its_query_and_header(endpoint: Endpoint, sdk: Sdk) -> None:
