@@ -52,6 +52,7 @@ class Recorder:
             self._housekeep,
             indexes_texts=settings.search_index,
             secrets_key_path=settings.control_path if settings.credential_search else None,
+            control_path=settings.control_path,
         )
         self._budgets = BudgetWatch(settings.data_dir, settings.control_path, time.monotonic)
         self._waiting = 0
@@ -119,6 +120,7 @@ class Recorder:
         self._ingester.fill_columns()
         self._ingester.index_texts()
         self._ingester.look_for_savings()
+        self._ingester.remove_calls()
         self._last_fill_s = time.monotonic()
 
     def _round(self) -> Round:

@@ -17,10 +17,10 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+from metering.body_notes import Side, drop_body
 from metering.conversation_memory import ConversationMemory
 from metering.entry import UsageLogEntry
 from metering.prices import PriceTable
-from recorder.body_notes import Side, drop_body
 from recorder.disk import DiskRoom
 from recorder.judge import Judge
 from recorder.open_databases import OpenDatabases

@@ -21,6 +21,7 @@ from recorder.entry_store import EntryStore
 from recorder.open_databases import OpenDatabases
 from recorder.pauses import Pauses
 from recorder.rejection_store import RejectionStore
+from recorder.removals import Removals
 from recorder.savings import SavingsFinder
 from recorder.secret_search import SecretSearch
 from recorder.text_indexing import TextIndexing
@@ -53,7 +54,7 @@ class Ingester:
     ``between`` is called after each file, for work that must not wait for the end of a round;
     ``indexes_texts``: what was said can be searched.
     ``secrets_key_path`` is the ``control.db`` with the key for credentials that are found in calls;
-    without it none are looked for."""
+    without it none are looked for. ``control_path`` is the ``control.db`` with what is to be removed."""
 
     def __init__(
         self,
@@ -67,6 +68,7 @@ class Ingester:
         *,
         indexes_texts: bool = True,
         secrets_key_path: Path | None = None,
+        control_path: Path | None = None,
     ) -> None:
         self._data_dir = data_dir
         self._root = spool_root
@@ -93,6 +95,11 @@ class Ingester:
             None
             if secrets_key_path is None
             else SecretSearch(data_dir, secrets_key_path, self._databases, clock_s)
+        )
+        self._removals = (
+            None
+            if control_path is None
+            else Removals(control_path, spool_root, self._databases, clock_s)
         )
         self._rejections = RejectionStore(data_dir, spool_root, self._databases)
         self._tidy_at_s = clock_s()
@@ -135,6 +142,11 @@ class Ingester:
         """Look for savings in one session, if one is due."""
         self._savings.run_step()
 
+    def remove_calls(self) -> None:
+        """Take a step in removing what retention or an order to erase removes."""
+        if self._removals is not None:
+            self._removals.run_step()
+
     def run_round(self) -> Round:
         """Store one batch of each organisation that need not wait."""
         result = Round()
@@ -166,6 +178,8 @@ class Ingester:
         self._tidy()
         if self._secrets is not None:
             self._secrets.close()
+        if self._removals is not None:
+            self._removals.close()
         self._databases.close_all()
 
     def _store(self, owner: str, files: Sequence[Waiting]) -> int:

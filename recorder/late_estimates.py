@@ -9,11 +9,11 @@ import sqlite3
 from collections.abc import Callable
 from functools import partial
 
+from metering.body_notes import lacks_response
 from metering.cut_streams import FindSize, estimate_usage
 from metering.delivered import UNKNOWN_SIZE, OutputSize
 from metering.output_estimate import is_estimable, measure_output
 from metering.prices import PriceTable
-from recorder.body_notes import lacks_response
 from recorder.stored_calls import price_again, read_stored_usage
 from store.traces import backfill_progress, cut_streams, output_sizes
 from store.traces.backfill import Stored

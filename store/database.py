@@ -54,6 +54,8 @@ def open_database(
         _migrate(connection, path.parent, migrations, steps)
         connection.execute(f"PRAGMA busy_timeout={busy_timeout_ms}")
         connection.execute(f"PRAGMA synchronous={synchronous}")
+        # What is removed is overwritten, by whichever connection it is removed.
+        connection.execute("PRAGMA secure_delete=ON").fetchall()
     except BaseException:
         connection.close()
         raise
@@ -111,6 +113,20 @@ def snapshot(connection: sqlite3.Connection) -> Iterator[None]:
     """Open a transaction for several reads that see the same state. It blocks no writer."""
     with _transaction(connection, "BEGIN"):
         yield
+
+
+def empty_log(connection: sqlite3.Connection) -> bool:
+    """Write all pages of the write-ahead log back and empty it. Return whether that was possible: it is
+    not while somebody reads an earlier state, or writes."""
+    (usual,) = connection.execute("PRAGMA busy_timeout").fetchone()
+    connection.execute("PRAGMA busy_timeout=0")  # whoever waits here keeps others waiting
+    try:
+        (is_busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    except sqlite3.OperationalError:  # somebody else writes it back
+        return False
+    finally:
+        connection.execute(f"PRAGMA busy_timeout={usual}")
+    return not is_busy
 
 
 @contextmanager

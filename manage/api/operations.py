@@ -7,6 +7,7 @@ from manage.api import (
     endpoint_operations,
     key_operations,
     organization_operations,
+    retention_operations,
     usage_operations,
 )
 from manage.api.operation import Operation
@@ -17,4 +18,5 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
     *key_operations.OPERATIONS,
     *organization_operations.OPERATIONS,
     *usage_operations.OPERATIONS,
+    *retention_operations.OPERATIONS,
 )

@@ -6,7 +6,6 @@ It is a part of ``store.control.management``. Every member may read them; only o
 import secrets
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -14,10 +13,11 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from metering.budget_periods import Period, Span, find_span
-from runtime.errors import ForbiddenError, InvalidInputError
+from runtime.errors import InvalidInputError
 from runtime.webhook_rule import WebhookRule
 from store.control import budget_alerts, budgets, endpoints
-from store.control.audit import Action as Activity, Details
+from store.control.audit import Details
+from store.control.audited import audited, require_owner
 from store.control.budget_alerts import Delivery
 from store.control.budgets import Action, Budget, Webhook
 from store.control.database import ControlDatabase
@@ -27,9 +27,6 @@ from store.pagination import DEFAULT_LIMIT, Page, read_page
 from store.traces import spend
 from store.traces.paths import trace_path
 from store.traces.spend import Spend, SpendByEndpoint
-
-type Note = Callable[[Activity, str, Details], None]
-type Audited = Callable[[Caller], AbstractContextManager[tuple[sqlite3.Connection, Note]]]
 
 SECRET_BYTES = 32
 DELIVERIES = 20
@@ -63,14 +60,12 @@ class BudgetManagement:
     def __init__(
         self,
         control: ControlDatabase,
-        audited: Audited,
         data_dir: Path,
         now: Callable[[], datetime],
         webhook_rule: WebhookRule,
     ) -> None:
         """Work on ``control`` for callers; ``audited`` opens a transaction that may change something."""
         self._control = control
-        self._audited = audited
         self._data_dir = data_dir
         self._now = now
         self._webhook_rule = webhook_rule
@@ -116,8 +111,8 @@ class BudgetManagement:
         action: Action,
     ) -> BudgetStatus:
         """Set a budget. Raises ForbiddenError, NotFoundError, InvalidInputError."""
-        _require_owner(caller, "set a budget")
-        with self._audited(caller) as (db, note):
+        require_owner(caller, "set a budget")
+        with audited(self._control, caller) as (db, note):
             found = _find_endpoint(db, caller, endpoint)
             budget = budgets.put(
                 db,
@@ -132,8 +127,8 @@ class BudgetManagement:
 
     def delete(self, caller: Caller, endpoint: str | None) -> Budget:
         """Delete a budget. Raises ForbiddenError, NotFoundError."""
-        _require_owner(caller, "delete a budget")
-        with self._audited(caller) as (db, note):
+        require_owner(caller, "delete a budget")
+        with audited(self._control, caller) as (db, note):
             budget = budgets.get(db, caller.organization_id, _find_endpoint(db, caller, endpoint))
             budgets.delete(db, budget)
             note("budget.delete", budget.subject_id, budgets.name_subject(budget.slug))
@@ -179,26 +174,26 @@ class BudgetManagement:
 
     def set_time_zone(self, caller: Caller, name: str) -> None:
         """Set the time zone. Raises ForbiddenError, InvalidInputError."""
-        _require_owner(caller, "set the time zone")
-        with self._audited(caller) as (db, note):
+        require_owner(caller, "set the time zone")
+        with audited(self._control, caller) as (db, note):
             budgets.set_time_zone(db, caller.organization_id, name)
             note("budget.time_zone", caller.organization_id, {"name": name})
 
     def find_webhook(self, caller: Caller) -> Webhook | None:
         """Return the webhook of the organisation, or None. Raises ForbiddenError: its address may be a
         secret."""
-        _require_owner(caller, "see the webhook")
+        require_owner(caller, "see the webhook")
         with self._control.reading() as db:
             return budgets.find_webhook(db, caller.organization_id)
 
     def put_webhook(self, caller: Caller, url: str) -> Webhook:
         """Set the webhook, with a new secret. Raises ForbiddenError, InvalidInputError."""
-        _require_owner(caller, "set a webhook")
+        require_owner(caller, "set a webhook")
         try:
             self._webhook_rule.check(url)
         except ValueError as error:
             raise InvalidInputError(str(error), "url") from error
-        with self._audited(caller) as (db, note):
+        with audited(self._control, caller) as (db, note):
             secret = secrets.token_bytes(SECRET_BYTES)
             webhook = budgets.put_webhook(db, caller.organization_id, url, secret)
             note("budget.webhook_set", caller.organization_id, _name_host(webhook))
@@ -206,15 +201,15 @@ class BudgetManagement:
 
     def delete_webhook(self, caller: Caller) -> Webhook:
         """Delete the webhook. Raises ForbiddenError, NotFoundError."""
-        _require_owner(caller, "delete a webhook")
-        with self._audited(caller) as (db, note):
+        require_owner(caller, "delete a webhook")
+        with audited(self._control, caller) as (db, note):
             webhook = budgets.delete_webhook(db, caller.organization_id)
             note("budget.webhook_delete", caller.organization_id, _name_host(webhook))
             return webhook
 
     def list_deliveries(self, caller: Caller) -> Sequence[Delivery]:
         """Return the latest deliveries, newest first. Raises ForbiddenError."""
-        _require_owner(caller, "see where alerts were sent")
+        require_owner(caller, "see where alerts were sent")
         with self._control.reading() as db:
             return budget_alerts.list_latest(db, caller.organization_id, DELIVERIES)
 
@@ -235,8 +230,3 @@ def _describe(budget: Budget) -> Details:
 def _name_host(webhook: Webhook) -> Details:
     """Return the host alone: the rest of the address may be a secret."""
     return {"name": urlsplit(webhook.url).hostname}
-
-
-def _require_owner(caller: Caller, what: str) -> None:
-    if caller.role != "owner":
-        raise ForbiddenError(f"only an owner of the organisation may {what}")

@@ -84,6 +84,10 @@ class ControlDatabase:
         with database.snapshot(self._db):
             yield self._db
 
+    def empty_log(self) -> bool:
+        """Empty the write-ahead log; return whether that was possible."""
+        return database.empty_log(self._db)
+
     def set_up(self) -> bool:
         """Make what a first start needs: an organisation, a local user, the endpoint ``default``.
 

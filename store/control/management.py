@@ -5,16 +5,14 @@ change is written to the activity log in the same transaction. Refusals are the 
 ``runtime.errors``.
 """
 
-import sqlite3
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from functools import partial
 from pathlib import Path
 from typing import Self
 
 from runtime import clock
-from runtime.errors import ConflictError, ForbiddenError, InvalidInputError, NotFoundError
+from runtime.errors import ConflictError, InvalidInputError, NotFoundError
 from runtime.runs import is_run_id
 from runtime.settings import Settings, Streaming
 from runtime.webhook_rule import PUBLIC_ONLY, WebhookRule
@@ -28,8 +26,10 @@ from store.control import (
     people,
 )
 from store.control.api_keys import ApiKey
-from store.control.audit import Action, Details
+from store.control.audit import Details
+from store.control.audited import audited, require_owner
 from store.control.budget_management import BudgetManagement
+from store.control.data_removal import DataRemoval
 from store.control.database import ControlDatabase
 from store.control.endpoints import ProxyEndpoint, StreamingChange
 from store.control.invitations import Invitation
@@ -60,7 +60,8 @@ class Management:
         self._data_dir = data_dir
         self._now = now
         self._max_endpoints = max_endpoints
-        self.budgets = BudgetManagement(control, self._audited, data_dir, now, webhook_rule)
+        self.budgets = BudgetManagement(control, data_dir, now, webhook_rule)
+        self.removal = DataRemoval(control, data_dir, now)
 
     @classmethod
     def make(cls, control: ControlDatabase, settings: Settings) -> Self:
@@ -135,7 +136,7 @@ class Management:
 
         Raises InvalidInputError, InvalidSlugError, SlugTakenError, and LimitReachedError where the
         organisation has too many."""
-        with self._audited(caller) as (db, note):
+        with audited(self._control, caller) as (db, note):
             if self._max_endpoints is not None:
                 endpoints.check_count(db, caller.organization_id, self._max_endpoints)
             endpoint = endpoints.create(
@@ -157,7 +158,7 @@ class Management:
         the service's own setting again.
 
         Raises NotFoundError, InvalidInputError."""
-        with self._audited(caller) as (db, note):
+        with audited(self._control, caller) as (db, note):
             endpoint = endpoints.update(
                 db,
                 caller.organization_id,
@@ -175,7 +176,7 @@ class Management:
         The proxy refuses it when this returns.
 
         Raises NotFoundError."""
-        with self._audited(caller) as (db, note):
+        with audited(self._control, caller) as (db, note):
             endpoint = endpoints.delete(db, caller.organization_id, id_or_slug)
             budgets.delete_of(db, endpoint.id)
             note("endpoint.delete", endpoint.id, {"slug": endpoint.slug})
@@ -202,7 +203,7 @@ class Management:
         """Create a key; return it and its raw form, which cannot be read again.
 
         Raises InvalidInputError."""
-        with self._audited(caller) as (db, note):
+        with audited(self._control, caller) as (db, note):
             key, raw = api_keys.create(db, caller.organization_id, caller.user_id, name)
             note("key.create", key.id, {"name": key.name, "key_prefix": key.key_prefix})
             return key, raw
@@ -218,7 +219,7 @@ class Management:
         """Delete a key of the caller.
 
         Raises ForbiddenError for a colleague's key, NotFoundError for any other's."""
-        with self._audited(caller) as (db, note):
+        with audited(self._control, caller) as (db, note):
             key = api_keys.delete(db, caller.organization_id, caller.user_id, key_id)
             note("key.delete", key.id, {"name": key.name, "key_prefix": key.key_prefix})
             return key
@@ -247,8 +248,8 @@ class Management:
 
         Raises ForbiddenError, NotFoundError, and ConflictError for the only owner."""
         if user_id != caller.user_id:
-            _require_owner(caller, "remove somebody else")
-        with self._audited(caller) as (db, note):
+            require_owner(caller, "remove somebody else")
+        with audited(self._control, caller) as (db, note):
             member = people.get_member_of(db, caller.organization_id, user_id)
             if member.role == "owner" and people.count_owners(db, caller.organization_id) == 1:
                 raise ConflictError(
@@ -274,8 +275,8 @@ class Management:
         """Invite an address for a week; an earlier invitation is replaced.
 
         Raises ForbiddenError for a caller who is not an owner, InvalidInputError, ConflictError."""
-        _require_owner(caller, "invite somebody")
-        with self._audited(caller) as (db, note):
+        require_owner(caller, "invite somebody")
+        with audited(self._control, caller) as (db, note):
             invited_by = people.get_member_of(db, caller.organization_id, caller.user_id).email
             invitation = invitations.create(
                 db, caller.organization_id, email, invited_by, self._now()
@@ -287,8 +288,8 @@ class Management:
         """Delete an invitation.
 
         Raises ForbiddenError for callers who are not owners, NotFoundError."""
-        _require_owner(caller, "take back an invitation")
-        with self._audited(caller) as (db, note):
+        require_owner(caller, "take back an invitation")
+        with audited(self._control, caller) as (db, note):
             invitation = invitations.delete(db, caller.organization_id, invitation_id)
             note("invitation.delete", invitation.id, {"email": invitation.email})
             return invitation
@@ -343,33 +344,6 @@ class Management:
         # neither.
         pending = count_unrecorded(self._data_dir / "spool", caller.organization_id, run_id)
         return read_run(trace_path(self._data_dir, caller.organization_id), run_id, pending)
-
-    # -- within -----------------------------------------------------------------------------------
-
-    @contextmanager
-    def _audited(
-        self, caller: Caller
-    ) -> Iterator[tuple[sqlite3.Connection, Callable[[Action, str, Details], None]]]:
-        """Open a transaction; yield it and the function that writes the audit log for the caller.
-        Raises ForbiddenError for a caller who has been removed since the request was authenticated."""
-        with self._control.transaction() as db:
-            try:
-                member = people.get_member_of(db, caller.organization_id, caller.user_id)
-            except NotFoundError:
-                raise ForbiddenError("you are no longer a member of this organisation") from None
-            acting_user = None if caller.is_operator else caller.user_id
-            instead_of = {"for": member.email} if caller.is_operator else {}
-
-            def note(action: Action, subject_id: str, details: Details) -> None:
-                details = {**details, **instead_of}
-                audit.write(db, caller.organization_id, acting_user, action, subject_id, details)
-
-            yield db, note
-
-
-def _require_owner(caller: Caller, what: str) -> None:
-    if caller.role != "owner":
-        raise ForbiddenError(f"only an owner of the organisation may {what}")
 
 
 def _describe(endpoint: ProxyEndpoint) -> Details:

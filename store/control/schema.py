@@ -202,3 +202,36 @@ def m006_budgets(db: Database) -> None:
         "create index budget_deliveries_alert on budget_deliveries(alert_id)",
     ):
         db.execute(statement)
+
+
+@migrations()
+def m007_retention_and_erasures(db: Database) -> None:
+    """Create the rules of retention with their runs, and the orders to erase calls."""
+    for statement in (
+        """create table retention_rules (
+            organization_id text not null references organizations(id),
+            proxy_endpoint_id text not null,    -- '': of the organisation
+            text_days integer,
+            entry_days integer,
+            max_bytes integer,
+            primary key (organization_id, proxy_endpoint_id)) without rowid""",
+        """create table retention_runs (
+            organization_id text primary key references organizations(id),
+            next_at text not null,
+            ended_at text,                      -- of the last run; null: there was none
+            entries integer not null default 0,
+            texts integer not null default 0,
+            bytes_freed integer not null default 0) without rowid""",
+        """create table erasures (
+            id text primary key,
+            organization_id text not null references organizations(id),
+            ordered_at text not null,
+            user_id text,                       -- null: the operator at the command line
+            criteria text,                      -- JSON; null once it has ended
+            entries integer not null default 0,
+            set_aside integer not null default 0,
+            erased_at text,
+            ended_at text)""",
+        "create index erasures_open on erasures(id) where ended_at is null",
+    ):
+        db.execute(statement)

@@ -1,4 +1,4 @@
-"""Counting calls that are in the spool and not yet in a database."""
+"""Calls that are in the spool and not yet in a database, as the names of their files tell."""
 
 from pathlib import Path
 
@@ -18,3 +18,15 @@ def count_unrecorded(spool_path: Path, organization_id: str, run_id: str) -> int
         if path.suffix in (OPEN, DONE) and path.parent.name != UNREADABLE
     }
     return sum(name.endswith(ending) for name in names)
+
+
+def find_unrecorded(spool_path: Path, organization_id: str) -> set[str]:
+    """Return the entry ids of an organisation's calls that are in flight or wait for the recorder."""
+    return {
+        path.name.partition("~")[0]
+        for _ in range(2)  # as above
+        for path in spool_path.glob(f"*/*~{organization_id}*")
+        if path.suffix in (OPEN, DONE)
+        and path.parent.name != UNREADABLE
+        and path.stem.split("~")[1] == organization_id
+    }

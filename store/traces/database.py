@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Self, Unpack
+from typing import Any, Self
 
 from metering.entry import UsageLogEntry
 from metering.token_counts import list_flat_fields
@@ -23,6 +23,7 @@ from store.traces import (
     agent_sums,
     bodies,
     costs,
+    erasing,
     found_secrets,
     hourly_copy,
     judgements,
@@ -32,6 +33,7 @@ from store.traces import (
     rollup,
     schema,
     session_sums,
+    steps,
     timings,
     verify,
 )
@@ -43,6 +45,7 @@ from store.traces.bodies import (
     StoredBodies,
 )
 from store.traces.judgements import StoredCall
+from store.traces.steps import Steps
 
 _NOT_SCALAR = ("request_body", "response_body", "cost_items", "rate_limits", "output_size")
 
@@ -83,7 +86,7 @@ class TraceDatabase:
         """Open the database, made and migrated if need be. ``preparer`` may be shared by many
         databases: what it remembers is of requests and of no database. Raises sqlite3.Error and
         OSError."""
-        self._path = path
+        self.path = path
         self.connection = database.open_database(path, schema.migrations, steps=hourly_copy.STEPS)
         self._preparer = RequestPreparer() if preparer is None else preparer
         self._pieces = PieceStore(self.connection, max_cached_ids)
@@ -115,6 +118,9 @@ class TraceDatabase:
                 ]
                 self._insert_details(new)
                 new_ids = [usage_id for usage_id, _ in new]
+                if new:
+                    earliest = min(entry.created_at for _, entry in new)
+                    retention.note_arrival(self.connection, earliest)
                 judgements.write_judgements(self.connection, judged, _by_entry_id(new))
                 session_sums.book(self.connection, new_ids)
                 agent_sums.book(self.connection, new_ids)
@@ -201,15 +207,46 @@ class TraceDatabase:
         return verify.verify(self.connection)
 
     def prune(
-        self, *, pause: retention.Pause = time.sleep, **rules: Unpack[retention.Rules]
+        self,
+        *,
+        before: str | None = None,
+        texts_before: str | None = None,
+        max_bytes: int | None = None,
+        pause: steps.Pause = time.sleep,
     ) -> retention.Pruned:
-        """Remove entries as ``store.traces.retention`` describes."""
-        try:
-            return retention.prune(self.connection, pause=pause, **rules)
-        finally:
-            # PRAGMA data_version tells only of the commits of others.
-            self._pieces.forget()
-            found_secrets.remove_missing(self._path, self.connection)
+        """Remove calls and texts from before these instants, and the oldest calls until the rest fits."""
+        limits = retention.Limits(entries_before=before, texts_before=texts_before)
+        work = self.prune_in_steps(retention.Rules(limits=limits, max_bytes=max_bytes))
+        with steps.patient(self.connection):
+            return steps.run(work, pause)
+
+    def prune_in_steps(self, rules: retention.Rules) -> Steps[retention.Pruned]:
+        """Remove calls as ``store.traces.retention`` describes. Calls may be inserted between the steps."""
+        pruned = yield from self._forgetting(retention.prune(self.connection, rules))
+        if pruned.entries:
+            found_secrets.remove_missing(self.path, self.connection)
+        return pruned
+
+    def erase_in_steps(self, erasure_id: str, criteria: erasing.Criteria) -> Steps[int]:
+        """Remove calls as ``store.traces.erasing`` describes. Calls may be inserted between the steps."""
+        entries = yield from self._forgetting(erasing.erase(self.connection, erasure_id, criteria))
+        found_secrets.remove_missing(self.path, self.connection)
+        while not found_secrets.empty_log(self.path):
+            yield
+        return entries
+
+    def _forgetting[Result](self, work: Steps[Result]) -> Steps[Result]:
+        """Forget the ids of pieces after each step: ``PRAGMA data_version`` tells only of the commits of
+        others."""
+        while True:
+            try:
+                next(work)
+            except StopIteration as end:
+                result: Result = end.value
+                return result
+            finally:
+                self._pieces.forget()
+            yield
 
     def iter_unpriced(self) -> Iterator[costs.StoredCost]:
         """Yield entries that have no cost, oldest first. ``update_costs`` may be called meanwhile."""

@@ -121,6 +121,15 @@ def remove_missing(trace_path: Path, traces: sqlite3.Connection) -> None:
             db.executemany("delete from found where usage_id = ?", gone)
 
 
+def empty_log(trace_path: Path) -> bool:
+    """Empty the write-ahead log; return whether that was possible. Raises sqlite3.Error, OSError."""
+    if not secrets_path(trace_path).exists():
+        return True
+    with closing(database.open_database(secrets_path(trace_path), migrations)) as db:
+        db.execute("PRAGMA incremental_vacuum").fetchall()
+        return database.empty_log(db)
+
+
 def _is_there(traces: sqlite3.Connection, usage_id: int) -> bool:
     return traces.execute("select 1 from usage where id = ?", (usage_id,)).fetchone() is not None
 

@@ -1,270 +1,227 @@
-"""Removing the oldest entries, and what only they used, while others keep recording.
+"""Removing what is older than an organisation keeps it, and the oldest calls of a large database.
 
-The pieces of a removed entry may be shared with entries that stay. Unused ones are found by mark and
-sweep: the transaction that removes an entry notes its segments as *loose*. Then the segment lists of
-all remaining entries are read, without any lock, and the segments in them are no longer loose. The
-others are deleted in short transactions, each of which first checks the lists of entries recorded in the
-meantime: ids only grow, so those are the ones above the last id seen. The pieces of deleted segments are
-deleted in the same way. A recorder cannot use a deleted id from its memory, because it forgets its ids
-when another connection has committed (see ``store.traces.bodies``).
+Hourly and daily sums stay.
 
-A run that is killed leaves loose rows, never a reference to a deleted one, and the next run continues
-with them. Two runs at once on one database are safe for every body, but may leave a piece that no
-segment uses.
+Texts (bodies, titles, and what of them is quoted or indexed) may be removed before the calls they are of.
+Up to where that is done is noted for each endpoint in ``retention_texts``: no call that arrived before has
+a text any more. A call that is stored later than it arrived moves that back (``note_arrival``).
 
-The write lock is held for some 20 ms at a time. The pauses between are longer than the longest sleep of
-SQLite's busy handler, so that a recorder that waits 100 ms for the lock gets it.
+The write lock is held for some 20 ms at a time; see ``steps`` and ``removal``.
 """
 
 import sqlite3
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TypedDict, Unpack
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-import orjson
-
-from store.database import immediate
-from store.traces import session_sums
-from store.traces.search import index as search_index, removal as search_removal
-
-LOCK_S = 0.02
-PAUSE_S = 0.03
-PATIENCE_MS = 10_000  # no client waits for retention, so it can wait for all others
-_ROUND_ENTRIES = 50_000  # between two sweeps; bounds the ids held in memory
-_VACUUM_PAGES = 256
-# What an entry has in other tables, by ``usage_id``.
-_DETAILS = (
-    "request_bodies",
-    "response_bodies",
-    "usage_cost",
-    "rate_limits",
-    "predecessors",
-    "cache_breaks",
+from store.traces.removal import (
+    finish,
+    give_back,
+    remove_entry,
+    remove_text,
+    settle_sessions,
+    sweep,
+    used_bytes,
 )
+from store.traces.steps import Step, Steps, in_steps
 
-type Pause = Callable[[float], object]
+_ROUND_ENTRIES = 50_000  # between two sweeps; bounds the ids held in memory
+_AT_ONCE = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The instants up to which calls and texts are removed, None where they are kept."""
+
+    entries_before: str | None = None
+    texts_before: str | None = None
+
+
+KEEP_ALL = Limits()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """The rules: limits of age, for some endpoints other ones, and a size.
+
+    Above ``max_bytes`` the oldest calls are removed until the rest fits."""
+
+    limits: Limits = KEEP_ALL
+    by_endpoint: Mapping[str, Limits] = field(default_factory=dict)  # by id
+    max_bytes: int | None = None
+
+    def find_limits(self, endpoint_id: str) -> Limits:
+        """Return the limits of an endpoint."""
+        return self.by_endpoint.get(endpoint_id, self.limits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pruned:
+    """The number of calls that were removed, and of those that stay without their texts."""
+
     entries: int
+    texts: int
     bytes_before: int
     bytes_after: int
 
-
-class Rules(TypedDict, total=False):
-    """The entries to remove: those created before an instant, then the oldest until the rest fits."""
-
-    before: str | None
-    max_bytes: int | None
+    @property
+    def bytes_freed(self) -> int:
+        return max(0, self.bytes_before - self.bytes_after)
 
 
-def prune(
-    connection: sqlite3.Connection, *, pause: Pause = time.sleep, **rules: Unpack[Rules]
-) -> Pruned:
-    """Remove entries by these rules and return their space to the file system. Hourly sums stay.
+def prune(connection: sqlite3.Connection, rules: Rules) -> Steps[Pruned]:
+    """Remove what the rules name and return its space to the file system.
 
     Raises sqlite3.Error; the database is consistent then too."""
-    with _patient(connection):
-        bytes_before = used_bytes(connection)
-        sweep(connection, pause)  # loose rows of a run that was killed
-        entries = 0
-        if (before := rules.get("before")) is not None:
-            entries += _prune_by_age(connection, before, pause)
-        if (max_bytes := rules.get("max_bytes")) is not None:
-            entries += _prune_by_size(connection, max_bytes, pause)
-        if entries:
-            search_removal.settle(
-                connection, lambda work: _in_steps(connection, pause, lambda _: work())
-            )
-        _give_back(connection, pause)
-        return Pruned(
-            entries=entries, bytes_before=bytes_before, bytes_after=used_bytes(connection)
-        )
+    bytes_before = used_bytes(connection)
+    yield from sweep(connection)  # loose rows of a run that was killed
+    entries = texts = 0
+    for endpoint_id in list_endpoints(connection):
+        limits = rules.find_limits(endpoint_id)
+        if limits.entries_before is not None:
+            entries += yield from _prune_by_age(connection, endpoint_id, limits.entries_before)
+        if limits.texts_before is not None:
+            texts += yield from _remove_texts(connection, endpoint_id, limits.texts_before)
+    yield from sweep(connection)
+    if rules.max_bytes is not None:
+        entries += yield from _prune_by_size(connection, rules.max_bytes)
+    if entries or texts:
+        yield from finish(connection)
+    yield from give_back(connection)
+    return Pruned(
+        entries=entries,
+        texts=texts,
+        bytes_before=bytes_before,
+        bytes_after=used_bytes(connection),
+    )
 
 
-def used_bytes(connection: sqlite3.Connection) -> int:
-    """Return the size of what is in the database. Its file approaches it once free pages are given
-    back."""
-    pages = _pragma(connection, "page_count") - _pragma(connection, "freelist_count")
-    return pages * _pragma(connection, "page_size")
+def list_endpoints(connection: sqlite3.Connection) -> list[str]:
+    """Return the ids of the endpoints that have calls, by a few steps in their index."""
+    found: list[str] = []
+    after = ""
+    while True:
+        (endpoint_id,) = connection.execute(
+            "select min(proxy_endpoint_id) from usage where proxy_endpoint_id > ?", (after,)
+        ).fetchone()
+        if endpoint_id is None:
+            return found
+        found.append(endpoint_id)
+        after = endpoint_id
 
 
-def _prune_by_age(connection: sqlite3.Connection, before: str, pause: Pause) -> int:
+def read_texts_before(connection: sqlite3.Connection, endpoint_id: str) -> str:
+    """Return the instant before which no call of an endpoint has a text any more."""
+    row = connection.execute(
+        "select texts_before from retention_texts where proxy_endpoint_id = ?", (endpoint_id,)
+    ).fetchone()
+    return "" if row is None else str(row[0])
+
+
+def note_arrival(connection: sqlite3.Connection, created_at: str) -> None:
+    """Note that a call is stored that arrived then: its text is still to be removed. Wants the write
+    lock."""
+    connection.execute(
+        "update retention_texts set texts_before = :at where texts_before > :at", {"at": created_at}
+    )
+
+
+def _prune_by_age(connection: sqlite3.Connection, endpoint_id: str, before: str) -> Steps[int]:
+    oldest = (
+        "select id from usage where proxy_endpoint_id = ? and created_at < ?"
+        " order by created_at, id limit 1"
+    )
     total = 0
-    while removed := _remove_oldest(connection, _ROUND_ENTRIES, before, pause):
+    while removed := (
+        yield from _remove_oldest(connection, _ROUND_ENTRIES, oldest, (endpoint_id, before))
+    ):
         total += removed
-        sweep(connection, pause)
+        if removed == _ROUND_ENTRIES:
+            yield from sweep(connection)
     return total
 
 
-def _prune_by_size(connection: sqlite3.Connection, max_bytes: int, pause: Pause) -> int:
+def _prune_by_size(connection: sqlite3.Connection, max_bytes: int) -> Steps[int]:
     """Prune to a size.
 
     How much an entry frees is known only after its sweep, so go half of the estimated way at a
     time, and at most a twentieth: entries that turn out big must not cost more than that many."""
+    oldest = "select id from usage order by created_at, id limit 1"
     total = 0
     while (used := used_bytes(connection)) > max_bytes:
         (entries,) = connection.execute("select count(*) from usage").fetchone()
         half_way = int(entries * (1 - max_bytes / used) / 2)
         share = max(1, entries // 1000, min(half_way, entries // 20, _ROUND_ENTRIES))
-        removed = _remove_oldest(connection, share, None, pause)
+        removed = yield from _remove_oldest(connection, share, oldest, ())
         if not removed:
             break
         total += removed
-        sweep(connection, pause)
+        yield from sweep(connection)
     return total
 
 
 def _remove_oldest(
-    connection: sqlite3.Connection, limit: int, before: str | None, pause: Pause
-) -> int:
-    where, parameters = ("where created_at < ?", (before,)) if before is not None else ("", ())
-    oldest = f"select id from usage {where} order by created_at, id limit 1"  # noqa: S608 - our own
+    connection: sqlite3.Connection, limit: int, oldest: str, values: tuple[str, ...]
+) -> Steps[int]:
+    """Remove so many of the calls that a query finds one after the other; return how many there were."""
     removed = 0
 
-    def remove_some(step: _Step) -> bool:
+    def remove_some(step: Step) -> bool:
         nonlocal removed
-        while removed < limit and step.has_time:
-            row = connection.execute(oldest, parameters).fetchone()
-            if row is None:
-                return True
-            _remove_entry(connection, row[0])
+        untitled: set[str] = set()
+        row = connection.execute(oldest, values).fetchone()
+        while row is not None and removed < limit and step.has_time:
+            remove_entry(connection, row[0], untitled)
             removed += 1
-        return removed == limit
+            row = connection.execute(oldest, values).fetchone()
+        settle_sessions(connection, untitled)
+        return row is None or removed == limit
 
-    _in_steps(connection, pause, remove_some)
+    yield from in_steps(connection, remove_some)
     return removed
 
 
-def _remove_entry(connection: sqlite3.Connection, usage_id: int) -> None:
+def _remove_texts(connection: sqlite3.Connection, endpoint_id: str, before: str) -> Steps[int]:
+    """Remove the texts of calls of an endpoint that arrived before an instant, oldest first."""
+    removed = since_sweep = 0
+    place = (read_texts_before(connection, endpoint_id), 0)
+
+    def remove_some(step: Step) -> bool:
+        nonlocal removed, since_sweep, place
+        noted = read_texts_before(connection, endpoint_id)
+        if noted < place[0]:  # a call was stored meanwhile that arrived before
+            place = noted, 0
+        rows = connection.execute(
+            "select created_at, id from usage where proxy_endpoint_id = ?"
+            " and (created_at, id) > (?, ?) and created_at < ? order by created_at, id limit ?",
+            (endpoint_id, *place, before, _AT_ONCE),
+        ).fetchall()
+        untitled: set[str] = set()
+        done = 0
+        for created_at, usage_id in rows:
+            if not step.has_time:
+                break
+            place = created_at, usage_id
+            done += 1
+            if remove_text(connection, usage_id, untitled):
+                removed += 1
+                since_sweep += 1
+        settle_sessions(connection, untitled)
+        is_done = done == len(rows) < _AT_ONCE
+        _note_texts_before(connection, endpoint_id, before if is_done else place[0])
+        return is_done or since_sweep >= _ROUND_ENTRIES
+
+    while place[0] < before:
+        since_sweep = 0
+        yield from in_steps(connection, remove_some)
+        if since_sweep < _ROUND_ENTRIES:
+            break
+        yield from sweep(connection)
+    return removed
+
+
+def _note_texts_before(connection: sqlite3.Connection, endpoint_id: str, before: str) -> None:
     connection.execute(
-        "insert or ignore into loose_segments select s.value from request_bodies as q,"
-        " json_each(q.segment_ids) as s where q.usage_id = ?",
-        (usage_id,),
+        "insert into retention_texts (proxy_endpoint_id, texts_before) values (?, ?)"
+        " on conflict (proxy_endpoint_id) do update set texts_before = excluded.texts_before",
+        (endpoint_id, before),
     )
-    search_index.remove_response(connection, usage_id)
-    for table in _DETAILS:
-        connection.execute(f"delete from {table} where usage_id = ?", (usage_id,))  # noqa: S608
-    session_sums.remove_before_last(connection, usage_id)
-    connection.execute("delete from unnamed_calls where usage_id = ?", (usage_id,))
-    connection.execute("delete from usage where id = ?", (usage_id,))
-
-
-def sweep(connection: sqlite3.Connection, pause: Pause = time.sleep) -> None:
-    """Delete loose segments and then loose pieces that nothing uses any more."""
-    _sweep_level(
-        connection,
-        loose_table="loose_segments",
-        users="select usage_id, segment_ids from request_bodies where usage_id > ? order by 1",
-        delete=_delete_segment,
-        pause=pause,
-    )
-    _sweep_level(
-        connection,
-        loose_table="loose_pieces",
-        users="select id, piece_ids from segments where id > ? order by 1",
-        delete=_delete_piece,
-        pause=pause,
-    )
-
-
-def _sweep_level(
-    connection: sqlite3.Connection,
-    *,
-    loose_table: str,
-    users: str,
-    delete: Callable[[sqlite3.Connection, int], None],
-    pause: Pause,
-) -> None:
-    loose = [row[0] for row in connection.execute(f"select id from {loose_table}")]  # noqa: S608
-    unused = set(loose)
-    if not loose:
-        return
-    seen = _strike_out(connection, users, 0, unused)
-
-    def delete_some(step: _Step) -> bool:
-        nonlocal seen
-        seen = _strike_out(connection, users, seen, unused)
-        while loose and step.has_time:
-            candidate = loose.pop()
-            if candidate in unused:
-                delete(connection, candidate)
-            connection.execute(f"delete from {loose_table} where id = ?", (candidate,))  # noqa: S608
-        return not loose
-
-    _in_steps(connection, pause, delete_some)
-
-
-def _strike_out(connection: sqlite3.Connection, users: str, seen: int, unused: set[int]) -> int:
-    """Take from ``unused`` what rows above ``seen`` use; returns the highest id there is."""
-    for user_id, ids in connection.execute(users, (seen,)):
-        if ids is not None:
-            unused.difference_update(orjson.loads(ids))
-        seen = user_id
-    return seen
-
-
-def _delete_segment(connection: sqlite3.Connection, segment_id: int) -> None:
-    connection.execute(
-        "insert or ignore into loose_pieces select k.value from segments as g,"
-        " json_each(g.piece_ids) as k where g.id = ?",
-        (segment_id,),
-    )
-    connection.execute("delete from segments where id = ?", (segment_id,))
-
-
-def _delete_piece(connection: sqlite3.Connection, piece_id: int) -> None:
-    search_index.remove_piece(connection, piece_id)
-    connection.execute("delete from pieces where id = ?", (piece_id,))
-
-
-def _give_back(connection: sqlite3.Connection, pause: Pause) -> None:
-    free = _pragma(connection, "freelist_count")
-    while free:
-        # Each row fetched is one page given back: it must be read to its end.
-        connection.execute(f"PRAGMA incremental_vacuum({_VACUUM_PAGES})").fetchall()
-        left = _pragma(connection, "freelist_count")
-        if left >= free:
-            break  # made without auto_vacuum, or a recorder needs pages as fast as we free them
-        free = left
-        pause(PAUSE_S)
-    connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-
-
-class _Step:
-    """The time of one transaction under the write lock."""
-
-    def __init__(self) -> None:
-        self._end = time.monotonic() + LOCK_S
-
-    @property
-    def has_time(self) -> bool:
-        return time.monotonic() < self._end
-
-
-def _in_steps(connection: sqlite3.Connection, pause: Pause, work: Callable[[_Step], bool]) -> None:
-    """Run transactions, one after the other with a pause between, until the work is done."""
-    while True:
-        with immediate(connection):
-            done = work(_Step())
-        if done:
-            return
-        pause(PAUSE_S)
-
-
-@contextmanager
-def _patient(connection: sqlite3.Connection) -> Iterator[None]:
-    usual = _pragma(connection, "busy_timeout")
-    connection.execute(f"PRAGMA busy_timeout={PATIENCE_MS}")
-    try:
-        yield
-    finally:
-        connection.execute(f"PRAGMA busy_timeout={usual}")
-
-
-def _pragma(connection: sqlite3.Connection, name: str) -> int:
-    (value,) = connection.execute(f"PRAGMA {name}").fetchone()
-    return int(value)

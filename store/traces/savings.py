@@ -78,6 +78,14 @@ def mark_due(connection: sqlite3.Connection, ids: Sequence[int]) -> None:
     connection.execute(_MARK, values)
 
 
+def mark_session_due(connection: sqlite3.Connection, session_id: str) -> None:
+    """Note that a session is to be looked at. Wants the write lock."""
+    connection.execute(
+        "insert or replace into savings_due (session_id, due_at, changes) values (?, ?, 1)",
+        (session_id, clock.now().timestamp() + QUIET_S),
+    )
+
+
 def find_due(connection: sqlite3.Connection, now_s: float) -> Due | None:
     """Return the session that has been due for longest, None where none is due yet."""
     row = connection.execute(

@@ -750,3 +750,14 @@ def m017_sum_up_savings_by_day(db: Database) -> None:
 def m018_show_sums_of_days(db: Database) -> None:
     """Add a view of the sums of days that has all days, also while ``usage_daily`` is being filled."""
     _show_days(db)
+
+
+@migrations()
+def m019_note_what_retention_and_erasing_have_done(db: Database) -> None:
+    """Add up to where the texts of each endpoint are removed, and the counts of erasures that go on."""
+    for statement in (
+        "create table retention_texts"
+        " (proxy_endpoint_id text primary key, texts_before text not null) without rowid",
+        "create table erasures (id text primary key, entries integer not null) without rowid",
+    ):
+        db.execute(statement)

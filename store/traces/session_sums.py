@@ -66,6 +66,16 @@ _BOOK = (
     " peak_prompt_tokens = max(peak_prompt_tokens, excluded.peak_prompt_tokens), "
     + ", ".join(f"{name} = {name} + excluded.{name}" for name in _SUMS)
 )
+_TITLED = (
+    f"select s.session_id from usage as u join sessions as s on s.session_id = {unnamed_sessions.SESSION}"  # noqa: S608 - our own text
+    f" where u.id = ? and s.title is not null and s.title_order = {_TITLE_ORDER}"
+)
+_RETITLE = (
+    "update sessions set (title, title_order) ="  # noqa: S608 - our own text
+    f" (select title_text, {_TITLE_ORDER} from usage where id in ({unnamed_sessions.CALLS})"
+    " order by 2 limit 1) where session_id = :session_id"
+    f" and exists (select 1 from usage where id in ({unnamed_sessions.CALLS}))"
+)
 _REMOVE = (
     "delete from sessions"  # noqa: S608 - our own text
     f" where session_id = (select {unnamed_sessions.SESSION} from usage as u where u.id = :id)"
@@ -95,6 +105,25 @@ def remove_before_last(connection: sqlite3.Connection, usage_id: int) -> None:
     Wants the write lock."""
     for (session_id,) in connection.execute(_REMOVE, {"id": usage_id}).fetchall():
         savings.remove_session(connection, session_id)
+
+
+def find_titled(connection: sqlite3.Connection, usage_id: int) -> set[str]:
+    """Return the session that has its title from this call, nothing where there is none."""
+    return {row[0] for row in connection.execute(_TITLED, (usage_id,))}
+
+
+def refresh_title(connection: sqlite3.Connection, session_id: str) -> None:
+    """Give a session the title of the earliest call that is left of it. Wants the write lock."""
+    connection.execute(_RETITLE, unnamed_sessions.bind(session_id))
+
+
+def find_days(connection: sqlite3.Connection, session_id: str) -> tuple[str, str] | None:
+    """Return the first and the last day of a session, None where there are no sums of it."""
+    row = connection.execute(
+        "select substr(started_at, 1, 10), substr(ended_at, 1, 10) from sessions where session_id = ?",
+        (session_id,),
+    ).fetchone()
+    return None if row is None else (str(row[0]), str(row[1]))
 
 
 def book_some(connection: sqlite3.Connection) -> bool:

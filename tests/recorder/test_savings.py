@@ -11,9 +11,10 @@ from conversations.savings.calls import list_chains
 from recorder.open_databases import OpenDatabases
 from recorder.savings import SavingsFinder
 from runtime import clock
-from store.traces import retention, savings
+from store.traces import retention, savings, steps
 from store.traces.bodies import RequestPreparer
 from store.traces.paths import trace_path
+from store.traces.retention import Limits, Rules
 from tests.conversations.sessions import conversation, request, tool
 from tests.recorder.conversations import PRICES, Recording
 
@@ -121,7 +122,8 @@ def test_findings_go_with_the_last_call_of_their_session(recording, finder):
     look(finder)
     path = trace_path(recording.data_dir, "org")
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
-        retention.prune(db, before="9999", pause=lambda _: None)
+        everything = Rules(limits=Limits(entries_before="9999"))
+        steps.run(retention.prune(db, everything), lambda _: None)
     assert found(recording) == {}
     assert recording.read("select * from session_savings") == []
 

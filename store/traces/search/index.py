@@ -14,7 +14,7 @@ Of the columns, the first takes two bytes less for each word; most text is in re
 """
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import get_args
 
@@ -186,10 +186,25 @@ def list_first_texts(
             yield piece_id, read_piece_texts(connection, piece_id)
 
 
-def keep_calls(connection: sqlite3.Connection, ids: Iterable[int]) -> set[int]:
-    """Return those of these ids that calls have."""
-    sql = "select id from usage where id in (select value from json_each(?))"
-    return {row[0] for row in connection.execute(sql, (orjson.dumps(list(ids)).decode(),))}
+def has_request(connection: sqlite3.Connection, usage_id: int) -> bool:
+    """Return whether a call is there with its request."""
+    return _are_all_there(connection, "request_bodies", {usage_id})
+
+
+def have_requests(connection: sqlite3.Connection, calls: Set[int]) -> bool:
+    """Return whether all of these calls are there with their requests."""
+    return _are_all_there(connection, "request_bodies", calls)
+
+
+def have_responses(connection: sqlite3.Connection, calls: Set[int]) -> bool:
+    """Return whether all of these calls are there with their responses."""
+    return _are_all_there(connection, "response_bodies", calls)
+
+
+def _are_all_there(connection: sqlite3.Connection, table: str, calls: Set[int]) -> bool:
+    sql = f"select count(*) from {table} where usage_id in (select value from json_each(?))"  # noqa: S608 - one of two names
+    (count,) = connection.execute(sql, (orjson.dumps(list(calls)).decode(),)).fetchone()
+    return bool(count == len(calls))
 
 
 def _read_row(connection: sqlite3.Connection, piece_id: int) -> PieceRow | None:

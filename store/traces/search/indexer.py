@@ -342,13 +342,15 @@ class Indexer:
             self._batch = None
 
     def _is_still_there(self, rows: Sequence[PieceRow]) -> bool:
-        """Return whether all calls are there that have these pieces, or what has their texts."""
-        calls = {row.usage_id for row in rows} | {row.usage_id for row in self._responses}
+        """Return whether the texts are there that are about to be indexed, and what has their copies."""
         sources = {row.copy_of for row in rows if row.copy_of is not None}
-        calls |= {-source for source in sources if source < 0}
+        responses = {row.usage_id for row in self._responses}
+        responses |= {-source for source in sources if source < 0}
         pieces = {source for source in sources if source > 0 and source not in self._pieces}
-        return index.keep_calls(self._db, calls) == calls and all(
-            index.is_indexed(self._db, piece_id) for piece_id in pieces
+        return (
+            index.have_requests(self._db, {row.usage_id for row in rows})
+            and index.have_responses(self._db, responses)
+            and all(index.is_indexed(self._db, piece_id) for piece_id in pieces)
         )
 
     def _lower_first_calls(self, batch: _Batch) -> None:
@@ -362,7 +364,8 @@ class Indexer:
             with database.immediate(self._db):
                 self._db.executemany(
                     "update search_pieces set usage_id = :call where usage_id > :call and piece_id in"
-                    " (:piece, (select copy_of from search_pieces where piece_id = :piece))",
+                    " (:piece, (select copy_of from search_pieces where piece_id = :piece))"
+                    " and exists (select 1 from request_bodies where usage_id = :call)",
                     ({"piece": piece_id, "call": usage_id} for piece_id, usage_id in some),
                 )
         with database.immediate(self._db):

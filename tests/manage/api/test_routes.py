@@ -135,6 +135,46 @@ def test_a_change_changes_what_it_names(ann):
     assert ann("GET", "/proxy-endpoints/mine").json() == changed
 
 
+def test_retention_is_set_and_previewed(ann, ask):
+    rule = {"text_days": 30, "entry_days": 365, "max_bytes": 10**10}
+    state = ann("PUT", "/retention", json=rule).json()
+    assert {name: state[name] for name in rule} == rule
+    assert list(state) == [*rule, "size_bytes", "next_run", "last_run"]
+    assert list(state["next_run"]) == ["at", "entries", "texts", "bytes"]
+    assert ann("GET", "/retention").json() == ask("bob", "GET", "/retention").json() == state
+    wrong = {"text_days": 2, "entry_days": 1}
+    error_of(ann("PUT", "/retention", json=wrong), 400, "invalid_input", "text_days")
+    error_of(ann("PUT", "/retention", json={"text_days": "1"}), 400, "invalid_input", "text_days")
+    error_of(ask("bob", "PUT", "/retention", json={}), 403, "forbidden")
+    assert ask("cid", "GET", "/retention").json()["next_run"] is None
+
+
+def test_an_endpoint_has_retention_of_its_own(ann, ask):
+    ann("POST", "/proxy-endpoints", json={"name": "Mine"})
+    path = "/proxy-endpoints/mine/retention"
+    assert ann("GET", path).json() == {"text_days": None, "entry_days": None}
+    assert ann("PUT", path, json={"text_days": 1}).json() == {"text_days": 1, "entry_days": None}
+    assert ann("GET", path).json() == {"text_days": 1, "entry_days": None}
+    error_of(ann("PUT", path, json={"max_bytes": 1}), 400, "invalid_input", "max_bytes")
+    error_of(ask("bob", "PUT", path, json={}), 403, "forbidden")
+    error_of(ask("cid", "GET", path), 404, "not_found")
+
+
+def test_an_erasure_is_counted_ordered_and_followed(ann, ask):
+    counted = ann("POST", "/erasures", json={"session": "s", "dry_run": True})
+    assert counted.status_code == 202
+    nothing = {"entries": 0, "set_aside": 0, "erased_at": None, "ended_at": None}
+    assert counted.json() == {"id": None} | nothing
+    order = ann("POST", "/erasures", json={"client": "x", "from": "2026-01-01"}).json()
+    assert order == {"id": order["id"]} | nothing
+    assert ann("GET", f"/erasures/{order['id']}").json() == order
+    error_of(ask("bob", "GET", f"/erasures/{order['id']}"), 403, "forbidden")
+    error_of(ask("bob", "POST", "/erasures", json={"session": "s"}), 403, "forbidden")
+    error_of(ask("cid", "GET", f"/erasures/{order['id']}"), 404, "not_found")
+    error_of(ann("POST", "/erasures", json={}), 400, "invalid_input")
+    error_of(ann("POST", "/erasures", json={"from": "soon"}), 400, "invalid_input", "from")
+
+
 def test_pages_follow_each_other(ann):
     made = [ann("POST", "/proxy-endpoints", json={"name": "x"}).json()["id"] for _ in range(45)]
     seen, cursor, sizes = [], None, []

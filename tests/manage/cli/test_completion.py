@@ -17,7 +17,7 @@ def complete(*words: str) -> list[str]:
 
 
 def test_commands_and_options_are_completed():
-    assert complete("e") == ["endpoints", "export"]
+    assert complete("e") == ["endpoints", "erase", "export"]
     assert complete("keys", "") == ["create", "delete", "list"]
     assert complete("usage", "--by", "") == [
         "day", "model", "endpoint", "client", "credential", "billing",

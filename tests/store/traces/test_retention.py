@@ -2,13 +2,17 @@ import itertools
 import multiprocessing
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from metering.entry import UsageLogEntry
-from store.traces import retention
+from store.traces import removal, retention, steps
+from store.traces.bodies import StoredBodies
 from store.traces.database import TraceDatabase
+from store.traces.retention import Limits, Rules
+from store.traces.retention_preview import Preview, read_preview
 from tests.store.traffic import agent_requests, make_entry
 
 
@@ -52,8 +56,7 @@ def unused(traces: TraceDatabase) -> tuple[int, int]:
 @pytest.fixture
 def small_steps(monkeypatch):
     """Only one thing is done in each transaction."""
-    turns = itertools.cycle([True, False])
-    monkeypatch.setattr(retention._Step, "has_time", property(lambda _: next(turns)))
+    monkeypatch.setattr(steps, "LOCK_S", 0.0)
 
 
 @pytest.fixture(params=["large steps", "small steps"])
@@ -94,9 +97,9 @@ def test_everything_can_go(traces, any_steps):
 def test_the_oldest_go_until_the_rest_fits(traces, any_steps):
     for seed in range(6):
         insert_all(traces, session(15, seed, start=seed * 15))
-    before = retention.used_bytes(traces.connection)
+    before = removal.used_bytes(traces.connection)
     traces.prune(max_bytes=before // 2, pause=no_pause)
-    after = retention.used_bytes(traces.connection)
+    after = removal.used_bytes(traces.connection)
     assert before * 0.35 < after <= before // 2
     left = [row[0] for row in traces.connection.execute("select id from usage order by id")]
     assert left == list(range(left[0], 91))
@@ -157,7 +160,7 @@ def test_the_lock_is_free_in_each_pause(traces, traces_path, small_steps):
 
         traces.prune(before="2026-01-02T00:10", pause=take_lock)
     assert len(pauses) > 20
-    assert set(pauses) == {retention.PAUSE_S}
+    assert set(pauses) == {steps.PAUSE_S}
 
 
 def test_what_the_same_connection_recorded_before_is_not_remembered_after(traces):
@@ -260,3 +263,142 @@ def test_pruning_while_another_process_records_leaves_every_entry_whole(traces, 
     traces.prune(before="2026-01-02T11:00", pause=no_pause)
     assert unused(traces) == (0, 0)
     assert list(traces.verify()) == []
+
+
+def run(traces: TraceDatabase, given: Rules) -> retention.Pruned:
+    return steps.run(traces.prune_in_steps(given), no_pause)
+
+
+def test_texts_go_before_their_calls(traces, any_steps):
+    entries = [replace(each, title_text="said") for each in session(20)]
+    insert_all(traces, entries)
+    kept = "select entry_id, cost_cents, input_tokens from usage order by id"
+    calls = traces.connection.execute(kept).fetchall()
+    pruned = traces.prune(texts_before="2026-01-02T00:12", pause=no_pause)
+    assert (pruned.entries, pruned.texts) == (0, 12)
+    assert traces.connection.execute(kept).fetchall() == calls
+    for entry in entries[:12]:
+        assert traces.read_bodies(entry.entry_id) == StoredBodies(request=None, response=None)
+    for entry in entries[12:]:
+        assert traces.read_bodies(entry.entry_id).request == entry.request_body
+    assert list(traces.verify()) == []
+    assert unused(traces) == (0, 0)
+    rows = traces.connection.execute("select body_notes, title_text from usage").fetchall()
+    note = "request not kept: removed by retention; response not kept: removed by retention"
+    assert rows == [(note, None)] * 12 + [(None, "said")] * 8
+
+
+def test_a_session_has_the_title_of_a_call_whose_text_is_left(traces):
+    titles = ["first", "second", None]
+    insert_all(
+        traces,
+        [
+            replace(each, title_text=title, session_id="s")
+            for title, each in zip(titles, session(3), strict=True)
+        ],
+    )
+    found = []
+    for minute in range(4):
+        traces.prune(texts_before=f"2026-01-02T00:{minute:02d}", pause=no_pause)
+        found.append(traces.connection.execute("select title from sessions").fetchone()[0])
+    assert found == ["first", "second", None, None]
+
+
+def test_each_endpoint_has_limits_of_its_own(traces):
+    entries = [
+        replace(each, proxy_endpoint_id=f"pe_{number % 3}")
+        for number, each in enumerate(session(12))
+    ]
+    insert_all(traces, entries)
+    given = Rules(
+        limits=Limits(entries_before="2026-01-02T00:06"),
+        by_endpoint={"pe_1": Limits(texts_before="9999"), "pe_2": Limits()},
+    )
+    run(traces, given)
+    left = traces.connection.execute(
+        "select proxy_endpoint_id, count(*), count(request_body_length) from usage group by 1"
+    ).fetchall()
+    assert left == [("pe_0", 2, 2), ("pe_1", 4, 0), ("pe_2", 4, 4)]
+    assert list(traces.verify()) == []
+
+
+def test_the_text_of_a_call_that_is_stored_late_goes_with_the_next_run(traces):
+    early, late, latest = session(3)
+    traces.insert([late, latest])
+    assert traces.prune(texts_before=latest.created_at, pause=no_pause).texts == 1
+    traces.insert([early])
+    assert traces.prune(texts_before=latest.created_at, pause=no_pause).texts == 1
+    assert traces.prune(texts_before=latest.created_at, pause=no_pause).texts == 0
+    assert traces.read_bodies(latest.entry_id).request == latest.request_body
+
+
+def test_the_text_of_a_call_that_is_stored_during_a_run_goes_too(traces, small_steps):
+    early, *others = session(8)
+    traces.insert(others)
+    work = traces.prune_in_steps(Rules(limits=Limits(texts_before="9999")))
+    for _ in range(4):
+        next(work)
+    traces.insert([early])
+    steps.run(work, no_pause)
+    assert traces.connection.execute("select count(request_body_length) from usage").fetchone() == (
+        0,
+    )
+    assert list(traces.verify()) == []
+
+
+def test_texts_are_removed_on_from_where_a_killed_run_was(traces, small_steps):
+    insert_all(traces, session(10))
+    for after in (1, 3, 6, 12):
+        work = traces.prune_in_steps(Rules(limits=Limits(texts_before="9999")))
+        for _ in range(after):
+            next(work, None)
+        work.close()
+        assert list(traces.verify()) == []
+    run(traces, Rules(limits=Limits(texts_before="9999")))
+    assert count(traces, "request_bodies") == count(traces, "pieces") == 0
+    assert unused(traces) == (0, 0)
+
+
+def test_calls_of_one_instant_all_lose_their_texts(traces, small_steps, monkeypatch):
+    monkeypatch.setattr(retention, "_AT_ONCE", 2)
+    insert_all(
+        traces, [replace(each, created_at="2026-01-02T00:00:00.000Z") for each in session(7)]
+    )
+    assert traces.prune(texts_before="2026-01-03", pause=no_pause).texts == 7
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        Rules(limits=Limits(entries_before="2026-01-02T00:07")),
+        Rules(limits=Limits(texts_before="2026-01-02T00:07")),
+        Rules(limits=Limits(entries_before="2026-01-02T00:03", texts_before="2026-01-02T00:07")),
+        Rules(by_endpoint={"pe_1": Limits(texts_before="9999")}),
+        Rules(by_endpoint={"other": Limits(texts_before="9999")}),
+    ],
+)
+def test_a_preview_says_what_a_run_removes(traces, traces_path, given):
+    insert_all(traces, session(12))
+    traces.prune(texts_before="2026-01-02T00:02", pause=no_pause)
+    preview = read_preview(traces_path, given)
+    assert preview.size_bytes == removal.used_bytes(traces.connection)
+    pruned = run(traces, given)
+    assert (preview.entries, preview.texts) == (pruned.entries, pruned.texts)
+    assert read_preview(traces_path, given).texts == 0
+    assert (preview.freed_bytes > 0) == (pruned.entries + pruned.texts > 0)
+
+
+def test_a_preview_of_a_size_says_what_is_above_it(traces, traces_path):
+    for seed in range(4):
+        insert_all(traces, session(15, seed, start=seed * 15))
+    size = removal.used_bytes(traces.connection)
+    preview = read_preview(traces_path, Rules(max_bytes=size // 2))
+    assert preview.freed_bytes == size - size // 2
+    assert 20 <= preview.entries <= 40
+    assert read_preview(traces_path, Rules(max_bytes=size)) == Preview(
+        entries=0, texts=0, freed_bytes=0, size_bytes=size
+    )
+
+
+def test_nothing_recorded_nothing_to_remove(tmp_path):
+    assert read_preview(tmp_path / "traces.db", Rules(max_bytes=1)).entries == 0

@@ -81,6 +81,21 @@ def test_a_text_that_later_calls_have_too_is_found_with_the_next_of_them(traces,
         assert first_calls(traces, word) == [3]
 
 
+def test_texts_that_are_removed_before_their_calls_are_found_no_more(traces, index):
+    said = [user("zebrafinch"), assistant("quokkadile"), user("wombat")]
+    record(traces, (request(*said[:1], system="emuwise"), response("quokkadile")), **OLD)
+    record(traces, (request(*said), response("platypus")))
+    record(traces, (request(user("numbatish")), response("echidnary")), **OLD)
+    index()
+    traces.prune(texts_before="2021", pause=lambda _: None)
+    for word, calls in {"zebrafinch": [2], "quokkadile": [2], "wombat": [2]}.items():
+        assert first_calls(traces, word) == calls
+    content = read_file(traces)
+    for word in ("emuwise", "numbatish", "echidnary"):
+        assert find(traces, word) == NOTHING
+        assert word.encode()[3:] not in content
+
+
 def test_pruning_all_leaves_an_empty_index(traces, index):
     record(traces, *((body, response("fine")) for body in agent_requests(12)), **OLD)
     index()

@@ -28,6 +28,7 @@ type Reason = Literal[
     "unknown encoding",
     "too many encodings",
     "spool not writable",
+    "removed by retention",
 ]
 
 
@@ -44,6 +45,12 @@ def join_notes(*notes: str | None) -> str | None:
 def lacks_response(notes: str | None) -> bool:
     """Return whether something of the response is missing, or could not be decoded."""
     return any(each.startswith("response ") for each in (notes or "").split(SEPARATOR))
+
+
+def note_removal(notes: str | None, side: Side) -> str | None:
+    """Return the notes of an entry whose body of one side is being removed."""
+    others = (each for each in (notes or "").split(SEPARATOR) if not each.startswith(f"{side} "))
+    return join_notes(*others, format_note(side, "not kept", "removed by retention"))
 
 
 def drop_body(entry: UsageLogEntry, side: Side, reason: Reason) -> UsageLogEntry:

@@ -1,0 +1,254 @@
+"""The operations on what is kept and what is erased, and their models."""
+
+from http import HTTPStatus
+from typing import Annotated, Self
+
+from pydantic import Field
+
+from manage.api.models import Instant, NoFields, RequestModel, ResponseModel
+from manage.api.operation import Context, operation
+from runtime import clock
+from runtime.errors import InvalidInputError
+from store.control.data_removal import RetentionState
+from store.control.erasures import Erasure
+from store.control.retention import Rule
+from store.traces.erasing import Criteria
+
+_NO_ENDPOINT = {HTTPStatus.NOT_FOUND: "There is no such proxy endpoint in your organisation."}
+_OWNERS = {HTTPStatus.FORBIDDEN: "Only an owner of the organisation may do this."}
+_TEXT_DAYS = "Days for which bodies and titles are kept; not more than entry_days."
+_ENTRY_DAYS = "Days for which calls are kept. Their hourly and daily sums stay."
+_MAX_BYTES = "Size of the database above which the oldest calls are removed."
+
+
+class RetentionRule(RequestModel):
+    text_days: Annotated[int | None, Field(description=_TEXT_DAYS)] = None
+    entry_days: Annotated[int | None, Field(description=_ENTRY_DAYS)] = None
+    max_bytes: Annotated[int | None, Field(description=_MAX_BYTES)] = None
+
+
+class EndpointRetentionRule(RequestModel):
+    text_days: Annotated[int | None, Field(description=_TEXT_DAYS)] = None
+    entry_days: Annotated[int | None, Field(description=_ENTRY_DAYS)] = None
+
+
+class NextRun(ResponseModel):
+    at: Instant
+    entries: Annotated[int, Field(description="Calls that it is going to remove.")]
+    texts: Annotated[int, Field(description="Calls that stay, whose texts it is going to remove.")]
+    bytes: Annotated[int, Field(description="About how many bytes that frees.")]
+
+
+class LastRun(ResponseModel):
+    ended_at: Instant
+    entries: int
+    texts: int
+    bytes: int
+
+
+class Retention(ResponseModel):
+    text_days: Annotated[int | None, Field(description="null: texts are kept as their calls.")]
+    entry_days: Annotated[int | None, Field(description="null: calls are kept.")]
+    max_bytes: Annotated[int | None, Field(description="null: any size.")]
+    size_bytes: Annotated[int, Field(description="Size of what is in the database now.")] = 0
+    next_run: Annotated[
+        NextRun | None, Field(description="null while neither you nor an endpoint has a rule.")
+    ] = None
+    last_run: Annotated[LastRun | None, Field(description="null before the first.")] = None
+
+    @classmethod
+    def make(cls, state: RetentionState) -> Self:
+        rule, run, preview = state.rule, state.run, state.preview
+        return cls(
+            text_days=rule.text_days,
+            entry_days=rule.entry_days,
+            max_bytes=rule.max_bytes,
+            size_bytes=preview.size_bytes,
+            next_run=None
+            if run is None
+            else NextRun(
+                at=run.next_at,
+                entries=preview.entries,
+                texts=preview.texts,
+                bytes=preview.freed_bytes,
+            ),
+            last_run=None
+            if run is None or run.ended_at is None
+            else LastRun(
+                ended_at=run.ended_at,
+                entries=run.entries,
+                texts=run.texts,
+                bytes=run.bytes_freed,
+            ),
+        )
+
+
+class EndpointRetention(ResponseModel):
+    text_days: Annotated[int | None, Field(description="null: as the organisation.")]
+    entry_days: Annotated[int | None, Field(description="null: as the organisation.")]
+
+
+class NewErasure(RequestModel):
+    """The calls to erase: those for which every field that is given holds."""
+
+    session: Annotated[str | None, Field(description="A session id.")] = None
+    credential: Annotated[
+        str | None, Field(description="The fingerprint of an upstream credential.")
+    ] = None
+    client: Annotated[str | None, Field(description="A client, with or without its version.")] = (
+        None
+    )
+    endpoint: Annotated[str | None, Field(description="The id or slug of a proxy endpoint.")] = None
+    since: Annotated[
+        str | None, Field(alias="from", description="Calls that arrived then or later: ISO 8601.")
+    ] = None
+    until: Annotated[str | None, Field(description="Calls that arrived before: ISO 8601.")] = None
+    dry_run: Annotated[bool, Field(description="Count these calls, and erase nothing.")] = False
+
+    def make_criteria(self) -> Criteria:
+        """Return the criteria. Raises InvalidInputError."""
+        return Criteria(
+            session=self.session,
+            credential=self.credential,
+            client=self.client,
+            endpoint=self.endpoint,
+            since=_parse_instant(self.since, "from"),
+            until=_parse_instant(self.until, "until"),
+        )
+
+
+class ErasureState(ResponseModel):
+    id: Annotated[str | None, Field(description="null of a dry run.")]
+    entries: Annotated[
+        int, Field(description="Calls: those to erase, and those that were once erased_at is set.")
+    ]
+    set_aside: Annotated[
+        int, Field(description="Files of the spool that cannot be read and may have such calls.")
+    ] = 0
+    erased_at: Annotated[
+        Instant | None, Field(description="When the calls were gone that were recorded.")
+    ] = None
+    ended_at: Annotated[
+        Instant | None, Field(description="When those were gone too that were in flight.")
+    ] = None
+
+    @classmethod
+    def make(cls, erasure: Erasure, entries: int | None = None) -> Self:
+        return cls(
+            id=erasure.id,
+            entries=erasure.entries if entries is None else entries,
+            set_aside=erasure.set_aside,
+            erased_at=erasure.erased_at,
+            ended_at=erasure.ended_at,
+        )
+
+
+def _parse_instant(text: str | None, field: str) -> str | None:
+    if text is None:
+        return None
+    try:
+        return clock.format_ms(clock.parse_instant(text))
+    except (ValueError, OverflowError) as error:
+        raise InvalidInputError(
+            f"{field} is a day or an instant such as 2026-01-31 or 2026-01-31T18:00:00Z", field
+        ) from error
+
+
+@operation(
+    "GET",
+    "/retention",
+    name="getRetention",
+    summary="How long your organisation keeps calls, and what the next run is going to remove.",
+    request=NoFields,
+    response=Retention,
+)
+def get_retention(context: Context[NoFields]) -> Retention:
+    return Retention.make(context.management.removal.read_state(context.caller))
+
+
+@operation(
+    "PUT",
+    "/retention",
+    name="putRetention",
+    summary="Set how long your organisation keeps calls. A field that is left out is null.",
+    request=RetentionRule,
+    response=Retention,
+    errors=_OWNERS,
+)
+def put_retention(context: Context[RetentionRule]) -> Retention:
+    given = context.request
+    rule = Rule(text_days=given.text_days, entry_days=given.entry_days, max_bytes=given.max_bytes)
+    removal = context.management.removal
+    removal.write_rule(context.caller, rule)
+    return Retention.make(removal.read_state(context.caller))
+
+
+@operation(
+    "GET",
+    "/proxy-endpoints/{id}/retention",
+    name="getProxyEndpointRetention",
+    summary="How long the calls of one endpoint are kept, by its id or slug.",
+    request=NoFields,
+    response=EndpointRetention,
+    errors=_NO_ENDPOINT,
+)
+def get_endpoint_retention(context: Context[NoFields]) -> EndpointRetention:
+    rule = context.management.removal.read_rule(context.caller, context.id)
+    return EndpointRetention(text_days=rule.text_days, entry_days=rule.entry_days)
+
+
+@operation(
+    "PUT",
+    "/proxy-endpoints/{id}/retention",
+    name="putProxyEndpointRetention",
+    summary="Set how long the calls of one endpoint are kept. A field that is left out is null.",
+    request=EndpointRetentionRule,
+    response=EndpointRetention,
+    errors=_NO_ENDPOINT | _OWNERS,
+)
+def put_endpoint_retention(context: Context[EndpointRetentionRule]) -> EndpointRetention:
+    rule = Rule(text_days=context.request.text_days, entry_days=context.request.entry_days)
+    context.management.removal.write_rule(context.caller, rule, context.id)
+    return EndpointRetention(text_days=rule.text_days, entry_days=rule.entry_days)
+
+
+@operation(
+    "POST",
+    "/erasures",
+    name="createErasure",
+    summary="Erase calls with their texts, or count them.",
+    request=NewErasure,
+    response=ErasureState,
+    status=HTTPStatus.ACCEPTED,
+    errors=_OWNERS,
+)
+def create_erasure(context: Context[NewErasure]) -> ErasureState:
+    criteria = context.request.make_criteria()
+    removal = context.management.removal
+    entries = removal.count_calls(context.caller, criteria)
+    if context.request.dry_run:
+        return ErasureState(id=None, entries=entries)
+    return ErasureState.make(removal.order_erasure(context.caller, criteria), entries)
+
+
+@operation(
+    "GET",
+    "/erasures/{id}",
+    name="getErasure",
+    summary="How far an erasure is.",
+    request=NoFields,
+    response=ErasureState,
+    errors=_OWNERS | {HTTPStatus.NOT_FOUND: "There is no such erasure in your organisation."},
+)
+def get_erasure(context: Context[NoFields]) -> ErasureState:
+    return ErasureState.make(context.management.removal.get_erasure(context.caller, context.id))
+
+
+OPERATIONS = (
+    get_retention,
+    put_retention,
+    get_endpoint_retention,
+    put_endpoint_retention,
+    create_erasure,
+    get_erasure,
+)

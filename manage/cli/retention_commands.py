@@ -1,0 +1,300 @@
+"""``taximeter retention show|set`` and ``taximeter erase``, here or on a remote service."""
+
+import sys
+import time
+from contextlib import closing
+from datetime import datetime
+
+import click
+
+from manage.api import retention_operations as operations
+from manage.api.retention_operations import ErasureState, Retention
+from manage.cli.backend import Backend, LocalBackend, given
+from manage.cli.backend_choice import open_backend, print_response
+from manage.cli.console import (
+    explained,
+    json_option,
+    open_control,
+    read_settings,
+    service_options,
+)
+from manage.cli.maintenance_commands import read_size
+from manage.cli.periods import Instant
+from manage.cli.terminal import format_time
+from metering.formats import format_bytes, format_calls, format_count
+from runtime import clock
+from runtime.locks import LockHeldError, ProcessLock
+from runtime.safe_text import terminal_line
+from runtime.settings import Settings
+from store import erasure_work
+from store.control import erasures
+from store.traces import steps
+from store.traces.database import TraceDatabase
+from store.traces.paths import trace_path
+
+POLL_S = 0.2
+PATIENCE_S = 600.0
+_OFF = "off"
+
+
+class Days(click.ParamType[int | str]):
+    """A number of days, or ``off``."""
+
+    name = "days"
+
+    def convert(
+        self, value: int | str, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int | str:
+        text = str(value).strip().removesuffix("d")
+        if text == _OFF or (text.isascii() and text.isdigit() and len(text) <= 5):
+            return _OFF if text == _OFF else int(text)
+        self.fail("write a number of days such as 30, or off")
+
+
+def _read_size_or_off(
+    context: click.Context, parameter: click.Parameter, text: str | None
+) -> int | str | None:
+    return _OFF if text == _OFF else read_size(context, parameter, text)
+
+
+@click.group()
+def retention() -> None:
+    """Show and set how long calls and their texts are kept.
+
+    The rules are applied once a day, after 02:00 UTC.
+
+    \b
+    Examples:
+      taximeter retention show
+      taximeter retention set --text-days 30 --call-days 365 --max-size 20GB
+    """
+
+
+@retention.command("show")
+@click.option("--endpoint", metavar="SLUG", help="The rule of this endpoint alone.")
+@service_options
+@json_option
+def show_retention(
+    endpoint: str | None, base_url: str | None, data_dir: str | None, as_json: bool
+) -> None:
+    """Show the rules, and what the next run is going to remove.
+
+    \b
+    Examples:
+      taximeter retention show
+      taximeter retention show --endpoint clinic
+      taximeter retention show --json | jq .next_run
+    """
+    with explained(), open_backend(base_url, data_dir) as backend:
+        _show(backend, endpoint, as_json=as_json)
+
+
+@retention.command("set")
+@click.option("--text-days", type=Days(), help="Days for which bodies and titles are kept, or off.")
+@click.option(
+    "--call-days", "entry_days", type=Days(), help="Days for which calls are kept, or off."
+)
+@click.option(
+    "--max-size",
+    callback=_read_size_or_off,
+    metavar="SIZE",
+    help="Size of the database above which the oldest calls are removed, as in 20GB, or off.",
+)
+@click.option(
+    "--endpoint",
+    metavar="SLUG",
+    help="Set the rule of this endpoint; off: that of the organisation counts.",
+)
+@service_options
+@json_option
+def set_retention(
+    text_days: int | str | None,
+    entry_days: int | str | None,
+    max_size: int | str | None,
+    endpoint: str | None,
+    base_url: str | None,
+    data_dir: str | None,
+    as_json: bool,
+) -> None:
+    """Set how long calls and their texts are kept. What is not given stays as it is.
+
+    \b
+    Examples:
+      taximeter retention set --text-days 30 --call-days 365
+      taximeter retention set --max-size 20GB
+      taximeter retention set --endpoint clinic --text-days 1
+      taximeter retention set --text-days off
+    """
+    wanted = given(text_days=text_days, entry_days=entry_days, max_bytes=max_size)
+    if not wanted:
+        raise click.UsageError("choose what to set: --text-days, --call-days, --max-size")
+    if endpoint is not None and max_size is not None:
+        raise click.UsageError("--max-size is for the whole organisation: leave out --endpoint")
+    changes = {name: None if value == _OFF else value for name, value in wanted.items()}
+    with explained(), open_backend(base_url, data_dir) as backend:
+        if endpoint is None:
+            now = backend.call(operations.get_retention)
+            rule = now.model_dump(include={"text_days", "entry_days", "max_bytes"})
+            backend.call(operations.put_retention, **rule | changes)
+        else:
+            before = backend.call(operations.get_endpoint_retention, endpoint)
+            rule = before.model_dump()
+            backend.call(operations.put_endpoint_retention, endpoint, **rule | changes)
+        _show(backend, endpoint, as_json=as_json)
+
+
+def _show(backend: Backend, endpoint: str | None, *, as_json: bool) -> None:
+    if endpoint is not None:
+        rule = backend.call(operations.get_endpoint_retention, endpoint)
+        if as_json:
+            print_response(rule)
+            return
+        click.echo(f"Texts: {_format_days(rule.text_days, 'as the organisation')}")
+        click.echo(f"Calls: {_format_days(rule.entry_days, 'as the organisation')}")
+        return
+    state = backend.call(operations.get_retention)
+    if as_json:
+        print_response(state)
+    else:
+        _print_state(state)
+
+
+def _print_state(state: Retention) -> None:
+    size = "any size" if state.max_bytes is None else f"at most {format_bytes(state.max_bytes)}"
+    texts = _format_days(state.text_days, "as long as their calls")
+    click.echo(f"Texts:     {texts}")
+    click.echo(f"Calls:     {_format_days(state.entry_days, 'for ever')}")
+    click.echo(f"Database:  {size}; it has {format_bytes(state.size_bytes)}")
+    if state.next_run is not None:
+        run = state.next_run
+        click.echo(
+            f"Next run:  {format_time(run.at)} UTC. It removes {format_calls(run.entries)} and the"
+            f" texts of {format_count(run.texts)} more, about {format_bytes(run.bytes)}."
+        )
+    if state.last_run is not None:
+        last = state.last_run
+        click.echo(
+            f"Last run:  {format_time(last.ended_at)} UTC. It removed {format_calls(last.entries)}"
+            f" and the texts of {format_count(last.texts)} more, {format_bytes(last.bytes)}."
+        )
+
+
+def _format_days(days: int | None, otherwise: str) -> str:
+    return otherwise if days is None else f"{format_count(days)} day{'s' * (days != 1)}"
+
+
+@click.command()
+@click.option("--session", metavar="ID", help="Calls of this session.")
+@click.option("--credential", metavar="FINGERPRINT", help="Calls with this upstream credential.")
+@click.option("--client", help="Calls of this client, with its version or without.")
+@click.option("--endpoint", metavar="SLUG", help="Calls to this proxy endpoint, by slug or id.")
+@click.option("--from", "since", type=Instant(), help="Calls that arrived then or later (UTC).")
+@click.option("--until", type=Instant(), help="Calls that arrived before (UTC).")
+@click.option("--dry-run", is_flag=True, help="Print how many calls these are, and erase nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@service_options
+@json_option
+def erase(
+    session: str | None,
+    credential: str | None,
+    client: str | None,
+    endpoint: str | None,
+    since: datetime | None,
+    until: datetime | None,
+    dry_run: bool,
+    yes: bool,
+    base_url: str | None,
+    data_dir: str | None,
+    as_json: bool,
+) -> None:
+    """Erase calls with their texts, so that nothing of these is left in the files.
+
+    Of several options all must hold. Hourly and daily totals stay. Calls that are in flight are erased
+    when they end. docs/retention.md says what is erased and what is not.
+
+    \b
+    Examples:
+      taximeter erase --session 7f3c… --dry-run
+      taximeter erase --client claude-cli --from 2026-01-01 --until 2026-02-01
+      taximeter erase --endpoint clinic --yes
+    """
+    fields = given(
+        session=session,
+        credential=credential,
+        client=client,
+        endpoint=endpoint,
+        since=None if since is None else clock.format_ms(since),
+        until=None if until is None else clock.format_ms(until),
+    )
+    if not fields:
+        raise click.UsageError(
+            "choose what to erase: --session, --credential, --client, --endpoint, --from, --until"
+        )
+    with explained(), open_backend(base_url, data_dir) as backend:
+        counted = backend.call(operations.create_erasure, dry_run=True, **fields)
+        if dry_run:
+            _report(counted, f"{format_calls(counted.entries)} would be erased.", as_json=as_json)
+            return
+        if not yes:
+            _confirm(counted.entries)
+        state = backend.call(operations.create_erasure, **fields)
+        if isinstance(backend, LocalBackend):
+            _carry_out_here(read_settings(data_dir=data_dir))
+        state = _wait(backend, state.id or "")
+    _report(state, _describe(state), as_json=as_json)
+
+
+def _confirm(entries: int) -> None:
+    question = f"Erase {format_calls(entries)} for good?"
+    if not sys.stdin.isatty():
+        raise click.UsageError(f"{question} Add --yes.")
+    click.confirm(question, abort=True, err=True)
+
+
+def _carry_out_here(settings: Settings) -> None:
+    """Carry out the orders of this data directory, unless a recorder does."""
+    try:
+        lock = ProcessLock(settings.data_dir / "recorder.lock")
+    except LockHeldError:
+        return
+    try:
+        with open_control(settings) as control:
+            with control.reading() as db:
+                orders = erasures.list_open(db)
+            for erasure in orders:
+                path = trace_path(settings.data_dir, erasure.organization_id)
+                with closing(TraceDatabase(path)) as traces, steps.patient(traces.connection):
+                    steps.run(erasure_work.carry_out(erasure, control, traces, settings.spool_path))
+    finally:
+        lock.release()
+
+
+def _wait(backend: Backend, erasure_id: str) -> ErasureState:
+    """Return the state of an erasure when the recorded calls are gone, or when that takes too long."""
+    ends_at_s = time.monotonic() + PATIENCE_S
+    state = backend.call(operations.get_erasure, erasure_id)
+    while state.erased_at is None and time.monotonic() < ends_at_s:
+        time.sleep(POLL_S)
+        state = backend.call(operations.get_erasure, erasure_id)
+    return state
+
+
+def _report(state: ErasureState, text: str, *, as_json: bool) -> None:
+    if as_json:
+        print_response(state)
+    else:
+        click.echo(text)
+
+
+def _describe(state: ErasureState) -> str:
+    if state.erased_at is None:
+        return terminal_line(f"The service goes on to erase these calls (erasure {state.id}).")
+    text = f"Erased {format_calls(state.entries)}."
+    if state.ended_at is None:
+        text += " Calls that were in flight are erased when they have been recorded."
+    if state.set_aside:
+        text += (
+            f" {state.set_aside} files in spool/unreadable cannot be read and may have such calls:"
+            " look at them, and delete them."
+        )
+    return text

@@ -1,0 +1,116 @@
+"""Removing what is to go: by the rules of retention, once a day, and by orders to erase calls.
+
+The recorder does this while it would wait anyway, in steps of some 20 ms, and while calls wait one step
+each second. Orders come first. A database that cannot be written waits alone.
+"""
+
+import logging
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+from recorder.background import RETRY_S, BackgroundWork
+from recorder.open_databases import OpenDatabases
+from runtime import clock
+from store import erasure_work
+from store.control import audit, erasures, retention
+from store.control.database import ControlDatabase
+from store.traces.steps import Steps
+
+logger = logging.getLogger(__name__)
+
+LOOK_S = 1.0
+_END = object()
+
+
+class Removals:
+    """Works on one organisation after the other."""
+
+    def __init__(
+        self,
+        control_path: Path,
+        spool_path: Path,
+        databases: OpenDatabases,
+        clock_s: Callable[[], float],
+    ) -> None:
+        """Take rules and orders from ``control.db``. ``clock_s`` is a monotonic clock."""
+        self._control_path = control_path
+        self._spool_path = spool_path
+        self._databases = databases
+        self._clock_s = clock_s
+        failure = "Calls of %s cannot be removed now: %s"
+        self._work = BackgroundWork(databases, clock_s, self._remove_some, failure)
+        self._control: ControlDatabase | None = None
+        self._steps: dict[str, Steps[None]] = {}  # by organisation, what has begun
+        self._look_at_s = 0.0
+
+    def run_step(self) -> None:
+        """Take one step. Never raises: what cannot be done now is tried again later."""
+        now_s = self._clock_s()
+        if now_s >= self._look_at_s:
+            self._look_at_s = now_s + LOOK_S
+            try:
+                for organization_id in self._list_organizations():
+                    self._work.begin(organization_id)
+            except (sqlite3.Error, OSError) as error:
+                # What has begun goes on; the file may be locked for now.
+                logger.warning("What is to be removed cannot be read now: %s", error)
+                self._look_at_s = now_s + RETRY_S
+        self._work.run_step()
+
+    def close(self) -> None:
+        """Close ``control.db``. What is unfinished goes on after the next start."""
+        self._steps.clear()
+        if self._control is not None:
+            self._control.close()
+            self._control = None
+
+    def _list_organizations(self) -> list[str]:
+        """Return the organisations of which something is to be removed."""
+        if self._control is None:
+            if not self._control_path.exists():
+                return []
+            self._control = ControlDatabase(self._control_path)
+        with self._control.reading() as db:
+            ordered = [each.organization_id for each in erasures.list_open(db)]
+            return ordered + retention.list_due(db, clock.now())
+
+    def _remove_some(self, organization_id: str, _: sqlite3.Connection) -> bool:
+        work = self._steps.pop(organization_id, None) or self._find_work(organization_id)
+        if work is None:
+            return False
+        if next(work, _END) is not _END:
+            self._steps[organization_id] = work
+        return True
+
+    def _find_work(self, organization_id: str) -> Steps[None] | None:
+        """Return the next work on an organisation, None where there is none now."""
+        control = self._control
+        if control is None:
+            return None
+        with control.reading() as db:
+            orders = erasures.list_open(db)
+            is_due = organization_id in retention.list_due(db, clock.now())
+        for erasure in orders:
+            if erasure.organization_id == organization_id and erasure_work.is_ready(
+                erasure, self._spool_path
+            ):
+                traces = self._databases.open(organization_id)
+                return erasure_work.carry_out(erasure, control, traces, self._spool_path)
+        return self._prune(control, organization_id) if is_due else None
+
+    def _prune(self, control: ControlDatabase, organization_id: str) -> Steps[None]:
+        with control.reading() as db:
+            rules = retention.find_rules(db, organization_id, clock.now())
+        pruned = yield from self._databases.open(organization_id).prune_in_steps(rules)
+        with control.transaction() as db:
+            retention.note_run(db, organization_id, pruned, clock.now())
+            if pruned.entries or pruned.texts:
+                details = {
+                    "calls": str(pruned.entries),
+                    "texts": str(pruned.texts),
+                    "bytes": str(pruned.bytes_freed),
+                }
+                audit.write_for_service(
+                    db, organization_id, "retention.run", organization_id, details
+                )

@@ -1,0 +1,115 @@
+"""Retention and erasing, for the API, the pages and the command line.
+
+Here are the rules, what they are going to remove, and orders to erase calls. The recorder carries both out.
+As in ``management``, every method stays within the caller's organisation.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from runtime import clock
+from store.control import endpoints, erasures, retention
+from store.control.audited import audited, require_owner
+from store.control.database import ControlDatabase
+from store.control.erasures import Erasure
+from store.control.people import Caller
+from store.control.retention import OF_ORGANIZATION, Rule, Run
+from store.traces import erasing
+from store.traces.erasing import Criteria
+from store.traces.paths import trace_path
+from store.traces.retention import Rules
+from store.traces.retention_preview import Preview, read_preview
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetentionState:
+    """The rule of an organisation, its runs and what the next one removes. ``run`` is None where neither
+    it nor its endpoints have rules."""
+
+    rule: Rule
+    run: Run | None
+    preview: Preview
+
+
+class DataRemoval:
+    """The rules and orders of ``control.db``. Every method may also raise sqlite3.Error."""
+
+    def __init__(
+        self,
+        control: ControlDatabase,
+        data_dir: Path,
+        now: Callable[[], datetime] = clock.now,
+    ) -> None:
+        self._control = control
+        self._data_dir = data_dir
+        self._now = now
+
+    def read_rule(self, caller: Caller, id_or_slug: str | None = None) -> Rule:
+        """Return the rule of the organisation, or that of one endpoint. Raises NotFoundError."""
+        with self._control.reading() as db:
+            endpoint_id = OF_ORGANIZATION
+            if id_or_slug is not None:
+                endpoint_id = endpoints.get(db, caller.organization_id, id_or_slug).id
+            return retention.find(db, caller.organization_id, endpoint_id)
+
+    def read_state(self, caller: Caller) -> RetentionState:
+        """Return the rule of the organisation with the preview of its next run."""
+        with self._control.reading() as db:
+            rule = retention.find(db, caller.organization_id)
+            run = retention.find_run(db, caller.organization_id)
+            rules = Rules()
+            if run is not None:
+                at = clock.parse_instant(run.next_at)
+                rules = retention.find_rules(db, caller.organization_id, at)
+        preview = read_preview(trace_path(self._data_dir, caller.organization_id), rules)
+        return RetentionState(rule=rule, run=run, preview=preview)
+
+    def write_rule(self, caller: Caller, rule: Rule, id_or_slug: str | None = None) -> None:
+        """Store a rule in the place of the one before.
+
+        Raises ForbiddenError for a caller who is not an owner, InvalidInputError, NotFoundError."""
+        require_owner(caller, "change what is kept")
+        with audited(self._control, caller) as (db, note):
+            endpoint_id, slug = OF_ORGANIZATION, "the organisation"
+            if id_or_slug is not None:
+                endpoint = endpoints.get(db, caller.organization_id, id_or_slug)
+                endpoint_id, slug = endpoint.id, endpoint.slug
+            retention.write(db, caller.organization_id, rule, self._now(), endpoint_id)
+            details = {
+                "slug": slug,
+                "text_days": _as_detail(rule.text_days),
+                "entry_days": _as_detail(rule.entry_days),
+                "max_bytes": _as_detail(rule.max_bytes),
+            }
+            note("retention.change", endpoint_id or caller.organization_id, details)
+
+    def count_calls(self, caller: Caller, criteria: Criteria) -> int:
+        """Return how many recorded calls an order would erase now.
+
+        Raises ForbiddenError for a caller who is not an owner, InvalidInputError."""
+        require_owner(caller, "erase calls")
+        erasures.check(criteria)
+        return erasing.count_calls(trace_path(self._data_dir, caller.organization_id), criteria)
+
+    def order_erasure(self, caller: Caller, criteria: Criteria) -> Erasure:
+        """Order to erase calls. The recorder does it, or ``store.erasure_work`` where none runs.
+
+        Raises ForbiddenError for a caller who is not an owner, InvalidInputError."""
+        require_owner(caller, "erase calls")
+        with audited(self._control, caller) as (db, note):
+            user_id = None if caller.is_operator else caller.user_id
+            erasure = erasures.order(db, caller.organization_id, user_id, criteria, self._now())
+            note("erase.order", erasure.id, {"what": erasures.describe(criteria)})
+            return erasure
+
+    def get_erasure(self, caller: Caller, erasure_id: str) -> Erasure:
+        """Return an order of the organisation. Raises ForbiddenError, NotFoundError."""
+        require_owner(caller, "erase calls")
+        with self._control.reading() as db:
+            return erasures.get(db, caller.organization_id, erasure_id)
+
+
+def _as_detail(number: int | None) -> str | None:
+    return None if number is None else str(number)

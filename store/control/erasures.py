@@ -1,0 +1,139 @@
+"""Orders to erase calls: rows of ``erasures``, which the recorder works through.
+
+An order has its criteria as long as there is work for them, and nothing that names what was erased after
+that. Its id sorts by time: calls whose entry ids are lower began before it.
+"""
+
+import sqlite3
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+
+import orjson
+
+from runtime import clock
+from runtime.errors import InvalidInputError, NotFoundError
+from store.traces.erasing import Criteria
+
+_COLUMNS = (
+    "id, organization_id, ordered_at, user_id, criteria, entries, set_aside, erased_at, ended_at"
+)
+MAX_CHARS = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Erasure:
+    """An order. ``criteria`` is None once it has ended.
+
+    ``erased_at``: when the calls were gone that were recorded; ``ended_at``: when those were too that were
+    in flight. ``set_aside`` is the number of spool files that cannot be read, and may have such calls."""
+
+    id: str
+    organization_id: str
+    ordered_at: str
+    user_id: str | None
+    criteria: Criteria | None
+    entries: int
+    set_aside: int
+    erased_at: str | None
+    ended_at: str | None
+
+    def find_criteria(self) -> Criteria | None:
+        """Return the criteria, bounded by the time of the order.
+
+        Calls that begin later are not meant: nobody can wait for the last of them."""
+        if self.criteria is None:
+            return None
+        until = min(self.criteria.until or self.ordered_at, self.ordered_at)
+        return replace(self.criteria, until=until)
+
+
+def order(
+    db: sqlite3.Connection,
+    organization_id: str,
+    user_id: str | None,
+    criteria: Criteria,
+    now: datetime,
+) -> Erasure:
+    """Store an order. Raises InvalidInputError."""
+    check(criteria)
+    id_, ordered_at = clock.new_id(), clock.format_ms(now)
+    db.execute(
+        "insert into erasures (id, organization_id, ordered_at, user_id, criteria)"
+        " values (?, ?, ?, ?, ?)",
+        (id_, organization_id, ordered_at, user_id, orjson.dumps(asdict(criteria)).decode()),
+    )
+    return get(db, organization_id, id_)
+
+
+def describe(criteria: Criteria) -> str:
+    """Return the kinds of criteria for the activity log, without what they name."""
+    period = {"since", "until"}
+    kinds = [name for name in criteria.names if name not in period]
+    if period.intersection(criteria.names):
+        kinds.append("period")
+    return ", ".join(kinds)
+
+
+def check(criteria: Criteria) -> None:
+    """Check that the criteria name something. Raises InvalidInputError."""
+    if not criteria.names:
+        raise InvalidInputError(
+            "choose what to erase: a session, a credential, a client, an endpoint or a period"
+        )
+    for name in criteria.names:
+        value = getattr(criteria, name)
+        if not value or len(value) > MAX_CHARS:
+            raise InvalidInputError(f"{name} is a text of 1 to {MAX_CHARS:,} characters", name)
+    since, until = criteria.since, criteria.until
+    if since is not None and until is not None and since >= until:
+        raise InvalidInputError("from must come before until", "from")
+
+
+def get(db: sqlite3.Connection, organization_id: str, erasure_id: str) -> Erasure:
+    """Return an order of an organisation. Raises NotFoundError."""
+    row = db.execute(
+        f"select {_COLUMNS} from erasures where organization_id = ? and id = ?",  # noqa: S608 - our own names
+        (organization_id, erasure_id),
+    ).fetchone()
+    if row is None:
+        raise NotFoundError(f"there is no erasure {erasure_id!r}")
+    return _from_row(row)
+
+
+def list_open(db: sqlite3.Connection) -> list[Erasure]:
+    """Return the orders that have not ended, of all organisations, the oldest first."""
+    rows = db.execute(f"select {_COLUMNS} from erasures where ended_at is null order by id")  # noqa: S608 - our own names
+    return [_from_row(row) for row in rows]
+
+
+def note_erased(db: sqlite3.Connection, erasure_id: str, entries: int, now: datetime) -> None:
+    """Note that the recorded calls are gone, so many up to now."""
+    db.execute(
+        "update erasures set entries = ?, erased_at = coalesce(erased_at, ?) where id = ?",
+        (entries, clock.format_ms(now), erasure_id),
+    )
+
+
+def note_end(db: sqlite3.Connection, erasure_id: str, set_aside: int, now: datetime) -> None:
+    """Note that nothing is left to erase, and forget what was asked for."""
+    db.execute(
+        "update erasures set set_aside = ?, ended_at = ?, criteria = null where id = ?",
+        (set_aside, clock.format_ms(now), erasure_id),
+    )
+
+
+def _from_row(
+    row: tuple[str, str, str, str | None, str | None, int, int, str | None, str | None],
+) -> Erasure:
+    criteria = None if row[4] is None else Criteria(**orjson.loads(row[4]))
+    return Erasure(
+        id=row[0],
+        organization_id=row[1],
+        ordered_at=row[2],
+        user_id=row[3],
+        criteria=criteria,
+        entries=row[5],
+        set_aside=row[6],
+        erased_at=row[7],
+        ended_at=row[8],
+    )

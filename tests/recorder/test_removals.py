@@ -1,0 +1,267 @@
+"""The recorder applies the rules of retention once a day, and carries out orders to erase calls."""
+
+import sqlite3
+from datetime import timedelta
+
+import pytest
+
+from recorder.background import RETRY_S
+from recorder.disk import DiskRoom
+from recorder.ingest import Ingester
+from recorder.removals import LOOK_S
+from runtime import clock as wall_clock
+from store import erasure_work
+from store.control import audit, erasures, retention
+from store.control.database import ControlDatabase
+from store.control.retention import Rule
+from store.price_file import load_prices
+from store.spool import reader
+from store.spool.writer import SpoolRun
+from store.traces.database import TraceDatabase
+from store.traces.erasing import Criteria
+from store.traces.paths import trace_path
+from tests.recorder.test_ingest import spool_call
+from tests.store.stored_words import find_word
+
+WORD = "quokkaplonkify"
+BODY = b'{"model":"haiku","messages":[{"role":"user","content":"%s"}]}' % WORD.encode()
+
+
+class Clock:
+    now_s = 100.0
+
+    def __call__(self):
+        return self.now_s
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def control(tmp_path):
+    with ControlDatabase(tmp_path / "control.db") as control:
+        control.set_up()
+        yield control
+
+
+@pytest.fixture
+def organization(control):
+    return control.get_local_organization().id
+
+
+@pytest.fixture
+def start(tmp_path, clock, control):
+    """Start a recorder; the one before ends."""
+    started: list[Ingester] = []
+    prices = load_prices()
+
+    def start():
+        for each in started:
+            each.close()
+        started[:] = [
+            Ingester(
+                tmp_path,
+                tmp_path / "spool",
+                lambda: prices,
+                DiskRoom(tmp_path, 0),
+                clock,
+                lambda _: None,
+                control_path=tmp_path / "control.db",
+            )
+        ]
+        return started[0]
+
+    yield start
+    for each in started:
+        each.close()
+
+
+@pytest.fixture
+def spool(tmp_path):
+    run = SpoolRun(tmp_path / "spool")
+    yield run
+    run.close()
+
+
+def record(ingester):
+    while ingester.run_round().handled:
+        pass
+
+
+def work(ingester, clock, steps=60):
+    for _ in range(steps):
+        clock.now_s += LOOK_S
+        ingester.remove_calls()
+
+
+def order(control, organization, **criteria):
+    with control.transaction() as db:
+        return erasures.order(
+            db, organization, None, Criteria(**criteria), wall_clock.now() + timedelta(seconds=1)
+        )
+
+
+def read_order(control, erasure):
+    with control.reading() as db:
+        return erasures.get(db, erasure.organization_id, erasure.id)
+
+
+def read_log(control, organization):
+    with control.reading() as db:
+        return [(each.activity, each.details) for each in audit.read(db, organization)]
+
+
+def count_calls(tmp_path, organization):
+    with TraceDatabase(trace_path(tmp_path, organization)) as traces:
+        return traces.count_entries()
+
+
+def test_rules_are_applied_when_they_are_due(tmp_path, start, spool, control, organization, clock):
+    ingester = start()
+    spool_call(spool, "1", organization, body=BODY)
+    spool_call(spool, "2", organization, body=BODY, created_at="2999-01-01T00:00:00.000Z")
+    record(ingester)
+    yesterday = wall_clock.now() - timedelta(days=2)
+    with control.transaction() as db:
+        retention.write(db, organization, Rule(entry_days=1), wall_clock.now())
+    work(ingester, clock)
+    assert count_calls(tmp_path, organization) == 2, "its time has not come"
+    with control.transaction() as db:
+        retention.write(db, organization, Rule(entry_days=1), yesterday)
+    work(ingester, clock)
+    assert count_calls(tmp_path, organization) == 1
+    with control.reading() as db:
+        run = retention.find_run(db, organization)
+        assert run is not None
+        assert (run.entries, run.texts) == (1, 0)
+        assert run.next_at > wall_clock.format_ms(wall_clock.now())
+        assert retention.list_due(db, wall_clock.now()) == []
+    [(activity, details)] = read_log(control, organization)
+    assert activity == "removed by retention:"
+    assert (details["calls"], details["service"]) == ("1", True)
+    record(ingester)
+    work(ingester, clock)
+    assert len(read_log(control, organization)) == 1
+
+
+def test_texts_are_removed_by_a_rule_of_an_endpoint(
+    tmp_path, start, spool, control, organization, clock
+):
+    ingester = start()
+    spool_call(spool, "1", organization, body=BODY)
+    spool_call(spool, "2", organization, body=b"{}", proxy_endpoint_id="other")
+    record(ingester)
+    yesterday = wall_clock.now() - timedelta(days=2)
+    with control.transaction() as db:
+        retention.write(db, organization, Rule(text_days=1), yesterday, "endpoint")
+    work(ingester, clock)
+    with TraceDatabase(trace_path(tmp_path, organization)) as traces:
+        kept = "select count(request_body_length) from usage where entry_id = ?"
+        counts = [traces.connection.execute(kept, (name,)).fetchone()[0] for name in "12"]
+        assert counts == [0, 1]
+
+
+def test_calls_in_flight_are_erased_when_they_have_been_recorded(
+    tmp_path, start, spool, control, organization, clock
+):
+    ingester = start()
+    spool_call(spool, wall_clock.new_id(), organization, body=BODY, session_id="s")
+    record(ingester)
+    head = {"body": BODY, "session_id": "s"}
+    name = wall_clock.new_id()
+    proxy = SpoolRun(tmp_path / "spool")
+    spool_call(proxy, name, organization, finish=False, **head)
+    erasure = order(control, organization, session="s")
+    work(ingester, clock)
+    state = read_order(control, erasure)
+    assert state.erased_at is not None
+    assert (state.entries, state.ended_at) == (1, None)
+    [left] = find_word(tmp_path, WORD)
+    assert name in left
+    proxy.close()
+    record(ingester)
+    work(ingester, clock)
+    state = read_order(control, erasure)
+    assert state.ended_at is not None
+    assert (state.entries, state.criteria) == (2, None)
+    assert find_word(tmp_path, WORD) == []
+    [(activity, details)] = read_log(control, organization)
+    assert (activity, details) == (
+        "erased calls by",
+        {"calls": "2", "what": "session", "service": True},
+    )
+
+
+def test_an_erasure_goes_on_after_the_recorder_was_killed(
+    tmp_path, start, spool, control, organization, clock, monkeypatch
+):
+    ingester = start()
+    for _ in range(20):
+        spool_call(spool, wall_clock.new_id(), organization, body=BODY, session_id="s")
+    record(ingester)
+    monkeypatch.setattr("store.traces.steps.LOCK_S", 0.0)
+    erasure = order(control, organization, session="s")
+    work(ingester, clock, steps=9)
+    assert 0 < count_calls(tmp_path, organization) < 20
+    work(start(), clock, steps=100)
+    assert read_order(control, erasure).entries == 20
+    assert find_word(tmp_path, WORD) == []
+
+
+def test_what_could_not_be_recorded_is_erased_too(
+    tmp_path, start, spool, control, organization, clock
+):
+    for session_id in ("s", "other", None):
+        name = wall_clock.new_id()
+        spool_call(spool, name, organization, body=BODY, session_id=session_id)
+        done = next(each for each in reader.find_waiting(tmp_path / "spool") if name in each.file)
+        reader.set_aside(tmp_path / "spool", done.path)
+    (tmp_path / "spool" / "unreadable" / f"x~{organization}.done").write_bytes(b"nonsense")
+    (tmp_path / "spool" / "unreadable" / f"y~{organization}-2.done").write_bytes(b"another's")
+    erasure = order(control, organization, session="s")
+    work(start(), clock)
+    state = read_order(control, erasure)
+    assert state.ended_at is not None
+    assert state.set_aside == 2, "one is not a spool file, one has a session in its body perhaps"
+    assert reader.count_unreadable(tmp_path / "spool") == 4
+
+
+@pytest.mark.parametrize("error", [sqlite3.OperationalError("locked"), OSError(), RuntimeError()])
+def test_what_cannot_be_removed_waits_and_harms_nobody(
+    tmp_path, start, spool, control, organization, clock, monkeypatch, error
+):
+    ingester = start()
+    spool_call(spool, wall_clock.new_id(), organization, body=BODY, session_id="s")
+    record(ingester)
+    erasure = order(control, organization, session="s")
+
+    def fail(*_):
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(erasure_work, "carry_out", fail)
+        work(ingester, clock)
+    assert read_order(control, erasure).erased_at is None
+    record(ingester)
+    clock.now_s += RETRY_S
+    work(ingester, clock)
+    assert read_order(control, erasure).ended_at is not None
+
+
+def test_without_a_control_file_nothing_is_removed_and_none_is_made(tmp_path, clock):
+    prices = load_prices()
+    path = tmp_path / "control.db"
+    ingester = Ingester(
+        tmp_path,
+        tmp_path / "spool",
+        lambda: prices,
+        DiskRoom(tmp_path, 0),
+        clock,
+        lambda _: None,
+        control_path=path,
+    )
+    work(ingester, clock, steps=2)
+    ingester.close()
+    assert not path.exists()
