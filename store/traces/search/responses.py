@@ -3,11 +3,15 @@
 A stream has its words in parts, which may end anywhere. Those of a block are joined before they are
 decoded: most streams are written in one way, and a regular expression finds the parts in them ten times
 as quickly as a parser. Where it does not find them all, each event is parsed.
+
+The index and the search for credentials read the same responses, a moment after each other, so the parts of
+short ones are remembered.
 """
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import islice
 
 from metering.json_reading import as_list, as_object, as_text, parse_json, parse_object
@@ -18,6 +22,7 @@ from store.traces.search.walk import MAX_PIECE_CHARS, SKIPPED, Role, Texts, deco
 MAX_BYTES = 8 * 1024 * 1024  # a larger response is not searched
 MAX_EVENTS = 50_000
 MAX_DEPTH = 64
+MAX_REMEMBERED, MAX_REMEMBERED_BYTES = 200, 16 * 1024
 _DELTA = b'"content_block_delta"'
 _PLAIN_DELTA = re.compile(
     rb'^data: ?\{"type": ?"content_block_delta", ?"index": ?(\d{1,4}), ?"delta": ?\{'
@@ -30,7 +35,7 @@ _OF_DELTA = {"text": "text", "thinking": "thinking", "partial_json": "input"}
 
 type _Blocks = dict[int, dict[str, object]]
 type _Deltas = dict[tuple[int, str], str]
-type _Parts = tuple[Iterable[dict[str, object]], _Deltas]
+type _Parts = tuple[Sequence[dict[str, object]], _Deltas]
 
 
 def read_response(body: bytes) -> Texts:
@@ -88,7 +93,12 @@ def _read_stream(body: bytes) -> _Blocks:
 
 
 def _read_parts(body: bytes) -> _Parts:
-    """Return the beginnings of blocks, as they come in events, and the joined deltas."""
+    """Return the beginnings of blocks, as they come in events, and the joined deltas. Neither may be
+    changed: others get them too."""
+    return _remember_parts(body) if len(body) <= MAX_REMEMBERED_BYTES else _take_apart(body)
+
+
+def _take_apart(body: bytes) -> _Parts:
     if b"\r" not in body:
         found = _PLAIN_DELTA.findall(body)
         if len(found) == body.count(_DELTA):
@@ -96,12 +106,15 @@ def _read_parts(body: bytes) -> _Parts:
     return _parse(body)
 
 
+_remember_parts = lru_cache(maxsize=MAX_REMEMBERED)(_take_apart)
+
+
 def _join(body: bytes, found: list[tuple[bytes, bytes, bytes]]) -> _Parts:
     parts: defaultdict[tuple[bytes, bytes], list[bytes]] = defaultdict(list)
     for index, name, part in found:
         parts[index, name].append(part)
     return (
-        _iter_starts(body),
+        list(_iter_starts(body)),
         {
             (int(index), name.decode()): decode_string(b"".join(each))
             for (index, name), each in parts.items()
