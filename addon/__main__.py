@@ -42,6 +42,7 @@ class LeanMaster(master.Master):
         super().__init__(opts)
         self.addons = table = DispatchTable(self)
         mitmproxy_patches.run_hooks_inline(table)
+        mitmproxy_patches.take_shortcuts()
         self.addons.add(
             core.Core(),
             disable_h2c.DisableH2C(),

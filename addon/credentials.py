@@ -29,7 +29,8 @@ def find_service_keys(target: str, fields: Fields) -> list[str]:
     texts = [b"\n".join(map(b":".join, fields)), target.encode("latin-1", "replace")]
     if "%" in target:
         texts.append(unquote_to_bytes(target))
-    texts += [_decode(each[1]) for _, value in fields for each in _BASIC.finditer(value)]
+    if b"basic" in texts[0].lower():
+        texts += [_decode(each[1]) for _, value in fields for each in _BASIC.finditer(value)]
     text = b"\n".join(texts)
     if _MARK not in text:
         return []

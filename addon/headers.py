@@ -7,8 +7,12 @@ order and its duplicates.
 import hmac
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from runtime.authority import parse_host
+
+# Whether a header passes is remembered for so many names, of which clients use the same few.
+MOST_NAMES = 2048
 
 type Fields = tuple[tuple[bytes, bytes], ...]
 
@@ -37,6 +41,7 @@ class RequestFilter:
     """Selects the request headers that are forwarded, for one vendor and the operator's extra prefixes."""
 
     def __init__(self, vendor: str, extra_prefixes: Iterable[str] = ()) -> None:
+        self._passes = lru_cache(MOST_NAMES)(self._judge)
         self._prefixes = (
             f"{vendor}-".encode(),
             *ALLOWED_PREFIXES,
@@ -44,14 +49,15 @@ class RequestFilter:
         )
 
     def __call__(self, fields: Fields) -> Fields:
+        passes = self._passes
+        kept = tuple([field for field in fields if passes(field[0])])
         nominated = _nominated(fields)
-        return tuple(
-            field
-            for field in fields
-            if self._passes(name := field[0].lower()) and name not in nominated
-        )
+        if not nominated:
+            return kept
+        return tuple(field for field in kept if field[0].lower() not in nominated)
 
-    def _passes(self, name: bytes) -> bool:
+    def _judge(self, name: bytes) -> bool:
+        name = name.lower()
         if name in ALLOWED:
             return True
         return (
@@ -85,11 +91,13 @@ def _is_chunked(coding: bytes) -> bool:
 
 def returned(fields: Fields) -> Fields:
     """Return the response headers that go back to the client. Ours are added later: nobody may forge them."""
-    return tuple(
-        field
-        for field in fields
-        if (name := field[0].lower()) not in RESPONSE_DROPPED and not name.startswith(OURS)
-    )
+    return tuple([field for field in fields if _is_returned(field[0])])
+
+
+@lru_cache(MOST_NAMES)
+def _is_returned(name: bytes) -> bool:
+    name = name.lower()
+    return name not in RESPONSE_DROPPED and not name.startswith(OURS)
 
 
 def for_web(fields: Fields, client: bytes) -> Fields:
@@ -120,7 +128,11 @@ def fingerprint(credential: bytes, key: bytes, organization_id: str) -> str:
 
 def get(fields: Fields, name: bytes) -> bytes | None:
     """Return the first value of a header, or None. ``name`` is lowercase."""
-    return next((value for field, value in fields if field.lower() == name), None)
+    length = len(name)
+    for field, value in fields:
+        if len(field) == length and field.lower() == name:
+            return value
+    return None
 
 
 def get_all(fields: Fields, name: bytes) -> list[bytes]:
@@ -175,12 +187,8 @@ def by_name(fields: Fields) -> dict[bytes, str]:
 def _nominated(fields: Fields) -> frozenset[bytes]:
     """Return the headers that the client itself declares to be between hops. Credentials and framing
     cannot be made to vanish that way."""
+    values = get_all(fields, b"connection")
     return (
-        frozenset(
-            token.strip().lower()
-            for name, value in fields
-            if name.lower() == b"connection"
-            for token in value.split(b",")
-        )
+        frozenset(token.strip().lower() for value in values for token in value.split(b","))
         - ALLOWED
     )

@@ -6,10 +6,10 @@ the event loop or the memory from all others. What they are replaced with is in 
 
 from typing import Any
 
-from mitmproxy import addonmanager
+from mitmproxy import addonmanager, http
 from mitmproxy.addons import next_layer
 from mitmproxy.net.http import http1
-from mitmproxy.proxy import mode_servers, server
+from mitmproxy.proxy import context, mode_servers, server
 from mitmproxy.proxy.layers.http import HttpStream, _http1
 
 from addon.core import (
@@ -19,6 +19,7 @@ from addon.core import (
     request_reading,
     response_reading,
     reverse_mode,
+    shortcuts,
 )
 from addon.core.dispatch_table import DispatchTable
 from addon.core.patch import Patch
@@ -153,6 +154,28 @@ INLINE_HOOKS: tuple[Patch[DispatchTable], ...] = (
     ),
 )
 
+SHORTCUTS: tuple[Patch[None], ...] = (
+    Patch(
+        owner=http.Headers,
+        name="get_all",
+        reason="Each of some twenty look-ups a call makes every name of a message lower case again,"
+        " which is a tenth of the time that a small call takes.",
+        contract_test="test_shortcuts.py::test_the_core_still_lowers_every_name_for_each_look_up",
+        written_for="12.2.3",
+        digest="8ba8fea74e96e85e",
+        replace=shortcuts.index_headers,
+    ),
+    Patch(
+        owner=context.Context,
+        name="fork",
+        reason="A server connection is made, with a random id, and thrown away.",
+        contract_test="test_shortcuts.py::test_the_core_still_makes_a_connection_for_each_fork",
+        written_for="12.2.3",
+        digest="a8561fdbce31c14b",
+        replace=shortcuts.fork_without_server,
+    ),
+)
+
 BOUND_SOCKET: tuple[Patch[BoundSocket], ...] = (
     Patch(
         owner=mode_servers.ReverseInstance,
@@ -196,7 +219,7 @@ OVERRIDDEN: tuple[Patch[Any], ...] = (
     ),
 )
 
-EVERY: tuple[Patch[Any], ...] = (*CORE, *INLINE_HOOKS, *BOUND_SOCKET, *OVERRIDDEN)
+EVERY: tuple[Patch[Any], ...] = (*CORE, *INLINE_HOOKS, *SHORTCUTS, *BOUND_SOCKET, *OVERRIDDEN)
 
 
 def check() -> None:
@@ -215,6 +238,11 @@ def patch_core(policy: ReadPolicy) -> None:
 def run_hooks_inline(table: DispatchTable) -> None:
     """Put ``InlineHooks`` above every connection of the reverse proxy from now on."""
     patch.apply(INLINE_HOOKS, table)
+
+
+def take_shortcuts() -> None:
+    """Let the core do the same with less work from now on."""
+    patch.apply(SHORTCUTS, None)
 
 
 def listen_on(bound: BoundSocket) -> None:

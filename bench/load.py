@@ -47,8 +47,9 @@ class BenchError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proxy:
-    """A running proxy: its port, the paths to request, and its processes. ``workers`` are those of the
-    proxy besides the one in ``pids``."""
+    """A running proxy: its port, the paths to request, and its processes.
+
+    ``workers`` are those of the proxy besides the one in ``pids``."""
 
     port: int
     paths: Sequence[str]
@@ -289,8 +290,9 @@ def _make_endpoints(data_dir: Path, count: int) -> tuple[str, list[str]]:
 
 
 def _find_parts(pid: int) -> tuple[dict[Part, int], list[int]]:
-    """Return the process of each part of a service, found by the module that it runs, and further
-    workers of the proxy."""
+    """Return the process of each part of a service, and further workers of the proxy.
+
+    They are found by the module that they run."""
     parts: dict[Part, int] = {"supervisor": pid}
     workers: list[int] = []
     for child in psutil.Process(pid).children():  # query processes are children of a child

@@ -16,7 +16,9 @@ def now() -> datetime:
 
 def format_ms(instant: datetime) -> str:
     """Return ``YYYY-MM-DDTHH:MM:SS.mmmZ``, which sorts as text in order of time."""
-    return instant.astimezone(UTC).isoformat(timespec="milliseconds")[:23] + "Z"
+    if instant.tzinfo is not UTC:
+        instant = instant.astimezone(UTC)
+    return instant.isoformat(timespec="milliseconds")[:23] + "Z"
 
 
 def format_seconds(instant: datetime) -> str:

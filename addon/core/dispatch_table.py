@@ -2,12 +2,20 @@
 
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import fields
+from functools import cache
 from inspect import isawaitable
 from typing import Any
 
 from mitmproxy import addonmanager, exceptions, flow as mitmproxy_flow, hooks, master
 
 logger = logging.getLogger(__name__)
+
+
+@cache
+def _arguments(kind: type[hooks.Hook]) -> tuple[str, ...]:
+    """Return the names of a hook's arguments, which ``Hook.args`` looks for anew each time."""
+    return tuple(field.name for field in fields(kind))  # type: ignore[arg-type]
 
 
 class DispatchTable(addonmanager.AddonManager):
@@ -34,7 +42,7 @@ class DispatchTable(addonmanager.AddonManager):
         them left to be awaited is awaited when ``handle_lifecycle`` is called with the same hook."""
         for handler in self._handlers(event.name):
             try:
-                result = handler(*event.args())
+                result = handler(*[getattr(event, name) for name in _arguments(type(event))])  # type: ignore[arg-type]
             except Exception:
                 logger.exception("Addon error in %s", event.name)
                 continue

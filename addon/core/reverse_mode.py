@@ -12,6 +12,8 @@ from addon.core.accepting import Acceptor
 from addon.core.dispatch_table import DispatchTable
 from runtime.worker_board import WorkerBoard
 
+LARGEST_JOINED_BYTES = 64 * 1024
+
 type TopLayerMaker = Callable[[mode_servers.ReverseInstance, context.Context], Any]
 type Listen = Callable[[mode_servers.ReverseInstance, str, int], Awaitable[Sequence[Any]]]
 
@@ -27,6 +29,9 @@ class BoundSocket:
 class InlineHooks:
     """Wraps the top layer of a client connection, and runs its hooks as they come up.
 
+    What is sent between two hooks, such as a head and the body behind it, goes to its connection in one
+    write, which is a tenth of the time of a small call.
+
     The core makes a task of every hook, which then waits for its turn of the loop to report back;
     with some eight hooks a call that is an eighth of the proxy's time. A hook whose handlers have
     all returned is reported to the layer at once; the core still gets those that must be awaited."""
@@ -38,12 +43,36 @@ class InlineHooks:
 
     def handle_event(self, event: events.Event) -> Iterator[commands.Command]:
         pending: deque[events.Event] = deque((event,))
+        held: commands.SendData | None = None
         while pending:
             for command in self._top.handle_event(pending.popleft()):
+                if isinstance(command, commands.SendData):
+                    if held is None:
+                        held = command
+                    elif _belong_together(held, command):
+                        held.data += command.data
+                    else:
+                        yield held
+                        held = command
+                    continue
+                if held is not None:
+                    yield held  # also before a hook: what it is told of has been sent
+                    held = None
                 if not isinstance(command, commands.StartHook) or not self._table.start(command):
                     yield command
                 elif command.blocking:
                     pending.append(events.HookCompleted(command))
+        if held is not None:
+            yield held
+
+
+def _belong_together(first: commands.SendData, second: commands.SendData) -> bool:
+    """Return whether two pieces are sent in one write. To copy more than so much costs more than to
+    write again."""
+    return (
+        first.connection is second.connection
+        and len(first.data) + len(second.data) <= LARGEST_JOINED_BYTES
+    )
 
 
 def run_hooks_inline(original: TopLayerMaker, table: DispatchTable) -> TopLayerMaker:

@@ -4,6 +4,7 @@ import errno
 import fcntl
 import os
 from collections.abc import Buffer, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import orjson
@@ -23,6 +24,7 @@ from store.spool.format import (
     ResponseHead,
 )
 
+_NEW = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
 RESERVE_BYTES = 32 * 1024 * 1024  # some hundred responses; the recorder takes them away as they end
 
 
@@ -48,6 +50,7 @@ class SpoolRun:
             (hidden / LOCK).unlink()
             hidden.rmdir()
             raise
+        self._folder = str(self.path)
         self.reserve = ReserveFile(self.path / RESERVE, reserve_bytes)
 
     def create(self, head: RequestHead, request_body: Buffer) -> "SpoolFile":
@@ -55,11 +58,11 @@ class SpoolRun:
 
         A request with a body gets nothing of the reserve: try again without."""
         run = "" if head.run_id is None else f"~{head.run_id}"
-        path = self.path / f"{head.entry_id}~{head.organization_id}{run}{OPEN}"
+        stem = f"{self._folder}/{head.entry_id}~{head.organization_id}{run}"
         if memoryview(request_body).nbytes:
-            return SpoolFile(path, head, request_body, self.reserve)
+            return SpoolFile(stem, head, request_body, self.reserve)
         return self.reserve.retry(
-            STEP_BYTES, lambda: SpoolFile(path, head, request_body, self.reserve)
+            STEP_BYTES, lambda: SpoolFile(stem, head, request_body, self.reserve)
         )
 
     def write_rejections(self, rejections: Sequence[Rejection]) -> None:
@@ -95,16 +98,17 @@ class SpoolRun:
 
 
 class SpoolFile:
-    """One exchange being written. Every method but ``close`` may raise OSError."""
+    """One exchange being written. Every method but ``close`` may raise OSError.
+
+    Names are plain strings, since a Path takes longer to make than a file to open."""
 
     def __init__(
-        self, path: Path, head: RequestHead, request_body: Buffer, reserve: ReserveFile
+        self, stem: str, head: RequestHead, request_body: Buffer, reserve: ReserveFile
     ) -> None:
-        self.path = path
+        """Make the file, whose name without its ending is ``stem``."""
+        self._stem = stem
         self._reserve = reserve
-        self._fd = os.open(
-            path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o600
-        )
+        self._fd = os.open(stem + OPEN, _NEW, 0o600)
         try:
             payload = orjson.dumps(head)
             body = memoryview(request_body)
@@ -120,6 +124,11 @@ class SpoolFile:
             self.discard()
             raise
 
+    @property
+    def path(self) -> Path:
+        """Return where the file is until it is handed over."""
+        return Path(self._stem + OPEN)
+
     def write_response_head(self, head: ResponseHead, elapsed_ms: float) -> None:
         self._write_json(b"R", head, elapsed_ms)
 
@@ -133,12 +142,13 @@ class SpoolFile:
             self._write_json(b"E", ending, elapsed_ms)
         finally:
             self.close()
-            self.path.rename(self.path.with_suffix(DONE))
+            os.rename(self._stem + OPEN, self._stem + DONE)  # noqa: PTH104
 
     def discard(self) -> None:
         """Forget an exchange that was never forwarded."""
         self.close()
-        self.path.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            os.unlink(self._stem + OPEN)  # noqa: PTH108
 
     def close(self) -> None:
         if self._fd >= 0:
