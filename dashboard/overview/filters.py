@@ -6,8 +6,11 @@ from datetime import datetime
 from typing import Literal
 from urllib.parse import urlencode
 
+import orjson
+
 from runtime.errors import InvalidInputError
 from store.traces.rollup import OTHER, OVERAGE, SUBSCRIPTION
+from store.traces.unnamed_sessions import parse_first_id
 
 type Name = Literal["endpoint", "model", "client", "credential", "billing", "session", "agent"]
 
@@ -66,7 +69,13 @@ def calls_address(filters: Filters, start: datetime, end: datetime) -> str | Non
     for name, value in filters.values.items():
         if value == OTHER:
             return None
-        if not value:
+        if name == "session" and (first_id := parse_first_id(value)) is not None:
+            through = {"table": "unnamed_calls", "column": "first_id", "value": str(first_id)}
+            arguments.append(("_through", orjson.dumps(through).decode()))
+        elif name == "session" and not value:
+            named = "id in (select usage_id from unnamed_calls)"
+            arguments += [("session_id__isblank", "1"), ("_where", f"not {named}")]
+        elif not value:
             arguments.append((f"{_COLUMNS[name].partition('__')[0]}__isblank", "1"))
         elif name == "billing" and value == OVERAGE:
             arguments += [("billing", SUBSCRIPTION), ("overage", "1")]

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from store.database import list_columns
-from store.traces import agent_sums, call_rows, histograms, rollup, timings
+from store.traces import agent_sums, call_rows, histograms, rollup, timings, unnamed_sessions
 from store.traces.rollup import find_product
 from store.traces.timings import MEASURES, NOTHING, Timing
+from store.traces.unnamed_sums import read_unnamed
 from store.traces.usage_report import Sums, list_sums
 
 ROWS_TIME_S = 1.0
@@ -43,9 +44,10 @@ _OF_CALL = {
     "slug": "u.slug",
     "client": "product_of(u.client)",
     "credential_hmac": "coalesce(u.credential_hmac, '')",
-    "session_id": "coalesce(u.session_id, '')",
+    "session_id": f"coalesce({unnamed_sessions.SESSION}, '')",
     "agent_id": "coalesce(u.agent_id, '')",
 }
+_OF_SESSION = f"u.id in ({unnamed_sessions.CALLS})"
 _DAY = timedelta(days=1)
 
 # The name of a step (an hour or a day as text) and of a group.
@@ -157,7 +159,13 @@ class OverviewReader:
     def _read_agents(self, query: Query) -> dict[Cell, Sums]:
         days = _format(query.start)[:10], _format(query.end + _DAY - timedelta(hours=1))[:10]
         columns = AGENT_COLUMNS
-        return self._select_sums(query, "agents_daily", "day", "day", days, columns)
+        cells = self._select_sums(query, "agents_daily", "day", "day", days, columns)
+        if query.by == "session":
+            for (day, name), sums in read_unnamed(self._db, *days).items():
+                if (rest := cells.get((day, ""))) is not None:  # those that name no session
+                    cells[day, ""] = tuple(max(0, a - b) for a, b in zip(rest, sums, strict=True))
+                    cells[day, name] = sums
+        return {cell: sums for cell, sums in cells.items() if any(sums)}
 
     def _select_sums(
         self,
@@ -222,9 +230,8 @@ class OverviewReader:
 
     def _select_calls(self, query: Query, start: datetime, end: datetime) -> dict[Cell, Sums]:
         where = "u.created_at >= :start and u.created_at < :end"
-        parameters = {"start": _format(start), "end": _format(end), **query.filters}
-        if "session" in query.filters:
-            where += " and u.session_id = :session" if query.filters["session"] else ""
+        if query.filters.get("session"):
+            where += f" and {_OF_SESSION}"
         rest = [f"{_ALL_COLUMNS[name]} = :{name}" for name in query.filters]
         needed = {_ALL_COLUMNS[name] for name in (*query.filters, query.by) if name} | {"hour"}
         keys = {name: sql for name, sql in _OF_CALL.items() if name in needed}
@@ -234,7 +241,7 @@ class OverviewReader:
         rows = self._db.execute(
             f"select {step}, {group}, {', '.join(list_sums({*call_rows.SUMS, 'billing'}))}"  # noqa: S608
             f" from {source} where {' and '.join(rest) or 'true'} group by 1, 2",
-            parameters,
+            _bind(query, start, end),
         )
         return {row[:2]: row[2:] for row in rows}
 
@@ -243,13 +250,13 @@ class OverviewReader:
         columns |= {name: _OF_CALL[_ALL_COLUMNS[name]] for name in _ALL_COLUMNS.keys() - columns}
         conditions = [f"{columns[name]} = :{name}" for name in query.filters]
         if query.filters.get("session"):
-            conditions.append("u.session_id = :session")
+            conditions.append(_OF_SESSION)
         group = "''" if query.by is None else columns[query.by]
         rows = self._db.execute(
             f"select {group}, {timings.SELECTED} from usage as u"  # noqa: S608 - our own text
             " where u.created_at >= :start and u.created_at < :end"
             f"{''.join(f' and {each}' for each in conditions)}",
-            {"start": _format(start), "end": _format(end), **query.filters},
+            _bind(query, start, end),
         )
         values = defaultdict[str, list[tuple[float | None, ...]]](list)
         for row in rows:
@@ -258,6 +265,16 @@ class OverviewReader:
 
 
 _ALL_COLUMNS = COLUMNS | AGENT_COLUMNS
+
+
+def _bind(query: Query, start: datetime, end: datetime) -> dict[str, str | int | None]:
+    """Return the values for the SQL over calls."""
+    return {
+        "start": _format(start),
+        "end": _format(end),
+        **query.filters,
+        **unnamed_sessions.bind(query.filters.get("session", "")),
+    }
 
 
 def _write_filters(filters: Mapping[str, str], columns: Mapping[str, str]) -> tuple[str, list[str]]:

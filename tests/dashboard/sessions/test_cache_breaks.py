@@ -1,5 +1,6 @@
 """Cache breaks, sessions that no client named and tools that failed, on pages and in JSON."""
 
+import html
 import re
 import sqlite3
 from contextlib import closing
@@ -90,6 +91,40 @@ def test_calls_without_a_session_id_that_continue_one_another_are_a_session(ann,
         (None, "unnamed-1"), (None, "unnamed-1"), (None, "unnamed-1"), (None, None)
     ]  # fmt: skip
     assert cid.get("/sessions/unnamed-1").status_code == 404
+
+
+def test_the_overview_counts_an_unnamed_session_by_its_name(ann, cid, recording):
+    for body in (FIRST, SECOND):
+        recording.send(body, session_id=None)
+    recording.send(request(user(text("Something else."))), session_id=None)
+    recording.send(FIRST, session_id="named")
+    sums = read(
+        recording,
+        "select iif(id < 3, 'unnamed-1', session_id), count(*), sum(cost_cents),"
+        " sum(output_tokens) from usage group by 1",
+    )
+    span = "span=2026-11-20..2026-11-20"
+    overview = ann.get(f"/overview.json?{span}&by=session").json()
+    assert sorted(
+        (each["name"] or "", each["calls"], each["cost_cents"], each["output_tokens"])
+        for each in overview["groups"]
+    ) == [
+        (name or "", calls, pytest.approx(cents, abs=1e-6), output)
+        for name, calls, cents, output in sorted(sums, key=lambda row: row[0] or "")
+    ]
+    for name, calls in (("unnamed-1", 2), ("(none)", 1), ("named", 1)):
+        only = ann.get(f"/overview.json?{span}&session={name}").json()
+        assert only["totals"]["calls"] == calls, name
+        by_hour = ann.get(f"/overview.json?{span}&by=session&endpoint=default").json()
+        assert by_hour["totals"]["calls"] == 4
+    page = ann.get(f"/overview?{span}&by=session").text
+    assert 'href="/sessions/unnamed-1"' in page
+    for words, calls in (("_through=", 2), ("session_id__isblank=1", 1)):
+        addresses = set(re.findall(rf'href="(/traces/usage[^"]*{words}[^"]+)"', page))
+        assert addresses
+        for address in addresses:
+            assert f"{calls} call" in ann.get(html.unescape(address)).text
+    assert "unnamed-1" not in cid.get(f"/overview?{span}&by=session").text
 
 
 def test_the_tools_that_failed_are_named_at_the_turn_that_sent_their_results(ann, recording):
