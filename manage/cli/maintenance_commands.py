@@ -45,26 +45,48 @@ def trace_files(settings: Settings) -> list[Path]:
 
 
 @click.command()
+@click.option(
+    "--echo",
+    is_flag=True,
+    help="Also run a proxy with these settings before an upstream of our own, and compare every byte.",
+)
+@click.option(
+    "--live",
+    is_flag=True,
+    help="Also count tokens of a request directly and through the service, with the key in ANTHROPIC_API_KEY.",
+)
+@click.option(
+    "--slug",
+    default="default",
+    metavar="SLUG",
+    help="The proxy endpoint that --live uses.  [default: default]",
+)
 @data_dir_option
 @json_option
-def doctor(data_dir: str | None, as_json: bool) -> None:
+def doctor(echo: bool, live: bool, slug: str, data_dir: str | None, as_json: bool) -> None:
     """Check the service and its machine, and print what to do.
 
     Checks the service that runs on this data directory, with that service's settings. Where none runs,
     it checks what a service started in this environment would use, and says so. Checks
     Python, the data directory, disk space, the databases, the spool, whether the upstream can be
-    reached (by a connection alone: no request is sent), the price file and the clock. It changes
+    reached (by a connection alone: no request is sent), the prices and the clock. It changes
     nothing. Exit status 1 when anything is wrong.
+
+    --echo proves that nothing is changed on the way: it starts another proxy with the service's
+    settings, sends requests as real clients do, and compares both ends: bytes, headers, when each
+    event of a stream came, and what is recorded. --live compares what upstream responds directly and
+    through the running service. Counting tokens is free and is not recorded.
 
     \b
     Examples:
       taximeter doctor
       taximeter doctor --data-dir /srv/taximeter
+      taximeter doctor --echo --live
       taximeter doctor --json | jq '.checks[] | select(.verdict == "wrong")'
     """
     findings: list[Finding] = []
     with explained():
-        for finding in _examine(data_dir):
+        for finding in _examine(data_dir, echo, slug if live else None):
             findings.append(finding)
             if not as_json:
                 click.echo(_format_finding(finding))
@@ -75,7 +97,7 @@ def doctor(data_dir: str | None, as_json: bool) -> None:
         raise SystemExit(1)
 
 
-def _examine(data_dir: str | None) -> Iterator[Finding]:
+def _examine(data_dir: str | None, echo: bool, live_slug: str | None) -> Iterator[Finding]:
     environ = make_environ(data_dir=data_dir)
     folder = Settings.from_env({_DATA_DIR: environ.get(_DATA_DIR, "")}).data_dir
     service = _find_service(folder)
@@ -84,7 +106,7 @@ def _examine(data_dir: str | None) -> Iterator[Finding]:
     except SettingsError as error:
         yield Finding("settings", "wrong", str(error), "set this variable right, or unset it")
         return
-    yield from examine(settings, service)
+    yield from examine(settings, service, echo=echo, live_slug=live_slug)
 
 
 def _find_service(folder: Path) -> Announcement | None:

@@ -13,30 +13,27 @@ import sqlite3
 import ssl
 import stat
 from collections.abc import Iterator
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import httpx
 
+from manage.doctor.database_checks import check_databases, check_earlier_calls
 from manage.doctor.findings import Finding, advise_owner
+from manage.doctor.live_check import check_live
 from manage.doctor.service_check import check_service
-from manage.supervision.announcement import TRUST_VARIABLE, Announcement
+from manage.doctor.transparency import check_transparency
+from manage.supervision.announcement import TRUST_VARIABLE, Announcement, relevant_variables
 from metering.formats import format_bytes, format_calls
 from metering.price_format import PriceFileError
-from metering.prices import list_built_in_versions
+from metering.prices import OWN_LABEL, list_built_in_versions
 from runtime import clock
 from runtime.heartbeat import Heartbeat
 from runtime.safe_text import terminal_line
 from runtime.settings import Settings
-from store.control import schema as control_schema
-from store.migration_status import read_migration_status
-from store.migrations import Migrations
 from store.price_file import load_prices
 from store.spool import reader
 from store.spool.format import UNREADABLE
-from store.traces import schema as traces_schema
-from store.traces.backfill_progress import count_left
 from store.traces.paths import find_trace_files
 from store.traces.reader import read_newest_arrival
 
@@ -46,10 +43,19 @@ CONNECT_TIMEOUT_S = 10.0
 # The clock of a machine without a battery starts at some instant of the past.
 EARLIEST = datetime(2025, 1, 1, tzinfo=UTC)
 CLOCK_SLACK = timedelta(minutes=1)
+OLD_PRICES = timedelta(days=90)
 
 
-def examine(settings: Settings, service: Announcement | None = None) -> Iterator[Finding]:
+def examine(
+    settings: Settings,
+    service: Announcement | None = None,
+    *,
+    echo: bool = False,
+    live_slug: str | None = None,
+) -> Iterator[Finding]:
     """Yield findings one by one, since a connection to the upstream may take a while.
+
+    ``echo`` adds the trial of a proxy with these settings, ``live_slug`` a request through this endpoint.
 
     Where a service runs, ``service`` is its announcement, and ``settings`` are its settings.
     Otherwise everything is checked as it would be for a service started in this environment."""
@@ -64,6 +70,12 @@ def examine(settings: Settings, service: Announcement | None = None) -> Iterator
     yield check_upstream(settings, trust.get(TRUST_VARIABLE))
     yield check_prices(settings)
     yield check_clock(settings)
+    if echo:
+        variables = relevant_variables(os.environ) if service is None else service.variables
+        yield from check_transparency(settings, variables)
+    if live_slug is not None:
+        context = _make_trust(trust.get(TRUST_VARIABLE))
+        yield from check_live(settings, live_slug, os.environ, context)
 
 
 def _versions(service: Announcement | None) -> tuple[str, str]:
@@ -104,6 +116,10 @@ def check_data_dir(folder: Path) -> Iterator[Finding]:
         names = ", ".join(str(path) for path in open_to_others)
         advice = f"run `chmod -R go= {folder}`"
         yield Finding(name, "wrong", f"others on this machine can read {names}", advice)
+    elif strangers := _find_strangers(folder, status.st_uid):
+        message = f"{strangers[0]} does not belong to the owner of {folder} (id {status.st_uid})"
+        advice = f"run `chown -R {status.st_uid} {folder}`; do not run commands as another user"
+        yield Finding(name, "wrong", message, advice)
     elif status.st_uid != os.geteuid():
         message = f"{folder} belongs to another user (id {status.st_uid})"
         yield Finding(name, "note", message, "run the service as that user")
@@ -117,6 +133,14 @@ def _open_to_others(folder: Path) -> list[Path]:
     if not folder.stat().st_mode & 0o077:
         return []
     return [path for path in candidates if path.exists() and path.stat().st_mode & 0o077]
+
+
+def _find_strangers(folder: Path, owner: int) -> list[Path]:
+    """Return the files and folders that another user has made, as after a command run by root."""
+    candidates = [folder / "control.db", folder / "spool", folder / "traces"]
+    for path in find_trace_files(folder):
+        candidates += (path.parent, path)
+    return [path for path in candidates if path.exists() and path.stat().st_uid != owner]
 
 
 def check_free_space(settings: Settings) -> Finding:
@@ -136,49 +160,6 @@ def check_free_space(settings: Settings) -> Finding:
         advice = "`taximeter prune --older-than 90d` frees some"
         return Finding(name, "note", f"{message}, which is getting short", advice)
     return Finding(name, "ok", message)
-
-
-def check_databases(settings: Settings) -> Iterator[Finding]:
-    found = (
-        [(settings.control_path, control_schema.migrations)]
-        if settings.control_path.exists()
-        else []
-    )
-    found += [(path, traces_schema.migrations) for path in find_trace_files(settings.data_dir)]
-    findings = [_check_database(path, migrations) for path, migrations in found]
-    bad = [finding for finding in findings if finding is not None]
-    yield from bad
-    if not bad:
-        message = f"all {len(found)} open and up to date" if found else "none yet"
-        yield Finding("databases", "ok", message)
-
-
-def _check_database(path: Path, migrations: Migrations) -> Finding | None:
-    name = "databases"
-    try:
-        condition = read_migration_status(path, migrations)
-    except sqlite3.Error as error:
-        advice = "`taximeter verify` lists what is damaged; restore the database from a backup if necessary"
-        return Finding(name, "wrong", f"{path} cannot be read: {error}", advice)
-    if condition.unknown:
-        advice = "run the version that changed it, or a newer one"
-        return Finding(name, "wrong", f"{path} was changed by a newer Taximeter", advice)
-    if condition.pending:
-        message = f"{path} has the schema of an older version"
-        return Finding(name, "note", message, "it is migrated when it is next written to")
-    return None
-
-
-def check_earlier_calls(settings: Settings) -> Iterator[Finding]:
-    """Yield how many calls still lack what a newer version reads of their bodies, if any do."""
-    left = 0
-    for path in find_trace_files(settings.data_dir):
-        with suppress(sqlite3.Error):  # check_databases reports it
-            left += count_left(path)
-    if left:
-        message = f"{format_calls(left)} still to be read for columns that are newer than they are"
-        advice = "the service does that while it runs, newest first"
-        yield Finding("earlier calls", "note", message, advice)
 
 
 def check_spool(settings: Settings) -> Iterator[Finding]:
@@ -227,12 +208,9 @@ def check_upstream(settings: Settings, trust_file: str | None) -> Finding:
             min(settings.upstream_timeout.connect, CONNECT_TIMEOUT_S),
         ) as connection:
             if upstream.scheme == "https":
-                context = (
-                    ssl.create_default_context(cafile=trust_file)
-                    if trust_file
-                    else httpx.create_ssl_context(trust_env=False)  # those bundled with it
-                )
-                context.wrap_socket(connection, server_hostname=upstream.host).close()
+                _make_trust(trust_file).wrap_socket(
+                    connection, server_hostname=upstream.host
+                ).close()
     except ssl.SSLCertVerificationError as error:
         message = f"{upstream}: its certificate is not trusted: {error.verify_message}"
         advice = "behind a TLS inspector, point SSL_CERT_FILE at its certificates; check the clock"
@@ -252,9 +230,22 @@ def check_upstream(settings: Settings, trust_file: str | None) -> Finding:
     return Finding(name, "ok", f"{upstream} can be reached")
 
 
+def _make_trust(trust_file: str | None) -> ssl.SSLContext:
+    """Return the trust store that the proxy has with this SSL_CERT_FILE. Raises OSError."""
+    if trust_file:
+        return ssl.create_default_context(cafile=trust_file)
+    return httpx.create_ssl_context(trust_env=False)  # those bundled with it
+
+
 def check_prices(settings: Settings) -> Finding:
     name = "prices"
     built_in = f"the built-in lists ({', '.join(list_built_in_versions())})"
+    if (age := _find_age_of_prices()) > OLD_PRICES:
+        message = f"{built_in} were last looked up {age.days} days ago"
+        advice = (
+            "install a newer version, or write newer ones down in a price file (docs/prices.md)"
+        )
+        return Finding(name, "note", message, advice)
     if settings.prices is None:
         return Finding(name, "ok", built_in)
     try:
@@ -264,6 +255,12 @@ def check_prices(settings: Settings) -> Finding:
             name, "wrong", terminal_line(str(error)), "correct this file, or unset TAXIMETER_PRICES"
         )
     return Finding(name, "ok", f"{settings.prices}, then {built_in}")
+
+
+def _find_age_of_prices() -> timedelta:
+    """Return the age of the built-in list that is ours, whose version is the day of its making."""
+    days = [each.rpartition(" ")[2] for each in list_built_in_versions() if OWN_LABEL in each]
+    return clock.now() - datetime.fromisoformat(max(days)).replace(tzinfo=UTC)
 
 
 def check_clock(settings: Settings) -> Finding:

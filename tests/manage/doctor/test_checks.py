@@ -354,6 +354,48 @@ def test_databases_that_are_damaged_or_of_another_version(look, data_dir, traces
     assert "control.db" in look("databases")["wrong"]
 
 
+def test_damage_inside_a_database_is_found(look, data_dir, traces, tmp_path):
+    path = next(data_dir.glob("traces/*/traces.db"))
+    traces.insert([make_entry(request_body=b"{}" * 5000)])
+    traces.close()
+    with path.open("r+b") as file:
+        file.seek(4096 * 9)
+        file.write(b"\xa5" * 4096 * 6)
+    found = look("databases")["wrong"]
+    assert str(path) in found
+    assert "restore a backup" in found
+
+
+def test_databases_too_large_to_look_through_are_counted(look, monkeypatch, traces):
+    monkeypatch.setattr("manage.doctor.database_checks.DAMAGE_S", -1.0)
+    monkeypatch.setattr("store.quick_check._STEPS", 1)
+    assert "2 too large to look for damage here" in look("databases")["ok"]
+
+
+def test_a_log_that_has_grown_large_is_a_note(look, monkeypatch, traces):
+    monkeypatch.setattr("manage.doctor.database_checks.LARGE_LOG_BYTES", 1000)
+    traces.insert([make_entry()])
+    assert "write-ahead log" in look("databases")["note"]
+
+
+def test_files_that_another_user_has_made_are_found(look, data_dir, traces):
+    assert look("data folder").keys() == {"ok"}
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a file away: run this test as root")
+    path = next(data_dir.glob("traces/*/traces.db"))
+    os.chown(path, 12345, -1)
+    found = look("data folder")["wrong"]
+    assert str(path) in found
+    assert f"chown -R {os.geteuid()} {data_dir}" in found
+
+
+def test_prices_that_nobody_looked_up_for_long_are_a_note(look, monkeypatch):
+    assert look("prices").keys() == {"ok"}
+    later = clock.now() + timedelta(days=400)
+    monkeypatch.setattr(clock, "now", lambda: later)
+    assert "days ago" in look("prices")["note"]
+
+
 def test_calls_that_wait_and_files_that_could_not_be_read(look, data_dir):
     assert look("spool") == {"ok": "nothing waiting; None"}
     spool_run = SpoolRun(data_dir / "spool")
