@@ -79,6 +79,14 @@ def finalize(value: object) -> object:
     return reveal(value)
 
 
+def format_size(count: int | None) -> str:
+    """Return a size as our forms and options take it: ``20GB``. Nothing for None."""
+    if count is None:
+        return ""
+    units = ((1000**4, "TB"), (1000**3, "GB"), (1000**2, "MB"), (1000, "KB"))
+    return next((f"{count // size}{unit}" for size, unit in units if count % size == 0), str(count))
+
+
 def as_typed(value: object) -> Markup:
     """Return the value escaped and otherwise unchanged, for inputs that send it back."""
     return escape(value)
@@ -87,6 +95,7 @@ def as_typed(value: object) -> Markup:
 FILTERS = {
     "as_typed": as_typed,
     "bytes_of": format_bytes,
+    "size_of": format_size,
     "cents": format_cents,
     "cents_change": format_cents_change,
     "cents_for_column": format_cents_for_column,

@@ -21,6 +21,9 @@ _NOTICES = {
     "endpoint-created": Notice("The endpoint was created and is ready to use."),
     "endpoint-changed": Notice("The endpoint was changed. New calls use the new settings."),
     "endpoint-deleted": Notice("The endpoint was deleted. Calls to it are refused."),
+    "retention-set": Notice(
+        "The rule was set. The next run applies it; until then you can change it."
+    ),
     "budget-set": Notice("The budget was set. It takes effect within a second or two."),
     "budget-deleted": Notice("The budget was deleted. Calls are no longer refused because of it."),
     "time-zone-set": Notice("The time zone was set. Budgets have its days and months."),

@@ -120,6 +120,9 @@ class EndpointSettings:
         budget = await self._view.pool.run(
             lambda control: self._view.manage(control).budgets.find(visitor, endpoint.id)
         )
+        rule = await self._view.pool.run(
+            lambda control: self._view.manage(control).removal.read_rule(visitor, endpoint.id)
+        )
         return rendering.render(
             "settings_endpoint.html",
             visitor=visitor,
@@ -127,6 +130,7 @@ class EndpointSettings:
             settings=self._view.settings,
             endpoint=endpoint,
             budget=budget,
+            rule=rule,
             url=self._view.settings.endpoint_url(endpoint.slug),
             problem=problem,
         )

@@ -13,12 +13,14 @@ from dashboard.settings import (
     endpoints as endpoint_settings,
     keys as key_settings,
     members as member_settings,
+    retention as retention_settings,
 )
 from dashboard.settings.budgets import BudgetSettings
 from dashboard.settings.endpoints import EndpointSettings
 from dashboard.settings.keys import KeySettings
 from dashboard.settings.members import MemberSettings
 from dashboard.settings.memberships import MembershipPages
+from dashboard.settings.retention import RetentionSettings
 from dashboard.settings.view import PATH, SettingsView
 from dashboard.visitors import Visitors
 from runtime.settings import Settings
@@ -31,6 +33,7 @@ _SECTIONS = {
     "invitations": member_settings.SECTION,
     "members": member_settings.SECTION,
     "organization": "organizations",
+    "retention": retention_settings.SECTION,
 }
 
 
@@ -43,6 +46,7 @@ class SettingsPages:
         self._parts = (
             endpoints,
             BudgetSettings(self._view, endpoints),
+            RetentionSettings(self._view, endpoints),
             KeySettings(self._view),
             MemberSettings(self._view),
             MembershipPages(self._view),

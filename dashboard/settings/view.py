@@ -25,6 +25,7 @@ from store.control.audit import AuditEntry
 from store.control.budget_alerts import Delivery
 from store.control.budget_management import BudgetStatus
 from store.control.budgets import Webhook
+from store.control.data_removal import RetentionState
 from store.control.database import ControlDatabase
 from store.control.endpoints import ProxyEndpoint
 from store.control.invitations import Invitation
@@ -65,6 +66,7 @@ class SettingsLists:
     time_zone: str
     webhook: Webhook | None
     deliveries: Sequence[Delivery]
+    retention: RetentionState | None  # for owners
 
     @property
     def owners(self) -> int:
@@ -149,6 +151,7 @@ class SettingsView:
                 time_zone=management.budgets.get_time_zone(visitor),
                 webhook=management.budgets.find_webhook(visitor) if is_owner else None,
                 deliveries=management.budgets.list_deliveries(visitor) if is_owner else (),
+                retention=management.removal.read_state(visitor) if is_owner else None,
             )
 
 

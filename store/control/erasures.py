@@ -10,6 +10,7 @@ from datetime import datetime
 
 import orjson
 
+from metering.formats import format_count
 from runtime import clock
 from runtime.errors import InvalidInputError, NotFoundError
 from store.traces.erasing import Criteria
@@ -83,7 +84,9 @@ def check(criteria: Criteria) -> None:
     for name in criteria.names:
         value = getattr(criteria, name)
         if not value or len(value) > MAX_CHARS:
-            raise InvalidInputError(f"{name} is a text of 1 to {MAX_CHARS:,} characters", name)
+            raise InvalidInputError(
+                f"{name} is a text of 1 to {format_count(MAX_CHARS)} characters", name
+            )
     since, until = criteria.since, criteria.until
     if since is not None and until is not None and since >= until:
         raise InvalidInputError("from must come before until", "from")

@@ -9,6 +9,7 @@ import sqlite3
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from metering.formats import format_count
 from runtime import clock
 from runtime.errors import InvalidInputError
 from store.traces.retention import Limits, Pruned, Rules
@@ -50,7 +51,9 @@ def check(rule: Rule) -> None:
     """Check the values of a rule. Raises InvalidInputError."""
     for name, days in (("text_days", rule.text_days), ("entry_days", rule.entry_days)):
         if days is not None and not 1 <= days <= MAX_DAYS:
-            raise InvalidInputError(f"{name} is a number of days from 1 to {MAX_DAYS:,}", name)
+            raise InvalidInputError(
+                f"{name} is a number of days from 1 to {format_count(MAX_DAYS)}", name
+            )
     if rule.text_days is not None and rule.entry_days is not None:  # noqa: SIM102 - one thing at a time
         if rule.text_days > rule.entry_days:
             raise InvalidInputError(
@@ -58,7 +61,8 @@ def check(rule: Rule) -> None:
             )
     if rule.max_bytes is not None and rule.max_bytes < MIN_BYTES:
         raise InvalidInputError(
-            f"max_bytes must be at least {MIN_BYTES:,}: less would remove every call", "max_bytes"
+            f"max_bytes must be at least {format_count(MIN_BYTES)}: less would remove every call",
+            "max_bytes",
         )
 
 

@@ -139,7 +139,7 @@ def test_rules_are_applied_when_they_are_due(tmp_path, start, spool, control, or
         assert run.next_at > wall_clock.format_ms(wall_clock.now())
         assert retention.list_due(db, wall_clock.now()) == []
     [(activity, details)] = read_log(control, organization)
-    assert activity == "removed by retention:"
+    assert activity == "applied the retention rules:"
     assert (details["calls"], details["service"]) == ("1", True)
     record(ingester)
     work(ingester, clock)
@@ -189,7 +189,7 @@ def test_calls_in_flight_are_erased_when_they_have_been_recorded(
     assert find_word(tmp_path, WORD) == []
     [(activity, details)] = read_log(control, organization)
     assert (activity, details) == (
-        "erased calls by",
+        "finished erasing by",
         {"calls": "2", "what": "session", "service": True},
     )
 

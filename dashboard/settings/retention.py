@@ -1,0 +1,81 @@
+"""``/settings/retention`` and ``/settings/endpoints/…/retention``: how long calls and texts are kept."""
+
+import re
+from collections.abc import Mapping
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from dashboard import notices, rendering
+from dashboard.settings.endpoints import SECTION as ENDPOINT_SECTION, EndpointSettings
+from dashboard.settings.view import PATH, SettingsView, explain
+from runtime.errors import ControlError, InvalidInputError, NotFoundError
+from runtime.setting_values import parse_size
+from store.control.retention import Rule
+
+SECTION = "retention"
+FORM = "retention"
+_DAYS = re.compile(r"\d{1,9}", re.ASCII)
+
+
+class RetentionSettings:
+    def __init__(self, view: SettingsView, endpoints: EndpointSettings) -> None:
+        self._view = view
+        self._endpoints = endpoints
+
+    def routes(self) -> list[BaseRoute]:
+        return [
+            Route(f"{PATH}/retention", self.set_rule, methods=["POST"]),
+            Route(f"{PATH}/endpoints/{{id}}/retention", self.set_of_endpoint, methods=["POST"]),
+        ]
+
+    async def set_rule(self, request: Request) -> Response:
+        visitor, form = await self._view.read_form(request)
+        try:
+            rule = _parse_rule(form)
+            await self._view.pool.run(
+                lambda control: self._view.manage(control).removal.write_rule(visitor, rule)
+            )
+        except ControlError as error:
+            return await self._view.refuse(request, visitor, error, FORM, form)
+        return rendering.redirect(notices.address(PATH, "retention-set", SECTION))
+
+    async def set_of_endpoint(self, request: Request) -> Response:
+        visitor, form = await self._view.read_form(request)
+        id_ = request.path_params["id"]
+        try:
+            rule = _parse_rule(form)
+            await self._view.pool.run(
+                lambda control: self._view.manage(control).removal.write_rule(visitor, rule, id_)
+            )
+        except NotFoundError:
+            raise
+        except ControlError as error:
+            problem = explain(error, FORM, form)
+            return await self._endpoints.render_endpoint(visitor, id_, problem, error.status)
+        return rendering.redirect(notices.address(PATH, "retention-set", ENDPOINT_SECTION))
+
+
+def _parse_rule(form: Mapping[str, str]) -> Rule:
+    """Return the rule of a form, in which an empty field sets no limit. Raises InvalidInputError."""
+    return Rule(
+        text_days=_parse_days(form, "text_days"),
+        entry_days=_parse_days(form, "entry_days"),
+        max_bytes=_parse_size(form, "max_bytes"),
+    )
+
+
+def _parse_days(form: Mapping[str, str], name: str) -> int | None:
+    text = form.get(name, "").strip()
+    if text and not _DAYS.fullmatch(text):
+        raise InvalidInputError("write a number of days, or nothing", name)
+    return int(text) if text else None
+
+
+def _parse_size(form: Mapping[str, str], name: str) -> int | None:
+    text = form.get(name, "").strip()
+    try:
+        return parse_size(text) if text else None
+    except ValueError as error:
+        raise InvalidInputError(f"{error}, or nothing", name) from error
