@@ -30,6 +30,7 @@ from dashboard.app import Dashboard
 from dashboard.mail.mailer import Mailer
 from manage.api.routes import Api
 from manage.client_address import ClientAddress
+from manage.metrics.routes import Metrics
 from manage.supervision.workers import Workers
 from runtime import logs, parent_watch, readiness
 from runtime.attempts import make_bad_key_limit
@@ -121,11 +122,17 @@ class SlashRedirect:
         return any(route.matches(target)[0] is not Match.NONE for route in self._router.routes)
 
 
-def make_app(settings: Settings, print_line: Callable[[str], None] = print) -> Starlette:
-    """Return the application of the web process. ``print_line`` prints a line on the terminal."""
+def make_app(
+    settings: Settings,
+    print_line: Callable[[str], None] = print,
+    supervisor_pid: int | None = None,
+) -> Starlette:
+    """Return the application of the web process. ``print_line`` prints a line on the terminal;
+    ``supervisor_pid`` is the process whose children ``/metrics`` describes."""
     api_workers, page_workers = Workers(settings, "api"), Workers(settings, "pages")
     bad_keys = make_bad_key_limit()
     api = Api(settings, api_workers, bad_keys)
+    metrics = Metrics(settings, api_workers, bad_keys, supervisor_pid)
     dashboard = Dashboard(settings, page_workers, Mailer(settings, print_line), bad_keys)
 
     @contextlib.asynccontextmanager
@@ -138,7 +145,7 @@ def make_app(settings: Settings, print_line: Callable[[str], None] = print) -> S
 
     hosts = LOOPBACK_HOSTS | {urlsplit(settings.base_url).hostname or ""}
     app = Starlette(
-        routes=[Route("/livez", live), api.route(), *dashboard.routes()],
+        routes=[Route("/livez", live), api.route(), metrics.route(), *dashboard.routes()],
         lifespan=lifespan,
         exception_handlers=dashboard.exception_handlers(),
         middleware=[
@@ -198,8 +205,9 @@ def main() -> None:
         sys.exit(f"taximeter: {error}")
     terminal = LineWriter(sys.stdout)
     atexit.register(terminal.close)
+    supervisor_pid = None if parent_watch.inherited_fd() is None else os.getppid()
     in_format = make_line_format("web", settings.log_format)
-    app = make_app(settings, lambda text: terminal.write_line(in_format(text)))
+    app = make_app(settings, lambda text: terminal.write_line(in_format(text)), supervisor_pid)
     config = uvicorn.Config(
         app,
         http=_Protocol,

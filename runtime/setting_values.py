@@ -343,6 +343,14 @@ def parse_service_url(text: str) -> str:
     return text.rstrip("/")
 
 
+def parse_token(text: str) -> str | None:
+    if not text:
+        return None
+    if len(text) < 16 or not re.fullmatch(r"[!-~]+", text):
+        raise ValueError("write 16 characters or more, of letters, digits and punctuation")
+    return text
+
+
 def parse_optional_text(text: str) -> str | None:
     return text or None
 

@@ -23,6 +23,7 @@ from store.traces import (
     agent_sums,
     bodies,
     costs,
+    counters,
     erasing,
     found_secrets,
     hourly_copy,
@@ -90,6 +91,7 @@ class TraceDatabase:
         self.connection = database.open_database(path, schema.migrations, steps=hourly_copy.STEPS)
         self._preparer = RequestPreparer() if preparer is None else preparer
         self._pieces = PieceStore(self.connection, max_cached_ids)
+        self._counter = counters.CallCounter(self.connection)
 
     def close(self) -> None:
         self.connection.close()
@@ -129,8 +131,10 @@ class TraceDatabase:
                     hours.add(entry, entry.rate_limits)
                 times.write(self.connection, tally.write(self.connection))
                 hours.write(self.connection)
+                self._counter.add(entry for _, entry in new)
         except BaseException:
             self._pieces.forget()
+            self._counter.forget()
             raise
         return len(new)
 

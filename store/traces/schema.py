@@ -761,3 +761,35 @@ def m019_note_what_retention_and_erasing_have_done(db: Database) -> None:
         "create table erasures (id text primary key, entries integer not null) without rowid",
     ):
         db.execute(statement)
+
+
+@migrations()
+def m020_count_calls_since_the_beginning(db: Database) -> None:
+    """Add the counters of ``/metrics``. They begin at 0: what was recorded before is not in them."""
+    for statement in (
+        """
+        create table call_counters (
+            slug text not null,
+            model text not null,            -- '': none was named
+            outcome text not null,
+            calls integer not null,
+            input_tokens integer not null,
+            output_tokens integer not null,
+            cache_creation_input_tokens integer not null,
+            cache_read_input_tokens integer not null,
+            cost_cents real not null,       -- as they were when they were recorded
+            primary key (slug, model, outcome)
+        ) without rowid
+        """,
+        """
+        create table time_counters (
+            slug text not null,
+            measure text not null,          -- a column of usage
+            up_to_s real not null,          -- upper bound of the bucket; infinity for the last one
+            calls integer not null,
+            seconds real not null,
+            primary key (slug, measure, up_to_s)
+        ) without rowid
+        """,
+    ):
+        db.execute(statement)

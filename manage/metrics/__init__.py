@@ -1,0 +1,1 @@
+"""``/metrics``: counters, histograms and gauges for Prometheus."""

@@ -1,0 +1,161 @@
+"""The metrics of ``/metrics``: their names, labels and meanings."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate
+from math import inf
+
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector, CollectorRegistry
+
+from manage.metrics.figures import Figures, Spool
+from manage.metrics.processes import Process
+from metering import token_counts
+from store.traces.counters import CALL_SUMS, TIMES, Counters
+
+_CALL_LABELS = ("endpoint", "model", "outcome")
+# What each class of tokens is called in the label ``kind``.
+KINDS = {
+    "input_tokens": "uncached_input",
+    "output_tokens": "output",
+    "cache_creation_input_tokens": "cache_write",
+    "cache_read_input_tokens": "cache_read",
+}
+_TIMES = {
+    "ttfb_ms": ("taximeter_first_byte", "From the whole request to the first byte from upstream."),
+    "duration_ms": ("taximeter_duration", "From the whole request to the last byte from upstream."),
+    "proxy_overhead_ms": (
+        "taximeter_proxy_overhead",
+        "Time with the client less the time waiting for upstream.",
+    ),
+}
+
+
+class _Scrape(Collector):
+    """Yields the metrics of one scrape."""
+
+    def __init__(self, figures: Figures, processes: Sequence[Process], version: str) -> None:
+        self._figures = figures
+        self._processes = processes
+        self._version = version
+
+    def collect(self) -> Iterator[Metric]:
+        yield from _make_counters(self._figures.counters)
+        yield from _make_histograms(self._figures.counters)
+        yield from _make_gauges(self._figures.spool)
+        yield from self._make_service_gauges()
+        yield from _make_process_metrics(self._processes)
+
+    def _make_service_gauges(self) -> Iterator[Metric]:
+        info = GaugeMetricFamily(
+            "taximeter_build_info", "The version of the service; always 1.", labels=["version"]
+        )
+        info.add_metric([self._version], 1)
+        yield info
+        figures = self._figures
+        if figures.recorder_is_up is not None:
+            yield GaugeMetricFamily(
+                "taximeter_recorder_up",
+                "Whether the recorder runs: 1, or 0.",
+                value=int(figures.recorder_is_up),
+            )
+        if figures.unreadable_databases is not None:
+            yield GaugeMetricFamily(
+                "taximeter_unreadable_databases",
+                "Trace databases that could not be read, whose counters are missing here.",
+                value=figures.unreadable_databases,
+            )
+
+
+def render(
+    figures: Figures, processes: Sequence[Process], version: str, accept: str
+) -> tuple[bytes, str]:
+    """Return the text of the metrics and its content type, as the ``Accept`` header wishes."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Scrape(figures, processes, version))
+    encode: Callable[[CollectorRegistry], bytes]
+    encode, content_type = choose_encoder(accept)
+    return encode(registry), content_type
+
+
+def _make_counters(counters: Counters) -> Iterator[Metric]:
+    calls = CounterMetricFamily(
+        "taximeter_calls", "Calls that have ended and are recorded.", labels=_CALL_LABELS
+    )
+    tokens = CounterMetricFamily(
+        "taximeter_tokens", "Tokens of these calls.", labels=(*_CALL_LABELS, "kind")
+    )
+    cost = CounterMetricFamily(
+        "taximeter_cost_dollars",
+        "Cost of these calls by list price, as known when they were recorded.",
+        labels=_CALL_LABELS,
+    )
+    for key, values in sorted(counters.calls.items()):
+        sums = dict(zip(CALL_SUMS, values, strict=True))
+        calls.add_metric(key, sums["calls"])
+        cost.add_metric(key, sums["cost_cents"] / 100)
+        for name in token_counts.NAMES:
+            tokens.add_metric((*key, KINDS[name]), sums[name])
+    yield from (calls, tokens, cost)
+
+
+def _make_histograms(counters: Counters) -> Iterator[Metric]:
+    found: dict[str, dict[str, dict[float, tuple[float, ...]]]] = defaultdict(
+        lambda: defaultdict(dict)
+    )
+    for key, sums in counters.times.items():
+        found[key.measure][key.slug][key.up_to_s] = sums
+    for measure, (name, help_text) in _TIMES.items():
+        metric = HistogramMetricFamily(f"{name}_seconds", help_text, labels=["endpoint"])
+        for slug, buckets in sorted(found[measure].items()):
+            # Stored bounds that are none any more stay, so that the sums are right.
+            bounds = sorted({*TIMES[measure], *buckets})
+            counts = accumulate(buckets.get(bound, (0,))[0] for bound in bounds)
+            metric.add_metric(
+                [slug],
+                [
+                    (_format_bound(bound), count)
+                    for bound, count in zip(bounds, counts, strict=True)
+                ],
+                sum(seconds for _, seconds in buckets.values()),
+            )
+        yield metric
+
+
+def _format_bound(bound: float) -> str:
+    return "+Inf" if bound == inf else str(float(bound))
+
+
+def _make_gauges(spool: Spool) -> Iterator[Metric]:
+    yield GaugeMetricFamily(
+        "taximeter_in_flight", "Calls that have not ended.", value=spool.in_flight
+    )
+    yield GaugeMetricFamily(
+        "taximeter_spool_files", "Calls that have ended and wait to be recorded.", value=spool.files
+    )
+    yield GaugeMetricFamily(
+        "taximeter_spool_age_seconds", "How long the oldest of them has waited.", value=spool.age_s
+    )
+
+
+def _make_process_metrics(processes: Iterable[Process]) -> Iterator[Metric]:
+    cpu = CounterMetricFamily(
+        "taximeter_process_cpu_seconds", "Processor time of a process.", labels=["process"]
+    )
+    memory = GaugeMetricFamily(
+        "taximeter_process_resident_memory_bytes", "Memory of a process.", labels=["process"]
+    )
+    descriptors = GaugeMetricFamily(
+        "taximeter_process_open_fds", "Open files and sockets of a process.", labels=["process"]
+    )
+    for process in processes:
+        cpu.add_metric([process.name], process.cpu_s)
+        memory.add_metric([process.name], process.resident_bytes)
+        descriptors.add_metric([process.name], process.descriptors)
+    yield from (cpu, memory, descriptors)

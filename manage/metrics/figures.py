@@ -1,0 +1,110 @@
+"""Reading the figures of ``/metrics``: of one organisation, or of all of them."""
+
+import logging
+import os
+import sqlite3
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from runtime.heartbeat import Heartbeat
+from runtime.trouble_log import TroubleLog
+from store.spool import reader
+from store.spool.format import REJECTIONS
+from store.spool.reader import Waiting
+from store.traces.counters import CallKey, Counters, TimeKey, read_counters
+from store.traces.paths import find_trace_files, trace_path
+
+logger = logging.getLogger(__name__)
+
+MAX_AGES = 1000  # of the files that wait: the oldest arrivals
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spool:
+    """The calls in flight, and those that wait for the recorder with the age of the oldest one."""
+
+    in_flight: int
+    files: int
+    age_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """The figures of a scrape. ``recorder_is_up`` and ``unreadable_databases`` are None where they are
+    not the reader's business."""
+
+    counters: Counters
+    spool: Spool
+    recorder_is_up: bool | None = None
+    unreadable_databases: int | None = None
+
+
+@dataclass(slots=True)
+class FigureReader:
+    """Reads figures. It blocks: use it in a thread."""
+
+    data_dir: Path
+    spool_path: Path
+    _trouble: TroubleLog = field(
+        default_factory=lambda: TroubleLog(logger, "/metrics lacks a trace database: %s")
+    )
+
+    def read_organization(self, organization_id: str) -> Figures:
+        """Return the figures of one organisation. Raises sqlite3.Error."""
+        path = trace_path(self.data_dir, organization_id)
+        counters = read_counters(path) if path.exists() else Counters({}, {})
+        return Figures(counters=counters, spool=self._read_spool(organization_id))
+
+    def read_all(self) -> Figures:
+        """Return the figures of all organisations. A database that cannot be read is left out, with
+        its counters: no other one has the same slugs, so no counter becomes smaller by that."""
+        call_sums: dict[CallKey, tuple[float, ...]] = {}
+        time_sums: dict[TimeKey, tuple[float, ...]] = {}
+        unreadable = 0
+        for path in find_trace_files(self.data_dir):
+            try:
+                counters = read_counters(path)
+            except sqlite3.Error as error:
+                self._trouble.report(f"{path.parent.name}: {error}")
+                unreadable += 1
+                continue
+            _merge(call_sums, counters.calls)
+            _merge(time_sums, counters.times)
+        if not unreadable:
+            self._trouble.clear()
+        heartbeat = Heartbeat.read(self.data_dir)
+        return Figures(
+            counters=Counters(call_sums, time_sums),
+            spool=self._read_spool(None),
+            recorder_is_up=heartbeat is not None and heartbeat.is_fresh,
+            unreadable_databases=unreadable,
+        )
+
+    def _read_spool(self, organization_id: str | None) -> Spool:
+        in_flight = _of(organization_id, reader.find_in_flight(self.spool_path))
+        waiting = _of(organization_id, reader.find_waiting(self.spool_path))
+        return Spool(in_flight=len(in_flight), files=len(waiting), age_s=_find_age_s(waiting))
+
+
+def _of(organization_id: str | None, files: Iterable[Waiting]) -> list[Waiting]:
+    if organization_id is None:
+        return [file for file in files if file.owner != REJECTIONS]
+    return [file for file in files if file.owner == organization_id]
+
+
+def _find_age_s(waiting: list[Waiting]) -> float:
+    """Return how long the oldest file has waited since its last byte, 0 where none waits."""
+    written_s = []
+    for file in waiting[:MAX_AGES]:
+        with suppress(OSError):  # it is recorded meanwhile
+            written_s.append(os.stat(file.file).st_mtime)  # noqa: PTH116 - see Waiting
+    return max(0.0, time.time() - min(written_s)) if written_s else 0.0
+
+
+def _merge[K](sums: dict[K, tuple[float, ...]], added: Mapping[K, tuple[float, ...]]) -> None:
+    for key, values in added.items():
+        ours = sums.get(key)
+        sums[key] = values if ours is None else tuple(map(sum, zip(ours, values, strict=True)))
