@@ -13,7 +13,8 @@ from store.database import snapshot
 from store.traces.forecast import Month
 from store.traces.histograms import count, find_percentile
 from store.traces.month import read_month
-from store.traces.overview_reader import AGENT_COLUMNS, OverviewReader, Query
+from store.traces.overview_query import AGENT_COLUMNS, Query
+from store.traces.overview_reader import OverviewReader
 from store.traces.timings import MEASURES, NOTHING, Timing
 from store.traces.usage_report import Totals, add_up
 

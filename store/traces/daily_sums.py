@@ -9,7 +9,7 @@ import sqlite3
 from store.database import immediate
 from store.traces import backfill_progress
 from store.traces.backfill_progress import DAILY_SUMS
-from store.traces.rollup import DAY_KEYS, SUMS, find_day_left, number_day
+from store.traces.rollup import DAY_KEYS, SUMS, find_day_left, name_day, number_day
 
 _KEYS = ", ".join(DAY_KEYS[1:])
 _ADD = (
@@ -27,8 +27,7 @@ def add_day(connection: sqlite3.Connection) -> bool:
         number = find_day_left(connection)
         if number is None:
             return False
-        day = f"{number:08}"
-        day = f"{day[:4]}-{day[4:6]}-{day[6:]}"
+        day = name_day(number)
         connection.execute(_ADD, {"day": day})
         (earlier,) = connection.execute(
             "select substr(max(hour), 1, 10) from usage_hourly where hour < ?", (day,)

@@ -16,7 +16,8 @@ from store.traces.forecast import (
     find_today,
     make_forecast,
 )
-from store.traces.overview_reader import OverviewReader, Query
+from store.traces.overview_query import Query
+from store.traces.overview_reader import OverviewReader
 from store.traces.usage_report import READ_TIMEOUT_S
 
 NOTHING = Month(cost=Forecast(so_far=0.0, expected=None), spend=Forecast(so_far=0.0, expected=None))

@@ -177,6 +177,12 @@ def number_day(day: str) -> int:
     return int(day.replace("-", ""))
 
 
+def name_day(number: int) -> str:
+    """Return the day of a number."""
+    digits = f"{number:08}"
+    return f"{digits[:4]}-{digits[4:6]}-{digits[6:]}"
+
+
 class Names:
     """The clients and credentials that have rows of their own in an hour."""
 

@@ -303,7 +303,7 @@ def test_reading_calls_stops_after_a_while_and_says_so(ann, monkeypatch):
         *({"created_at": f"2026-03-{day:02}T01:00:00.000Z"} for day in range(8, 15)), session_id="s"
     )
     monkeypatch.setattr(reading, "OverviewReader", lambda db: OverviewReader(db, rows_time_s=-1))
-    monkeypatch.setattr("store.traces.overview_reader._PROGRESS_STEPS", 1)
+    monkeypatch.setattr("store.traces.overview_calls._PROGRESS_STEPS", 1)
     page = ann.get("/overview?agent=(none)").text
     assert "Not all calls were read" in page
     assert overview(ann, "agent=(none)")["complete_from"] == "2026-03-14T10:00:00Z"
