@@ -60,6 +60,13 @@ Slug = Annotated[
 Instant = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
 
 
+Limit = Annotated[
+    int,
+    Field(ge=1, le=pagination.MAX_LIMIT, description="How many items at most."),
+    BeforeValidator(_parse_whole_number),
+]
+
+
 class RequestModel(BaseModel):
     """A request. Unknown fields are refused, and no value is converted to another type."""
 
@@ -94,11 +101,7 @@ class PageQuery(RequestModel):
         str | None,
         Field(description="nextCursor of the page before.", json_schema_extra={"minLength": 1}),
     ] = None
-    limit: Annotated[
-        int,
-        Field(ge=1, le=pagination.MAX_LIMIT, description="How many items at most."),
-        BeforeValidator(_parse_whole_number),
-    ] = pagination.DEFAULT_LIMIT
+    limit: Limit = pagination.DEFAULT_LIMIT
 
 
 # -- responses -------------------------------------------------------------------------------------

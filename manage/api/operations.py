@@ -8,6 +8,7 @@ from manage.api import (
     key_operations,
     organization_operations,
     retention_operations,
+    search_operations,
     usage_operations,
 )
 from manage.api.operation import Operation
@@ -18,5 +19,6 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
     *key_operations.OPERATIONS,
     *organization_operations.OPERATIONS,
     *usage_operations.OPERATIONS,
+    *search_operations.OPERATIONS,
     *retention_operations.OPERATIONS,
 )

@@ -39,6 +39,7 @@ COMMANDS = {
     "restore": "manage.cli.backup_commands",
     "retention": "manage.cli.retention_commands",
     "run": "manage.cli.run_commands",
+    "search": "manage.cli.search_commands",
     "tail": "manage.cli.entry_commands",
     "usage": "manage.cli.usage_commands",
     "users": "manage.cli.user_commands",
@@ -53,8 +54,8 @@ COMMANDS = {
 def cli() -> None:
     """Log the tokens, cost and text of calls to the Messages API, through a transparent proxy.
 
-    Commands act on the data directory of this machine. Those about endpoints, keys and usage also
-    use a remote service: with --base-url, and a service API key in TAXIMETER_API_KEY.
+    Commands act on the data directory of this machine. Those about endpoints, keys and usage, and
+    search, also use a remote service: with --base-url, and a service API key in TAXIMETER_API_KEY.
 
     \b
     Start here:

@@ -40,6 +40,8 @@ from store.traces.forecast import Month
 from store.traces.month import read_file
 from store.traces.paths import trace_path
 from store.traces.run_report import RunReport, read_run
+from store.traces.search.query import parse_query
+from store.traces.search.reader import Filter, Found, search_file
 from store.traces.usage_report import Grouping, UsageReport, read_usage
 
 
@@ -331,6 +333,13 @@ class Management:
     def month(self, caller: Caller) -> Month:
         """Return what the current month cost the caller's organisation, and what is expected of it."""
         return read_file(trace_path(self._data_dir, caller.organization_id), clock.now())
+
+    def search(self, caller: Caller, text: str, only: Filter, limit: int) -> Found:
+        """Return what was said in the calls of the caller's organisation, newest first.
+
+        Raises InvalidInputError."""
+        path = trace_path(self._data_dir, caller.organization_id)
+        return search_file(path, parse_query(text), only, limit)
 
     def run_usage(self, caller: Caller, run_id: str) -> RunReport:
         """Return the totals of one run in the caller's organisation, zeros where it made no call.

@@ -5,18 +5,21 @@ import re
 import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import NamedTuple
 
 import orjson
 
+from store.database import open_readonly
 from store.traces.search import index
 from store.traces.search.later_calls import Wanted, count_later_calls
 from store.traces.search.query import Query
 from store.traces.search.snippets import Snippet, make_snippet
 from store.traces.search.walk import Role
+from store.traces.usage_report import READ_TIMEOUT_S
 
 SEARCH_S = 0.15  # after that a search goes on from where it is on its next page
 COUNT_S = 0.1
@@ -211,6 +214,17 @@ class SearchReader:
             yield
         finally:
             self._db.set_progress_handler(None, _CHECK_EVERY_STEPS)
+
+
+def search_file(path: Path, query: Query, only: Filter, limit: int) -> Found:
+    """Return the newest hits in a trace database, none while nothing has been recorded.
+
+    Raises sqlite3.Error."""
+    if not path.exists():
+        return Found(hits=[])
+    with closing(open_readonly(path, busy_timeout_s=READ_TIMEOUT_S)) as db:
+        reader = SearchReader(db)
+        return reader.search(query, only, limit, Place()) if reader.is_ready else Found(hits=[])
 
 
 def _advance(place: Place, row: _Row) -> Place:

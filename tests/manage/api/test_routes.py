@@ -1,6 +1,7 @@
 import json
 import re
 import sqlite3
+import time
 from contextlib import closing
 from dataclasses import replace
 
@@ -17,8 +18,12 @@ from runtime.settings import CLIENT_MARK_VARIABLE, Settings
 from store.control.database import ControlDatabase
 from store.control.management import Management
 from store.control.users import Users
+from store.traces.database import TraceDatabase
+from store.traces.paths import trace_path
+from store.traces.search.indexer import Indexer
 from tests import ROOT
 from tests.manage.organizations import make_people
+from tests.store.traces.search.conversation import record, request, response, user
 
 BASE_URL = "http://meter.example:8080"
 KEY = re.compile(r"sk_[A-Za-z0-9_-]{43}")
@@ -430,6 +435,33 @@ def test_usage_is_empty_before_anything_was_recorded(ann):
 )
 def test_a_bad_question_for_usage_is_refused(ann, query, field):
     error_of(ann("GET", f"/usage?{query}"), 400, "invalid_input", field)
+
+
+def test_what_was_said_is_searched_in_the_own_organisation_alone(ann, ask, settings):
+    assert ann("GET", "/search?q=wombat").json() == {"items": [], "hasMore": False}
+    with ControlDatabase(settings.control_path) as control:
+        caller = Management(control, settings.data_dir).find_caller("ann@example.org")
+    with TraceDatabase(trace_path(settings.data_dir, caller.organization_id)) as traces:
+        calls = [(request(user(f"the wombat {n}")), response("a numbat")) for n in range(3)]
+        record(traces, *calls)
+        Indexer(traces.connection, time.monotonic).run(60)
+    found = ann("GET", "/search?q=wombat&limit=2&role=user").json()
+    assert [(each["id"], each["role"], each["slug"]) for each in found["items"]] == [
+        (3, "user", "default"),
+        (2, "user", "default"),
+    ]
+    assert found["hasMore"] is True
+    assert "wombat 2" in found["items"][0]["snippet"]
+    assert ann("GET", "/search?q=wombat&endpoint=other").json()["items"] == []
+    assert ask("cid", "GET", "/search?q=wombat").json()["items"] == []
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [("", "q"), ("q=x&role=nobody", "role"), ("q=x&limit=0", "limit"), (f"q={'x' * 1001}", "q")],
+)
+def test_a_bad_search_is_refused(ann, query, field):
+    error_of(ann("GET", f"/search?{query}"), 400, "invalid_input", field)
 
 
 def test_a_trace_database_that_cannot_be_read_is_503(ann, settings, keys):

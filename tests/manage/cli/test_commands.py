@@ -1,6 +1,7 @@
 import json
 import re
 import sqlite3
+import time
 from dataclasses import replace
 from decimal import Decimal
 
@@ -12,6 +13,8 @@ from metering.entry import CostItem, UsageLogEntry
 from metering.prices import BASE_VERSION, OWN_LABEL
 from runtime import clock
 from store.control.database import ControlDatabase
+from store.traces.search.indexer import Indexer
+from tests.store.traces.search.conversation import record, request, response, user
 from tests.store.traffic import make_item
 
 ENTRY = UsageLogEntry(
@@ -320,3 +323,19 @@ def test_a_database_that_is_none_is_one_line_and_not_a_traceback(run, data_dir):
     assert result.exit_code == 1
     assert "database" in result.stderr
     assert not isinstance(result.exception, sqlite3.Error)
+
+
+def test_what_was_said_is_found_with_its_call(run, traces):
+    assert "Nothing that was said" in run("search", "wombat").stdout
+    said = request(user("where is the wombat\x1b[2J")), response("in the numbat nest")
+    record(traces, said, title_text="Find the wombat")
+    Indexer(traces.connection, time.monotonic).run(60)
+    lines = run("search", "numbat", "nest").stdout.splitlines()
+    assert lines[0].startswith("call 1  2026-")
+    assert lines[0].endswith("  assistant  default  Find the wombat")
+    assert lines[1] == "  in the numbat nest"
+    assert "\x1b" not in run("search", "wombat").stdout
+    found = json.loads(run("search", '"the wombat"', "--role", "user", "--json").stdout)
+    assert [each["id"] for each in found["items"]] == [1]
+    assert "Nothing" in run("search", "numbat", "--slug", "other").stdout
+    assert run("search", "x" * 1001).exit_code == 1

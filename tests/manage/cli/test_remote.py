@@ -181,6 +181,20 @@ def test_totals_of_a_remote_service_are_grouped_as_local_ones(service):
     assert "$1.0000" in lines[1]
 
 
+def test_a_remote_service_is_searched_as_a_local_one(service):
+    hit = {"id": 7, "entry_id": "e", "created_at": "2026-01-02T03:04:05.678Z", "slug": "team"}
+    hit |= {"model": None, "session_id": "s", "session_title": "Find it", "role": "tool_result"}
+    hit |= {"snippet": "a wombat\nfound", "other_calls": 1000, "other_calls_capped": True}
+    service.otherwise = answer(200, json.dumps({"items": [hit], "hasMore": True}).encode())
+    result = run("search", "a", "wombat", "-n", "1", "--base-url", service.url)
+    assert service.requests[0].target == "/api/search?q=a+wombat&limit=1"
+    assert result.stdout.splitlines() == [
+        "call 7  2026-01-02 03:04:05  tool result  team  Find it, also in more than 1,000 later",
+        "  a wombat found",
+        "There may be more; -n shows up to 100.",
+    ]
+
+
 HOSTILE = {"id": "\x00", "slug": "\x1b[2J", "name": "\n", "url": "\r", "created_at": "\x07"}
 
 

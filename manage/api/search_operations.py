@@ -1,0 +1,86 @@
+"""The operation that searches what was said in calls, and its models."""
+
+from collections.abc import Sequence
+from typing import Annotated, Self
+
+from pydantic import Field
+
+from manage.api.models import Instant, Limit, RequestModel, ResponseModel
+from manage.api.operation import Context, operation
+from store.traces.search.query import MAX_CHARS
+from store.traces.search.reader import Filter, Found, Hit
+from store.traces.search.walk import Role
+
+
+class SearchQuery(RequestModel):
+    q: Annotated[
+        str,
+        Field(
+            description="Words that must all occur in one text; those in double quotes follow each other.",
+            max_length=MAX_CHARS,
+        ),
+    ]
+    role: Annotated[Role | None, Field(description="Who said it.")] = None
+    endpoint: Annotated[str | None, Field(description="The slug of a proxy endpoint.")] = None
+    model: Annotated[str | None, Field(description="A model; * and ? are wildcards.")] = None
+    session: Annotated[str | None, Field(description="The id of a session.")] = None
+    limit: Limit = 20
+
+
+class SearchHit(ResponseModel):
+    id: Annotated[int, Field(description="The first call that has the text.")]
+    entry_id: str
+    created_at: Instant
+    slug: str
+    model: str | None
+    session_id: str | None
+    session_title: str | None
+    role: Role
+    snippet: str
+    other_calls: Annotated[int, Field(description="How many later calls have it too.")]
+    other_calls_capped: Annotated[bool, Field(description="Whether there may be more.")]
+
+    @classmethod
+    def make(cls, hit: Hit) -> Self:
+        return cls(
+            id=hit.usage_id,
+            entry_id=hit.entry_id,
+            created_at=hit.created_at,
+            slug=hit.slug,
+            model=hit.model,
+            session_id=hit.session_id,
+            session_title=hit.session_title,
+            role=hit.snippet.role,
+            snippet=hit.snippet.text,
+            other_calls=hit.other_calls,
+            other_calls_capped=hit.is_capped,
+        )
+
+
+class SearchHits(ResponseModel):
+    items: Annotated[Sequence[SearchHit], Field(description="The newest first.")]
+    has_more: Annotated[
+        bool, Field(alias="hasMore", description="Whether older texts may match too.")
+    ]
+
+    @classmethod
+    def make(cls, found: Found) -> Self:
+        items = [SearchHit.make(hit) for hit in found.hits]
+        return cls(items=items, has_more=found.next_place is not None)
+
+
+@operation(
+    "GET",
+    "/search",
+    name="searchCalls",
+    summary="Texts that were said in your organisation's calls, each with its first call.",
+    request=SearchQuery,
+    response=SearchHits,
+)
+def search_calls(context: Context[SearchQuery]) -> SearchHits:
+    query = context.request
+    only = Filter(slug=query.endpoint, model=query.model, session_id=query.session, role=query.role)
+    return SearchHits.make(context.management.search(context.caller, query.q, only, query.limit))
+
+
+OPERATIONS = (search_calls,)

@@ -1,0 +1,86 @@
+"""``taximeter search``: what was said in calls, and in which."""
+
+from typing import get_args
+
+import click
+
+from manage.api import search_operations
+from manage.api.search_operations import SearchHit
+from manage.cli.backend import given
+from manage.cli.backend_choice import open_backend, print_response
+from manage.cli.console import explained, json_option, service_options
+from metering.formats import format_count
+from runtime.safe_text import terminal_line
+from store.pagination import MAX_LIMIT
+from store.traces.search.walk import Role
+
+
+@click.command()
+@click.argument("words", nargs=-1, required=True)
+@click.option("--role", type=click.Choice(get_args(Role.__value__)), help="Who said it.")
+@click.option("--slug", help="Only this proxy endpoint.")
+@click.option("--model", help="Only this model; * and ? are wildcards.")
+@click.option("--session", help="Only the session with this id.")
+@click.option(
+    "-n", "--limit", default=20, show_default=True, type=click.IntRange(1, MAX_LIMIT),
+    help="How many texts at most.",
+)  # fmt: skip
+@service_options
+@json_option
+def search(
+    words: tuple[str, ...],
+    role: str | None,
+    slug: str | None,
+    model: str | None,
+    session: str | None,
+    limit: int,
+    base_url: str | None,
+    data_dir: str | None,
+    as_json: bool,
+) -> None:
+    """Search what users, assistants, tools and system prompts said, newest first.
+
+    All words must occur in one text. Words in double quotes follow each other; the last word may
+    be a beginning (conf*). Each text is shown once, with the first call that has it.
+
+    \b
+    Examples:
+      taximeter search night tariff
+      taximeter search '"night tariff fails"' --role user
+      taximeter search 'conf*' --json | jq '.items[].entry_id'
+      taximeter search tariff --base-url https://meter.example.org
+    """
+    with explained(), open_backend(base_url, data_dir) as backend:
+        found = backend.call(
+            search_operations.search_calls,
+            **given(
+                q=" ".join(words),
+                role=role,
+                endpoint=slug,
+                model=model,
+                session=session,
+                limit=limit,
+            ),
+        )
+    if as_json:
+        print_response(found)
+        return
+    for hit in found.items:
+        _print_hit(hit)
+    if not found.items:
+        click.echo("Nothing that was said has all of these words.")
+    elif found.has_more:
+        click.echo(f"There may be more; -n shows up to {MAX_LIMIT}.")
+
+
+def _print_hit(hit: SearchHit) -> None:
+    others = ""
+    if hit.other_calls:
+        more = "more than " if hit.other_calls_capped else ""
+        others = f", also in {more}{format_count(hit.other_calls)} later"
+    title = f"  {terminal_line(hit.session_title)}" if hit.session_title else ""
+    click.echo(
+        f"call {hit.id}  {hit.created_at[:19].replace('T', ' ')}  {hit.role.replace('_', ' ')}"
+        f"  {terminal_line(hit.slug)}{title}{others}"
+    )
+    click.echo(f"  {terminal_line(' '.join(hit.snippet.split()))}")
