@@ -5,6 +5,10 @@ the environment; it runs on its own as well. SIGTERM stops it. SIGUSR1 does so w
 successor serves the socket too.
 """
 
+from runtime import loading
+
+# isort: split
+
 import argparse
 import asyncio
 import gc
@@ -33,6 +37,8 @@ from runtime import logs, parent_watch
 from runtime.settings import Settings, SettingsError
 from runtime.shared_windows import SharedWindows
 from runtime.worker_board import WorkerBoard
+
+loading.finish()
 
 
 class LeanMaster(master.Master):

@@ -4,6 +4,10 @@ The front door forwards to it. It accepts only the host names of this service, s
 internet cannot reach it by making its own name resolve to this machine (DNS rebinding).
 """
 
+from runtime import loading
+
+# isort: split
+
 import argparse
 import asyncio
 import atexit
@@ -40,6 +44,8 @@ from runtime.joined_writes import JoinedWrites
 from runtime.json_lines import make_line_format
 from runtime.settings import CLIENT_MARK_VARIABLE, LOOPBACK_HOSTS, Settings, SettingsError
 from runtime.terminal_output import LineWriter
+
+loading.finish()
 
 logger = logging.getLogger(__name__)
 

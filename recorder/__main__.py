@@ -1,5 +1,9 @@
 """``python -m recorder``: rounds of recording until it is told to stop, and then the rest."""
 
+from runtime import loading
+
+# isort: split
+
 import logging
 import os
 import signal
@@ -22,6 +26,8 @@ from runtime.terminal_output import LineWriter
 from runtime.trouble_log import TroubleLog
 from store.spool import reader
 from store.traces.call_line import LINE_FORMATS
+
+loading.finish()
 
 logger = logging.getLogger(__name__)
 

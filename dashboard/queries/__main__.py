@@ -11,6 +11,10 @@ The folder of the sockets outlives a pool that ends, since the next one uses it 
 supervisor is gone.
 """
 
+from runtime import loading
+
+# isort: split
+
 import argparse
 import gc
 import logging
@@ -30,6 +34,8 @@ from dashboard.queries import isolation, process
 from dashboard.queries.protocol import MAX_READING, SOCKET_SUFFIX
 from dashboard.tables.trace_browser import TraceBrowser
 from runtime import logs, parent_watch, readiness
+
+loading.finish()
 
 PAUSE_S = 0.5  # after one that could not even start
 

@@ -3,6 +3,10 @@
 Subcommands have a noun and then a verb. They are thin: they read the options, call, and print. Exit
 status 0, 1 (refused or not found), 2 (usage)."""
 
+from runtime import loading
+
+# isort: split
+
 import asyncio
 import os
 import signal
@@ -23,6 +27,8 @@ from runtime.json_lines import format_json_line
 from runtime.logs import FORMAT_VARIABLE
 from runtime.settings import Settings
 from store.control.database import ControlDatabase
+
+loading.finish()
 
 COMMANDS = {
     "backup": "manage.cli.backup_commands",
