@@ -15,6 +15,7 @@ from types import FrameType
 
 from metering.entry import UsageLogEntry
 from recorder.budgets import BudgetWatch
+from recorder.calls_in_flight import CallsInFlight
 from recorder.disk import DiskRoom
 from recorder.ingest import Ingester, Round
 from recorder.live_prices import LivePrices
@@ -60,7 +61,12 @@ class Recorder:
             secrets_key_path=settings.control_path if settings.credential_search else None,
             control_path=settings.control_path,
         )
-        self._budgets = BudgetWatch(settings.data_dir, settings.control_path, time.monotonic)
+        self._budgets = BudgetWatch(
+            settings.data_dir,
+            settings.control_path,
+            CallsInFlight(settings.spool_path, self._prices),
+            time.monotonic,
+        )
         self._waiting = 0
         self._round_trouble = TroubleLog(logger, IMPAIRED)
         self._beat_trouble = TroubleLog(logger, IMPAIRED)

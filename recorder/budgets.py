@@ -3,7 +3,8 @@
 The figures are read from the sums in the trace databases, which are written in the transaction of the calls
 that they sum. So they are right after a crash, and after calls were priced again, and nothing is kept here
 that could be lost. A figure is read anew when its database has changed, when its budget has, and when the
-clock of the machine is in another period.
+clock of the machine is in another period. What calls in flight have cost for certain is added to it where
+calls may be refused. No call counts twice: while it is in flight it has no entry; this process makes them.
 """
 
 import logging
@@ -17,6 +18,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from metering.budget_periods import Span, find_span
+from recorder.calls_in_flight import CallsInFlight
 from runtime import clock
 from runtime.trouble_log import TroubleLog
 from store.budget_file import BudgetFile, ReachedBudget
@@ -53,8 +55,14 @@ class Figure:
         return self.budget.id, self.budget.limit_usd, self.span.start, percent
 
     @property
-    def is_refused(self) -> bool:
-        return self.budget.action == "refuse" and self.spent_usd >= self.budget.limit_usd
+    def may_be_refused(self) -> bool:
+        """Return whether it depends on calls in flight whether calls are refused."""
+        return self.budget.action == "refuse" and self.spent_usd < self.budget.limit_usd
+
+    def is_refused(self, in_flight_usd: float) -> bool:
+        """Return whether calls are refused, with what calls in flight have cost by now."""
+        spent_usd = round(self.spent_usd + in_flight_usd, 8)  # as Spend.dollars
+        return self.budget.action == "refuse" and spent_usd >= self.budget.limit_usd
 
 
 class TraceFile:
@@ -107,9 +115,11 @@ class BudgetWatch:
         self,
         data_dir: Path,
         control_path: Path,
+        in_flight: CallsInFlight,
         clock_s: Callable[[], float],
         now: Callable[[], datetime] = clock.now,
     ) -> None:
+        self._in_flight = in_flight
         self._data_dir = data_dir
         self._control_path = control_path
         self._clock_s = clock_s
@@ -132,8 +142,8 @@ class BudgetWatch:
             return
         try:
             self._look()
-        except (sqlite3.Error, OSError, ValueError) as error:
-            # Calls are recorded, and proxies go on with what the file says.
+        except Exception as error:
+            # Calls are recorded whatever is wrong here, and proxies go on with what the file says.
             self._trouble.report(str(error))
         else:
             self._trouble.clear()
@@ -155,6 +165,9 @@ class BudgetWatch:
             for organization_id, own in self._budgets.items()
             if (error := self._refresh(organization_id, own, now)) is not None
         ]
+        self._in_flight.refresh(
+            {each.budget.organization_id for each in self._list_figures() if each.may_be_refused}
+        )
         self._write_reached({organization_id for organization_id, _ in failed})
         self._report(now)
         if failed:
@@ -221,7 +234,11 @@ class BudgetWatch:
         before = self._file.read() if self._written is None else self._written
         unknown = {each for each in failed if self._traces[each].figures is None}
         kept = [each for each in before if each.organization_id in unknown]
-        reached = [_make_reached(each) for each in self._list_figures() if each.is_refused]
+        reached = [
+            _make_reached(each)
+            for each in self._list_figures()
+            if each.is_refused(self._in_flight.find_usd(each.budget, each.span))
+        ]
         if self._written != (now_reached := [*kept, *reached]):
             self._file.write(now_reached)
             self._written = now_reached

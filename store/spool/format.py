@@ -41,6 +41,7 @@ from metering.billing import CredentialKind
 from metering.request_facts import CacheTtl, RequestFacts
 
 FRAME = struct.Struct(">cdI")
+EMPTY_REQUEST = FRAME.pack(b"Q", 0, 0)
 OPEN, DONE, UNREADABLE = ".open", ".done", "unreadable"
 LOCK, RESERVE = "lock", "reserve"
 REJECTIONS = "rejections"
@@ -202,6 +203,14 @@ def parse_exchange(
             response_lost=handed_over,
         ),
     )
+
+
+def measure_frame(header: bytes) -> int:
+    """Return the size of a frame that begins with these bytes. Raises SpoolError for too few of them."""
+    if len(header) < FRAME.size:
+        raise SpoolError("the file ends before its response")
+    _, _, length = FRAME.unpack(header)
+    return FRAME.size + int(length)
 
 
 def measure_request(data: bytes) -> int:

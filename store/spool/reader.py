@@ -12,6 +12,8 @@ from typing import Any, NamedTuple, Self
 from runtime import clock
 from store.spool.format import (
     DONE,
+    EMPTY_REQUEST,
+    FRAME,
     LOCK,
     OPEN,
     REJECTIONS,
@@ -20,6 +22,7 @@ from store.spool.format import (
     Rejection,
     SpooledExchange,
     SpoolError,
+    measure_frame,
     measure_request,
     parse_exchange,
     parse_rejections,
@@ -169,6 +172,25 @@ def read_exchange(path: str | os.PathLike[str]) -> SpooledExchange | None:
 
     Raises SpoolError for a file that is not a spool file, OSError when it cannot be read."""
     return parse_exchange(_read(path), _name(path), handed_over=_name(path).endswith(DONE))
+
+
+def read_beginning(path: str | os.PathLike[str], most_bytes: int) -> SpooledExchange | None:
+    """Read an exchange in flight: without the body of its request, and so many bytes of its response.
+
+    Returns None before the response has begun. Raises SpoolError, OSError."""
+    fd = os.open(path, READ_FLAGS)
+    try:
+        head = os.pread(fd, measure_frame(os.pread(fd, FRAME.size, 0)), 0)
+        request_size = measure_frame(os.pread(fd, FRAME.size, len(head)))
+        response = os.pread(fd, most_bytes, len(head) + request_size)
+    finally:
+        os.close(fd)
+    if not response:
+        return None
+    exchange = parse_exchange(head + EMPTY_REQUEST + response, _name(path))
+    if exchange is not None:
+        exchange.request_body = None
+    return exchange
 
 
 def _read(path: str | os.PathLike[str]) -> bytes:

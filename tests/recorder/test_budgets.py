@@ -1,7 +1,7 @@
 """The figures of budgets, from the databases to what proxies refuse."""
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from itertools import accumulate, count
@@ -14,15 +14,20 @@ from addon.periodic_tasks import TICK_S
 from addon.routing import Destination
 from metering.budget_periods import find_span
 from recorder.budgets import LOOK_S, BudgetWatch
+from recorder.calls_in_flight import CallsInFlight
 from runtime import clock as clocks
 from store.budget_file import BudgetFile
 from store.control.database import ControlDatabase
 from store.control.management import Management
 from store.control.users import Users
+from store.price_file import load_prices
+from store.spool.format import Ending
+from store.spool.writer import SpoolFile, SpoolRun
 from store.traces.costs import NewCost
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
 from tests.manage.organizations import make_people
+from tests.recorder.streams import begin_stream
 from tests.store.traffic import make_entry
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -74,13 +79,22 @@ def traces(tmp_path, ann):
 
 
 @pytest.fixture
-def make_watch(tmp_path, clock):
+def in_flight(tmp_path):
+    return CallsInFlight(tmp_path / "spool", load_prices)
+
+
+@pytest.fixture
+def make_watch(tmp_path, clock, in_flight):
     watches = []
 
     def make():
         watches.append(
             BudgetWatch(
-                tmp_path, tmp_path / "control.db", lambda: clock.elapsed_s, lambda: clock.now
+                tmp_path,
+                tmp_path / "control.db",
+                in_flight,
+                lambda: clock.elapsed_s,
+                lambda: clock.now,
             )
         )
         return watches[-1]
@@ -273,6 +287,20 @@ def test_an_alert_is_made_later_where_somebody_else_writes_control_db(
     assert list_alerts(control) == [("ci", 100)]
 
 
+def test_calls_in_flight_count_with_their_input(look, management, ann, ci, traces, tmp_path):
+    set_budget(management, ann, limit_usd=1.0)
+    traces.insert([make_call(ci.id, 90)])
+    run = SpoolRun(tmp_path / "spool")
+    file = begin_stream(run, "a", ann.organization_id, ci.id, clocks.format_ms(NOON), 10_000)
+    assert look() == []  # 4 cents more
+    other = begin_stream(run, "b", ann.organization_id, ci.id, clocks.format_ms(NOON), 20_000)
+    assert look() == [ci.id]
+    for each in (file, other):
+        each.finish(Ending(outcome="complete"), 5.0)
+    assert look() == []  # until the recorder has stored them
+    run.close()
+
+
 def test_nothing_is_read_again_while_nothing_changes(
     look, management, ann, ci, traces, monkeypatch
 ):
@@ -305,8 +333,8 @@ def test_a_look_that_took_long_is_followed_by_a_longer_pause(
     assert len(looks) == 2
 
 
-def test_without_a_control_database_there_is_nothing_to_watch(tmp_path):
-    BudgetWatch(tmp_path, tmp_path / "control.db", lambda: 1.0).look()
+def test_without_a_control_database_there_is_nothing_to_watch(tmp_path, in_flight):
+    BudgetWatch(tmp_path, tmp_path / "control.db", in_flight, lambda: 1.0).look()
     assert not (tmp_path / "budgets.json").exists()
 
 
@@ -315,61 +343,90 @@ def test_without_a_control_database_there_is_nothing_to_watch(tmp_path):
 
 @dataclass
 class Flight:
-    """A call that was let through: when it began, when it is recorded, and what it costs."""
+    """A call that was let through: when it began, when it is recorded, and its cents: all, and those of
+    its input."""
 
     began_s: float
     recorded_s: float
     cents: int
+    input_cents: int
+    file: SpoolFile
+
+
+@dataclass
+class Story:
+    """The calls that were let through, when the limit was reached, and at each refusal the cents that had
+    been spent, with the input of calls in flight."""
+
+    flights: list[Flight] = field(default_factory=list)
+    reached_s: float | None = None
+    refused_at_cents: list[int] = field(default_factory=list)
+
+    def find_spent(self, now_s):
+        return sum(
+            each.cents if each.recorded_s <= now_s else each.input_cents for each in self.flights
+        )
 
 
 STEP_S = 0.125
+TOKENS_PER_CENT = 2_500
 
 
 @pytest.fixture
 def simulate(management, ann, traces, watch, clock, tmp_path):
-    """Lets calls come; returns those that were let through, what was recorded as spent at each refusal,
-    and when that reached the limit, if it did."""
+    """Lets calls come, one after the other or at the same time, and returns their story."""
+    run = SpoolRun(tmp_path / "spool")
 
-    def run(limit_cents, calls):
+    def play(limit_cents, calls):
         endpoint = management.create_endpoint(ann, "CI")
         set_budget(management, ann, endpoint.id, limit_cents / 100)
         clock.advance()
         watch.look()
         proxy = Budgets(BudgetFile(tmp_path), lambda _: None, lambda: clock.now.timestamp())
         arrivals = list(zip(accumulate(each[0] for each in calls), calls, strict=True))
-        flights: list[Flight] = []
-        refusals: list[int] = []
-        spent, reached_s = 0, None
+        story = Story()
         for step in count():
-            now_s = clock.elapsed_s
-            due = [each for each in flights if now_s - STEP_S < each.recorded_s <= now_s]
+            now_s, at = clock.elapsed_s, clocks.format_ms(clock.now)
+            due = [each for each in story.flights if now_s - STEP_S < each.recorded_s <= now_s]
+            for each in due:
+                each.file.discard()
             if due:
                 traces.insert([make_call(endpoint.id, each.cents, clock.now) for each in due])
-                spent += sum(each.cents for each in due)
-            if reached_s is None and spent >= limit_cents:
-                reached_s = now_s
             watch.look()
             if step % 2:
                 proxy.refresh()
             while arrivals and arrivals[0][0] <= step:
-                _, (_, length, cents) = arrivals.pop(0)
+                _, (_, length, cents, share) = arrivals.pop(0)
                 if proxy.admit(Destination.MESSAGES, "POST", "/v1/messages", endpoint) is None:
-                    flights.append(Flight(now_s, now_s + (1 + length) * STEP_S, cents))
+                    input_cents = cents * share // 4
+                    file = begin_stream(
+                        run,
+                        clocks.new_id(),
+                        ann.organization_id,
+                        endpoint.id,
+                        at,
+                        TOKENS_PER_CENT * input_cents,
+                    )
+                    ends_s = now_s + (1 + length) * STEP_S
+                    story.flights.append(Flight(now_s, ends_s, cents, input_cents, file))
                 else:
-                    refusals.append(spent)
-            if not arrivals and all(each.recorded_s <= now_s for each in flights):
-                return flights, refusals, reached_s
+                    story.refused_at_cents.append(story.find_spent(now_s))
+            if story.reached_s is None and story.find_spent(now_s) >= limit_cents:
+                story.reached_s = now_s
+            if not arrivals and all(each.recorded_s <= now_s for each in story.flights):
+                return story
             clock.advance(STEP_S)
         raise AssertionError
 
-    return run
+    yield play
+    run.close()
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     limit_cents=st.integers(1, 40),
     calls=st.lists(
-        st.tuples(st.integers(0, 8), st.integers(0, 40), st.integers(0, 10)),
+        st.tuples(st.integers(0, 8), st.integers(0, 40), st.integers(0, 10), st.integers(0, 4)),
         min_size=1,
         max_size=40,
     ),
@@ -378,15 +435,14 @@ def test_calls_are_refused_at_the_limit_and_let_through_no_more_than_is_stated(
     simulate, limit_cents, calls
 ):
     """Each call comes so many eighths of a second after the one before, is recorded so many after it
-    came, and costs so many cents. docs/budgets.md states what is let through."""
-    flights, refusals, reached_s = simulate(limit_cents, calls)
-    assert all(spent >= limit_cents for spent in refusals)
-    if reached_s is None:
-        assert refusals == []
+    came, and costs so many cents, of which so many quarters for its input. docs/budgets.md states what
+    is let through: what began within the age of a figure after the limit was reached, and not later."""
+    story = simulate(limit_cents, calls)
+    assert all(cents >= limit_cents for cents in story.refused_at_cents)
+    if story.reached_s is None:
+        assert story.refused_at_cents == []
         return
     age_s = LOOK_S + TICK_S
-    in_flight = [each for each in flights if each.began_s < reached_s < each.recorded_s]
-    within_age = [each for each in flights if reached_s <= each.began_s <= reached_s + age_s]
-    recorded = [each for each in flights if each.recorded_s <= reached_s]
-    assert len(flights) == len(in_flight) + len(within_age) + len(recorded)
-    assert sum(each.cents for each in recorded if each.recorded_s < reached_s) < limit_cents
+    assert all(each.began_s <= story.reached_s + age_s for each in story.flights)
+    recorded = [each for each in story.flights if each.recorded_s < story.reached_s]
+    assert sum(each.cents for each in recorded) < limit_cents

@@ -1,0 +1,101 @@
+"""The cost of calls in flight, as far as it is certain: the input that upstream has counted.
+
+The first event of a stream has the counts of the prompt, which is billed whatever comes after. The output is
+not counted before the end, and what it is going to be is not guessed. So this is less than what the calls
+are going to cost, and never more, but for a model that declines before it writes anything.
+"""
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from metering.budget_periods import Span
+from metering.components import TOKEN_CLASSES
+from metering.entry import CostItem
+from metering.prices import PriceTable
+from metering.token_counts import PROMPT_CLASSES
+from recorder.record import make_entry
+from recorder.requests import RequestReader
+from runtime import clock
+from store.control.budgets import Budget
+from store.spool import reader
+from store.spool.reader import Waiting
+from store.traces.rollup import SUBSCRIPTION, BookedCall, make_key
+
+_PROMPT = frozenset(each.name for each in PROMPT_CLASSES)
+RESPONSE_BYTES = 16 * 1024  # the first event is within them
+
+
+@dataclass(frozen=True, slots=True)
+class InputCost:
+    """The cost of the input of a call in flight, in cents."""
+
+    organization_id: str
+    proxy_endpoint_id: str
+    created_at: datetime
+    cents: float
+
+
+class CallsInFlight:
+    """Reads the beginning of each response in the spool, once."""
+
+    def __init__(self, spool_root: Path, prices: Callable[[], PriceTable]) -> None:
+        self._root = spool_root
+        self._prices = prices
+        self._requests = RequestReader()
+        self._costs: dict[str, InputCost] = {}  # by entry id
+
+    def refresh(self, organization_ids: Collection[str]) -> None:
+        """Look which calls of these organisations are in flight now."""
+        costs: dict[str, InputCost] = {}
+        if organization_ids:
+            for file in reader.find_in_flight(self._root):
+                if file.owner in organization_ids:
+                    cost = self._costs.get(file.entry_id) or self._read(file)
+                    if cost is not None:
+                        costs[file.entry_id] = cost
+        self._costs = costs
+
+    def find_usd(self, budget: Budget, span: Span) -> float:
+        """Return the dollars that count for a budget in a period."""
+        cents = sum(
+            cost.cents
+            for cost in self._costs.values()
+            if cost.organization_id == budget.organization_id
+            and budget.proxy_endpoint_id in (None, cost.proxy_endpoint_id)
+            and span.has(cost.created_at)
+        )
+        return cents / 100
+
+    def _read(self, file: Waiting) -> InputCost | None:
+        """Return the cost of a call, or None while its input is not counted."""
+        try:
+            exchange = reader.read_beginning(file.file, RESPONSE_BYTES)
+            if exchange is None:
+                return None
+            entry = make_entry(exchange, self._prices(), self._requests)
+        except Exception:
+            # It has ended, or will be set aside; in either case it counts once it has an entry.
+            return None
+        if entry.usage_source == "none":
+            return None
+        is_spend = make_key(BookedCall.of(entry)).billing != SUBSCRIPTION
+        return InputCost(
+            organization_id=exchange.head.organization_id,
+            proxy_endpoint_id=exchange.head.proxy_endpoint_id,
+            created_at=clock.parse_instant(exchange.head.created_at),
+            cents=_add_up_input(entry.cost_items) if is_spend else 0.0,
+        )
+
+
+def _add_up_input(items: Iterable[CostItem]) -> float:
+    """Return the cents of the input that is billed for certain."""
+    return sum(
+        float(item.cents)
+        for item in items
+        if TOKEN_CLASSES.get(item.component) in _PROMPT
+        and item.cents is not None
+        and item.unbilled_reason is None
+        and not item.estimated
+    )
