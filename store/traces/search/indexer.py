@@ -22,18 +22,17 @@ import orjson
 from store import database
 from store.traces.search import index, progress
 from store.traces.search.index import PieceRow, ResponseRow
+from store.traces.search.request_walker import RequestWalker, read_lists
 from store.traces.search.responses import read_response
-from store.traces.search.walk import Place, Step, Texts
+from store.traces.search.walk import Step, Texts
 
 MAX_NEW = 300  # calls that came since the last time; more than that wait like old ones
 BATCH = 16
 MAX_BODY_BYTES = 8 * 1024 * 1024  # a larger request is not searched
-MAX_TOKENS = 300_000  # of a request; what comes after is not searched
 FLUSH_CHARS = 40_000  # so many are written in some 10 ms, and merging parts takes up to 50 ms
 _MOVES_AT_ONCE = 4_000
 _MAX_REMEMBERED = 50_000
 _MAX_RESPONSES_READ = 300
-_START = Place().freeze()
 
 
 class _Call(NamedTuple):
@@ -45,28 +44,21 @@ class _Call(NamedTuple):
     response: bytes | None
 
 
-class _Span(NamedTuple):
-    """The places in which a piece or a segment begins and ends."""
-
-    start: str
-    end: str
-
-
 @dataclass(slots=True)
 class _Memory:
     """A memory of earlier calls.
 
-    ``sources`` says what has a text of a session: a piece by its id, a response by that of its call below
-    zero. ``sessions`` are those, with their agents, whose last texts are in it."""
+    ``requests`` remembers what of them was walked. ``sources`` says what has a text of a session: a piece
+    by its id, a response by that of its call below zero. ``sessions`` are those, with their agents, whose
+    last texts are in it."""
 
-    segments: dict[int, _Span] = field(default_factory=dict)
-    pieces: dict[int, _Span] = field(default_factory=dict)
+    requests: RequestWalker
     sources: dict[int, int] = field(default_factory=dict)
     sessions: set[tuple[str | None, str | None]] = field(default_factory=set)
 
     @property
     def is_full(self) -> bool:
-        sizes = (len(self.segments), len(self.pieces), len(self.sources), len(self.sessions))
+        sizes = (len(self.requests), len(self.sources), len(self.sessions))
         return max(sizes) > _MAX_REMEMBERED
 
     def keep_texts(self, session_id: str | None, source: int, texts: Texts) -> None:
@@ -100,11 +92,14 @@ class Indexer:
         """Take a connection that writes. ``clock_s`` is a monotonic clock."""
         self._db = connection
         self._clock_s = clock_s
-        self._memory = _Memory()
+        self._memory = self._make_memory()
         self._batch: _Batch | None = None
         self._pieces: dict[int, PieceRow] = {}
         self._responses: list[ResponseRow] = []
         self._chars = 0
+
+    def _make_memory(self) -> _Memory:
+        return _Memory(RequestWalker(self._db))
 
     @property
     def connection(self) -> sqlite3.Connection:
@@ -125,7 +120,7 @@ class Indexer:
     def _find_batch(self) -> _Batch | None:
         """Return the calls that came last, else the newest of those that are missing."""
         if self._memory.is_full:
-            self._memory = _Memory()
+            self._memory = self._make_memory()
         indexed_to = progress.read_indexed_to(self._db)
         (last,) = self._db.execute("select coalesce(max(id), 0) from usage").fetchone()
         if last - indexed_to > MAX_NEW:
@@ -195,7 +190,7 @@ class Indexer:
     def _take_request(self, call: _Call, segment_ids: Sequence[int], batch: _Batch) -> None:
         steps = {
             piece_id: step
-            for piece_id, step in self._walk(segment_ids, self._memory).items()
+            for piece_id, step in self._memory.requests.walk(segment_ids).items()
             if step.has_text
         }
         known = self._remember_known(call.session_id, steps)
@@ -231,55 +226,6 @@ class Indexer:
             " where piece_id in (select value from json_each(?))"
         )
         return known | dict(self._db.execute(sql, (others,)))
-
-    def _walk(self, segment_ids: Sequence[int], memory: _Memory) -> dict[int, Step]:
-        """Walk a request, and return the steps over pieces that are not remembered."""
-        missing = [each for each in segment_ids if each not in memory.segments]
-        lists = self._read_lists(missing)
-        texts = self._read_pieces(
-            each for ids in lists.values() for each in ids if each not in memory.pieces
-        )
-        steps: dict[int, Step] = {}
-        frozen, place, tokens = _START, None, 0
-        for segment_id in segment_ids:
-            start = frozen
-            known = memory.segments.get(segment_id)
-            if known is not None and known.start == frozen:
-                frozen, place = known.end, None
-                continue
-            if segment_id not in lists:
-                lists |= self._read_lists([segment_id])
-            for piece_id in lists.get(segment_id, ()):
-                span = memory.pieces.get(piece_id)
-                if span is not None and span.start == frozen:
-                    frozen, place = span.end, None
-                    continue
-                if piece_id not in texts:
-                    texts |= self._read_pieces([piece_id])
-                if place is None:
-                    place = Place.thaw(frozen)
-                before = place.tokens
-                step = place.step(texts.get(piece_id, b""))
-                tokens += place.tokens - before
-                if tokens > MAX_TOKENS:
-                    return steps
-                steps.setdefault(piece_id, step)
-                after = place.freeze()
-                memory.pieces[piece_id] = _Span(frozen, after)
-                frozen = after
-            memory.segments[segment_id] = _Span(start, frozen)
-        return steps
-
-    def _read_lists(self, segment_ids: Sequence[int]) -> dict[int, list[int]]:
-        sql = "select id, piece_ids from segments where id in (select value from json_each(?))"
-        rows = self._db.execute(sql, (orjson.dumps(segment_ids).decode(),))
-        return {segment_id: orjson.loads(ids) for segment_id, ids in rows}
-
-    def _read_pieces(self, piece_ids: Iterable[int]) -> dict[int, bytes]:
-        sql = (
-            "select id, cast(text as blob) from pieces where id in (select value from json_each(?))"
-        )
-        return dict(self._db.execute(sql, (orjson.dumps(list(piece_ids)).decode(),)))
 
     def _find_source(self, call: _Call, texts: Texts) -> int | None:
         """Return a piece or a response that has texts of a piece already, None unless all are known."""
@@ -320,7 +266,8 @@ class Indexer:
             (call.session_id, call.agent_id, after_id),
         ).fetchone()
         if row is not None and (row[0] or 0) <= MAX_BODY_BYTES:
-            self._remember_known(call.session_id, self._walk(orjson.loads(row[1]), _Memory()))
+            steps = RequestWalker(self._db).walk(orjson.loads(row[1]))
+            self._remember_known(call.session_id, steps)
 
     def _write(self, batch: _Batch, *, is_last: bool) -> None:
         """Write what has been read. ``is_last``: the batch ends with it."""
@@ -332,7 +279,7 @@ class Indexer:
                 if is_last and not batch.is_old:
                     batch.finish()
             else:  # retention removed some of it meanwhile: read again what is left
-                self._memory = _Memory()
+                self._memory = self._make_memory()
                 batch.begin_again()
                 is_last = False
         self._pieces, self._responses, self._chars = {}, [], 0
@@ -356,7 +303,7 @@ class Indexer:
     def _lower_first_calls(self, batch: _Batch) -> None:
         """Give what was indexed before the older calls of this batch that have it too."""
         firsts: dict[int, int] = {}
-        for segment_id, ids in self._read_lists(list(batch.first_calls)).items():
+        for segment_id, ids in read_lists(self._db, list(batch.first_calls)).items():
             for piece_id in ids:
                 usage_id = batch.first_calls[segment_id]
                 firsts[piece_id] = min(usage_id, firsts.get(piece_id, usage_id))

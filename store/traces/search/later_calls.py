@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import orjson
 
+from store.traces.search.request_walker import read_lists
+
 MAX_COUNT = 1_000
 _MAX_LOOKED_AT = 2_000
 _AT_ONCE = 200
@@ -106,7 +108,6 @@ def _iter_calls(db: sqlite3.Connection, wanted: Wanted) -> Iterator[list[str]]:
 def _read_segments(
     db: sqlite3.Connection, ids: set[int], segments: dict[int, frozenset[int]]
 ) -> None:
-    missing = orjson.dumps([each for each in ids if each not in segments]).decode()
-    sql = "select id, piece_ids from segments where id in (select value from json_each(?))"
-    for segment_id, piece_ids in db.execute(sql, (missing,)):
-        segments[segment_id] = frozenset(orjson.loads(piece_ids))
+    missing = [each for each in ids if each not in segments]
+    for segment_id, piece_ids in read_lists(db, missing).items():
+        segments[segment_id] = frozenset(piece_ids)

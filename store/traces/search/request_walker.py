@@ -1,0 +1,86 @@
+"""Walking requests as they are stored, without the parts that were walked before.
+
+The next request of a conversation has nearly all segments of the one before. Where such a segment, or a
+piece, begins in the same place as then, it ends in the same place too, and is not read.
+"""
+
+import sqlite3
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import orjson
+
+from store.traces.search.walk import Place, Step
+
+MAX_TOKENS = 300_000  # of a request; what comes after is not searched
+_START = Place().freeze()
+
+
+class _Span(NamedTuple):
+    """The places in which a piece or a segment begins and ends."""
+
+    start: str
+    end: str
+
+
+class RequestWalker:
+    """Walks requests, and remembers where segments and pieces begin and end."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+        self._segments: dict[int, _Span] = {}
+        self._pieces: dict[int, _Span] = {}
+
+    def __len__(self) -> int:
+        """Return how many segments or pieces are remembered, whichever are more."""
+        return max(len(self._segments), len(self._pieces))
+
+    def walk(self, segment_ids: Sequence[int]) -> dict[int, Step]:
+        """Walk a request, and return the steps over pieces that are not remembered."""
+        missing = [each for each in segment_ids if each not in self._segments]
+        lists = read_lists(self._db, missing)
+        texts = _read_pieces(
+            self._db, [each for ids in lists.values() for each in ids if each not in self._pieces]
+        )
+        steps: dict[int, Step] = {}
+        frozen, place, tokens = _START, None, 0
+        for segment_id in segment_ids:
+            start = frozen
+            known = self._segments.get(segment_id)
+            if known is not None and known.start == frozen:
+                frozen, place = known.end, None
+                continue
+            if segment_id not in lists:
+                lists |= read_lists(self._db, [segment_id])
+            for piece_id in lists.get(segment_id, ()):
+                span = self._pieces.get(piece_id)
+                if span is not None and span.start == frozen:
+                    frozen, place = span.end, None
+                    continue
+                if piece_id not in texts:
+                    texts |= _read_pieces(self._db, [piece_id])
+                if place is None:
+                    place = Place.thaw(frozen)
+                before = place.tokens
+                step = place.step(texts.get(piece_id, b""))
+                tokens += place.tokens - before
+                if tokens > MAX_TOKENS:
+                    return steps
+                steps.setdefault(piece_id, step)
+                after = place.freeze()
+                self._pieces[piece_id] = _Span(frozen, after)
+                frozen = after
+            self._segments[segment_id] = _Span(start, frozen)
+        return steps
+
+
+def read_lists(db: sqlite3.Connection, segment_ids: Sequence[int]) -> dict[int, list[int]]:
+    """Return the ids of the pieces of these segments, without segments that are gone."""
+    sql = "select id, piece_ids from segments where id in (select value from json_each(?))"
+    rows = db.execute(sql, (orjson.dumps(segment_ids).decode(),))
+    return {segment_id: orjson.loads(ids) for segment_id, ids in rows}
+
+
+def _read_pieces(db: sqlite3.Connection, piece_ids: Sequence[int]) -> dict[int, bytes]:
+    sql = "select id, cast(text as blob) from pieces where id in (select value from json_each(?))"
+    return dict(db.execute(sql, (orjson.dumps(piece_ids).decode(),)))
