@@ -10,6 +10,7 @@ from mitmproxy import addonmanager, http
 from mitmproxy.addons import next_layer
 from mitmproxy.net.http import http1
 from mitmproxy.proxy import context, mode_servers, server
+from mitmproxy.proxy.layers import http as http_layer
 from mitmproxy.proxy.layers.http import HttpStream, _http1
 
 from addon.core import (
@@ -164,6 +165,18 @@ SHORTCUTS: tuple[Patch[None], ...] = (
         written_for="12.2.3",
         digest="8ba8fea74e96e85e",
         replace=shortcuts.index_headers,
+    ),
+    *(
+        Patch(
+            owner=owner,
+            name="expected_http_body_size",
+            reason="It is asked six times a call, and reads the headers anew each time.",
+            contract_test="test_shortcuts.py::test_the_core_still_asks_for_a_size_again_and_again",
+            written_for="12.2.3",
+            digest="bf258f07286cf770",
+            replace=shortcuts.remember_body_size,
+        )
+        for owner in (http1, http_layer)
     ),
     Patch(
         owner=context.Context,

@@ -55,7 +55,7 @@ class InlineHooks:
                         yield held
                         held = command
                     continue
-                if held is not None:
+                if held is not None and not isinstance(command, commands.Log):
                     yield held  # also before a hook: what it is told of has been sent
                     held = None
                 if not isinstance(command, commands.StartHook) or not self._table.start(command):

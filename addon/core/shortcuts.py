@@ -13,6 +13,7 @@ from mitmproxy.proxy import context
 MOST_NAMES = 1024
 
 type GetAll = Callable[[http.Headers, str | bytes], list[str]]
+type BodySize = Callable[[http.Request, http.Response | None], int | None]
 type Fork = Callable[[context.Context], context.Context]
 
 
@@ -44,6 +45,26 @@ def _index(headers: http.Headers) -> dict[bytes, list[bytes]]:
 def _lower(name: str | bytes) -> bytes:
     raw = name if isinstance(name, bytes) else name.encode("utf-8", "surrogateescape")
     return raw.lower()
+
+
+def remember_body_size(original: BodySize, _given: None) -> BodySize:
+    """Return an ``expected_http_body_size`` that reads a message once, until it changes."""
+
+    def expected_http_body_size(
+        request: http.Request, response: http.Response | None = None
+    ) -> int | None:
+        headers = (response or request).headers
+        status = response.data.status_code if response else None
+        key = (request.data.method, status)
+        known = headers.__dict__.get("_taximeter_size")
+        if known is not None and known[0] is headers.fields and known[1] == key:
+            remembered: int | None = known[2]
+            return remembered
+        size = original(request, response)
+        headers.__dict__["_taximeter_size"] = (headers.fields, key, size)
+        return size
+
+    return expected_http_body_size
 
 
 def fork_without_server(_original: Fork, _given: None) -> Fork:

@@ -132,9 +132,10 @@ def client():
 
 def test_a_head_and_its_body_are_sent_in_one_write(handle, client):
     head, body = commands.SendData(client, b"head"), commands.SendData(client, b"body")
-    close = commands.CloseConnection(client)
+    line, close = commands.Log("between them"), commands.CloseConnection(client)
     end = commands.SendData(client, b"end")
-    assert handle([head, body, close, end]) == [b"headbody", commands.CloseConnection, b"end"]
+    handled = handle([head, line, body, close, end])
+    assert handled == [commands.Log, b"headbody", commands.CloseConnection, b"end"]
 
 
 def test_what_goes_to_different_connections_stays_apart_and_in_order(handle, client):

@@ -3,12 +3,15 @@
 When one of the ``still`` tests fails, mitmproxy has changed: see whether the patch can go.
 """
 
+from contextlib import suppress
+
 import pytest
 from hypothesis import given, strategies as st
 from mitmproxy import connection, options
 from mitmproxy.http import Headers
+from mitmproxy.net.http import http1
 from mitmproxy.proxy import context
-from mitmproxy.test import tflow
+from mitmproxy.test import tflow, tutils
 
 from addon import mitmproxy_patches
 from addon.core import shortcuts
@@ -85,6 +88,46 @@ def test_what_is_found_follows_changes_and_copies_are_apart():
     del copy["host"]
     assert (headers["Host"], headers.get("x-a"), "host" in copy) == ("b", "1", False)
     assert headers == Headers([(b"host", b"b"), (b"x-a", b"1")])
+
+
+class CountingHeaders(Headers):
+    """Headers that count how often one was looked up."""
+
+    look_ups = 0
+
+    def get_all(self, name):
+        CountingHeaders.look_ups += 1
+        return super().get_all(name)
+
+
+def ask_for_size(times, fields=((b"content-length", b"5"),)):
+    CountingHeaders.look_ups = 0
+    request = tutils.treq(headers=CountingHeaders(fields))
+    assert [http1.expected_http_body_size(request) for _ in range(times)] == [5] * times
+    return CountingHeaders.look_ups
+
+
+@pytest.mark.usefixtures("unpatched")
+def test_the_core_still_asks_for_a_size_again_and_again():
+    assert ask_for_size(times=3) == 3 * ask_for_size(times=1)
+
+
+@pytest.mark.usefixtures("unpatched")
+def test_the_size_of_a_body_is_read_once_until_the_message_changes():
+    once = ask_for_size(times=1)
+    mitmproxy_patches.take_shortcuts()
+    assert ask_for_size(times=3) == once
+    request, response = tutils.treq(), tutils.tresp()
+    sizes = []
+    for method, status, length in (
+        ("GET", 200, "5"), ("HEAD", 200, "5"), ("GET", 204, "5"), ("GET", 200, "6"), ("GET", 200, "x"),
+    ):  # fmt: skip
+        request.method, response.status_code = method, status
+        response.headers["content-length"] = length
+        with suppress(ValueError):
+            sizes.append(http1.expected_http_body_size(request, response))
+    assert sizes == [5, 0, 0, 6]
+    assert http1.expected_http_body_size(request) == 7
 
 
 @pytest.mark.usefixtures("unpatched")
