@@ -47,10 +47,11 @@ def test_no_table_of_ours_is_cut_off(rosa, example):
         ".filter((t) => t.offsetParent && t.scrollWidth > t.clientWidth).map((t) => t.ariaLabel)"
     )
     names = ("home", "sessions", "session", "calls", "call", "call-cut", "settings", "query")
-    for name in names:
+    for name in (*names, "cost-lines"):
         rosa.open(example.pages()[name])
         rosa.run("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
-        for width, _ in LOOKS:
+        # A table of the database may be wider than the page, except on a phone.
+        for width, _ in LOOKS if name in names else LOOKS[1:]:
             rosa.resize(width, 844)
             assert rosa.run(cut_off) == [], f"{name}, {width}"
 

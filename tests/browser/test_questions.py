@@ -10,7 +10,9 @@ from datetime import timedelta
 
 import pyarrow.parquet
 import pytest
+from click.testing import CliRunner
 
+from manage.cli.main import cli
 from metering.formats import format_cents, format_count
 from runtime import clock
 from tests import ROOT
@@ -274,7 +276,10 @@ def _see_replay(walk: Walk) -> None:
 def _export(walk: Walk) -> None:
     file = walk.folder / "month.parquet"
     walk.steps += 1
-    walk.site.run("export", "--since", "14d", "-o", str(file))
+    arguments = ["--since", "14d", "-o", str(file)]
+    data_dir = walk.site.service.data_dir
+    done = CliRunner().invoke(cli, ["export", *arguments, "--data-dir", str(data_dir)])
+    assert done.exit_code == 0, done.output
     table = pyarrow.parquet.read_table(file, columns=["organization_id", "cost_cents"])
     own = walk.example.traces_path.parent.name
     cents = [row["cost_cents"] for row in table.to_pylist() if row["organization_id"] == own]
