@@ -19,6 +19,7 @@ from runtime.errors import InvalidInputError
 from runtime.json_lines import LogFormat
 
 type Streaming = Literal["live", "buffered"]
+type OtelExport = Literal["off", "on", "bodies"]
 type Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 MOST_DEFAULT_WORKERS = 4
@@ -175,6 +176,12 @@ def parse_log_format(text: str) -> LogFormat:
     if text == "json":
         return "json"
     raise ValueError("write text or json")
+
+
+def parse_otel(text: str) -> OtelExport:
+    if text in ("off", "on", "bodies"):
+        return text  # type: ignore[return-value]  # it is one of them
+    raise ValueError("write off, on or bodies")
 
 
 def parse_timeouts(text: str) -> Timeouts:

@@ -22,6 +22,7 @@ from runtime.setting_values import (
     MailLimits,
     MailServer,
     Network,
+    OtelExport,
     Streaming,
     Timeouts,
     Upstream,
@@ -234,6 +235,13 @@ SETTING_GROUPS: Mapping[str, tuple[Setting, ...]] = {
             "text: lines for people. json: each line, also that of a call, is one JSON object.",
         ),
         Setting(
+            "otel",
+            "off",
+            setting_values.parse_otel,
+            "on: each finished call is sent to an OpenTelemetry collector, which the standard variables"
+            " OTEL_EXPORTER_OTLP_… name. bodies: with its request and response.",
+        ),
+        Setting(
             "metrics_token",
             "",
             setting_values.parse_token,
@@ -371,6 +379,7 @@ class Settings:
     search_index: bool
     credential_search: bool
     log_format: LogFormat
+    otel: OtelExport
     metrics_token: str | None = field(repr=False)
     sign_up: SignUpRule
     max_endpoints: int

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 PROC = Path("/proc")
-_MODULES = {"addon": "proxy", "recorder": "recorder", "manage.server": "web", "dashboard.queries": "queries"}  # fmt: skip
+_MODULES = {"addon": "proxy", "recorder": "recorder", "manage.server": "web", "dashboard.queries": "queries", "manage.otel": "otel"}  # fmt: skip
 
 
 class Process(NamedTuple):

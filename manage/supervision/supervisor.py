@@ -10,6 +10,7 @@ import secrets
 import shutil
 import signal
 import socket
+import sqlite3
 import ssl
 import sys
 import tempfile
@@ -19,6 +20,8 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
+from manage.otel.collector import find_collector, without_otel
+from manage.otel.exporter import begin
 from manage.supervision.child_environ import make_query_environ, without_credentials
 from manage.supervision.children import (
     DEATHS_WINDOW_S,
@@ -46,6 +49,7 @@ from store.traces.paths import traces_folder
 # A proxy that is down may fail calls: it either comes back soon or ends the service.
 VITAL_LONGEST_PAUSE_S = 1.0
 PROXY_GRACE_S, WEB_GRACE_S, QUERIES_GRACE_S, RECORDER_GRACE_S = 1.0, 1.0, 1.0, 3.0
+OTEL_GRACE_S = 1.0
 MAX_SOCKET_FOLDER = 80  # of the hundred or so bytes that the path of a Unix socket may have
 
 
@@ -101,6 +105,11 @@ class Supervisor:
             ],
             [shared],
         )
+        self._otel = (
+            None
+            if settings.otel == "off"
+            else Child("otel", [*python, "-m", "manage.otel"], [shared])
+        )
 
     @property
     def address(self) -> Address:
@@ -115,6 +124,7 @@ class Supervisor:
         descriptors.raise_limit()  # here, once: the children inherit it
         self._write_troubles()  # remove those of an earlier service
         environ = without_credentials(environ)
+        otel_environ, environ = dict(environ), without_otel(environ)
         environ[parent_watch.VARIABLE] = str(self._parent_pipe_read)
         environ[CLIENT_MARK_VARIABLE] = secrets.token_urlsafe(24)
         loop = asyncio.get_running_loop()
@@ -122,6 +132,9 @@ class Supervisor:
         loop.add_signal_handler(signal.SIGTERM, self._request_stop)
         no_secrets = without_web_settings(environ)
         loop.add_signal_handler(signal.SIGUSR1, self._begin_restart, no_secrets)
+        if self._otel is not None:
+            # Before the first call: a collector that is new gets what is recorded from now on.
+            self._begin_export(find_collector(otel_environ))
         keepers = [
             asyncio.create_task(self._keep(self._recorder, no_secrets)),
             asyncio.create_task(
@@ -130,6 +143,9 @@ class Supervisor:
             asyncio.create_task(self._keep(self._queries, make_query_environ(environ))),
             asyncio.create_task(self._workers.keep(self._keep, no_secrets)),
         ]
+        if self._otel is not None:
+            given = {name: text for name, text in otel_environ.items() if name not in environ}
+            keepers.append(asyncio.create_task(self._keep(self._otel, no_secrets | given)))
         stop = asyncio.create_task(self._stopping.wait())
         try:
             await asyncio.wait([*keepers, stop], return_when=asyncio.FIRST_COMPLETED)
@@ -203,14 +219,30 @@ class Supervisor:
         await self._web_child.stop(WEB_GRACE_S)
         await self._queries.stop(QUERIES_GRACE_S)
         await self._recorder.stop(RECORDER_GRACE_S)
+        if self._otel is not None:
+            await self._otel.stop(OTEL_GRACE_S)
+
+    def _begin_export(self, collector: str) -> None:
+        try:
+            begin(self._settings.data_dir, collector)
+        except (sqlite3.Error, OSError) as error:
+            # The exporting process does it too, later, and says what is wrong.
+            self._warn(f"otel.db cannot be written: {error}")
 
     def _on_interrupt(self) -> None:
         if not self._stopping.is_set():
             self._request_stop()
             return
         self._warn("stopping at once; what was in flight is recorded at the next start")
-        for child in (*self._workers.children, self._web_child, self._queries, self._recorder):
-            child.kill()
+        for child in (
+            *self._workers.children,
+            self._web_child,
+            self._queries,
+            self._recorder,
+            self._otel,
+        ):
+            if child is not None:
+                child.kill()
 
     def _request_stop(self) -> None:
         is_serving = any(child.is_running for child in self._workers.children)

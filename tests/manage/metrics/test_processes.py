@@ -15,6 +15,7 @@ from manage.metrics.processes import find_name, find_processes
         ("python -P -m recorder", "recorder"),
         ("python -P -m manage.server --fd 5", "web"),
         ("python -P -m dashboard.queries --count=3", "queries"),
+        ("python -P -m manage.otel", "otel"),
         ("python -m http.server", None),
         ("sleep 5", None),
         ("", None),

@@ -1,0 +1,1 @@
+"""Exporting finished calls as spans to an OpenTelemetry collector."""

@@ -1,0 +1,124 @@
+"""``python -m manage.otel``: the process that exports finished calls to an OpenTelemetry collector.
+
+It is one of its own, so that neither the proxy nor the recorder ever waits for a collector, and it has a
+lower priority. The service runs it where ``TAXIMETER_OTEL`` is not off.
+"""
+
+import logging
+import os
+import signal
+import sqlite3
+import sys
+import threading
+from importlib.metadata import version
+from types import FrameType
+
+from manage.otel.collector import find_collector
+from manage.otel.exporter import Batch, CollectorAwayError, Exporter, begin
+from runtime import logs, parent_watch, readiness
+from runtime.settings import Settings, SettingsError
+from runtime.trouble_log import TroubleLog
+from store.export_positions import ExportPositions
+
+try:
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.trace.export import SpanExportResult
+
+    from manage.otel.spans import SpanMaker
+except ImportError as error:  # an extra
+    sys.exit(
+        f"taximeter: {error}. TAXIMETER_OTEL needs OpenTelemetry's packages: install taximeter[otel]"
+    )
+
+logger = logging.getLogger(__name__)
+
+ROUND_S = 0.5
+LONGEST_PAUSE_S = 30.0
+NICENESS = 10
+
+
+class _LastLine(logging.Handler):
+    """Keeps the last line that OpenTelemetry logs: why an export failed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.text = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.text = record.getMessage()
+
+
+class Sender:
+    """Sends calls as spans, by OpenTelemetry's own exporter and its variables."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._spans = SpanMaker(settings.vendor, settings.upstream_url, version("taximeter"))
+        self._exporter = OTLPSpanExporter()
+        self._log = _LastLine()
+        library = logging.getLogger("opentelemetry")
+        library.addHandler(self._log)
+        library.propagate = False  # it logs each try; ours says it once
+
+    def send(self, organization_id: str, batch: Batch) -> str | None:
+        """Return None once the collector has acknowledged the calls, otherwise why it has not."""
+        self._log.text = ""
+        spans = [self._spans.make(organization_id, call, bodies) for call, bodies in batch]
+        if self._exporter.export(spans) is SpanExportResult.SUCCESS:
+            return None
+        return self._log.text or "no reason was given"
+
+    def close(self) -> None:
+        """End an export that waits."""
+        self._exporter.shutdown()  # type: ignore[no-untyped-call]
+
+
+def run(exporter: Exporter, stop: threading.Event) -> None:
+    """Export until told to stop, with growing pauses while the collector is away."""
+    trouble = TroubleLog(logger, "Calls cannot be exported and wait: %s")
+    pause_s = ROUND_S
+    while not stop.is_set():
+        try:
+            exporter.run_round(stop.is_set)
+        except (CollectorAwayError, sqlite3.Error, OSError) as error:
+            if not stop.is_set():
+                trouble.report(str(error))
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+        else:
+            trouble.clear()
+            pause_s = ROUND_S
+        stop.wait(pause_s)
+
+
+def main() -> None:
+    logs.configure("otel")
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the supervisor orders the stop
+    os.nice(NICENESS)
+    try:
+        settings = Settings.from_env()
+    except SettingsError as error:
+        sys.exit(f"taximeter: {error}")
+    stop = threading.Event()
+    sender = Sender(settings)
+
+    def end(*_: int | FrameType | None) -> None:
+        stop.set()
+        sender.close()
+
+    collector = find_collector(os.environ)
+    begin(settings.data_dir, collector)
+    with ExportPositions(settings.data_dir) as positions:
+        signal.signal(signal.SIGTERM, end)
+        parent_watch.watch(end)
+        readiness.announce()
+        exporter = Exporter(
+            settings.data_dir,
+            positions,
+            collector,
+            sender.send,
+            with_bodies=settings.otel == "bodies",
+        )
+        run(exporter, stop)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,166 @@
+"""Handing finished calls on to a collector, in the order in which they were stored.
+
+A batch is sent, and its position is written once the collector has acknowledged it. So each call is sent
+once; only what a process that is killed had sent without having written the position is sent again, with
+the same ids. While the collector is away calls wait where they are, in the trace databases. More than
+``MAX_WAITING`` of an organisation do not wait: the oldest are dropped and counted.
+"""
+
+import logging
+import os
+import sqlite3
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from runtime.trouble_log import TroubleLog
+from store.export_positions import ExportPositions, Position
+from store.traces.bodies import StoredBodies
+from store.traces.finished_calls import FinishedCall, FinishedCalls
+from store.traces.paths import find_trace_files
+
+logger = logging.getLogger(__name__)
+
+BATCH = 100
+BATCH_WITH_BODIES = 10
+MAX_WAITING = 100_000
+
+type Stamp = tuple[tuple[int, int], ...]
+type Batch = Sequence[tuple[FinishedCall, StoredBodies | None]]
+# Sends the calls of an organisation, and returns why that failed, or None.
+type Send = Callable[[str, Batch], str | None]
+
+
+class CollectorAwayError(Exception):
+    """The collector did not acknowledge a batch. The message says why."""
+
+
+class Exporter:
+    """Exports the calls of all organisations to one collector."""
+
+    def __init__(
+        self,
+        data_dir: Path,
+        positions: ExportPositions,
+        collector: str,
+        send: Send,
+        *,
+        with_bodies: bool = False,
+    ) -> None:
+        self._data_dir = data_dir
+        self._positions = positions
+        self._collector = collector
+        self._send = send
+        self._with_bodies = with_bodies
+        self._done: dict[str, Stamp] = {}
+        self._troubles = defaultdict[str, TroubleLog](
+            lambda: TroubleLog(logger, "Calls of an organisation cannot be exported: %s")
+        )
+        self._drops = defaultdict[str, TroubleLog](
+            lambda: TroubleLog(logger, "Too many calls wait for the collector: %s")
+        )
+
+    def run_round(self, is_stopping: Callable[[], bool] = lambda: False) -> None:
+        """Export what is there, in turns of one batch each.
+
+        Raises CollectorAwayError, and sqlite3.Error when the position cannot be written."""
+        waiting = find_trace_files(self._data_dir)
+        while waiting and not is_stopping():
+            waiting = [path for path in waiting if self._export_batch(path)]
+
+    def _export_batch(self, path: Path) -> bool:
+        """Export one batch of an organisation. Return whether there may be more."""
+        organization_id, stamp = path.parent.name, _stamp(path)
+        if self._done.get(organization_id) == stamp:
+            return False
+        position = self._positions.find(self._collector, organization_id)
+        try:
+            position, batch = self._read(path, organization_id, position)
+        except sqlite3.Error as error:  # of this organisation alone; it is tried again
+            self._troubles[organization_id].report(f"{organization_id}: {error}")
+            return False
+        self._troubles[organization_id].clear()
+        if not batch:
+            self._done[organization_id] = stamp
+            return False
+        trouble = self._send(organization_id, batch)
+        if trouble is not None:
+            raise CollectorAwayError(trouble)
+        last = batch[-1][0]
+        self._positions.write(
+            self._collector,
+            organization_id,
+            replace(
+                position,
+                last_id=last.id,
+                last_entry_id=last.entry_id,
+                exported=position.exported + len(batch),
+            ),
+        )
+        return True
+
+    def _read(self, path: Path, organization_id: str, position: Position) -> tuple[Position, Batch]:
+        """Return the position to go on from, and the next batch."""
+        with FinishedCalls.open(path) as calls:
+            if calls is None:
+                return position, []
+            newest_id, _ = calls.find_newest()
+            known = calls.find_entry_id(position.last_id)
+            is_other = known is not None and known != position.last_entry_id
+            if position.last_entry_id is not None and (
+                is_other or position.last_id > calls.find_last_used()
+            ):
+                # Another database is there, from a backup: its ids are of other calls.
+                last_id = calls.find_last_until(position.last_entry_id)
+                position = replace(position, last_id=last_id)
+            position = self._drop(calls, organization_id, position, newest_id)
+            limit = BATCH_WITH_BODIES if self._with_bodies else BATCH
+            found = calls.read_after(position.last_id, limit)
+            return position, [
+                (call, calls.read_bodies(call.id) if self._with_bodies else None) for call in found
+            ]
+
+    def _drop(
+        self, calls: FinishedCalls, organization_id: str, position: Position, newest_id: int
+    ) -> Position:
+        """Return the position after the calls that are too many to wait, and write it."""
+        until = newest_id - MAX_WAITING
+        if until <= position.last_id:
+            self._drops[organization_id].clear()
+            return position
+        dropped = calls.count_between(position.last_id, until)
+        position = replace(
+            position,
+            last_id=until,
+            last_entry_id=calls.find_entry_id(until) or position.last_entry_id,
+            dropped=position.dropped + dropped,
+        )
+        self._positions.write(self._collector, organization_id, position)
+        self._drops[organization_id].report(f"of {organization_id} the oldest are dropped")
+        return position
+
+
+def begin(data_dir: Path, collector: str) -> None:
+    """Note what is recorded before a collector is used for the first time, which it does not get.
+
+    Raises sqlite3.Error, OSError."""
+    newest = {}
+    for path in find_trace_files(data_dir):
+        with suppress(sqlite3.Error), FinishedCalls.open(path) as calls:
+            if calls is not None:
+                last_id, entry_id = calls.find_newest()
+                newest[path.parent.name] = Position(last_id=last_id, last_entry_id=entry_id)
+    with ExportPositions(data_dir) as positions:
+        positions.begin(collector, newest)
+
+
+def _stamp(path: Path) -> Stamp:
+    """Return what changes when the database does: each commit writes to its write-ahead log."""
+    found = []
+    for file in (path, f"{path}-wal"):
+        with suppress(OSError):
+            status = os.stat(file)  # noqa: PTH116 - of two names, one of which is no Path
+            found.append((status.st_mtime_ns, status.st_size))
+    return tuple(found)

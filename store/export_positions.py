@@ -1,0 +1,111 @@
+"""``otel.db``: up to which call each collector has acknowledged the calls of each organisation.
+
+It is a file of its own, which the exporting process alone writes to while it runs. So the recorder never
+waits for it, and a trace database that is replaced does not take it along: a position has the entry id of
+its call too, which tells.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from store import database
+from store.migrations import Database, Migrations
+
+migrations = Migrations("otel")
+BUSY_TIMEOUT_MS = 5000
+
+
+@migrations()
+def m001_keep_positions(db: Database) -> None:
+    """Add collectors and positions."""
+    for statement in (
+        "create table collectors (collector text primary key) without rowid",
+        """
+        create table positions (
+            collector text not null,
+            organization_id text not null,
+            last_id integer not null,       -- of the last call that is done with
+            last_entry_id text,             -- null: none is yet
+            exported integer not null,
+            dropped integer not null,
+            primary key (collector, organization_id)
+        ) without rowid
+        """,
+    ):
+        db.execute(statement)
+
+
+def positions_path(data_dir: Path) -> Path:
+    return data_dir / "otel.db"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """The last call of an organisation that a collector has, and how many were exported and dropped."""
+
+    last_id: int = 0
+    last_entry_id: str | None = None
+    exported: int = 0
+    dropped: int = 0
+
+
+class ExportPositions:
+    """The positions of all collectors. Every method may raise sqlite3.Error."""
+
+    def __init__(self, data_dir: Path) -> None:
+        """Open the file, made if need be. Raises sqlite3.Error and OSError."""
+        self._db = database.open_database(
+            positions_path(data_dir), migrations, busy_timeout_ms=BUSY_TIMEOUT_MS
+        )
+
+    def close(self) -> None:
+        self._db.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def begin(self, collector: str, newest: Mapping[str, Position]) -> None:
+        """Note the newest calls as the positions of a collector that is not known yet: it gets what is
+        recorded from now on. Organisations that are not among them begin with their first call."""
+        with database.immediate(self._db):
+            cursor = self._db.execute("insert or ignore into collectors values (?)", (collector,))
+            if cursor.rowcount:
+                for organization_id, position in newest.items():
+                    self._write(collector, organization_id, position)
+
+    def find(self, collector: str, organization_id: str) -> Position:
+        """Return the position of a collector in the calls of an organisation."""
+        row = self._db.execute(
+            "select last_id, last_entry_id, exported, dropped from positions"
+            " where collector = ? and organization_id = ?",
+            (collector, organization_id),
+        ).fetchone()
+        if row is None:
+            return Position()
+        last_id, last_entry_id, exported, dropped = row
+        return Position(
+            last_id=last_id, last_entry_id=last_entry_id, exported=exported, dropped=dropped
+        )
+
+    def write(self, collector: str, organization_id: str, position: Position) -> None:
+        """Replace a position, durably."""
+        with database.immediate(self._db):
+            self._write(collector, organization_id, position)
+
+    def _write(self, collector: str, organization_id: str, position: Position) -> None:
+        self._db.execute(
+            "insert or replace into positions values (?, ?, ?, ?, ?, ?)",
+            (
+                collector,
+                organization_id,
+                position.last_id,
+                position.last_entry_id,
+                position.exported,
+                position.dropped,
+            ),
+        )
