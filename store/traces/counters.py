@@ -21,7 +21,7 @@ from typing import NamedTuple
 from metering import token_counts
 from metering.entry import UsageLogEntry
 from store.database import list_columns, open_readonly
-from store.traces.rollup import OTHER, UNKNOWN
+from store.traces.rollup import OTHER, UNKNOWN, write_upsert
 
 READ_TIMEOUT_S = 1.0
 MAX_MODELS = 500
@@ -122,17 +122,8 @@ class CallCounter:
         return pair
 
 
-def _upsert(table: str, keys: tuple[str, ...], sums: tuple[str, ...]) -> str:
-    return (
-        f"insert into {table} ({', '.join((*keys, *sums))})"  # noqa: S608 - our own names
-        f" values ({', '.join('?' * len((*keys, *sums)))})"
-        f" on conflict ({', '.join(keys)}) do update set "
-        + ", ".join(f"{name} = {name} + excluded.{name}" for name in sums)
-    )
-
-
-_UPSERT_CALLS = _upsert("call_counters", CallKey._fields, CALL_SUMS)
-_UPSERT_TIMES = _upsert("time_counters", TimeKey._fields, TIME_SUMS)
+_UPSERT_CALLS = write_upsert("call_counters", CallKey._fields, CALL_SUMS)
+_UPSERT_TIMES = write_upsert("time_counters", TimeKey._fields, TIME_SUMS)
 
 
 def read_counters(path: Path) -> Counters:

@@ -108,16 +108,18 @@ _NOTHING: HourSums = dict.fromkeys(SUMS, 0)
 _read_counts = attrgetter(*token_counts.NAMES)
 
 
-def _upsert(table: str, keys: tuple[str, ...]) -> str:
+def write_upsert(table: str, keys: tuple[str, ...], sums: tuple[str, ...] = SUMS) -> str:
+    """Return SQL that adds sums to the row with these keys, which is made if need be."""
     return (
-        f"insert into {table} ({', '.join((*keys, *SUMS))})"  # noqa: S608 - our own names
-        f" values ({', '.join('?' * len((*keys, *SUMS)))})"
+        f"insert into {table} ({', '.join((*keys, *sums))})"  # noqa: S608 - our own names
+        f" values ({', '.join('?' * len((*keys, *sums)))})"
         f" on conflict ({', '.join(keys)}) do update set "
-        + ", ".join(f"{name} = {name} + excluded.{name}" for name in SUMS)
+        + ", ".join(f"{name} = {name} + excluded.{name}" for name in sums)
     )
 
 
-_UPSERT_HOUR, _UPSERT_DAY = _upsert("usage_hourly", _KEYS), _upsert("usage_daily", DAY_KEYS)
+_UPSERT_HOUR = write_upsert("usage_hourly", _KEYS)
+_UPSERT_DAY = write_upsert("usage_daily", DAY_KEYS)
 
 
 class Tally:
