@@ -476,7 +476,7 @@ def test_the_examples_of_the_documentation_run(world: World) -> None:
         env={
             "PATH": os.environ["PATH"],
             "TAXIMETER_BASE_URL": f"http://{world.service.host}",
-            "TAXIMETER_API_KEY": world.bob.raw_key,
+            "TAXIMETER_API_KEY": world.ann.raw_key,  # who is an owner
         },
         capture_output=True,
         text=True,
