@@ -6,6 +6,7 @@ its call too, which tells.
 """
 
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -15,6 +16,7 @@ from store.migrations import Database, Migrations
 
 migrations = Migrations("otel")
 BUSY_TIMEOUT_MS = 5000
+READ_TIMEOUT_S = 1.0
 
 
 @migrations()
@@ -49,6 +51,29 @@ class Position:
     last_entry_id: str | None = None
     exported: int = 0
     dropped: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ExportTotals:
+    """The calls that a collector has acknowledged, and those that were dropped before."""
+
+    collector: str
+    exported: int
+    dropped: int
+
+
+def read_totals(data_dir: Path) -> list[ExportTotals]:
+    """Return the totals of each collector, without making the file. Raises sqlite3.Error."""
+    path = positions_path(data_dir)
+    if not path.exists():
+        return []
+    with closing(database.open_readonly(path, busy_timeout_s=READ_TIMEOUT_S)) as db:
+        if not database.list_columns(db, "positions"):
+            return []
+        rows = db.execute(
+            "select collector, sum(exported), sum(dropped) from positions group by collector"
+        )
+        return [ExportTotals(*row) for row in rows]
 
 
 class ExportPositions:

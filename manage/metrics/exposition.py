@@ -17,6 +17,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 from manage.metrics.figures import Figures, Spool
 from manage.metrics.processes import Process
 from metering import token_counts
+from store.export_positions import ExportTotals
 from store.traces.counters import CALL_SUMS, TIMES, Counters
 
 _CALL_LABELS = ("endpoint", "model", "outcome")
@@ -50,6 +51,7 @@ class _Scrape(Collector):
         yield from _make_histograms(self._figures.counters)
         yield from _make_gauges(self._figures.spool)
         yield from self._make_service_gauges()
+        yield from _make_export_counters(self._figures.exports)
         yield from _make_process_metrics(self._processes)
 
     def _make_service_gauges(self) -> Iterator[Metric]:
@@ -142,6 +144,19 @@ def _make_gauges(spool: Spool) -> Iterator[Metric]:
     yield GaugeMetricFamily(
         "taximeter_spool_age_seconds", "How long the oldest of them has waited.", value=spool.age_s
     )
+
+
+def _make_export_counters(exports: Iterable[ExportTotals]) -> Iterator[Metric]:
+    exported = CounterMetricFamily(
+        "taximeter_otel_exported", "Calls that a collector has acknowledged.", labels=["collector"]
+    )
+    dropped = CounterMetricFamily(
+        "taximeter_otel_dropped", "Calls that a collector will not get.", labels=["collector"]
+    )
+    for each in exports:
+        exported.add_metric([each.collector], each.exported)
+        dropped.add_metric([each.collector], each.dropped)
+    yield from (exported, dropped)
 
 
 def _make_process_metrics(processes: Iterable[Process]) -> Iterator[Metric]:

@@ -4,13 +4,14 @@ import logging
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from runtime.heartbeat import Heartbeat
 from runtime.trouble_log import TroubleLog
+from store.export_positions import ExportTotals, read_totals
 from store.spool import reader
 from store.spool.format import REJECTIONS
 from store.spool.reader import Waiting
@@ -40,6 +41,7 @@ class Figures:
     spool: Spool
     recorder_is_up: bool | None = None
     unreadable_databases: int | None = None
+    exports: Sequence[ExportTotals] = ()
 
 
 @dataclass(slots=True)
@@ -81,7 +83,15 @@ class FigureReader:
             spool=self._read_spool(None),
             recorder_is_up=heartbeat is not None and heartbeat.is_fresh,
             unreadable_databases=unreadable,
+            exports=self._read_exports(),
         )
+
+    def _read_exports(self) -> list[ExportTotals]:
+        try:
+            return read_totals(self.data_dir)
+        except sqlite3.Error as error:  # a gap in these figures is better than none at all
+            logger.warning("/metrics lacks the figures of exports: %s", error)
+            return []
 
     def _read_spool(self, organization_id: str | None) -> Spool:
         in_flight = _of(organization_id, reader.find_in_flight(self.spool_path))

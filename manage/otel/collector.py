@@ -5,13 +5,19 @@ before the first call, and those packages are an extra that takes long to import
 """
 
 from collections.abc import Mapping
+from urllib.parse import urlsplit, urlunsplit
 
 PREFIX = "OTEL_"
 DEFAULT = "http://localhost:4318"
 
 
 def find_collector(environ: Mapping[str, str]) -> str:
-    """Return the address that spans are sent to."""
+    """Return the address that spans are sent to, without a user and a password that may be in it."""
+    parts = urlsplit(_find_endpoint(environ))
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment=""))
+
+
+def _find_endpoint(environ: Mapping[str, str]) -> str:
     traces = environ.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "").strip()
     if traces:
         return traces

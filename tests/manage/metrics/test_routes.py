@@ -13,6 +13,7 @@ from manage.metrics.exposition import render
 from manage.metrics.processes import Process
 from runtime.heartbeat import Heartbeat
 from runtime.settings import Settings
+from store.export_positions import ExportPositions, Position
 from store.spool.writer import SpoolRun
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
@@ -204,9 +205,25 @@ def test_openmetrics_is_written_for_who_accepts_it(client):
     assert client.get("/metrics").headers["content-type"].startswith("text/plain")
 
 
+def test_the_operator_sees_what_collectors_have_and_lack(scrape, site):
+    assert "taximeter_otel_exported_total" not in {name for name, _ in scrape()}
+    with ExportPositions(site.data_dir) as positions:
+        for organization, exported, dropped in (("a", 5, 0), ("b", 2, 3)):
+            position = Position(exported=exported, dropped=dropped)
+            positions.write("http://c:1/v1/traces", organization, position)
+    samples = scrape()
+    labels = {"collector": "http://c:1/v1/traces"}
+    assert find(samples, "taximeter_otel_exported_total", **labels) == 7
+    assert find(samples, "taximeter_otel_dropped_total", **labels) == 3
+    ours = scrape(authorization=f"Bearer {site.our_key}")
+    assert not [name for name, _ in ours if "otel" in name]
+
+
 @pytest.fixture
 def service_samples(site):
-    """The samples of the operator, with processes."""
+    """The samples of the operator, with processes and a collector."""
+    with ExportPositions(site.data_dir) as positions:
+        positions.write("http://c:1/v1/traces", "a", Position(exported=1))
     reader = figures.FigureReader(site.data_dir, site.data_dir / "spool")
     processes = [Process("web", cpu_s=1.5, resident_bytes=1000, descriptors=10)]
     return parse(render(reader.read_all(), processes, "1.0", "")[0].decode())
