@@ -6,6 +6,9 @@ For a function that is an imperative: "Return …", "Read …". Widths of other 
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -33,15 +36,32 @@ SUBORDINATE = re.compile(
 type Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
+class Docstring(NamedTuple):
+    """A docstring, empty where there is none, with the kind and the place of what it is of."""
+
+    path: Path
+    line: int
+    kind: type[ast.AST]
+    text: str
+
+
+@cache
+def read_docstrings(folder: str) -> list[Docstring]:
+    """Return those of all modules, classes and functions in a folder, which is parsed once."""
+    return [
+        Docstring(path, getattr(node, "lineno", 1), type(node), ast.get_docstring(node) or "")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, Documented.__value__)
+    ]
+
+
 def find_faults(package: str, kind: type[Documented]) -> Iterator[str]:
     """Yield the docstrings of a package's modules, classes or functions that break a rule."""
-    for path in sorted((ROOT / package).rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            docstring = ast.get_docstring(node) if isinstance(node, kind) else None
-            fault = docstring and find_fault(docstring, kind)
-            if fault:
-                place = f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 1)}"
-                yield f"{place}: {fault}: {docstring}"
+    for path, line, its_kind, docstring in read_docstrings(package):
+        fault = find_fault(docstring, kind) if docstring and its_kind is kind else None
+        if fault:
+            yield f"{path.relative_to(ROOT)}:{line}: {fault}: {docstring}"
 
 
 def find_fault(docstring: str, kind: type[Documented]) -> str | None:
@@ -79,8 +99,8 @@ def find_fault_of_module(first: str) -> str | None:
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_every_module_has_a_docstring_that_says_what_it_is(package):
-    modules = [path for path in (ROOT / package).rglob("*.py") if path.stat().st_size]
-    assert [path for path in modules if not ast.get_docstring(ast.parse(path.read_text()))] == []
+    modules = [each for each in read_docstrings(package) if each.kind is ast.Module]
+    assert [each.path for each in modules if not each.text and each.path.stat().st_size] == []
     assert list(find_faults(package, ast.Module)) == []
 
 
@@ -97,15 +117,7 @@ def test_docstrings_of_functions_begin_with_a_sentence_in_the_imperative(package
 
 def test_no_docstring_of_the_tests_begins_as_a_question():
     """Their names are the sentences there, and a docstring may be a remark, but not a fragment."""
-    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    found = [
-        f"{path.relative_to(ROOT)}: {docstring}"
-        for path in sorted((ROOT / "tests").rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, kinds)
-        and (docstring := ast.get_docstring(node))
-        and QUESTIONS.match(docstring)
-    ]
+    found = [each for each in read_docstrings("tests") if QUESTIONS.match(each.text)]
     assert found == []
 
 

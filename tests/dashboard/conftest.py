@@ -11,7 +11,7 @@ from manage.server import make_app
 from runtime.settings import Settings
 from store.control.database import ControlDatabase
 from store.traces.paths import traces_folder
-from tests.dashboard.people import BASE_URL, Someone
+from tests.dashboard.people import BASE_URL, Someone, open_browser
 from tests.dashboard.query_server import QueryServer
 
 
@@ -62,7 +62,8 @@ def control(settings, new_control_file):
 def app(settings, control, queries):
     """The web process, running: for people with browsers and ``TestClient``."""
     app = make_app(settings)
-    with TestClient(app, base_url=BASE_URL):
+    with TestClient(app, base_url=BASE_URL) as running:
+        app.state.portal = running.portal
         yield app
 
 
@@ -117,4 +118,4 @@ def cid(make_person):
 @pytest.fixture
 def stranger(app):
     """A browser in which nobody is signed in."""
-    return TestClient(app, base_url=BASE_URL, follow_redirects=False)
+    return open_browser(app)

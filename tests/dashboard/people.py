@@ -16,6 +16,14 @@ BASE_URL = "http://meter.example:8080"
 HERE = {"origin": BASE_URL}
 
 
+def open_browser(app):
+    """A client in the loop that the application runs in, if it does: otherwise each request starts a
+    thread with a loop of its own."""
+    browser = TestClient(app, base_url=BASE_URL, follow_redirects=False)
+    browser.portal = getattr(app.state, "portal", None)
+    return browser
+
+
 class Someone:
     """A signed-in user: the owner of an organisation of their own, or a member of another's.
 
@@ -46,7 +54,7 @@ class Someone:
 
     @cached_property
     def browser(self):
-        browser = TestClient(self._find_app(), base_url=BASE_URL, follow_redirects=False)
+        browser = open_browser(self._find_app())
         browser.cookies.set("taximeter", self.session)
         return browser
 

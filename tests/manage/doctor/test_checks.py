@@ -381,7 +381,7 @@ def test_a_log_that_has_grown_large_is_a_note(look, monkeypatch, traces):
 def test_files_that_another_user_has_made_are_found(look, data_dir, traces):
     assert look("data folder").keys() == {"ok"}
     if os.geteuid() != 0:
-        pytest.skip("only root can give a file away: run this test as root")
+        pytest.skip("only root can give a file away; run this test as root")
     path = next(data_dir.glob("traces/*/traces.db"))
     os.chown(path, 12345, -1)
     found = look("data folder")["wrong"]
