@@ -189,24 +189,40 @@ def test_a_session_that_no_client_named_can_be_erased(traces):
     assert traces.connection.execute("select * from unnamed_calls").fetchall() == []
 
 
-def test_texts_that_are_being_indexed_are_not_indexed_after_they_were_erased(traces, monkeypatch):
-    """The indexer has read a call when it is erased, and writes then."""
-    body = request(user(f"a {WORD}"), assistant("fine"))
-    traces.insert([make_entry(request_body=body, response_body=response(WORD), session_id=SESSION)])
+@pytest.mark.parametrize(
+    "bodies",
+    [
+        {"request_body": request(user(f"a {WORD}"), assistant("fine"))},
+        {"response_body": response(WORD)},
+    ],
+    ids=["request", "response"],
+)
+@pytest.mark.parametrize("is_erased", [True, False], ids=["erased", "without texts"])
+def test_texts_that_were_read_to_be_indexed_and_are_gone_are_not_indexed(
+    traces, monkeypatch, bodies, is_erased
+):
+    traces.insert([make_entry(session_id=SESSION, **bodies)])
     indexer = Indexer(traces.connection, time.monotonic)
     write = indexer._write
 
-    def erase_first(*arguments, **more):
+    def remove_first(*arguments, **more):
         monkeypatch.setattr(indexer, "_write", write)
-        traces.prune(texts_before="9999", pause=no_pause)
-        erase(traces, Criteria(session=SESSION))
+        if is_erased:
+            erase(traces, Criteria(session=SESSION))
+        else:
+            traces.prune(texts_before="9999", pause=no_pause)
         write(*arguments, **more)
 
-    monkeypatch.setattr(indexer, "_write", erase_first)
+    monkeypatch.setattr(indexer, "_write", remove_first)
     while indexer.run(1):
         pass
     assert find(traces, WORD) == {"pieces": [], "responses": []}
-    assert find_word(traces.path.parent, WORD) == []
+    tables = ("search_pieces", "search_responses")
+    counts = [
+        traces.connection.execute(f"select count(*) from {table}").fetchone()[0]  # noqa: S608
+        for table in tables
+    ]
+    assert counts == [0, 0]
 
 
 @pytest.mark.parametrize("after", [1, 4, 9, 14, 19, 30])
