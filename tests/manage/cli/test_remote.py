@@ -92,6 +92,37 @@ def test_what_a_newer_service_adds_is_left_out(service):
     assert listed == EMPTY | {"items": [AN_ENDPOINT]}
 
 
+def test_an_erasure_is_ordered_and_waited_for(service, monkeypatch):
+    monkeypatch.setattr("manage.cli.retention_commands.POLL_S", 0.0)
+    counted = {"id": None, "entries": 12, "set_aside": 0, "erased_at": None, "ended_at": None}
+    ordered = counted | {"id": "e"}
+    erased = ordered | {"erased_at": "2026-01-01T00:00:00.000Z"}
+    for document in (counted, ordered, ordered, erased):
+        service.enqueue(answer(202, json.dumps(document).encode()))
+    arguments = ("--client", "cli", "--from", "2026-01-01", "--yes", "--base-url", service.url)
+    result = run("erase", *arguments)
+    assert result.stdout == (
+        "Erased 12 calls. Calls that were in flight are erased when they have been recorded.\n"
+    )
+    fields = {"client": "cli", "from": "2026-01-01T00:00:00.000Z"}
+    asked = [(r.method, r.target, json.loads(r.body or b"null")) for r in service.requests]
+    assert asked == [
+        ("POST", "/api/erasures", fields | {"dry_run": True}),
+        ("POST", "/api/erasures", fields),
+        ("GET", "/api/erasures/e", None),
+        ("GET", "/api/erasures/e", None),
+    ]
+
+
+def test_a_rule_is_read_changed_and_put_back(service):
+    state = {"text_days": 30, "entry_days": 90, "max_bytes": None}
+    service.otherwise = answer(200, json.dumps(state).encode())
+    result = run("retention", "set", "--call-days", "off", "--base-url", service.url)
+    assert result.exit_code == 0, result.output
+    sent = [(r.method, r.target, json.loads(r.body or b"null")) for r in service.requests]
+    assert sent[1] == ("PUT", "/api/retention", state | {"entry_days": None})
+
+
 def test_pages_without_an_end_are_refused(service):
     service.otherwise = answer(200, b'{"items": [], "nextCursor": "again", "hasMore": true}')
     result = run("keys", "list", "--base-url", service.url)
