@@ -13,6 +13,7 @@ from store.control.data_removal import RetentionState
 from store.control.erasures import Erasure
 from store.control.retention import Rule
 from store.traces.erasing import Criteria
+from store.traces.retention_preview import NOTHING
 
 _NO_ENDPOINT = {HTTPStatus.NOT_FOUND: "There is no such proxy endpoint in your organisation."}
 _OWNERS = {HTTPStatus.FORBIDDEN: "Only an owner of the organisation may do this."}
@@ -58,7 +59,7 @@ class Retention(ResponseModel):
 
     @classmethod
     def make(cls, state: RetentionState) -> Self:
-        rule, run, preview = state.rule, state.run, state.preview
+        rule, run, preview = state.rule, state.run, state.preview or NOTHING
         return cls(
             text_days=rule.text_days,
             entry_days=rule.entry_days,

@@ -4,6 +4,7 @@ Here are the rules, what they are going to remove, and orders to erase calls. Th
 As in ``management``, every method stays within the caller's organisation.
 """
 
+import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -25,12 +26,14 @@ from store.traces.retention_preview import Preview, read_preview
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionState:
-    """The rule of an organisation, its runs and what the next one removes. ``run`` is None where neither
-    it nor its endpoints have rules."""
+    """The rule of an organisation, its runs and what the next one removes.
+
+    ``run`` is None where neither it nor its endpoints have rules, ``preview`` where the traces cannot be read
+    now."""
 
     rule: Rule
     run: Run | None
-    preview: Preview
+    preview: Preview | None
 
 
 class DataRemoval:
@@ -63,7 +66,10 @@ class DataRemoval:
             if run is not None:
                 at = clock.parse_instant(run.next_at)
                 rules = retention.find_rules(db, caller.organization_id, at)
-        preview = read_preview(trace_path(self._data_dir, caller.organization_id), rules)
+        try:
+            preview = read_preview(trace_path(self._data_dir, caller.organization_id), rules)
+        except sqlite3.Error:  # rules can be set all the same
+            preview = None
         return RetentionState(rule=rule, run=run, preview=preview)
 
     def write_rule(self, caller: Caller, rule: Rule, id_or_slug: str | None = None) -> None:

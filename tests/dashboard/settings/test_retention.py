@@ -59,6 +59,14 @@ def test_an_owner_sets_a_rule_and_sees_what_it_will_remove(ann, rule_of):
     assert rule_of(ann) == Rule()
 
 
+def test_rules_can_be_set_while_the_traces_cannot_be_read(ann, rule_of):
+    ann.path.parent.mkdir(parents=True, exist_ok=True)
+    ann.path.write_bytes(b"no database" * 1_000)
+    assert ann.post("/settings/retention", text_days="30").status_code == 303
+    assert "The database cannot be read now." in words(ann.get("/settings"))
+    assert rule_of(ann) == Rule(text_days=30)
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
