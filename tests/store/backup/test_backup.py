@@ -132,6 +132,7 @@ def test_a_copy_is_one_state_and_goes_on_while_others_write(place, tmp_path, mon
 
         def write(_status, remaining, _total):
             left.append(remaining)
+            assert len(left) < 1000, "it begins anew for ever"
             traces.insert([make_entry(request_body=b'{"n": %d}' % len(left))])
 
         copying.copy_database(place.traces("a"), tmp_path / "copy.db", write)
