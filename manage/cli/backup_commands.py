@@ -42,12 +42,10 @@ def backup(destination: Path, data_dir: str | None, as_json: bool) -> None:
         check_there_is_data(settings)
         report = make_backup(settings.data_dir, destination)
     if as_json:
-        print_json(
-            {"ok": not report.problems, "path": str(destination.absolute())} | asdict(report)
-        )
+        print_json({"ok": report.is_complete, "path": str(destination.absolute())} | asdict(report))
     else:
         _print_report(report, destination)
-    if report.problems:
+    if not report.is_complete:
         raise SystemExit(1)
 
 
@@ -60,6 +58,9 @@ def _print_report(report: Report, destination: Path) -> None:
             ),
             err=True,
         )
+    for organization in report.erased:
+        message = f"calls of {organization} were erased meanwhile, and may be in it: make it again"
+        click.echo(terminal_line(message), err=True)
     for name in report.unknown:
         click.echo(terminal_line(f"{name} is no file of Taximeter, and was not copied"), err=True)
     waiting = f", {format_calls(report.waiting)} not recorded yet" if report.waiting else ""

@@ -22,6 +22,7 @@ from store.backup import contents, copying
 from store.backup.copying import DamagedError
 from store.backup.fingerprint import take_fingerprint
 from store.backup.manifest import NAME, BackupError, Manifest, StoredFile, read_manifest
+from store.control.erasures import list_ended_since
 from store.control.people import find_first_organization
 from store.migration_status import list_applied
 from store.spool.format import DONE, OPEN
@@ -34,16 +35,23 @@ _EMPTY = frozenset({LOCK, f"{NAME}.new", "lost+found"})
 class Report:
     """The result of a run: numbers of databases, and of calls that wait in the spool.
 
-    ``problems`` are folders of organisations that could not be copied, with
-    the reason: the backup keeps its earlier copy of them, where it has one. ``unknown`` are files in the data
-    directory that a backup has no rule for."""
+    ``problems`` are folders of organisations that could not be copied, with the reason: the backup keeps
+    its earlier copy of them, where it has one. ``erased`` are organisations of which calls were erased
+    while it was made, so that it may still have them. ``unknown`` are files in the data directory that a
+    backup has no rule for."""
 
     copied: int = 0
     unchanged: int = 0
     waiting: int = 0
     bytes_copied: int = 0
     problems: dict[str, str] = field(default_factory=dict)
+    erased: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
+
+    @property
+    def is_complete(self) -> bool:
+        """Return whether everything was copied, and nothing that was erased."""
+        return not self.problems and not self.erased
 
 
 def make_backup(
@@ -147,7 +155,9 @@ class _Run:
         self, data_dir: Path, folder: Path, earlier: Manifest, time_ns: Callable[[], int]
     ) -> None:
         self.folder = folder / clock.new_id()
-        self.started_at = clock.format_seconds(clock.now())
+        now = clock.now()
+        self.started_at = clock.format_seconds(now)
+        self._began_at = clock.format_ms(now)
         self.files: dict[str, StoredFile] = {}
         self.report = Report()
         self._data_dir = data_dir
@@ -170,6 +180,10 @@ class _Run:
                 f"{self._data_dir / contents.CONTROL} is damaged, and nothing was changed in the"
                 f" earlier backup: {error}"
             ) from error
+        control = self.folder / contents.CONTROL
+        if control.exists():  # else nothing was written in it since the earlier run
+            with closing(database.open_copy(control)) as copy:
+                self.report.erased = list_ended_since(copy, self._began_at)
         self.report.unknown = list(map(str, contents.list_unknown(self._data_dir)))
 
     def _copy_spooled(self, path: PurePosixPath) -> None:

@@ -13,6 +13,7 @@ import orjson
 from metering.formats import format_count
 from runtime import clock
 from runtime.errors import InvalidInputError, NotFoundError
+from store.database import list_columns
 from store.traces.erasing import Criteria
 
 _COLUMNS = (
@@ -107,6 +108,14 @@ def list_open(db: sqlite3.Connection) -> list[Erasure]:
     """Return the orders that have not ended, of all organisations, the oldest first."""
     rows = db.execute(f"select {_COLUMNS} from erasures where ended_at is null order by id")  # noqa: S608 - our own names
     return [_from_row(row) for row in rows]
+
+
+def list_ended_since(db: sqlite3.Connection, instant: str) -> list[str]:
+    """Return the organisations whose orders have ended since then, also of an older schema."""
+    if not list_columns(db, "erasures"):
+        return []
+    sql = "select distinct organization_id from erasures where ended_at >= ? order by 1"
+    return [row[0] for row in db.execute(sql, (instant,))]
 
 
 def note_erased(db: sqlite3.Connection, erasure_id: str, entries: int, now: datetime) -> None:

@@ -9,12 +9,16 @@ from pathlib import PurePosixPath
 
 import pytest
 
+from runtime import clock
 from runtime.locks import ProcessLock
 from store.backup import backup, contents, copying
 from store.backup.manifest import BackupError
 from store.backup.restore import restore_backup
+from store.control import erasures
 from store.control.database import ControlDatabase
+from store.erasure_work import carry_out
 from store.traces.database import TraceDatabase
+from store.traces.erasing import Criteria
 from store.traces.found_secrets import FoundSecrets, Progress
 from tests.store.backup.copies import read_contents
 from tests.store.traffic import make_entry
@@ -189,6 +193,37 @@ def test_every_call_in_a_backup_has_its_endpoint_there(place, copy, monkeypatch)
     with closing(sqlite3.connect(restored / name)) as traces:
         called = {row[0] for row in traces.execute("select proxy_endpoint_id from usage")}
     assert "pe_new" in called & endpoints
+
+
+def test_an_erasure_that_ends_while_a_backup_is_made_is_reported(place, copy, monkeypatch):
+    copy_database = copying.copy_database
+
+    def erase_meanwhile(source, target):
+        copy_database(source, target)
+        if source == place.traces("b"):
+            with (
+                ControlDatabase(place.data_dir / "control.db") as control,
+                TraceDatabase(source) as traces,
+            ):
+                with control.transaction() as db:
+                    organization = place.organizations["b"]
+                    criteria = Criteria(since="2026-01-01T00:00:00.000Z")
+                    erasures.order(db, organization, None, criteria, clock.now())
+                    (order,) = erasures.list_open(db)
+                for _ in carry_out(order, control, traces, place.data_dir / "spool"):
+                    pass
+                assert traces.count_entries() == 0
+
+    assert copy.make().erased == []
+    place.insert("b", make_entry())
+    monkeypatch.setattr(copying, "copy_database", erase_meanwhile)
+    report = copy.make()
+    assert report.erased == [place.organizations["b"]]
+    assert not report.is_complete
+    monkeypatch.undo()
+    again = copy.make()
+    assert (again.erased, again.is_complete) == ([], True)
+    assert read_contents(copy.restore()) == read_contents(place.data_dir)
 
 
 def damage(path):
