@@ -98,7 +98,8 @@ def up(as_json: bool, until_unused: bool, **given: str | None) -> None:
     """Run the service: proxy, recorder and web pages.
 
     Every option is also an environment variable: --listen is TAXIMETER_LISTEN, and so on.
-    Ctrl-C stops it once streams in flight have ended; a second Ctrl-C stops it at once.
+    Ctrl-C stops it once streams in flight have ended; a second Ctrl-C stops it at once. SIGUSR1
+    replaces the processes of the proxy one by one, without failing a call.
 
     \b
     Examples:
