@@ -1,19 +1,24 @@
 """Modules that are loaded when they are used, for what takes long and most workers do without."""
 
-import importlib.util
-import sys
-from types import ModuleType
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
 
 
-def import_lazily(name: str) -> ModuleType:
+class LazyModule:
+    """The names of a module, which is loaded when one of them is looked up for the first time."""
+
+    __test__ = False  # pytest asks this of every name in a module of tests
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(import_module(self._name), attribute)
+
+
+def import_lazily(name: str) -> LazyModule:
     """Return a module that loads itself when something of it is looked up for the first time."""
-    if name in sys.modules:
-        return sys.modules[name]
-    spec = importlib.util.find_spec(name)
-    if spec is None or spec.loader is None:
+    if find_spec(name) is None:
         raise ModuleNotFoundError(f"there is no module {name}", name=name)
-    spec.loader = importlib.util.LazyLoader(spec.loader)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
+    return LazyModule(name)

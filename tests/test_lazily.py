@@ -5,14 +5,16 @@ import pytest
 from tests.lazily import import_lazily
 
 
-def test_a_module_is_loaded_when_it_is_used_and_is_the_one_that_others_import(
+def test_a_module_is_loaded_when_it_is_used_and_not_when_its_tests_are_collected(
     monkeypatch, tmp_path, capsys
 ):
     (tmp_path / "slow_to_load.py").write_text("print('loaded')\nvalue = 1\n")
     monkeypatch.syspath_prepend(tmp_path)
     module = import_lazily("slow_to_load")
+    assert getattr(module, "__test__", True) is False  # what pytest looks up
+    assert not isinstance(module, type)
     assert capsys.readouterr().out == ""
-    assert import_lazily("slow_to_load") is module is sys.modules["slow_to_load"]
+    assert "slow_to_load" not in sys.modules
     assert module.value == 1
     assert capsys.readouterr().out == "loaded\n"
     del sys.modules["slow_to_load"]
