@@ -30,7 +30,7 @@ class InlineHooks:
     """Wraps the top layer of a client connection, and runs its hooks as they come up.
 
     What is sent between two hooks, such as a head and the body behind it, goes to its connection in one
-    write, which is a tenth of the time of a small call.
+    write: a small call takes two instead of four.
 
     The core makes a task of every hook, which then waits for its turn of the loop to report back;
     with some eight hooks a call that is an eighth of the proxy's time. A hook whose handlers have
