@@ -316,12 +316,12 @@ def test_a_body_is_limited_to_64_kb(ann, chunked):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
-@pytest.mark.parametrize("authorization", [None, "Bearer sk_no", "Basic eA==", "Bearer"])
-def test_without_a_good_key_nothing_is_answered(client, operation, authorization):
-    headers = {"authorization": authorization} if authorization else {}
-    answer = client.request(operation.method, f"/api{operation.path}", headers=headers)
-    error_of(answer, 401, "unauthorized")
-    assert answer.headers["www-authenticate"] == "Bearer"
+def test_without_a_good_key_nothing_is_answered(client, operation):
+    for authorization in (None, "Bearer sk_no", "Basic eA==", "Bearer"):
+        headers = {"authorization": authorization} if authorization else {}
+        answer = client.request(operation.method, f"/api{operation.path}", headers=headers)
+        error_of(answer, 401, "unauthorized")
+        assert answer.headers["www-authenticate"] == "Bearer", authorization
 
 
 def test_an_upstream_credential_is_no_service_key(client, keys):
