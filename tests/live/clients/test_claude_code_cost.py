@@ -103,7 +103,9 @@ def test_an_interrupted_session_costs_what_claude_code_says_and_the_stream_that_
         program.wait_printed("Bye.")
         program.interrupt()
         _, output, _ = program.finish()
-    result = json.loads(output.splitlines()[-1])
+    # Claude Code may print messages of other kinds after it.
+    messages = [json.loads(line) for line in output.splitlines()]
+    (result,) = [message for message in messages if message["type"] == "result"]
     complete, cut = rows_in_order(live)
     assert (complete["usage_source"], cut["usage_source"]) == ("final", "estimated")
     assert cut["outcome"] == "client_disconnected"
