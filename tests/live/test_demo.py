@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 
 from manage.demo import organization
-from store.traces.found_secrets import secrets_path
+from store.traces.found_secrets import list_secrets
 from store.traces.paths import find_trace_files
 from tests import ROOT
 from tests.live.command import PATIENCE_S, call, running
@@ -58,16 +58,13 @@ def test_the_demo_has_every_kind_of_call_and_leaves_nothing(tmp_path: Path) -> N
         }
         assert {row["status_code"] for row in rows} == {200, 400, 429, 529}
         (traces,) = find_trace_files(data_dir)
-        secrets = secrets_path(traces)
 
-        def read_kinds() -> list[tuple[str]]:
-            if not secrets.exists():
-                return []
-            with closing(sqlite3.connect(f"file:{secrets}?mode=ro", uri=True, timeout=5)) as found:
-                return found.execute("select distinct kind from found").fetchall()
+        def read_kinds() -> list[str]:
+            with closing(sqlite3.connect(f"file:{traces}?mode=ro", uri=True, timeout=5)) as db:
+                return [found.kind for found in list_secrets(traces, db)]
 
         wait_until(read_kinds, "the credential that was pasted", patience_s=PATIENCE_S)
-        assert read_kinds() == [("AWS access key",)]
+        assert read_kinds() == ["AWS access key"]
         assert {row["slug"] for row in rows} == {slug for _, slug, _ in organization.ENDPOINTS}
         assert len({row["session_id"] for row in rows} - {None}) == 2
         assert len({row["agent_id"] for row in rows} - {None}) == 2
