@@ -12,7 +12,6 @@ from store.control import budget_alerts
 from store.control.management import Management
 from store.traces.database import TraceDatabase
 from tests.dashboard.pages import Page
-from tests.dashboard.people import Person
 from tests.proxy_endpoints import create_endpoint
 from tests.store.traffic import make_entry
 
@@ -20,23 +19,6 @@ from tests.store.traffic import make_entry
 @pytest.fixture
 def management(control, settings):
     return Management(control, settings.data_dir)
-
-
-@pytest.fixture
-def ann(app, control, settings):
-    return Person(app, control, settings.data_dir, "ann@example.org")
-
-
-@pytest.fixture
-def bob(app, control, settings, ann):
-    """A member of Ann's organisation, and no owner."""
-    return Person(app, control, settings.data_dir, "bob@example.org", ann.organization_id)
-
-
-@pytest.fixture
-def cid(app, control, settings):
-    """A stranger."""
-    return Person(app, control, settings.data_dir, "cid@example.org")
 
 
 @pytest.fixture

@@ -9,26 +9,8 @@ from store.control.retention import Rule
 from store.traces.database import TraceDatabase
 from store.traces.retention import Pruned
 from tests.dashboard.pages import words_of
-from tests.dashboard.people import Person
 from tests.proxy_endpoints import create_endpoint
 from tests.store.traffic import make_entry
-
-
-@pytest.fixture
-def ann(app, control, settings):
-    return Person(app, control, settings.data_dir, "ann@example.org")
-
-
-@pytest.fixture
-def bob(app, control, settings, ann):
-    """A member of Ann's organisation, and no owner."""
-    return Person(app, control, settings.data_dir, "bob@example.org", ann.organization_id)
-
-
-@pytest.fixture
-def cid(app, control, settings):
-    """A stranger."""
-    return Person(app, control, settings.data_dir, "cid@example.org")
 
 
 @pytest.fixture
