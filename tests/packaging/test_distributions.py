@@ -11,7 +11,7 @@ from tests import ROOT
 from tests.packaging.distributions import Distributions, build, list_tracked_files
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-NOT_INSTALLED = {".ci", ".github", "bench", "docs", "tests"}
+NOT_INSTALLED = {".ci", ".github", "bench", "deploy", "docs", "tests"}
 
 pytestmark = pytest.mark.skipif(
     not (ROOT / ".git").exists(),
