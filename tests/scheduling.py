@@ -1,4 +1,4 @@
-"""Workers share the tests by whole files, and all that need the browser as if they were one file.
+"""Workers share the tests by whole files, and those that share a browser or a service as one file.
 
 So there is one browser, with one service and one example organisation, however many workers there are.
 There is one worker more than processors, since tests of running services wait a tenth of their time.
@@ -10,15 +10,26 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
-BROWSER = "tests/browser/"
+SHARED = "tests/live/"
+"""The tests of the shared service (tests/live/conftest.py): all live ones but those below."""
+OTHERS = (
+    "tests/browser/",
+    "tests/live/lives/",
+    "tests/live/organizations/",
+    "tests/live/test_demo.py",
+    "tests/live/test_full_disk.py",
+    "tests/live/test_mitmdump.py",
+    "tests/live/test_recorded.py",
+    "tests/live/test_workers.py",
+)
 
 
 class FileScheduling(LoadFileScheduling):  # type: ignore[misc]  # has no types
-    """Whole files, and the folder of the browser's tests."""
+    """Whole files, and folders of tests that have a browser or a service together."""
 
     def _split_scope(self, nodeid: str) -> str:
         path: str = super()._split_scope(nodeid)
-        return BROWSER if path.startswith(BROWSER) else path
+        return next((each for each in (*OTHERS, SHARED) if path.startswith(each)), path)
 
 
 @pytest.hookimpl(optionalhook=True)  # where xdist is left out

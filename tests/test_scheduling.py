@@ -1,23 +1,49 @@
+import re
 from types import SimpleNamespace
 
 import pytest
 
-from tests.scheduling import FileScheduling
+from tests import ROOT
+from tests.scheduling import SHARED, FileScheduling
 
 
-def test_a_worker_gets_whole_files_and_one_gets_all_tests_of_the_browser():
+def test_a_worker_gets_whole_files_and_one_gets_all_tests_of_a_browser_or_a_service():
     scheduling = FileScheduling.__new__(FileScheduling)  # without workers
     scopes = {
         name: scheduling._split_scope(f"tests/{name}.py::test_this[that::one]")
         for name in (
             "browser/test_markup",
             "browser/test_members",
+            "live/lives/test_deaths",
+            "live/lives/test_stops",
             "live/test_cli",
             "live/test_run",
+            "live/wire/test_paths",
+            "live/test_demo",
+            "store/test_pagination",
+            "store/test_erasures",
         )
     }
-    assert scopes["browser/test_markup"] == scopes["browser/test_members"]
-    assert len(set(scopes.values())) == 3
+    for first, *others in (
+        ("browser/test_markup", "browser/test_members"),
+        ("live/lives/test_deaths", "live/lives/test_stops"),
+        ("live/test_cli", "live/test_run", "live/wire/test_paths"),
+    ):
+        assert {scopes[each] for each in others} == {scopes[first]}
+    assert len(set(scopes.values())) == 6
+
+
+def test_files_that_use_the_shared_service_are_for_one_worker():
+    scheduling = FileScheduling.__new__(FileScheduling)
+    using = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "tests" / "live").rglob("test_*.py")
+        if re.search(
+            r"\b(shared_service: Service|live: Endpoint|: EndpointFactory)\b", path.read_text()
+        )
+    }
+    assert len(using) > 10
+    assert {scheduling._split_scope(f"{path}::test_this") for path in using} == {SHARED}
 
 
 @pytest.mark.parametrize(("expression", "more"), [("", 1), ("not live and not browser", 0)])

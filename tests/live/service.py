@@ -44,7 +44,9 @@ REQUEST_HEADERS: Headers = (
     ("x-api-key", API_KEY),
 )
 
-_ADDRESS = re.compile(r"^\s*export ANTHROPIC_BASE_URL=(http://\S+)/proxy/default\s*$", re.MULTILINE)
+_ADDRESS = re.compile(
+    r'(?:export ANTHROPIC_BASE_URL=|"endpoint_url": ")(http://\S+)/proxy/default\b'
+)
 _MODULES: Mapping[Child, str] = {
     "proxy": "addon",
     "recorder": "recorder",
@@ -80,6 +82,7 @@ class Service:
     `Service(folder, upstream_url, STREAMING="buffered")`."""
 
     program: tuple[str, ...] = (sys.executable, "-m", "manage.cli.main")
+    options: tuple[str, ...] = ()
     started_in = ROOT
 
     def __init__(self, folder: Path, upstream_url: str, **settings: str) -> None:
@@ -97,6 +100,7 @@ class Service:
         self.address = ("127.0.0.1", 0)
         self._process: subprocess.Popen[str] | None = None
         self._outputs: list[Output] = []
+        self._started_with: dict[str, str] = {}
 
     # --- life ---
 
@@ -113,8 +117,9 @@ class Service:
 
     def start(self) -> None:
         """Start it, again if it was started before, and wait until it is healthy."""
+        self._started_with = dict(self.environment)
         self._process = subprocess.Popen(  # noqa: S603 - our own program
-            [*self.program, "up"],
+            [*self.program, "up", *self.options],
             cwd=self.started_in,
             env=self.environment,
             stdin=subprocess.DEVNULL,
@@ -128,11 +133,11 @@ class Service:
         assert self._process.stderr
         self._outputs += [Output(self._process.stdout), Output(self._process.stderr)]
         self.wait_until(
-            lambda: self._process_ended() or _ADDRESS.search(self._outputs[-2].text),
+            lambda: self.has_ended or _ADDRESS.search(self.printed),
             "the address line on standard output",
             patience_s=START_S,
         )
-        found = _ADDRESS.search(self._outputs[-2].text)
+        found = _ADDRESS.search(self.printed)
         assert found, f"`up` ended with {self._process.poll()}\n{self.output}"
         parts = urlsplit(found[1])
         assert parts.hostname
@@ -141,17 +146,19 @@ class Service:
         self.wait_healthy()
 
     def ensure_started(self) -> None:
-        """Start it again if a test has ended it."""
-        if self._process_ended():
+        """Start it again if a test has ended it, or has changed its settings."""
+        if not self.has_ended and self._started_with != self.environment:
+            self.terminate()
+        if self.has_ended:
             self.start()
 
     def wait_healthy(self) -> None:
         self.wait_until(
-            lambda: self._process_ended() or self._is_up(),
+            lambda: self.has_ended or self._is_up(),
             "/healthz answering 200",
             patience_s=START_S,
         )
-        assert not self._process_ended(), f"`up` ended\n{self.output}"
+        assert not self.has_ended, f"`up` ended\n{self.output}"
 
     def _is_up(self) -> bool:
         """Healthy, or with no other complaint than a disk that a test says is full."""
@@ -205,7 +212,8 @@ class Service:
             output.close()
         self._process = None
 
-    def _process_ended(self) -> bool:
+    @property
+    def has_ended(self) -> bool:
         return self._process is None or self._process.poll() is not None
 
     # --- its processes ---
@@ -286,6 +294,14 @@ class Service:
         except (OSError, Cut):
             return None
 
+    def refuses(self) -> bool:
+        """Return whether nobody listens at its address any more."""
+        try:
+            self.connect().close()
+        except ConnectionRefusedError:
+            return True
+        return False
+
     @property
     def host(self) -> str:
         return f"{self.address[0]}:{self.address[1]}"
@@ -349,6 +365,16 @@ class Service:
     def output(self) -> str:
         """Everything that was printed, of every start."""
         return "\n".join(output.text for output in self._outputs)
+
+    @property
+    def printed(self) -> str:
+        """Return what the last start has printed on standard output."""
+        return self._outputs[-2].text
+
+    @property
+    def errors(self) -> str:
+        """Return what the last start has printed on standard error."""
+        return self._outputs[-1].text
 
     def wait_until(
         self,

@@ -1,0 +1,1 @@
+"""The lives of one service, which its tests end and begin again."""
