@@ -12,7 +12,6 @@ import pytest
 from store.control.database import ControlDatabase
 from tests.dashboard.browsing import OURS, THEIRS, record
 from tests.dashboard.people import Someone
-from tests.live.service import Service
 from tests.rawclient import request
 
 ATTACKERS = 6
@@ -37,9 +36,8 @@ class Person:
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory):
-    with Service(tmp_path_factory.mktemp("queries"), "http://127.0.0.1:9") as service:
-        yield service
+def service(world):
+    return world.service
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,1 @@
+"""Several organisations on one service."""
