@@ -3,7 +3,6 @@
 import json
 import random
 import resource
-import socket
 import sys
 import threading
 from collections.abc import Iterator
@@ -13,7 +12,6 @@ import psutil
 import pytest
 
 from addon.web_slots import MAX_OF_ADDRESS
-from tests.live.conftest import ServiceFactory
 from tests.live.service import REQUEST_HEADERS, Endpoint, Service, body_bytes
 from tests.rawclient import Cut, RawClient, request
 from tests.upstream import (
@@ -171,27 +169,8 @@ def test_a_small_refused_body_leaves_the_connection_for_the_next_request(live: E
         assert client.exchange(live.message()).status == 200
 
 
-@pytest.fixture(scope="module")
-def of_few_descriptors(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[tuple[Service, Upstream]]:
-    """A service that was started with a low limit of descriptors, which it may raise, and whose proxy
-    has seen nothing yet."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with ExitStack() as stack:
-        upstream = stack.enter_context(Upstream())
-        service = Service(tmp_path_factory.mktemp("descriptors"), upstream.url)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 1000), hard))
-        try:
-            stack.enter_context(service)
-        finally:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        yield service, upstream
-        assert upstream.faults == []
-
-
-def test_refused_uploads_take_no_memory(of_few_descriptors: tuple[Service, Upstream]) -> None:
-    service, _ = of_few_descriptors
+def test_refused_uploads_take_no_memory(live: Endpoint) -> None:
+    service = live.service
     before = proxy_memory(service)
     with ExitStack() as stack:
         clients = [stack.enter_context(service.connect()) for _ in range(6)]
@@ -203,21 +182,19 @@ def test_refused_uploads_take_no_memory(of_few_descriptors: tuple[Service, Upstr
         assert proxy_memory(service) - before < 30 * MEBI
 
 
-def test_memory_of_abandoned_uploads_comes_back(
-    of_few_descriptors: tuple[Service, Upstream],
-) -> None:
-    service, upstream = of_few_descriptors
+def test_memory_of_abandoned_uploads_comes_back(live: Endpoint) -> None:
+    service = live.service
     before = proxy_memory(service)
-    clients = [service.connect() for _ in range(6)]
+    clients = [service.connect() for _ in range(8)]  # more than what was given back before
     for client in clients:
-        client.send(upload_head("/proxy/default/v1/messages", 32 * MEBI))
+        client.send(upload_head(live.target(), 32 * MEBI))
         for _ in range(16):
             client.send(SOME_MB)
     service.wait_until(lambda: proxy_memory(service) - before > 80 * MEBI, "the uploads")
     for client in clients:
         client.close()
     service.wait_until(lambda: proxy_memory(service) - before < 40 * MEBI, "the memory")
-    assert upstream.requests == []
+    assert live.upstream.requests == []
 
 
 @pytest.fixture(scope="module")
@@ -227,6 +204,7 @@ def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, 
         "REQUEST_IDLE_SECONDS": "1",
         "REQUEST_MEMORY": "4MB",
         "ALLOWED_ORIGINS": PAGE,
+        "TRUSTED_PROXIES": "127.0.0.1",  # so that a test has clients at several addresses
     }
     with (
         Upstream() as upstream,
@@ -380,19 +358,21 @@ def test_large_uploads_above_the_memory_for_them_get_503(strict: tuple[Service, 
 
 
 def test_a_client_that_holds_much_memory_leaves_room_for_others(
-    upstream: Upstream, service_factory: ServiceFactory
+    strict: tuple[Service, Upstream],
 ) -> None:
-    behind = {"REQUEST_MEMORY": "8MB", "TRUSTED_PROXIES": "127.0.0.1"}
-    service = service_factory(upstream.url, **behind)
+    service, upstream = strict
+    upstream.reset()
     target = "/proxy/default/v1/messages"
     with ExitStack() as stack:
         holders = [stack.enter_context(service.connect()) for _ in range(16)]
         for holder in holders:
-            holder.send(upload_head(target, 2 * MEBI, ("x-forwarded-for", "203.0.113.1")))
-            holder.send(SOME_MB)
+            holder.send(upload_head(target, MEBI, ("x-forwarded-for", "203.0.113.1")))
+            holder.send(SOME_MB[: MEBI // 2])
         service.wait_until(lambda: any(map(RawClient.arrived, holders)), "a refusal")
+        refused = next(filter(RawClient.arrived, holders)).read_response()
+        assert (refused.status, refused.header("x-taximeter-error")) == (503, "memory_full")
         other = [*REQUEST_HEADERS, ("x-forwarded-for", "203.0.113.2")]
-        assert service.send(request("POST", target, other, bytes(MEBI * 7 // 4))).status == 200
+        assert service.send(request("POST", target, other, bytes(MEBI * 7 // 8))).status == 200
 
 
 def test_what_an_upstream_never_took_is_dropped_when_its_client_leaves(live: Endpoint) -> None:
@@ -424,19 +404,6 @@ def test_a_client_that_sends_on_without_end_before_its_answer_is_disconnected(
     assert live.row()["outcome"] == "client_disconnected"
 
 
-def test_little_is_read_of_an_upload_whose_upstream_is_not_connected_yet(
-    service_factory: ServiceFactory,
-) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        service = service_factory(f"https://127.0.0.1:{silent.getsockname()[1]}")
-        before = proxy_memory(service)
-        with service.connect(timeout_s=1) as client:
-            client.send(upload_head("/proxy/default/v1/files", 64 * MEBI))
-            with pytest.raises(TimeoutError):
-                client.send(SOME_MB * 64)
-            assert proxy_memory(service) - before < 30 * MEBI
-
-
 # --- connections --------------------------------------------------------------------------------
 
 
@@ -444,11 +411,10 @@ def test_little_is_read_of_an_upload_whose_upstream_is_not_connected_yet(
     sys.platform != "linux", reason="only Linux tells the limits of another process; run it there"
 )
 def test_every_process_may_have_as_many_descriptors_as_the_system_allows(
-    of_few_descriptors: tuple[Service, Upstream],
+    shared_service: Service,
 ) -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    service, _ = of_few_descriptors
-    for name, pid in service.pids().items():
+    for name, pid in shared_service.pids().items():
         assert psutil.Process(pid).rlimit(psutil.RLIMIT_NOFILE)[0] == hard, name
 
 
@@ -481,9 +447,9 @@ def test_one_client_address_has_only_so_many_requests_at_the_web_process(
     sys.platform != "linux", reason="only Linux sets the limits of another process; run it there"
 )
 def test_idle_connections_give_way_to_new_clients_when_descriptors_run_short(
-    of_few_descriptors: tuple[Service, Upstream],
+    shared_service: Service,
 ) -> None:
-    service, _ = of_few_descriptors
+    service = shared_service
     proxy = psutil.Process(service.pids()["proxy"])
     limits = proxy.rlimit(psutil.RLIMIT_NOFILE)
     limit = proxy.num_fds() + 150

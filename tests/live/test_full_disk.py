@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from store.traces.database import TraceDatabase
+from tests.live.conftest import make_new_endpoint
 from tests.live.service import Endpoint, Service, body_bytes
 from tests.upstream import Gate, SeenRequest, Upstream, message_events, sse
 
@@ -21,11 +22,10 @@ STREAMS, DURING = 30, 10
 FILLING = b"x" * 65_536
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
+@pytest.fixture(scope="module")
+def small_disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A file system of 60 MB."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
+    folder = tmp_path_factory.mktemp("disk")
     mount = ["mount", "-t", "tmpfs", "-o", "size=60m,mode=0700", "tmpfs", str(folder)]
     try:
         mounted = os.geteuid() == 0 and subprocess.run(mount, capture_output=True).returncode == 0  # noqa: S603
@@ -37,6 +37,20 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         yield folder
     finally:
         subprocess.run(["umount", "-l", str(folder)], check=True)  # noqa: S603, S607
+
+
+@pytest.fixture(scope="module")
+def disk_upstream() -> Iterator[Upstream]:
+    with Upstream() as upstream:
+        yield upstream
+        assert upstream.faults == []
+
+
+@pytest.fixture(scope="module")
+def service(disk_upstream: Upstream, small_disk: Path) -> Iterator[Service]:
+    """A service on it, which lives on whatever happens to its recorder."""
+    with Service(small_disk, disk_upstream.url, DISK_RESERVE="100KB") as service:
+        yield service
 
 
 def fill(path: Path) -> None:
@@ -65,7 +79,7 @@ def number_of(seen: SeenRequest) -> int:
 
 @pytest.mark.parametrize("is_killed", [False, True], ids=["recorder-lives", "recorder-is-killed"])
 def test_the_usage_of_calls_in_flight_and_of_new_ones_is_kept(
-    upstream: Upstream, small_disk: Path, is_killed: bool
+    service: Service, disk_upstream: Upstream, small_disk: Path, is_killed: bool
 ) -> None:
     gates = [Gate() for _ in range(STREAMS)]
 
@@ -74,49 +88,48 @@ def test_the_usage_of_calls_in_flight_and_of_new_ones_is_kept(
         first, *rest = events(number)
         return sse([first, gates[number], *rest] if number < STREAMS else [first, *rest])
 
-    upstream.choose = choose  # type: ignore[assignment]
+    endpoint = make_new_endpoint(service, disk_upstream)
+    disk_upstream.choose = choose  # type: ignore[assignment]
     filler = small_disk / "filler"
-    with Service(small_disk, upstream.url, DISK_RESERVE="100KB") as service:
-        endpoint = Endpoint(service, upstream, "default")
-        service.wait_until(
-            lambda: (
-                [*service.data_dir.glob("spool/*/reserve")]
-                and (service.data_dir / "recorder.reserve").exists()
-            ),
-            "the reserves",
-        )
-        clients = [endpoint.connect() for _ in range(STREAMS)]
-        for number, client in enumerate(clients):
-            client.send(ask(endpoint, number))
-            gates[number].wait_reached()
+    service.wait_until(
+        lambda: (
+            [*service.data_dir.glob("spool/*/reserve")]
+            and (service.data_dir / "recorder.reserve").exists()
+        ),
+        "the reserves",
+    )
+    clients = [endpoint.connect() for _ in range(STREAMS)]
+    for number, client in enumerate(clients):
+        client.send(ask(endpoint, number))
+        gates[number].wait_reached()
+    fill(filler)
+    if is_killed:
+        service.wait_restarted(service.kill9("recorder"))
         fill(filler)
-        if is_killed:
-            service.wait_restarted(service.kill9("recorder"))
-            fill(filler)
 
-        for number, client in enumerate(clients):
-            gates[number].open()
-            assert client.read_response().body == b"".join(events(number))
-            client.close()
-        for number in range(STREAMS, STREAMS + DURING):
-            assert endpoint.send(ask(endpoint, number)).body == b"".join(events(number))
-        rows = endpoint.rows()
-        with suppress(OSError):  # and nothing is left to others but what these calls gave back
-            fill(filler)
-        filler.unlink()
-        service.wait_healthy()
-        last = STREAMS + DURING
-        service.wait_until(
-            lambda: service.health() == 200 and [*service.data_dir.glob("spool/*/reserve")],
-            "health without complaints",
-        )
-        assert endpoint.send(ask(endpoint, last)).status == 200
-        row = endpoint.rows()[-1]
-        assert (row["body_notes"], row["output_tokens"]) == (None, last + 1)
-        assert body_bytes(row["response_body"]) == b"".join(events(last))
-        [path] = service.data_dir.glob("traces/*/traces.db")
-        with closing(TraceDatabase(path)) as database:
-            assert list(database.verify()) == []
+    for number, client in enumerate(clients):
+        gates[number].open()
+        assert client.read_response().body == b"".join(events(number))
+        client.close()
+    for number in range(STREAMS, STREAMS + DURING):
+        assert endpoint.send(ask(endpoint, number)).body == b"".join(events(number))
+    rows = endpoint.rows()
+    with suppress(OSError):  # and nothing is left to others but what these calls gave back
+        fill(filler)
+    filler.unlink()
+    service.wait_healthy()
+    last = STREAMS + DURING
+    service.wait_until(
+        lambda: service.health() == 200 and [*service.data_dir.glob("spool/*/reserve")],
+        "health without complaints",
+    )
+    assert endpoint.send(ask(endpoint, last)).status == 200
+    row = endpoint.rows()[-1]
+    assert (row["body_notes"], row["output_tokens"]) == (None, last + 1)
+    assert body_bytes(row["response_body"]) == b"".join(events(last))
+    [path] = service.data_dir.glob("traces/*/traces.db")
+    with closing(TraceDatabase(path)) as database:
+        assert list(database.verify()) == []
 
     assert sorted(row["output_tokens"] for row in rows) == [n + 1 for n in range(STREAMS + DURING)]
     assert {(row["outcome"], row["usage_source"]) for row in rows} == {("complete", "final")}

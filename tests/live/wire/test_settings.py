@@ -1,50 +1,13 @@
 """A service whose operator has set what upstream, headers, origins and certificates it knows."""
 
-import ssl
-from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import pytest
-import trustme
 
-from tests.live.conftest import make_new_endpoint
-from tests.live.service import REQUEST_HEADERS, Endpoint, Service
-from tests.live.wire.checks import EVENTS, HTML, JSON, STREAM
+from tests.live.service import REQUEST_HEADERS, Endpoint
+from tests.live.wire.checks import EVENTS, HTML, JSON, PAGE, STREAM
 from tests.rawclient import request
-from tests.upstream import CLOSE, Script, Upstream, answer, error_json, message_json, sse
-
-PAGE = "https://app.example.org"
-
-
-@pytest.fixture(scope="module")
-def customised_service(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[tuple[Service, Upstream]]:
-    """A service with a path prefix at its upstream, whose certificate is of an authority that its
-    operator names, with header prefixes, and an origin whose pages may call it."""
-    authority = trustme.CA()
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert("localhost").configure_cert(context)
-    with (
-        authority.cert_pem.tempfile() as authority_path,
-        Upstream(tls=context) as upstream,
-        Service(
-            tmp_path_factory.mktemp("customised"),
-            f"{upstream.url}/some/prefix",
-            SSL_CERT_FILE=authority_path,
-            FORWARD_HEADERS="x-team-,x-trace-id",
-            ALLOWED_ORIGINS=PAGE,
-        ) as service,
-    ):
-        yield service, upstream
-
-
-@pytest.fixture
-def customised(customised_service: tuple[Service, Upstream]) -> Endpoint:
-    """An endpoint on it that one test has for itself."""
-    service, upstream = customised_service
-    upstream.reset()
-    return make_new_endpoint(service, upstream)
+from tests.upstream import CLOSE, Script, answer, error_json, message_json, sse
 
 
 def test_an_authority_named_in_ssl_cert_file_is_trusted(customised: Endpoint) -> None:
