@@ -15,7 +15,7 @@ from manage.demo import organization
 from store.traces.found_secrets import list_secrets
 from store.traces.paths import find_trace_files
 from tests import ROOT
-from tests.live.command import PATIENCE_S, call, running
+from tests.live.command import PATIENCE_S, call_here, running
 from tests.upstream import wait_until
 
 CALLS = 30  # in the scripts of manage/demo
@@ -45,7 +45,7 @@ def test_the_demo_has_every_kind_of_call_and_leaves_nothing(tmp_path: Path) -> N
         rows: list[dict[str, Any]] = []
 
         def read_rows() -> bool:
-            done = call(("export", "--json"), here)
+            done = call_here(("export", "--json"), here)
             rows[:] = json.loads(done.stdout)["items"]
             return len(rows) == CALLS
 
@@ -90,7 +90,7 @@ def test_the_demo_has_every_kind_of_call_and_leaves_nothing(tmp_path: Path) -> N
 def test_the_demo_leaves_a_directory_alone_that_is_in_use(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes.txt").write_text("mine")
-    refused = call(("demo", "--keep", str(tmp_path / "mine")), environ_of(tmp_path))
+    refused = call_here(("demo", "--keep", str(tmp_path / "mine")), environ_of(tmp_path))
     assert (refused.returncode, refused.stdout) == (1, "")
     assert "is not empty: the demo uses a directory of its own" in refused.stderr
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["notes.txt"]

@@ -16,7 +16,15 @@ import pytest
 
 from manage.supervision.announcement import find_running, is_running
 from runtime.locks import find_holder
-from tests.live.command import PATIENCE_S, TAXIMETER, base_url, call, environment, running
+from tests.live.command import (
+    PATIENCE_S,
+    TAXIMETER,
+    base_url,
+    call,
+    call_here,
+    environment,
+    running,
+)
 from tests.live.service import Endpoint, Service
 from tests.upstream import Upstream, answer, message_json, wait_until
 
@@ -26,11 +34,10 @@ for _ in range(int(sys.argv[1])):
     request = urllib.request.Request(os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages", b"{}")
     print(urllib.request.urlopen(request).status, flush=True)
 """
-WITH_SDK = """
-import anthropic, os, sys
-message = anthropic.Anthropic(api_key="dummy").messages.create(
-    model="claude-sonnet-4-5", max_tokens=9, messages=[{"role": "user", "content": "Hello"}])
-print(message.content[0].text)
+TALKING = """
+import json, os, sys, urllib.request
+request = urllib.request.Request(os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages", b"{}")
+print(json.load(urllib.request.urlopen(request))["content"][0]["text"])
 print(os.environ["CLAUDE_CODE_GATEWAY_HINT_HEADERS"])
 sys.exit(3)
 """
@@ -73,7 +80,7 @@ def test_without_a_service_one_runs_as_long_as_the_client(
     alone: dict[str, str], upstream: Upstream, tmp_path: Path
 ) -> None:
     upstream.otherwise = answer(200, message_json())
-    done = call(("run", sys.executable, "-c", WITH_SDK), alone)
+    done = call(("run", sys.executable, "-c", TALKING), alone)
     assert (done.returncode, done.stdout) == (3, "Hello there\n1\n"), done.stderr
     assert "taximeter: 1 call, $0.0001" in done.stderr
     assert "claude-sonnet-4-5-20250929" in done.stderr
@@ -142,7 +149,7 @@ def test_a_run_elsewhere_is_counted_over_the_api(
 ) -> None:
     environ = environment(shared_service, **NO_PROXY)
     live.upstream.otherwise = answer(200, message_json())
-    key = call(("keys", "create", "runs"), environ).stdout.strip()
+    key = call_here(("keys", "create", "runs"), environ).stdout.strip()
     environ |= {"TAXIMETER_API_KEY": key, "TAXIMETER_DATA_DIR": str(tmp_path / "none")}
     arguments = ("--endpoint", live.slug, "--base-url", base_url(shared_service))
     done = call(("run", *arguments, *calling(2)), environ)
@@ -167,7 +174,7 @@ def test_a_run_elsewhere_is_counted_over_the_api(
 def test_what_ends_a_run_is_told_by_its_exit_status(
     shared_service: Service, arguments: tuple[str, ...], status: int, message: str
 ) -> None:
-    done = call(("run", *arguments), environment(shared_service))
+    done = call_here(("run", *arguments), environment(shared_service))
     assert (done.returncode, done.stdout) == (status, "")
     assert message in done.stderr
 
