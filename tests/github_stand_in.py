@@ -136,7 +136,7 @@ class GitHub:
         self._socket.close()
 
     def revoke_tokens(self) -> None:
-        """As when somebody takes the application's access away."""
+        """Make all tokens invalid, as somebody does who takes the application's access away."""
         self._tokens.clear()
 
     def _make_app(self) -> Starlette:

@@ -28,7 +28,7 @@ def base_url(service: Service) -> str:
 
 
 def environment(service: Service, **more: str) -> dict[str, str]:
-    """As on the machine of the service, without its address."""
+    """Return the variables on the machine of the service, without its address."""
     inherited = {name: service.environment[name] for name in ("PATH", "HOME", "LANG", "PYTHONPATH")}
     return inherited | {"TAXIMETER_DATA_DIR": str(service.data_dir)} | more
 

@@ -27,7 +27,7 @@ type Block = dict[str, Any]
 
 MODEL = "claude-opus-5-5"
 _LIST_PRICES = {"input": 4.0, "output": 20.0, "read": 0.2, "write_5m": 5.0, "write_1h": 8.0}
-"""What MODEL costs, in dollars per million tokens."""
+"""The prices of MODEL, in dollars per million tokens."""
 
 REQUEST_ID = "req_011CTaximeter00000000001"
 API_HEADERS: Headers = (

@@ -87,7 +87,7 @@ def rows_in_order(endpoint: Endpoint) -> list[Row]:
 
 
 either_way = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "stream"])
-"""With `create`, and with `stream`."""
+"""Runs a test twice, with `create` and with `stream`."""
 
 
 def result_of(call: Block) -> Block:

@@ -26,7 +26,7 @@ needs_claude_code = pytest.mark.skipif(
 )
 
 NODE_S = 60.0
-"""How long a program may take before its test fails."""
+"""The seconds that a program may take before its test fails."""
 
 
 class Program:
@@ -40,6 +40,7 @@ class Program:
         *,
         has_input: bool = False,
     ) -> None:
+        self._lines = 0
         self._output, self._errors = folder / "stdout.txt", folder / "stderr.txt"
         with self._output.open("wb") as output, self._errors.open("wb") as errors:
             self._process = subprocess.Popen(  # noqa: S603 - the commands are ours
@@ -63,6 +64,27 @@ class Program:
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.communicate()
+
+    def tell(self, line: str) -> None:
+        """Write a line to its standard input."""
+        assert self._process.stdin
+        self._process.stdin.write(line.encode() + b"\n")
+        self._process.stdin.flush()
+
+    def wait_line(self) -> str:
+        """Wait for the next line of its standard output, and return it."""
+        self._lines += 1
+        wait_until(
+            lambda: self._output.read_text().count("\n") >= self._lines or self._has_ended(),
+            f"line {self._lines} of its output",
+            patience_s=NODE_S,
+        )
+        text = self._output.read_text()
+        assert text.count("\n") >= self._lines, f"it has ended: {self._errors.read_text()}"
+        return text.split("\n")[self._lines - 1]
+
+    def _has_ended(self) -> bool:
+        return self._process.poll() is not None
 
     def interrupt(self) -> None:
         self._process.send_signal(signal.SIGINT)

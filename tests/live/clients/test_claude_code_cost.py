@@ -109,6 +109,7 @@ def test_an_interrupted_session_costs_what_claude_code_says_and_the_stream_that_
     complete, cut = rows_in_order(live)
     assert (complete["usage_source"], cut["usage_source"]) == ("final", "estimated")
     assert cut["outcome"] == "client_disconnected"
+    assert cut["session_id"] == complete["session_id"] == result["session_id"]
     # The characters per token come from the invented responses of other tests to the same service.
     assert len(words) / LARGEST_RATIO < cut["output_tokens"] < len(words) / LEAST_RATIO
     assert cut["estimated_cents"] == pytest.approx(cut["output_tokens"] * 20 / 10_000)

@@ -373,8 +373,7 @@ ERRORS = [
     (500, "api_error", "InternalServerError"),
     (529, "overloaded_error", "OverloadedError"),
 ]
-
-"""What the API may say: the status, the type in the body, and what the SDK makes of it."""
+"""The errors of the API: the status, the type in the body, and what the SDK makes of it."""
 
 
 def test_errors_are_raised_as_what_they_are(

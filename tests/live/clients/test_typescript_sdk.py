@@ -1,8 +1,8 @@
 """The TypeScript SDK: what callers get, and what entries say."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,34 +30,54 @@ from tests.upstream import Gate
 JS_PRODUCT = "Anthropic/JS"
 
 
-def typescript(endpoint: Endpoint, folder: Path, scenario: str) -> Program:
-    script = str(NODE_DIR / "sdk.mjs")
-    command = ["node", script, base_url(endpoint), API_KEY, scenario]
-    return Program(command, folder, {}, has_input=True)
+class TypeScript:
+    """A process of Node that has loaded the SDK once, and plays the scenarios of sdk.mjs."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+
+    def begin(self, endpoint: Endpoint, scenario: str) -> None:
+        """Let a scenario begin at an endpoint."""
+        told = {"baseURL": base_url(endpoint), "apiKey": API_KEY, "scenario": scenario}
+        self._program.tell(json.dumps(told))
+
+    def abort(self) -> None:
+        """Let the scenario that goes on abort its stream."""
+        self._program.tell("abort")
+
+    def read(self) -> dict[str, Any]:
+        """Return what the SDK gave to its caller in the scenario: a result, or an error."""
+        report: dict[str, Any] = json.loads(self._program.wait_line())
+        return report
+
+    def play(self, endpoint: Endpoint, scenario: str) -> dict[str, Any]:
+        """Return that of a scenario that ends by itself."""
+        self.begin(endpoint, scenario)
+        return self.read()
+
+    def result(self, endpoint: Endpoint, scenario: str) -> Any:
+        """Return the result of a scenario that goes well."""
+        report = self.play(endpoint, scenario)
+        assert "error" not in report, report
+        return report["result"]
 
 
-def report_of(program: Program) -> dict[str, Any]:
-    code, output, errors = program.finish()
+@pytest.fixture(scope="module")
+def typescript(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TypeScript]:
+    command = ["node", str(NODE_DIR / "sdk.mjs")]
+    with Program(command, tmp_path_factory.mktemp("node"), {}, has_input=True) as program:
+        yield TypeScript(program)
+        code, _, errors = program.finish()
     assert (code, errors) == (0, "")
-    report: dict[str, Any] = json.loads(output)
-    return report
-
-
-def run_typescript(endpoint: Endpoint, folder: Path, scenario: str) -> Any:
-    """Return what the SDK gave to its caller in this scenario of sdk.mjs."""
-    with typescript(endpoint, folder, scenario) as program:
-        report = report_of(program)
-    assert "error" not in report, report
-    return report["result"]
 
 
 @needs_typescript_sdk
 @either_way
 def test_typescript_an_answer_is_what_the_upstream_said(
-    endpoint: Endpoint, tmp_path: Path, streamed: bool
+    endpoint: Endpoint, typescript: TypeScript, streamed: bool
 ) -> None:
     endpoint.upstream.enqueue(REPLY.script(streamed=streamed, compressed=True))
-    message = run_typescript(endpoint, tmp_path, "stream" if streamed else "create")
+    message = typescript.result(endpoint, "stream" if streamed else "create")
     assert_is(message, REPLY)
     row = endpoint.row()
     assert_entry(row, REPLY, streamed=streamed, client=JS_PRODUCT)
@@ -66,17 +86,18 @@ def test_typescript_an_answer_is_what_the_upstream_said(
 
 @needs_typescript_sdk
 def test_typescript_a_large_request_that_is_refused_is_thrown_as_what_it_is(
-    live: Endpoint, tmp_path: Path
+    live: Endpoint, typescript: TypeScript
 ) -> None:
-    with typescript(replace(live, slug="nobody"), tmp_path, "createLarge") as program:
-        error = report_of(program)["error"]
+    error = typescript.play(replace(live, slug="nobody"), "createLarge")["error"]
     assert (error["class"], error["status"]) == ("NotFoundError", 404)
 
 
 @needs_typescript_sdk
-def test_typescript_a_stream_gives_its_texts_one_by_one(endpoint: Endpoint, tmp_path: Path) -> None:
+def test_typescript_a_stream_gives_its_texts_one_by_one(
+    endpoint: Endpoint, typescript: TypeScript
+) -> None:
     endpoint.upstream.enqueue(REPLY.script(streamed=True))
-    result = run_typescript(endpoint, tmp_path, "streamTexts")
+    result = typescript.result(endpoint, "streamTexts")
     assert len(result["texts"]) > 1
     assert "".join(result["texts"]) == REPLY.text
     assert_is(result["message"], REPLY)
@@ -86,11 +107,11 @@ def test_typescript_a_stream_gives_its_texts_one_by_one(endpoint: Endpoint, tmp_
 @needs_typescript_sdk
 @either_way
 def test_typescript_a_tool_is_called_and_its_result_answered(
-    endpoint: Endpoint, tmp_path: Path, streamed: bool
+    endpoint: Endpoint, typescript: TypeScript, streamed: bool
 ) -> None:
     turns = [CALL, REPLY]
     endpoint.upstream.enqueue(*(turn.script(streamed=streamed) for turn in turns))
-    messages = run_typescript(endpoint, tmp_path, "toolsStreamed" if streamed else "toolsCreated")
+    messages = typescript.result(endpoint, "toolsStreamed" if streamed else "toolsCreated")
     rows = rows_in_order(endpoint)
     for message, row, turn in zip(messages, rows, turns, strict=True):
         assert_is(message, turn)
@@ -101,17 +122,17 @@ def test_typescript_a_tool_is_called_and_its_result_answered(
 
 
 @needs_typescript_sdk
-def test_typescript_counting_tokens_is_no_entry(live: Endpoint, tmp_path: Path) -> None:
+def test_typescript_counting_tokens_is_no_entry(live: Endpoint, typescript: TypeScript) -> None:
     live.upstream.enqueue(token_count(2095))
-    assert run_typescript(live, tmp_path, "countTokens") == {"input_tokens": 2095}
+    assert typescript.result(live, "countTokens") == {"input_tokens": 2095}
     assert [seen.target for seen in live.upstream.requests] == [f"{TARGET}/count_tokens"]
     assert live.rows() == []
 
 
 @needs_typescript_sdk
-def test_typescript_a_beta_call_keeps_its_query(live: Endpoint, tmp_path: Path) -> None:
+def test_typescript_a_beta_call_keeps_its_query(live: Endpoint, typescript: TypeScript) -> None:
     live.upstream.enqueue(REPLY.script(streamed=False))
-    assert_is(run_typescript(live, tmp_path, "beta"), REPLY)
+    assert_is(typescript.result(live, "beta"), REPLY)
     [seen] = live.upstream.requests
     assert seen.target == f"{TARGET}?beta=true"
     assert seen.header("anthropic-beta") == "context-management-2025-06-27"
@@ -128,11 +149,10 @@ def test_typescript_a_beta_call_keeps_its_query(live: Endpoint, tmp_path: Path) 
     ],
 )
 def test_typescript_an_error_is_thrown_as_what_it_is(
-    live: Endpoint, tmp_path: Path, status: int, kind: str, name: str | None
+    live: Endpoint, typescript: TypeScript, status: int, kind: str, name: str | None
 ) -> None:
     live.upstream.enqueue(error(status, kind, [("retry-after", "7")]))
-    with typescript(live, tmp_path, "stream") as program:
-        thrown = report_of(program)["error"]
+    thrown = typescript.play(live, "stream")["error"]
     assert (thrown["status"], thrown["type"]) == (status, kind)
     assert (thrown["requestID"], thrown["retryAfter"]) == (REQUEST_ID, "7")
     assert name in (None, thrown["class"])
@@ -142,13 +162,15 @@ def test_typescript_an_error_is_thrown_as_what_it_is(
 
 @needs_typescript_sdk
 @either_way
-def test_typescript_each_retry_is_an_entry(live: Endpoint, tmp_path: Path, streamed: bool) -> None:
+def test_typescript_each_retry_is_an_entry(
+    live: Endpoint, typescript: TypeScript, streamed: bool
+) -> None:
     live.upstream.enqueue(
         error(529, "overloaded_error", [SOON]),
         error(429, "rate_limit_error", [SOON]),
         REPLY.script(streamed=streamed),
     )
-    assert_is(run_typescript(live, tmp_path, "retryStream" if streamed else "retry"), REPLY)
+    assert_is(typescript.result(live, "retryStream" if streamed else "retry"), REPLY)
     rows = rows_in_order(live)
     assert [(row["retry_count"], row["status_code"]) for row in rows] == [
         (0, 529),
@@ -158,21 +180,26 @@ def test_typescript_each_retry_is_an_entry(live: Endpoint, tmp_path: Path, strea
 
 
 @needs_typescript_sdk
-def test_typescript_a_stream_that_is_left_early_is_an_entry(live: Endpoint, tmp_path: Path) -> None:
+def test_typescript_a_stream_that_is_left_early_is_an_entry(
+    live: Endpoint, typescript: TypeScript
+) -> None:
     live.upstream.enqueue(REPLY.held_after_text(Gate()))
-    [first] = run_typescript(live, tmp_path, "leaveAtFirstText")
+    [first] = typescript.result(live, "leaveAtFirstText")
     assert REPLY.text.startswith(first)
     assert live.upstream.requests[0].abandoned.wait(TIMEOUT_S)
     assert_left_early(live.row())
 
 
 @needs_typescript_sdk
-def test_typescript_an_aborted_stream_is_an_entry(endpoint: Endpoint, tmp_path: Path) -> None:
+def test_typescript_an_aborted_stream_is_an_entry(
+    endpoint: Endpoint, typescript: TypeScript
+) -> None:
     gate = Gate()
     endpoint.upstream.enqueue(REPLY.held_after_text(gate))
-    with typescript(endpoint, tmp_path, "abortWhenTold") as program:
-        gate.wait_reached()
-        thrown = report_of(program)["error"]
+    typescript.begin(endpoint, "abortWhenTold")
+    gate.wait_reached()
+    typescript.abort()
+    thrown = typescript.read()["error"]
     assert thrown["class"] == "APIUserAbortError"
     assert endpoint.upstream.requests[0].abandoned.wait(TIMEOUT_S)
     assert endpoint.row()["outcome"] == "client_disconnected"

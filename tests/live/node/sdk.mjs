@@ -1,10 +1,13 @@
-// One conversation of the TypeScript SDK with a base URL: `node sdk.mjs BASE_URL API_KEY SCENARIO`.
-// Says on standard output, as one JSON document, what the SDK gave to its caller.
+// Conversations of the TypeScript SDK, one after the other. A line of standard input, as JSON, names the
+// scenario of the next, with `baseURL` and `apiKey`; a line of standard output says, as JSON too, what the SDK
+// gave to its caller.
+
+import { createInterface } from 'node:readline';
 
 import Anthropic from '@anthropic-ai/sdk';
 
-const [baseURL, apiKey, scenario] = process.argv.slice(2);
-const client = new Anthropic({ baseURL, apiKey, maxRetries: 0 });
+let client;
+let abort;
 
 const question = {
   model: 'claude-opus-5-5',
@@ -45,10 +48,10 @@ async function leaveAtFirstText() {
   return texts;
 }
 
-// Stands still until the test closes standard input, which it does when the upstream is in the middle.
+// Stands still until the test says so, which it does when the upstream is in the middle.
 async function abortWhenTold() {
   const running = client.messages.stream(question);
-  process.stdin.on('end', () => running.abort()).resume();
+  abort = () => running.abort();
   return running.finalMessage();
 }
 
@@ -82,10 +85,15 @@ function describe(error) {
   };
 }
 
-let report;
-try {
-  report = { result: await scenarios[scenario]() };
-} catch (error) {
-  report = { error: describe(error) };
+async function play({ baseURL, apiKey, scenario }) {
+  client = new Anthropic({ baseURL, apiKey, maxRetries: 0 });
+  let report;
+  try {
+    report = { result: await scenarios[scenario]() };
+  } catch (error) {
+    report = { error: describe(error) };
+  }
+  console.log(JSON.stringify(report));
 }
-process.stdout.write(JSON.stringify(report));
+
+createInterface({ input: process.stdin }).on('line', (line) => (line === 'abort' ? abort() : play(JSON.parse(line))));
