@@ -21,6 +21,11 @@ class Now:
         return self.at
 
 
+@pytest.fixture(autouse=True)
+def _databases_are_copies(quick_databases: None) -> None:
+    """Save the migrations; a file of tests about these has a fixture of this name that does not."""
+
+
 @pytest.fixture
 def now() -> Now:
     return Now()
@@ -28,7 +33,7 @@ def now() -> Now:
 
 @pytest.fixture
 def control(tmp_path: Path) -> Iterator[ControlDatabase]:
-    """As after a first start."""
+    """The control database after a first start."""
     with ControlDatabase(tmp_path / "control.db") as control:
         control.set_up()
         yield control

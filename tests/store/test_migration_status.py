@@ -9,6 +9,11 @@ from store.traces.reader import read_newest_arrival
 from tests.store.traffic import make_entry
 
 
+@pytest.fixture(autouse=True)
+def _databases_are_copies():
+    """Let the migrations make each database."""
+
+
 def test_a_database_that_was_just_made_is_up_to_date(traces, traces_path):
     assert read_migration_status(traces_path, schema.migrations) == MigrationStatus(
         pending=0, unknown=0

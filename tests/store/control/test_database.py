@@ -15,6 +15,11 @@ from store.control.database import (
 from tests.proxy_endpoints import create_endpoint, delete_endpoint
 
 
+@pytest.fixture(autouse=True)
+def _databases_are_copies():
+    """Let the migrations make each database."""
+
+
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "data" / "control.db"

@@ -13,6 +13,11 @@ from tests.store.earlier import make_earlier
 SHAPE = "select type, name, sql from sqlite_schema where name not like 'sqlite%' order by 2"
 
 
+@pytest.fixture(autouse=True)
+def _databases_are_copies():
+    """Let the migrations make each database."""
+
+
 @pytest.fixture
 def oldest_path(tmp_path):
     """One with the first shape: an organisation, its user, a live and a deleted endpoint."""

@@ -56,6 +56,11 @@ CONTRACT = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def _databases_are_copies():
+    """Let the migrations make each database."""
+
+
 @pytest.fixture
 def connection(traces_path):
     with closing(database.open_database(traces_path, schema.migrations)) as connection:
