@@ -18,7 +18,7 @@ from store.traces import schema as traces_schema
 from store.traces.database import TraceDatabase
 
 type Contents = list[tuple[Migrations, bytes]]
-"""What a new database holds that these migrations make. Older versions of them are others."""
+"""The files that these migrations make. Older versions of them are others."""
 
 
 @pytest.fixture(scope="session")

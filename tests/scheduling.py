@@ -13,6 +13,7 @@ from xdist.scheduler import LoadFileScheduling
 SHARED = "tests/live/"
 """The tests of the shared service (tests/live/conftest.py): all live ones but those below."""
 OTHERS = (
+    "tests/test_",  # which parse the sources
     "tests/browser/",
     "tests/live/lives/",
     "tests/live/organizations/",

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests import ROOT
+from tests.sources import parse, walk_statements
 
 ROOM_COLUMNS = ["room", "what it does", "may import", "does not import itself"]
 WORD_COLUMNS = ["word above", "libraries", "why not everywhere"]
@@ -89,12 +90,12 @@ def _starts_with(module: str, names: frozenset[str]) -> bool:
 
 
 @cache
-def _parse(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
+def _imports(path: Path) -> tuple[str, ...]:
+    return tuple(_find_imports(parse(path), path.read_text()))
 
 
-def _imports(path: Path) -> Iterator[str]:
-    for node in ast.walk(_parse(path)):
+def _find_imports(tree: ast.Module, text: str) -> Iterator[str]:
+    for node in ast.walk(tree) if "import_module" in text else walk_statements(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -106,7 +107,7 @@ def _imports(path: Path) -> Iterator[str]:
 
 def _at_start(path: Path) -> Iterator[str]:
     """Yield what a module imports when it is imported: at its top level, and not for types alone."""
-    for node in _parse(path).body:
+    for node in parse(path).body:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -213,9 +214,10 @@ def test_there_are_no_import_cycles():
 
 def test_no_function_imports_inside_its_body():
     for name, path in MODULES.items():
-        for function in ast.walk(_parse(path)):
+        for function in walk_statements(parse(path)):
             if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-                late = [n for n in ast.walk(function) if isinstance(n, ast.Import | ast.ImportFrom)]
+                within = walk_statements(function)
+                late = [n for n in within if isinstance(n, ast.Import | ast.ImportFrom)]
                 assert not late, f"{name}.{function.name} imports inside its body"
 
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from tests import ROOT
+from tests.sources import parse, walk_statements
 
 PACKAGES = sorted(
     path.parent.name for path in ROOT.glob("*/__init__.py") if path.parent.name != "tests"
@@ -26,6 +27,8 @@ FRAGMENTS = re.compile(
 )
 THIRD_PERSON = re.compile(r"[a-z]+[^s]s")  # "Returns", and not "Pass"
 QUESTIONS = re.compile(r"(?:How|Is|What|When|Where|Which|Who|With)\b")
+# Also those of variables. It takes a moment, and to parse all tests takes seconds.
+QUESTIONS_IN_FILE = re.compile(rf'^[ \t]*r?"""({QUESTIONS.pattern}.*?)(?:"""|$)', re.MULTILINE)
 # "Requests are limited" is a fact about the world; "Limits on requests" is a module.
 MAIN_VERB = re.compile(r"\b(?:are|becomes?|can|gets?|is|may)\b")
 SUBORDINATE = re.compile(
@@ -51,7 +54,7 @@ def read_docstrings(folder: str) -> list[Docstring]:
     return [
         Docstring(path, getattr(node, "lineno", 1), type(node), ast.get_docstring(node) or "")
         for path in sorted((ROOT / folder).rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in walk_statements(parse(path))
         if isinstance(node, Documented.__value__)
     ]
 
@@ -117,8 +120,27 @@ def test_docstrings_of_functions_begin_with_a_sentence_in_the_imperative(package
 
 def test_no_docstring_of_the_tests_begins_as_a_question():
     """Their names are the sentences there, and a docstring may be a remark, but not a fragment."""
-    found = [each for each in read_docstrings("tests") if QUESTIONS.match(each.text)]
+    found = [
+        f"{path.relative_to(ROOT)}: {question}"
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for question in QUESTIONS_IN_FILE.findall(path.read_text())
+    ]
     assert found == []
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('"""How it ends."""\n', ["How it ends."]),
+        ('LIMIT = 3\n"""What there may be."""\n', ["What there may be."]),
+        ('    r"""With a\n    second line."""\n', ["With a"]),
+        ('"""The end."""\n', []),
+        ('"""However it ends."""\n', []),
+        ('text = """How are you?"""\n', []),
+    ],
+)
+def test_a_question_is_found_in_docstrings_of_variables_too(text, found):
+    assert QUESTIONS_IN_FILE.findall(text) == found
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,8 @@ def test_a_worker_gets_whole_files_and_one_gets_all_tests_of_a_browser_or_a_serv
             "live/test_run",
             "live/wire/test_paths",
             "live/test_demo",
+            "test_architecture",
+            "test_docstrings",
             "store/test_pagination",
             "store/test_erasures",
         )
@@ -28,9 +30,10 @@ def test_a_worker_gets_whole_files_and_one_gets_all_tests_of_a_browser_or_a_serv
         ("browser/test_markup", "browser/test_members"),
         ("live/lives/test_deaths", "live/lives/test_stops"),
         ("live/test_cli", "live/test_run", "live/wire/test_paths"),
+        ("test_architecture", "test_docstrings"),
     ):
         assert {scopes[each] for each in others} == {scopes[first]}
-    assert len(set(scopes.values())) == 6
+    assert len(set(scopes.values())) == 7
 
 
 def test_files_that_use_the_shared_service_are_for_one_worker():

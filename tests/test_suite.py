@@ -10,10 +10,12 @@ from collections import Counter
 from collections.abc import Iterator
 
 from tests import ROOT
+from tests.sources import parse
 
 # Their reason is made by ``chromium.why_missing``, which ``tests/browser`` tests.
 COMPUTED = {"tests/browser/conftest.py", "tests/browser/test_chromium.py"}
 MAX_CASES = 100
+SKIP = re.compile(r"pytest\.(mark\.)?(skipif|skip|importorskip)")
 _HOW = re.compile(r"\b(?:run|runs|brings|installs|set|uses)\b")
 
 
@@ -21,10 +23,8 @@ def find_skips() -> Iterator[tuple[str, ast.Call]]:
     """Yield the file and the call of each skip in the suite."""
     for path in sorted((ROOT / "tests").rglob("*.py")):
         text = path.read_text()
-        for node in ast.walk(ast.parse(text)) if "skip" in text else ():
-            if isinstance(node, ast.Call) and re.fullmatch(
-                r"pytest\.(mark\.)?(skip|skipif|importorskip)", ast.unparse(node.func)
-            ):
+        for node in ast.walk(parse(path)) if SKIP.search(text) else ():
+            if isinstance(node, ast.Call) and SKIP.fullmatch(ast.unparse(node.func)):
                 yield str(path.relative_to(ROOT)), node
 
 
@@ -61,7 +61,7 @@ def test_no_test_replaces_the_clock_of_the_whole_process():
         str(path.relative_to(ROOT))
         for path in sorted((ROOT / "tests").rglob("*.py"))
         if re.search(r"setattr\(\s*['\"]?time\b", path.read_text())
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(parse(path))
         if isinstance(node, ast.Call)
         and ast.unparse(node.func).endswith("setattr")
         and ast.unparse(node.args[0]) in {"time", "'time.time'", "'time.sleep'", "'time.monotonic'"}

@@ -30,7 +30,7 @@ type Headers = Sequence[tuple[str, str]]
 type Framing = Literal["none", "length", "chunked", "close"]
 
 PATIENCE_S = 15.0
-"""How long a test waits for a condition before it fails; never how long something takes."""
+"""The seconds that a test waits for a condition before it fails; never how long something takes."""
 
 _PEEK_S = 0.005
 _LINE_LIMIT = 1 << 20

@@ -150,7 +150,7 @@ class Answer:
         return chunked(200, [packed[:middle], packed[middle:]], [*headers, *API_HEADERS, *_GZIP])
 
     def held_after_text(self, gate: Gate) -> Script:
-        """As a stream that stands still after its first piece of text."""
+        """Return it as a stream that stands still after its first piece of text."""
         events = self.events()
         first = next(number for number, piece in enumerate(events) if b'"text_delta"' in piece)
         return stream_of([*events[: first + 1], gate, *events[first + 1 :]])

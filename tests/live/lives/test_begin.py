@@ -1,4 +1,4 @@
-"""How a service begins: what it prints, and when it does not start."""
+"""The beginning of a service: its addresses as JSON, and starts that fail."""
 
 import json
 from pathlib import Path

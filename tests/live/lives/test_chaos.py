@@ -87,7 +87,7 @@ class Chaos:
     service: Service
     seed: int
     heard: dict[int, Response] = field(default_factory=dict)
-    """What clients got that heard a whole answer."""
+    """The whole answers that clients heard."""
 
     def plan(self, number: int) -> tuple[str, str]:
         """Choose how the client and the upstream behave in a call."""

@@ -1,4 +1,4 @@
-"""How a service ends, by an order or by force, and what the next start finds."""
+"""The end of a service, by an order or by force, and what the next start finds."""
 
 import os
 import signal
