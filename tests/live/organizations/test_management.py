@@ -350,7 +350,7 @@ def test_the_document_is_served_to_everybody(world: World) -> None:
 
 
 @described.parametrize()
-@settings(max_examples=30, suppress_health_check=list(HealthCheck))
+@settings(max_examples=8, suppress_health_check=list(HealthCheck))
 def test_the_service_does_what_its_document_says(case: Case[Any], world: World) -> None:
     _call_and_validate(case, world)
     path = case.operation.path.partition("/{id}")[0].removeprefix("/api")
