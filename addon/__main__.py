@@ -26,6 +26,7 @@ from mitmproxy import master, options
 from mitmproxy.addons import core, disable_h2c, errorcheck, proxyserver
 
 from addon import mitmproxy_patches
+from addon.core import shortcuts
 from addon.core.dispatch_table import DispatchTable
 from addon.core.next_layer import PlainHttpNextLayer
 from addon.core.patch import MitmproxyChangedError
@@ -65,6 +66,7 @@ async def serve(settings: Settings, config: ProcessConfig) -> None:
     opts = options.Options(confdir=str(settings.data_dir / "mitmproxy"))
     proxy = UsageProxy(settings, config)
     lean = LeanMaster(opts, proxy)
+    shortcuts.fix_options(opts)
     loop = asyncio.get_running_loop()
 
     def stop() -> None:

@@ -9,13 +9,14 @@ from typing import Any
 from mitmproxy import addonmanager, http
 from mitmproxy.addons import next_layer
 from mitmproxy.net.http import http1
-from mitmproxy.proxy import context, mode_servers, server
+from mitmproxy.proxy import context, layer, mode_servers, server
 from mitmproxy.proxy.layers import http as http_layer
 from mitmproxy.proxy.layers.http import HttpStream, _http1
 
 from addon.core import (
     body_reading,
     connection_reading,
+    direct_reading,
     patch,
     request_reading,
     response_reading,
@@ -186,6 +187,34 @@ SHORTCUTS: tuple[Patch[None], ...] = (
         written_for="12.2.3",
         digest="a8561fdbce31c14b",
         replace=shortcuts.fork_without_server,
+    ),
+    Patch(
+        owner=layer.Layer,
+        name="handle_event",
+        reason="For each of some hundred commands a call, it is asked twice whether to print it.",
+        contract_test="test_shortcuts.py::test_the_core_still_asks_for_each_command_whether_to_print_it",
+        written_for="12.2.3",
+        digest="1dd2c9090fd69965",
+        replace=shortcuts.handle_without_debugging,
+    ),
+    Patch(
+        owner=http_layer.HttpLayer,
+        name="event_to_child",
+        reason="For each command, it is asked of eight kinds whether it is one.",
+        contract_test="test_shortcuts.py::test_the_core_still_asks_commands_for_each_kind",
+        written_for="12.2.3",
+        digest="4c839d60a5dd3c7a",
+        replace=shortcuts.tell_commands_by_type,
+    ),
+    Patch(
+        owner=server.ConnectionHandler,
+        name="handle_connection",
+        reason="What has come is dealt with in the next turn of the event loop, by a task that it"
+        " wakes.",
+        contract_test="test_direct_reading.py::test_the_core_still_reads_in_a_later_turn",
+        written_for="12.2.3",
+        digest="2cd24c42884752ac",
+        replace=direct_reading.read_directly,
     ),
 )
 

@@ -16,6 +16,7 @@ from mitmproxy.proxy.layers.http import HttpStream, _events
 from mitmproxy.proxy.server import ConnectionHandler
 
 from addon.core import body_reading, chunked, request_reading
+from addon.core.direct_reading import DirectReader
 from addon.core.read_policy import ReadPolicy
 
 READS_WHILE_CONNECTING = 16
@@ -52,9 +53,14 @@ def _has_more(handler: ConnectionHandler) -> bool:
 
 
 def _reads_client(handler: ConnectionHandler) -> bool:
-    """Return whether the current task is the one that reads from the client."""
+    """Return whether what is going on is a read from the client."""
     client_io = handler.transports.get(handler.client)
-    return client_io is not None and client_io.handler is asyncio.current_task()
+    if client_io is None:
+        return False
+    reader: object = client_io.reader
+    if isinstance(reader, DirectReader):
+        return reader.is_at_work
+    return client_io.handler is asyncio.current_task()
 
 
 async def _wait_for_upstream(handler: ConnectionHandler, policy: ReadPolicy) -> None:

@@ -39,6 +39,7 @@ class InlineHooks:
     def __init__(self, top: layer.Layer, table: DispatchTable) -> None:
         self.context = top.context
         self._top = top
+        self._chooser: layer.Layer | None = top
         self._table = table
 
     def handle_event(self, event: events.Event) -> Iterator[commands.Command]:
@@ -64,6 +65,16 @@ class InlineHooks:
                     pending.append(events.HookCompleted(command))
         if held is not None:
             yield held
+        self._pass_by()
+
+    def _pass_by(self) -> None:
+        """Hand events to the layer that was chosen from now on, if one was: those that chose it would
+        only pass them on."""
+        if self._chooser is None:
+            return
+        below = getattr(self._chooser, "child_layer", None)
+        if isinstance(below, layer.NextLayer) and below.layer is not None and below._handle:
+            self._top, self._chooser = below.layer, None
 
 
 def _belong_together(first: commands.SendData, second: commands.SendData) -> bool:

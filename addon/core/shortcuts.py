@@ -5,9 +5,12 @@ They are for ``python -m addon`` alone, and change nothing of what is sent, refu
 
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
-from mitmproxy import http
-from mitmproxy.proxy import context
+from mitmproxy import http, options
+from mitmproxy.proxy import commands, context, events, layer
+from mitmproxy.proxy.layers import http as http_layers
+from mitmproxy.proxy.layers.http import _base, _events
 
 # Of these names the lower case is remembered: those that are looked up are few.
 MOST_NAMES = 1024
@@ -77,3 +80,86 @@ def fork_without_server(_original: Fork, _given: None) -> Fork:
         return forked
 
     return fork
+
+
+type HandleEvent = Callable[[layer.Layer, events.Event], layer.CommandGenerator[None]]
+
+
+def handle_without_debugging(original: HandleEvent, _given: None) -> HandleEvent:
+    """Return a ``Layer.handle_event`` that does not ask for each command whether to print it."""
+
+    def handle_event(self: layer.Layer, event: events.Event) -> layer.CommandGenerator[None]:
+        if self._paused is not None or self.debug is not None:
+            return original(self, event)
+        return _run(self, self._handle_event(event))
+
+    return handle_event
+
+
+def _run(
+    self: layer.Layer, generator: layer.CommandGenerator[None]
+) -> layer.CommandGenerator[None]:
+    for command in generator:
+        if command.blocking is True:
+            command.blocking = self
+            self._paused = layer.Paused(command, generator)
+            yield command
+            return
+        yield command
+
+
+type HandleInHttp = Callable[
+    [http_layers.HttpLayer, layer.Layer, events.Event], layer.CommandGenerator[None]
+]
+
+
+def tell_commands_by_type(_original: HandleInHttp, _given: None) -> HandleInHttp:
+    """Return an ``HttpLayer.event_to_child`` that looks once what kind of command it has."""
+
+    def event_to_child(
+        self: http_layers.HttpLayer, child: layer.Layer, event: events.Event
+    ) -> layer.CommandGenerator[None]:
+        command: Any  # of the kind that was looked up
+        for command in child.handle_event(event):
+            kind = type(command)
+            if kind is commands.SendData or kind is commands.Log:
+                yield command
+            elif kind is http_layers.SendHttp:
+                yield from event_to_child(self, self.connections[command.connection], command.event)
+            elif kind is _base.ReceiveHttp:
+                if type(command.event) is _events.RequestHeaders:
+                    yield from self.make_stream(command.event.stream_id)
+                stream = self.streams.get(command.event.stream_id)
+                if stream is not None:
+                    yield from event_to_child(self, stream, command.event)
+            elif kind is http_layers.DropStream:
+                self.streams.pop(command.stream_id, None)
+            else:
+                yield from _order(self, child, command)
+
+    return event_to_child
+
+
+def _order(
+    self: http_layers.HttpLayer, child: layer.Layer, command: commands.Command
+) -> layer.CommandGenerator[None]:
+    """Do what the core does with the commands that are few."""
+    if command.blocking or isinstance(command, commands.RequestWakeup):
+        self.command_sources[command] = child
+    if isinstance(command, http_layers.GetHttpConnection):
+        yield from self.get_connection(command)
+    elif isinstance(command, http_layers.RegisterHttpConnection):
+        yield from self.register_connection(command)
+    else:
+        if isinstance(command, commands.OpenConnection):
+            self.connections[command.connection] = child
+        yield command
+
+
+def fix_options(opts: options.Options) -> None:
+    """Let each option be read as it is now from now on. The core makes a deep copy for each reader, of
+    which there are ten for a small call. Lists go on to be copied."""
+    for name in opts.keys():  # noqa: SIM118 - not a mapping
+        value = getattr(opts, name)
+        if value is None or isinstance(value, str | int | float):
+            opts.__dict__[name] = value

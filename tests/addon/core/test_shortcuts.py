@@ -4,14 +4,18 @@ When one of the ``still`` tests fails, mitmproxy has changed: see whether the pa
 """
 
 from contextlib import suppress
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 from mitmproxy import connection, options
+from mitmproxy.addons import proxyserver
+from mitmproxy.connection import ConnectionState
 from mitmproxy.http import Headers
 from mitmproxy.net.http import http1
-from mitmproxy.proxy import context
-from mitmproxy.test import tflow, tutils
+from mitmproxy.proxy import commands, context, events, layer
+from mitmproxy.proxy.layers.http import HttpLayer, HTTPMode
+from mitmproxy.test import taddons, tflow, tutils
 
 from addon import mitmproxy_patches
 from addon.core import shortcuts
@@ -148,3 +152,144 @@ def test_a_fork_has_all_that_the_stock_one_has(made):
     assert vars(fork) == vars(stock)
     assert fork.layers is not here.layers
     assert made == []
+
+
+class Log(commands.Log):
+    """A command that counts how often it was asked whether it is of another kind."""
+
+    asked = 0
+
+    @property  # type: ignore[misc]
+    def __class__(self):
+        Log.asked += 1
+        return commands.Log
+
+
+class Speaker(layer.Layer):
+    """A layer that says what it is told to make, and counts how often it is asked whether to print it."""
+
+    looks = 0
+
+    def __init__(self, here, *makers):
+        super().__init__(here)
+        self.makers = makers
+        self.replies = []
+
+    @property
+    def debug(self):  # type: ignore[override]
+        Speaker.looks += 1
+
+    def _handle_event(self, event):
+        for make in self.makers:
+            self.replies.append((yield make()))
+
+
+def count_looks():
+    Speaker.looks = 0
+    speaker = Speaker(make_context(), *[lambda: commands.Log("a line")] * 5)
+    assert len([*speaker.handle_event(events.Start())]) == 5
+    return Speaker.looks
+
+
+@pytest.mark.usefixtures("unpatched")
+def test_the_core_still_asks_for_each_command_whether_to_print_it():
+    assert count_looks() > 5
+
+
+@pytest.mark.usefixtures("unpatched")
+def test_it_is_asked_once_for_each_event_whether_to_print_commands():
+    mitmproxy_patches.take_shortcuts()
+    assert count_looks() == 1
+
+
+def count_questions():
+    Log.asked = 0
+    here = make_context()
+    http_layer = HttpLayer(here, HTTPMode.transparent)
+    said = [*http_layer.event_to_child(Speaker(here, lambda: Log("a line")), events.Start())]
+    assert len(said) == 1
+    return Log.asked
+
+
+@pytest.mark.usefixtures("unpatched")
+def test_the_core_still_asks_commands_for_each_kind():
+    assert count_questions() > 5
+
+
+@pytest.mark.usefixtures("unpatched")
+def test_the_kind_of_a_command_is_looked_up():
+    mitmproxy_patches.take_shortcuts()
+    assert count_questions() <= 4
+
+
+@pytest.mark.usefixtures("unpatched")
+def test_a_layer_that_waits_goes_on_with_the_reply_and_what_came_meanwhile():
+    mitmproxy_patches.take_shortcuts()
+    here = make_context()
+    line = commands.Log("a line")
+    speaker = Speaker(here, lambda: commands.OpenConnection(here.server), lambda: line)
+    wait: Any
+    (wait,) = speaker.handle_event(events.Start())
+    assert [*speaker.handle_event(events.Start())] == []
+    first, second = speaker.handle_event(events.OpenConnectionCompleted(wait, "refused"))
+    assert first is line
+    assert isinstance(second, commands.OpenConnection)
+    assert speaker.replies == ["refused", None]
+
+
+REQUEST = b"POST /v1 HTTP/1.1\r\nhost: a\r\ncontent-length: 4\r\n\r\nbody"
+RESPONSE = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n"
+
+
+def hold_conversation():
+    """Return what the layers of a connection order in the course of two exchanges, and its end."""
+    with taddons.context(proxyserver.Proxyserver()) as tctx:
+        client = tflow.tclient_conn()
+        client.state = ConnectionState.OPEN
+        here = context.Context(client, tctx.options)
+        here.server.address = ("a", 1)
+        top, heard, waiting = HttpLayer(here, HTTPMode.transparent), [], []
+
+        def tell(event):
+            waiting.append(event)
+            while waiting:
+                for command in top.handle_event(waiting.pop(0)):
+                    heard.append((type(command), getattr(command, "data", None)))
+                    if isinstance(command, commands.StartHook):
+                        heard[-1] = (type(command), None)
+                        waiting.append(events.HookCompleted(command))
+                    if isinstance(command, commands.OpenConnection):
+                        command.connection.state = ConnectionState.OPEN
+                        waiting.append(events.OpenConnectionCompleted(command, None))
+
+        tell(events.Start())
+        for _ in range(2):
+            tell(events.DataReceived(client, REQUEST))
+            (upstream,) = [each for each in top.connections if each is not client]
+            for start in range(0, len(RESPONSE), 30):
+                tell(events.DataReceived(upstream, RESPONSE[start : start + 30]))
+        client.state = ConnectionState.CAN_WRITE
+        tell(events.ConnectionClosed(client))
+        return heard
+
+
+@pytest.mark.usefixtures("unpatched")
+def test_layers_order_the_same_by_shorter_ways():
+    ordered = hold_conversation()
+    assert sum(kind is commands.SendData for kind, _ in ordered) >= 8
+    mitmproxy_patches.take_shortcuts()
+    assert hold_conversation() == ordered
+
+
+@pytest.mark.usefixtures("unpatched")
+def test_options_are_not_copied_for_each_reader():
+    with taddons.context(proxyserver.Proxyserver()) as tctx:
+        opts = tctx.options
+        opts.update(connection_strategy="lazy", mode=["reverse:http://a:1"])
+        shortcuts.fix_options(opts)
+        assert opts.__dict__["connection_strategy"] == "lazy"
+        assert {name: getattr(opts, name) for name in opts.keys()} == {  # noqa: SIM118
+            name: option.current() for name, option in opts.items()
+        }
+        opts.mode.append("regular")
+        assert opts.mode == ["reverse:http://a:1"]

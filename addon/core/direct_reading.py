@@ -1,0 +1,107 @@
+"""A replacement for the function of the core that reads a connection, for ``python -m addon`` alone.
+
+The core awaits each read in a task of the connection: what has come wakes a future, which wakes the task
+in the next turn of the event loop. Here what has come is dealt with in the turn in which it came. That
+takes a turn of the loop, with its look at all sockets, from each read: three of them for a small call.
+
+Reading rests meanwhile where the core would rest: while what was written has not been taken, and where
+``connection_reading.py`` says so.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from mitmproxy.connection import Connection
+from mitmproxy.proxy import events
+from mitmproxy.proxy.server import ConnectionHandler
+
+# As much as the core reads at a time.
+MOST_BYTES = 65_535
+
+type ConnectionReader = Callable[[ConnectionHandler, Connection], Awaitable[None]]
+
+
+class DirectReader:
+    """Takes the place of a connection's reader. A call of ``read`` lasts until the end of the connection,
+    and what comes before that is dealt with as it comes."""
+
+    def __init__(
+        self, handler: ConnectionHandler, connection: Connection, reader: asyncio.StreamReader
+    ) -> None:
+        self._handler = handler
+        self._connection = connection
+        self._reader: Any = reader
+        self._loop = asyncio.get_running_loop()
+        self._work: asyncio.Task[None] | None = None  # what reading waits for
+        self._is_starting = False
+
+    @property
+    def is_at_work(self) -> bool:
+        """Return whether it is this connection whose bytes are dealt with right now."""
+        return self._is_starting or (
+            self._work is not None and asyncio.current_task() is self._work
+        )
+
+    async def read(self, most_bytes: int) -> bytes:
+        """Return what had come before this was called, or nothing at the end. Raises OSError."""
+        reader = self._reader
+        if reader._buffer or reader.at_eof() or reader.exception() is not None:
+            data: bytes = await reader.read(most_bytes)
+            return data
+        end: asyncio.Future[None] = self._loop.create_future()
+
+        def then_end[**P](note: Callable[P, object]) -> Callable[P, None]:
+            def note_and_end(*arguments: P.args, **named: P.kwargs) -> None:
+                note(*arguments, **named)
+                if not end.done():
+                    end.set_result(None)
+
+            return note_and_end
+
+        reader._transport.max_size = most_bytes
+        reader.feed_data = self._take
+        reader.feed_eof = then_end(reader.feed_eof)
+        reader.set_exception = then_end(reader.set_exception)
+        try:
+            await end
+            if self._work is not None:
+                await self._work
+        except asyncio.CancelledError:
+            if self._work is not None:
+                self._work.cancel()
+            raise
+        data = await reader.read(most_bytes)
+        return data
+
+    def _take(self, data: bytes) -> None:
+        self._is_starting = True
+        work = asyncio.Task(self._deal_with(data), loop=self._loop, eager_start=True)
+        self._is_starting = False
+        if not work.done():
+            self._reader._transport.pause_reading()
+            self._work = work
+            work.add_done_callback(self._go_on)
+
+    async def _deal_with(self, data: bytes) -> None:
+        """Do what the core does after each read."""
+        await self._handler.server_event(events.DataReceived(self._connection, data))
+        await self._handler.drain_writers()
+
+    def _go_on(self, _work: asyncio.Task[None]) -> None:
+        self._work = None
+        transport = self._reader._transport
+        if transport is not None:
+            transport.resume_reading()
+
+
+def read_directly(original: ConnectionReader, _given: None) -> ConnectionReader:
+    """Return a ``handle_connection`` that deals with what comes when it comes."""
+
+    async def handle_connection(self: ConnectionHandler, connection: Connection) -> None:
+        io = self.transports[connection]
+        if isinstance(io.reader, asyncio.StreamReader):
+            io.reader = DirectReader(self, connection, io.reader)  # type: ignore[assignment]
+        await original(self, connection)
+
+    return handle_connection

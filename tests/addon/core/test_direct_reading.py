@@ -1,0 +1,175 @@
+"""The contract with the core about when it deals with what has come.
+
+When one of the ``still`` tests fails, mitmproxy has changed: see whether the patch can go.
+"""
+
+import asyncio
+from contextlib import suppress
+
+import pytest
+from mitmproxy import options
+from mitmproxy.connection import Client, ConnectionState
+from mitmproxy.proxy import context, events
+from mitmproxy.proxy.server import ConnectionHandler, ConnectionIO
+
+from addon import mitmproxy_patches
+
+
+class Transport(asyncio.Transport):
+    """Stands in for a socket, and notes whether it is read from."""
+
+    def __init__(self):
+        super().__init__()
+        self.is_read = True
+
+    def pause_reading(self):
+        self.is_read = False
+
+    def resume_reading(self):
+        self.is_read = True
+
+
+class Writer:
+    def close(self):
+        pass
+
+
+class Handler(ConnectionHandler):
+    """Notes its events. It has something to wait for after each while ``free`` is not set."""
+
+    def __init__(self, client):
+        super().__init__(context.Context(client, options.Options()))
+        self.seen = []
+        self.free = asyncio.Event()
+        self.free.set()
+
+    async def handle_hook(self, hook):
+        raise AssertionError(hook)
+
+    async def server_event(self, event):
+        self.seen.append(getattr(event, "data", type(event)))
+
+    async def drain_writers(self):
+        await self.free.wait()
+
+
+class Reading:
+    """A connection that is being read."""
+
+    def __init__(self, *early):
+        client = Client(peername=("127.0.0.1", 1), sockname=("127.0.0.1", 2), timestamp_start=0)
+        client.state = ConnectionState.OPEN
+        self.handler = Handler(client)
+        self.transport = Transport()
+        self.reader = asyncio.StreamReader()
+        self.reader.set_transport(self.transport)
+        for data in early:
+            self.reader.feed_data(data)
+        self.io = ConnectionIO(reader=self.reader, writer=Writer())  # type: ignore[arg-type]
+        self.handler.transports[client] = self.io
+        self.task = asyncio.create_task(self.handler.handle_connection(client))
+
+    @property
+    def seen(self):
+        return self.handler.seen
+
+
+@pytest.fixture
+async def read():
+    """Begins to read a connection; returns once all that came early has been dealt with."""
+    tasks = []
+
+    async def begin(*early):
+        reading = Reading(*early)
+        tasks.append(reading.task)
+        for _ in range(3):
+            await asyncio.sleep(0)
+        return reading
+
+    yield begin
+    for task in tasks:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+@pytest.fixture
+def direct(unpatched):
+    mitmproxy_patches.take_shortcuts()
+
+
+@pytest.mark.usefixtures("unpatched")
+async def test_the_core_still_reads_in_a_later_turn(read):
+    reading = await read()
+    reading.reader.feed_data(b"data")
+    assert reading.seen == []
+
+
+@pytest.mark.usefixtures("direct")
+async def test_what_comes_is_dealt_with_at_once_and_after_what_came_early(read):
+    reading = await read(b"early", b" bird")
+    for data in (b"1", b"2"):
+        reading.reader.feed_data(data)
+    assert reading.seen == [b"early bird", b"1", b"2"]
+
+
+@pytest.mark.usefixtures("direct")
+async def test_nothing_more_is_read_while_the_connection_has_to_wait(read):
+    reading = await read()
+    reading.handler.free.clear()
+    reading.reader.feed_data(b"1")
+    assert not reading.transport.is_read
+    reading.handler.free.set()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert reading.transport.is_read
+    reading.reader.feed_data(b"2")
+    assert (reading.seen, reading.transport.is_read) == ([b"1", b"2"], True)
+
+
+@pytest.mark.usefixtures("direct")
+async def test_it_is_known_which_connection_is_being_read(read):
+    reading, other = await read(), await read()
+    at_work = []
+
+    async def note(_event):
+        at_work.append((reading.io.reader.is_at_work, other.io.reader.is_at_work))
+
+    reading.handler.server_event = note
+    reading.reader.feed_data(b"1")
+    assert at_work == [(True, False)]
+    assert not reading.io.reader.is_at_work
+
+
+@pytest.mark.usefixtures("direct")
+@pytest.mark.parametrize(
+    "end",
+    [
+        pytest.param(lambda reader: reader.feed_eof(), id="a half-closed connection"),
+        pytest.param(lambda reader: reader.set_exception(ConnectionResetError()), id="a reset"),
+    ],
+)
+async def test_the_end_of_a_connection_is_told_after_what_came_before(read, end):
+    reading = await read()
+    reading.handler.free.clear()
+    reading.reader.feed_data(b"1")
+    end(reading.reader)
+    await asyncio.sleep(0)
+    assert reading.seen == [b"1"]
+    reading.handler.free.set()
+    for _ in range(4):
+        await asyncio.sleep(0)
+    assert reading.seen == [b"1", events.ConnectionClosed]
+
+
+@pytest.mark.usefixtures("direct")
+async def test_a_connection_that_is_closed_waits_for_nothing(read):
+    reading = await read()
+    reading.handler.free.clear()
+    reading.reader.feed_data(b"1")
+    reading.task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reading.task
+    assert reading.seen == [b"1", events.ConnectionClosed]
+    assert reading.handler.transports == {}
+    assert len(asyncio.all_tasks()) == 1
