@@ -7,6 +7,8 @@ a constant of that module, TAXIMETER_… a setting.
 | --- | --- | --- |
 | requests for a slug in any minute | ``MESSAGES_PER_MINUTE``, ``OTHER_PER_MINUTE`` | ``rate_limits`` |
 | requests at the web process at a time | ``MAX_OF_ALL``, ``MAX_OF_ADDRESS`` | ``web_slots`` |
+| connections of one client | TAXIMETER_CLIENT_CONNECTIONS | ``connection_limit`` |
+| head of a request | TAXIMETER_REQUEST_HEAD | ``request_heads`` |
 | head of a message | ``MAX_HEAD_BYTES``, ``MAX_HEADER_LINES``, ``MAX_PATH_BYTES`` | ``core.head_bounds`` |
 | interim responses before a response | ``MAX_INTERIM_BYTES`` | ``core.response_reading`` |
 | requests sent ahead on a connection | ``MAX_EARLY_BYTES`` | ``core.request_reading`` |

@@ -26,6 +26,7 @@ from mitmproxy import master, options
 from mitmproxy.addons import core, disable_h2c, errorcheck, proxyserver
 
 from addon import mitmproxy_patches
+from addon.connection_limit import ConnectionLimit
 from addon.core import shortcuts
 from addon.core.dispatch_table import DispatchTable
 from addon.core.next_layer import PlainHttpNextLayer
@@ -116,7 +117,8 @@ def main() -> None:
     config = ProcessConfig.make(settings, arguments.web_port, **open_shared(arguments))
     if arguments.listen_fd is not None:
         listener = socket.socket(fileno=arguments.listen_fd)
-        mitmproxy_patches.listen_on(BoundSocket(listener, config.board))
+        limit = ConnectionLimit(settings.client_connections, settings.trusted_proxies, config.board)
+        mitmproxy_patches.listen_on(BoundSocket(listener, config.board, limit))
     try:
         mitmproxy_patches.check()
     except MitmproxyChangedError as error:

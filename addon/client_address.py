@@ -12,14 +12,14 @@ def find_client_address(
     """Return the last address that is not one of our own proxies. ``forwarded_for`` holds the values of
     every ``x-forwarded-for`` header; it is believed only as far as trusted hands wrote it."""
     hops = [hop.strip() for value in forwarded_for for hop in value.split(",")]
-    address = _unmap(peer)
-    while hops and _is_trusted(address, trusted):
+    address = unmap(peer)
+    while hops and is_in(address, trusted):
         candidate = hops.pop()
         try:
             ip_address(candidate)
         except ValueError:
             break
-        address = _unmap(candidate)
+        address = unmap(candidate)
     return address
 
 
@@ -29,9 +29,11 @@ def read_client_address(flow: http.HTTPFlow, trusted: Sequence[IPv4Network | IPv
     return find_client_address(flow.client_conn.peername[0], forwarded_for, trusted)
 
 
-def _unmap(address: str) -> str:
+def unmap(address: str) -> str:
     """Return an IPv4 address as such. A socket that listens on ``::`` writes it ``::ffff:203.0.113.9``;
     all of those would be in one network of IPv6, and none in a network of IPv4."""
+    if ":" not in address:
+        return address
     try:
         ip = ip_address(address)
     except ValueError:
@@ -40,9 +42,10 @@ def _unmap(address: str) -> str:
     return address if mapped is None else str(mapped)
 
 
-def _is_trusted(address: str, trusted: Sequence[IPv4Network | IPv6Network]) -> bool:
+def is_in(address: str, networks: Sequence[IPv4Network | IPv6Network]) -> bool:
+    """Return whether an address is in one of these networks."""
     try:
         ip = ip_address(address)
     except ValueError:
         return False
-    return any(ip in network for network in trusted)
+    return any(ip in network for network in networks)

@@ -209,6 +209,17 @@ def memory_full() -> Refusal:
     )
 
 
+def too_many_connections(limit: int) -> Refusal:
+    return Refusal(
+        503,
+        "overloaded_error",
+        "too_many_connections",
+        f"Your address has {limit} connections to this service, which is the most that it may have."
+        " Close some, or use them for several requests. The request was not forwarded.",
+        ((b"retry-after", b"5"),),
+    )
+
+
 def directory_unavailable() -> Refusal:
     return Refusal(
         503,

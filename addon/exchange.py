@@ -37,7 +37,7 @@ class Exchange:
     """
 
     endpoint: ProxyEndpoint | None = None  # None: on its way to the web process
-    client_address: str = ""
+    client_address: str = ""  # of IPv6 its /64 network
     origin: bytes | None = None  # the listed origin of the page that made the request
     target: str = ""  # below the slug, with the query
     client_fields: Fields = ()  # the request's headers as they came, until they are captured

@@ -63,7 +63,7 @@ class UsageProxy:
             settings.workers,
         )
         memory = BodyMemory(settings.request_memory, config.board)
-        self._heads = RequestHeads(memory)
+        self._heads = RequestHeads(memory, config.board, settings.request_head)
         self._exchanges = Exchanges(memory, config.board)
         self._idle_connections = IdleConnections()
         self._held_requests = HeldRequestPolicy(

@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass
 
 from addon.body_memory import BodyMemory
+from runtime.worker_board import Shared, WorkerBoard
 
 
 @dataclass(slots=True)
@@ -19,8 +20,10 @@ class RequestHeads:
     """Knows what clients have sent of heads, and since when more is awaited. That is since the
     connection was opened or the head began; between requests nothing is awaited."""
 
-    def __init__(self, memory: BodyMemory) -> None:
+    def __init__(self, memory: BodyMemory, board: WorkerBoard, largest_bytes: int) -> None:
+        self.largest_bytes = largest_bytes
         self._memory = memory
+        self._board = board
         self._awaited: dict[str, _Awaited] = {}  # by client connection
 
     def await_first(self, client_id: str) -> None:
@@ -41,6 +44,14 @@ class RequestHeads:
     def is_whole(self, client_id: str) -> None:
         """Note that a head has come."""
         self._awaited.pop(client_id, None)
+
+    def count_too_large(self) -> None:
+        """Note that a head was refused because of its size."""
+        self._board.add(Shared.LARGE_HEADS_REFUSED, 1)
+
+    def count_too_slow(self) -> None:
+        """Note that a head was refused because it took too long."""
+        self._board.add(Shared.SLOW_HEADS_REFUSED, 1)
 
     def forget(self, client_id: str) -> None:
         """Note that a connection has ended."""

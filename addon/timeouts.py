@@ -70,6 +70,8 @@ class Timeouts:
             handler = connections.find_handler(client_id)
             if handler is not None:
                 refusal = errors.slow_head(self._request_idle_s)
+                if has_begun:
+                    self._heads.count_too_slow()
                 connections.close_client(handler, to_response(refusal) if has_begun else None)
 
 

@@ -17,6 +17,7 @@ from addon.exchanges import Exchanges
 from addon.rate_limits import RateLimits
 from addon.responder import ORIGIN
 from addon.routing import Destination, Route
+from runtime.attempts import client_network
 from runtime.settings import Settings
 from runtime.trouble_log import TroubleLog
 from store.control.database import ProxyEndpoint, SlugDirectory
@@ -59,7 +60,7 @@ class UpstreamForwarder:
             return endpoint
         if route.destination is Destination.PROBE:
             return http.Response.make(200)
-        client = read_client_address(flow, self._trusted_proxies)
+        client = client_network(read_client_address(flow, self._trusted_proxies))
         refusal = self._judge(flow.request, route, endpoint, client)
         if refusal is None:
             self._send_on(flow, route, endpoint, client)

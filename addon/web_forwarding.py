@@ -8,6 +8,7 @@ from addon.errors import Refusal
 from addon.exchange import Exchange
 from addon.exchanges import Exchanges
 from addon.process_config import ProcessConfig
+from runtime.attempts import client_network
 from runtime.settings import Settings
 
 # A form may have 16 KB, a request to the API less.
@@ -38,7 +39,7 @@ class WebForwarder:
         client_fields = request.headers.fields
         request.headers.fields = headers.for_web(client_fields, token)
         connections.set_destination(request, "http", "127.0.0.1", self._config.web_port)
-        self._exchanges.begin(flow, Exchange(client_address=client), client_fields)
+        self._exchanges.begin(flow, Exchange(client_address=client_network(client)), client_fields)
         return None
 
     def admit(self, flow: http.HTTPFlow, exchange: Exchange) -> Refusal | None:

@@ -132,13 +132,15 @@ def make_app(
     settings: Settings,
     print_line: Callable[[str], None] = print,
     supervisor_pid: int | None = None,
+    board_fd: int | None = None,
 ) -> Starlette:
     """Return the application of the web process. ``print_line`` prints a line on the terminal;
-    ``supervisor_pid`` is the process whose children ``/metrics`` describes."""
+    ``supervisor_pid`` is the process whose children ``/metrics`` describes, and ``board_fd`` the board
+    of the proxy's workers."""
     api_workers, page_workers = Workers(settings, "api"), Workers(settings, "pages")
     bad_keys = make_bad_key_limit()
     api = Api(settings, api_workers, bad_keys)
-    metrics = Metrics(settings, api_workers, bad_keys, supervisor_pid)
+    metrics = Metrics(settings, api_workers, bad_keys, supervisor_pid, board_fd)
     dashboard = Dashboard(settings, page_workers, Mailer(settings, print_line), bad_keys)
 
     @contextlib.asynccontextmanager
@@ -203,6 +205,7 @@ class Server(uvicorn.Server):
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m manage.server", description=__doc__)
     parser.add_argument("--fd", type=int, required=True, help="a listening socket")
+    parser.add_argument("--board-fd", type=int, help="the board of the proxy's workers")
     arguments = parser.parse_args()
     logs.configure("web")
     try:
@@ -213,7 +216,12 @@ def main() -> None:
     atexit.register(terminal.close)
     supervisor_pid = None if parent_watch.inherited_fd() is None else os.getppid()
     in_format = make_line_format("web", settings.log_format)
-    app = make_app(settings, lambda text: terminal.write_line(in_format(text)), supervisor_pid)
+    app = make_app(
+        settings,
+        lambda text: terminal.write_line(in_format(text)),
+        supervisor_pid,
+        arguments.board_fd,
+    )
     config = uvicorn.Config(
         app,
         http=_Protocol,

@@ -5,7 +5,7 @@ with a revoked key, and keeps a form from filling a mailbox.
 """
 
 import math
-from ipaddress import IPv6Address, ip_address, ip_network
+from ipaddress import IPv6Address, ip_network
 
 from runtime.moving_window import MovingWindow
 
@@ -40,8 +40,9 @@ def make_bad_key_limit() -> AttemptLimit:
 def client_network(address: str, prefix: int = CLIENT_PREFIX) -> str:
     """Return the network that an address is counted as: one customer has a whole /64 of IPv6 to
     call from, and a site has a /48. An IPv4 address stands for itself."""
+    if ":" not in address:
+        return address
     try:
-        ip = ip_address(address)
+        return str(ip_network((IPv6Address(address), prefix), strict=False))
     except ValueError:
         return address
-    return str(ip_network((ip, prefix), strict=False)) if isinstance(ip, IPv6Address) else address

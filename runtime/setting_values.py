@@ -298,6 +298,14 @@ def parse_size(text: str) -> int:
     return int(float(match[1]) * 1000 ** " KMGT".index(match[2] or " "))
 
 
+def parse_head_size(text: str) -> int:
+    """Return how large a request head may be. It is looked through again with each read of it."""
+    size = parse_size(text)
+    if not 4_000 <= size <= 256_000:
+        raise ValueError("write a size from 4KB to 256KB")
+    return size
+
+
 def parse_smtp_url(text: str) -> MailServer | None:
     """Return the mail server of a URL. Errors do not quote it, because it holds a password."""
     if not text:

@@ -196,6 +196,19 @@ SETTING_GROUPS: Mapping[str, tuple[Setting, ...]] = {
             " second for each 64 KB, is disconnected.",
         ),
         Setting(
+            "request_head",
+            "64KB",
+            setting_values.parse_head_size,
+            "How large the head of a request may be; larger ones get 431.",
+        ),
+        Setting(
+            "client_connections",
+            "1000",
+            setting_values.parse_count,
+            "How many connections one client (an IPv4 address or /64) may have at a time; further ones"
+            " get 503. Loopback and trusted proxies may have any number.",
+        ),
+        Setting(
             "request_memory",
             "512MB",
             setting_values.parse_size,
@@ -371,6 +384,8 @@ class Settings:
     trusted_proxies: tuple[Network, ...]
     drain_seconds: float
     request_idle_seconds: float
+    request_head: int
+    client_connections: int
     request_memory: int
     disk_reserve: int
     query_processes: int

@@ -8,6 +8,7 @@ each.
 
 import mmap
 import os
+import sys
 import time
 import zlib
 from collections.abc import Iterator
@@ -35,10 +36,13 @@ class Shared(IntEnum):
     CALLS_NOT_KEPT = auto()
     RESPONSES_NOT_KEPT = auto()
     REQUEST_BODIES_NOT_KEPT = auto()
+    CONNECTIONS_REFUSED = auto()
+    LARGE_HEADS_REFUSED = auto()
+    SLOW_HEADS_REFUSED = auto()
 
 
 _NUMBER, _IS_SERVING, _BEAT_NS, _TEXT_LENGTH = range(_NUMBERS - 4, _NUMBERS)
-_TABLES = {Shared.BODY_BYTES: 0, Shared.WEB_SLOTS: 1}
+_TABLES = {Shared.BODY_BYTES: 0, Shared.WEB_SLOTS: 1, Shared.CONNECTIONS: 2}
 _ROW_CELLS = _NUMBERS + len(_TABLES) * ADDRESS_SUMS + _TEXT_BYTES // _CELL_BYTES
 _ROW_BYTES = _ROW_CELLS * _CELL_BYTES
 
@@ -51,6 +55,13 @@ def create(workers: int) -> int:
 def clear(fd: int, row: int) -> None:
     """Forget what a process that has ended wrote. Raises OSError."""
     os.pwrite(fd, bytes(_ROW_BYTES), row * _ROW_BYTES)
+
+
+def read_total(fd: int, shared: Shared) -> int:
+    """Return the sum over all workers, for a process that is none of them. Raises OSError."""
+    starts = range(0, os.fstat(fd).st_size, _ROW_BYTES)
+    cells = (os.pread(fd, _CELL_BYTES, start + shared * _CELL_BYTES) for start in starts)
+    return sum(int.from_bytes(cell, sys.byteorder, signed=True) for cell in cells)
 
 
 class WorkerBoard:

@@ -10,6 +10,7 @@ import socket
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
+from typing import Protocol
 
 from runtime.worker_board import Shared, WorkerBoard
 
@@ -23,13 +24,32 @@ NO_ROOM_S = 1.0
 type Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
+class Doorkeeper(Protocol):
+    """Decides which connections are served."""
+
+    def find_client(self, peer: str) -> str:
+        """Return whom the connections of an address count for."""
+
+    def enter(self, client: str) -> bool:
+        """Count a connection of a client; return whether it may have one more."""
+
+    def leave(self, client: str) -> None:
+        """Count a connection of a client no more."""
+
+    def turn_away(self, connection: socket.socket, client: str) -> None:
+        """Respond to a connection that is not served, and end it."""
+
+
 class Acceptor:
     """Accepts connections for a server, like an ``asyncio.Server``, whose place it takes."""
 
-    def __init__(self, listener: socket.socket, board: WorkerBoard, serve: Serve) -> None:
+    def __init__(
+        self, listener: socket.socket, board: WorkerBoard, doorkeeper: Doorkeeper, serve: Serve
+    ) -> None:
         self.sockets = (listener,)
         self._listener = listener
         self._board = board
+        self._doorkeeper = doorkeeper
         self._serve = serve
         self._loop = asyncio.get_running_loop()
         self._later: asyncio.TimerHandle | None = None
@@ -71,7 +91,7 @@ class Acceptor:
     def _accept_one(self) -> bool:
         """Accept a connection; return whether another may be waiting."""
         try:
-            connection, _ = self._listener.accept()
+            connection, peer = self._listener.accept()
         except (BlockingIOError, InterruptedError, ConnectionAbortedError):
             return False  # another process has taken it, or it has ended
         except OSError as error:
@@ -85,9 +105,13 @@ class Acceptor:
             add_reader = partial(self._loop.add_reader, self._listener, self._accept)
             self._pause(NO_ROOM_S, add_reader)
             return False
+        client = self._doorkeeper.find_client(peer[0])
+        if not self._doorkeeper.enter(client):
+            self._doorkeeper.turn_away(connection, client)
+            return True
         connection.setblocking(False)
         self._board.add(Shared.CONNECTIONS, 1)
-        task = self._loop.create_task(self._begin(connection))
+        task = self._loop.create_task(self._begin(connection, client))
         self._beginning.add(task)
         task.add_done_callback(self._beginning.discard)
         return True
@@ -96,18 +120,25 @@ class Acceptor:
         self._loop.remove_reader(self._listener)
         self._later = self._loop.call_later(pause_s, then)
 
-    async def _begin(self, connection: socket.socket) -> None:
+    async def _begin(self, connection: socket.socket, client: str) -> None:
         """Serve a connection, by a task of its own, as ``asyncio.start_server`` does."""
         reader = asyncio.StreamReader(loop=self._loop)
-        protocol = asyncio.StreamReaderProtocol(reader, self._serve_one, loop=self._loop)
+        serve = partial(self._serve_one, client)
+        protocol = asyncio.StreamReaderProtocol(reader, serve, loop=self._loop)
         with suppress(OSError):  # it has ended
             await self._loop.connect_accepted_socket(lambda: protocol, connection)
             return
-        self._board.add(Shared.CONNECTIONS, -1)
+        self._count_end(client)
         connection.close()
 
-    async def _serve_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve_one(
+        self, client: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         try:
             await self._serve(reader, writer)
         finally:
-            self._board.add(Shared.CONNECTIONS, -1)
+            self._count_end(client)
+
+    def _count_end(self, client: str) -> None:
+        self._board.add(Shared.CONNECTIONS, -1)
+        self._doorkeeper.leave(client)

@@ -7,7 +7,7 @@ clients and upstreams send is far below: some 30 lines, and cookies of a few KB.
 import re
 
 MAX_HEADER_LINES = 200
-MAX_HEAD_BYTES = 64 * 1024
+MAX_HEAD_BYTES = 64_000
 MAX_PATH_BYTES = 16 * 1024  # queries may be longer: SQL for the trace browser is in them
 
 # As the core's buffer finds the end of a head.
@@ -15,14 +15,14 @@ _END = re.compile(rb"\n\r?\n")
 _PATH_END = re.compile(rb"[?\n]")
 
 
-def find_excess(received: bytearray) -> str | None:
+def find_excess(received: bytearray, largest_bytes: int = MAX_HEAD_BYTES) -> str | None:
     """Return what a head, whole or not, has too much of, or None. ``received`` begins with it, and may
     go on with a body."""
     if len(received) > MAX_PATH_BYTES and _PATH_END.search(received, 0, MAX_PATH_BYTES) is None:
         return f"its path is longer than {MAX_PATH_BYTES // 1024} KB"
-    end = _END.search(received, 0, MAX_HEAD_BYTES)
-    if end is None and len(received) > MAX_HEAD_BYTES:
-        return f"its head is larger than {MAX_HEAD_BYTES // 1024} KB"
+    end = _END.search(received, 0, largest_bytes)
+    if end is None and len(received) > largest_bytes:
+        return f"its head is larger than {largest_bytes // 1000} KB"
     lines = received.count(b"\n", 0, len(received) if end is None else end.start() + 1)
     if lines > 1 + MAX_HEADER_LINES:
         return f"it has more than {MAX_HEADER_LINES} header lines"

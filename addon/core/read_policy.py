@@ -8,6 +8,13 @@ from mitmproxy import http
 class HeadPolicy(Protocol):
     """Decides how much of request heads may be held. Client connections are named by their ids."""
 
+    @property
+    def largest_bytes(self) -> int:
+        """Return how large a head may be."""
+
+    def count_too_large(self) -> None:
+        """Note that a head was refused because of its size."""
+
     def hold(self, client_id: str, held_bytes: int) -> bool:
         """Return whether so much may be held of what has not been dealt with yet."""
 

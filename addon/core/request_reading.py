@@ -74,8 +74,9 @@ def take_turns(original: HeadersReader, policy: ReadPolicy) -> HeadersReader:
 def _read_head(
     self: _http1.Http1Server, event: events.Event, original: HeadersReader, heads: HeadPolicy
 ) -> layer.CommandGenerator[None]:
-    excess = head_bounds.find_excess(self.buf._data)
+    excess = head_bounds.find_excess(self.buf._data, heads.largest_bytes)
     if excess is not None:
+        heads.count_too_large()
         yield from _refuse(self, heads, errors.head_too_large(excess))
         return
     client_id, stream_id = self.conn.id, self.stream_id

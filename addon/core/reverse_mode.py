@@ -8,7 +8,7 @@ from typing import Any
 
 from mitmproxy.proxy import commands, context, events, layer, mode_servers
 
-from addon.core.accepting import Acceptor
+from addon.core.accepting import Acceptor, Doorkeeper
 from addon.core.dispatch_table import DispatchTable
 from runtime.worker_board import WorkerBoard
 
@@ -24,6 +24,7 @@ class BoundSocket:
 
     listener: socket.socket
     board: WorkerBoard
+    doorkeeper: Doorkeeper
 
 
 class InlineHooks:
@@ -104,7 +105,7 @@ def listen_on(_original: Listen, bound: BoundSocket) -> Listen:
     async def listen(
         self: mode_servers.ReverseInstance, _host: str, _port: int
     ) -> Sequence[Acceptor]:
-        acceptor = Acceptor(bound.listener, bound.board, self.handle_stream)
+        acceptor = Acceptor(bound.listener, bound.board, bound.doorkeeper, self.handle_stream)
         acceptor.start()
         return [acceptor]
 

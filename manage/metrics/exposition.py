@@ -1,7 +1,7 @@
 """The metrics of ``/metrics``: their names, labels and meanings."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from math import inf
 
@@ -51,6 +51,7 @@ class _Scrape(Collector):
         yield from _make_histograms(self._figures.counters)
         yield from _make_gauges(self._figures.spool)
         yield from self._make_service_gauges()
+        yield from _make_refusal_counters(self._figures.refused)
         yield from _make_export_counters(self._figures.exports)
         yield from _make_process_metrics(self._processes)
 
@@ -144,6 +145,18 @@ def _make_gauges(spool: Spool) -> Iterator[Metric]:
     yield GaugeMetricFamily(
         "taximeter_spool_age_seconds", "How long the oldest of them has waited.", value=spool.age_s
     )
+
+
+def _make_refusal_counters(refused: Mapping[str, int]) -> Iterator[Metric]:
+    if refused:
+        metric = CounterMetricFamily(
+            "taximeter_refused",
+            "Connections above the limit of their client, and request heads too large or too slow.",
+            labels=["reason"],
+        )
+        for reason, count in refused.items():
+            metric.add_metric([reason], count)
+        yield metric
 
 
 def _make_export_counters(exports: Iterable[ExportTotals]) -> Iterator[Metric]:

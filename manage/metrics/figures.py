@@ -11,6 +11,7 @@ from pathlib import Path
 
 from runtime.heartbeat import Heartbeat
 from runtime.trouble_log import TroubleLog
+from runtime.worker_board import Shared, read_total
 from store.export_positions import ExportTotals, read_totals
 from store.spool import reader
 from store.spool.format import REJECTIONS
@@ -21,6 +22,11 @@ from store.traces.paths import find_trace_files, trace_path
 logger = logging.getLogger(__name__)
 
 MAX_AGES = 1000  # of the files that wait: the oldest arrivals
+REFUSALS = {
+    "connections": Shared.CONNECTIONS_REFUSED,
+    "large_head": Shared.LARGE_HEADS_REFUSED,
+    "slow_head": Shared.SLOW_HEADS_REFUSED,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,21 +41,23 @@ class Spool:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
     """The figures of a scrape. ``recorder_is_up`` and ``unreadable_databases`` are None where they are
-    not the reader's business."""
+    not the reader's business. ``refused`` is what the proxy refused before it read a request."""
 
     counters: Counters
     spool: Spool
     recorder_is_up: bool | None = None
     unreadable_databases: int | None = None
     exports: Sequence[ExportTotals] = ()
+    refused: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class FigureReader:
-    """Reads figures. It blocks: use it in a thread."""
+    """Reads figures. It blocks: use it in a thread. ``board_fd`` is the board of the proxy's workers."""
 
     data_dir: Path
     spool_path: Path
+    board_fd: int | None = None
     _trouble: TroubleLog = field(
         default_factory=lambda: TroubleLog(logger, "/metrics lacks a trace database: %s")
     )
@@ -84,7 +92,13 @@ class FigureReader:
             recorder_is_up=heartbeat is not None and heartbeat.is_fresh,
             unreadable_databases=unreadable,
             exports=self._read_exports(),
+            refused=self._read_refused(),
         )
+
+    def _read_refused(self) -> dict[str, int]:
+        if self.board_fd is None:
+            return {}
+        return {reason: read_total(self.board_fd, each) for reason, each in REFUSALS.items()}
 
     def _read_exports(self) -> list[ExportTotals]:
         try:

@@ -30,7 +30,8 @@ from store.control.database import ControlDatabase
 class Metrics:
     """The route of ``/metrics``. ``clock_s`` returns monotonic seconds.
 
-    Without ``supervisor_pid`` there are no figures of processes."""
+    Without ``supervisor_pid`` there are no figures of processes, and without ``board_fd``, the board of
+    the proxy's workers, none of what these refused."""
 
     def __init__(
         self,
@@ -38,6 +39,7 @@ class Metrics:
         workers: Workers,
         bad_keys: AttemptLimit,
         supervisor_pid: int | None = None,
+        board_fd: int | None = None,
         clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._settings = settings
@@ -45,7 +47,7 @@ class Metrics:
         self._bad_keys = bad_keys
         self._supervisor_pid = supervisor_pid
         self._clock_s = clock_s
-        self._reader = FigureReader(settings.data_dir, settings.spool_path)
+        self._reader = FigureReader(settings.data_dir, settings.spool_path, board_fd)
         self._version = version("taximeter")
         # One at a time, so that scrapes take one of the threads that the API needs too.
         self._turn = asyncio.Lock()

@@ -38,7 +38,7 @@ class ProxyWorkers:
         self._listen_fd = listen_fd
         self._web_port = web_port
         self._parent_fd = parent_fd
-        self._board_fd = worker_board.create(count)
+        self.board_fd = worker_board.create(count)
         self._windows_fd = shared_windows.create()
         self._processes = [self._make(number, number - 1) for number in range(1, count + 1)]
         self._ended: asyncio.Queue[tuple[_Process, asyncio.Task[None]]] = asyncio.Queue()
@@ -82,7 +82,7 @@ class ProxyWorkers:
 
     def close(self) -> None:
         """Give the shared memory up. No process runs any more."""
-        os.close(self._board_fd)
+        os.close(self.board_fd)
         os.close(self._windows_fd)
 
     def _begin(
@@ -109,7 +109,7 @@ class ProxyWorkers:
             "listen-fd": [self._listen_fd],
             "web-port": [self._web_port],
             "worker": [number],
-            "board": [self._board_fd, row],
+            "board": [self.board_fd, row],
             "windows-fd": [self._windows_fd],
         }
         for option, values in options.items():
@@ -117,8 +117,8 @@ class ProxyWorkers:
         child = Child(
             name,
             command,
-            [self._listen_fd, self._board_fd, self._windows_fd, self._parent_fd],
-            on_end=partial(worker_board.clear, self._board_fd, row),
+            [self._listen_fd, self.board_fd, self._windows_fd, self._parent_fd],
+            on_end=partial(worker_board.clear, self.board_fd, row),
             is_vital=True,
         )
         return _Process(number, row, child)

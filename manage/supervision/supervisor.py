@@ -84,12 +84,13 @@ class Supervisor:
         web_fd, shared = self._web.fileno(), self._parent_pipe_read
         web_port = self._web.getsockname()[1]
         self._workers = ProxyWorkers(settings.workers, self._front.fileno(), web_port, shared)
+        board_fd = self._workers.board_fd
         self._restarting: asyncio.Task[None] | None = None
         self._recorder = Child("recorder", [*python, "-m", "recorder"], [shared], stdout_fd)
         self._web_child = Child(
             "web",
-            [*python, "-m", "manage.server", "--fd", str(web_fd)],
-            [web_fd, shared],
+            [*python, "-m", "manage.server", f"--fd={web_fd}", f"--board-fd={board_fd}"],
+            [web_fd, board_fd, shared],
             stdout_fd,
         )
         self._sockets = _make_socket_folder()

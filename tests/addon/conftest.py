@@ -11,6 +11,7 @@ from mitmproxy.test import taddons, tflow
 
 from addon.body_memory import BodyMemory
 from addon.browsers import BrowserRules
+from addon.core import head_bounds
 from addon.draining import Draining
 from addon.exchange import Exchange
 from addon.exchanges import Exchanges
@@ -145,7 +146,7 @@ def exchanges(memory, board):
 
 @pytest.fixture
 def heads(memory):
-    return RequestHeads(memory)
+    return RequestHeads(memory, WorkerBoard.alone(), head_bounds.MAX_HEAD_BYTES)
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from mitmproxy.connection import Server
 
 from addon.exchange import LEAST_UPLOAD_BYTES_PER_S, Exchange, Phase
 from addon.timeouts import Timeouts, compute_longest_silence_s
+from runtime.worker_board import Shared
 from tests.addon.endpoints import ENDPOINT
 from tests.addon.spooling import read_all
 
@@ -155,6 +156,7 @@ async def test_a_head_that_has_begun_is_refused_when_it_takes_too_long(timeouts,
     timeouts.close_slow_heads(LATER_S)
     assert handler.client_transport.written.startswith(b"HTTP/1.1 408 ")
     assert handler.closed == [handler.client]
+    assert heads._board.total(Shared.SLOW_HEADS_REFUSED) == 1
 
 
 async def test_a_connection_that_never_sends_is_closed_in_silence(timeouts, heads, connect):

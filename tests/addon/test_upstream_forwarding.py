@@ -126,6 +126,14 @@ def test_requests_are_refused_before_they_are_read(forwarder, exchanges, memory,
     assert exchanges.find_all() == []
 
 
+def test_a_64_of_ipv6_is_one_client_to_the_memory(forwarder, exchanges, make_flow):
+    flow = make_flow()
+    flow.client_conn.peername = ("2001:db8::1:2:3:4", 1)
+    assert forward(forwarder, flow) is None
+    [(_, exchange)] = exchanges.find_all()
+    assert exchange.client_address == "2001:db8::/64"
+
+
 def test_a_service_api_key_is_not_sent_on(forwarder, control, exchanges, make_flow, monkeypatch):
     monkeypatch.setattr(forwarder._slugs, "knows_key", lambda _raw: True)
     flow = make_flow(headers=[("x-api-key", "sk_" + "k" * 43)])

@@ -25,6 +25,13 @@ def test_amounts_are_added_up_over_all_workers(boards):
     assert [board.of_others(Shared.CALLS_NOT_KEPT) for board in boards] == [115, 101, 16]
 
 
+def test_another_process_reads_what_is_added_up(boards, memory):
+    boards[0].add(Shared.CONNECTIONS_REFUSED, 3)
+    boards[2].add(Shared.CONNECTIONS_REFUSED, -1)
+    boards[1].add(Shared.LARGE_HEADS_REFUSED, 7)
+    assert worker_board.read_total(memory, Shared.CONNECTIONS_REFUSED) == 2
+
+
 def test_sums_of_addresses_are_apart_from_each_other_and_from_other_limits(boards):
     boards[0].add_for(Shared.BODY_BYTES, "10.0.0.1", 7)
     boards[1].add_for(Shared.BODY_BYTES, "10.0.0.1", 2)

@@ -8,7 +8,7 @@ from mitmproxy.proxy.layers.http import _http1
 
 from addon import mitmproxy_patches
 from addon.body_memory import BodyMemory
-from addon.core import chunked
+from addon.core import chunked, head_bounds
 from addon.request_heads import RequestHeads
 from runtime.worker_board import WorkerBoard
 
@@ -51,7 +51,7 @@ def memory():
 
 @pytest.fixture
 def heads(memory):
-    return RequestHeads(memory)
+    return RequestHeads(memory, WorkerBoard.alone(), head_bounds.MAX_HEAD_BYTES)
 
 
 @pytest.fixture

@@ -23,6 +23,22 @@ def boards():
     return [WorkerBoard(fd, row) for row in range(2)]
 
 
+class Doorkeeper:
+    """Lets everybody in."""
+
+    def find_client(self, _peer):
+        return ""
+
+    def enter(self, _client):
+        return True
+
+    def leave(self, _client):
+        pass
+
+    def turn_away(self, connection, _client):
+        raise AssertionError(connection)
+
+
 @pytest.fixture
 async def start(listener):
     """Starts acceptors, each with a copy of the socket as in a process of its own."""
@@ -33,7 +49,7 @@ async def start(listener):
         writer.close()
 
     def start_one(board, copy=None):
-        acceptors.append(Acceptor(copy or listener.dup(), board, serve))
+        acceptors.append(Acceptor(copy or listener.dup(), board, Doorkeeper(), serve))
         acceptors[-1].start()
         return acceptors[-1]
 

@@ -16,6 +16,7 @@ from mitmproxy.proxy.layers.http._base import ReceiveHttp
 
 from addon import request_heads
 from addon.core import head_bounds, request_reading
+from runtime.worker_board import Shared
 
 REQUEST = b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n"
 
@@ -104,6 +105,14 @@ def test_a_head_without_end_is_refused(layer):
     assert taken is not None
     assert taken <= head_bounds.MAX_HEAD_BYTES + 65536
     assert answer.startswith(b"HTTP/1.1 431 ")
+
+
+@pytest.mark.usefixtures("patched")
+def test_a_head_larger_than_the_setting_is_refused_and_counted(layer, heads):
+    heads.largest_bytes = 4000
+    [sent, _] = receive(layer, b"GET / HTTP/1.1\r\na: %b" % (b"x" * 4000))
+    assert b"its head is larger than 4 KB" in sent.data
+    assert heads._board.total(Shared.LARGE_HEADS_REFUSED) == 1
 
 
 LARGE_HEADS = {

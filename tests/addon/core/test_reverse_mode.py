@@ -15,6 +15,7 @@ from mitmproxy.proxy.layers.http._hooks import HttpResponseHook
 from mitmproxy.test import taddons, tflow
 
 from addon import mitmproxy_patches
+from addon.connection_limit import ConnectionLimit
 from addon.core.dispatch_table import DispatchTable
 from addon.core.reverse_mode import LARGEST_JOINED_BYTES, BoundSocket, InlineHooks
 from runtime.worker_board import WorkerBoard
@@ -82,8 +83,9 @@ async def test_the_core_still_binds_a_socket_of_its_own():
 
 @pytest.mark.usefixtures("unpatched")
 async def test_the_reverse_proxy_can_be_made_to_serve_a_bound_socket():
+    board = WorkerBoard.alone()
     with socket.create_server(("127.0.0.1", 0)) as bound:
-        mitmproxy_patches.listen_on(BoundSocket(bound, WorkerBoard.alone()))
+        mitmproxy_patches.listen_on(BoundSocket(bound, board, ConnectionLimit(1, (), board)))
         servers = await mode_servers.ReverseInstance(None, None).listen("ignored", 0)
         assert listening_on(servers) == [bound.getsockname()]
         servers[0].close()

@@ -11,8 +11,10 @@ from manage.metrics import figures
 from manage.metrics.access import is_local_request
 from manage.metrics.exposition import render
 from manage.metrics.processes import Process
+from runtime import worker_board
 from runtime.heartbeat import Heartbeat
 from runtime.settings import Settings
+from runtime.worker_board import Shared, WorkerBoard
 from store.export_positions import ExportPositions, Position
 from store.spool.writer import SpoolRun
 from store.traces.database import TraceDatabase
@@ -219,12 +221,25 @@ def test_the_operator_sees_what_collectors_have_and_lack(scrape, site):
     assert not [name for name, _ in ours if "otel" in name]
 
 
+def test_what_the_proxy_refused_is_counted_by_reason(site):
+    board_fd = worker_board.create(1)
+    WorkerBoard(board_fd, 0).add(Shared.CONNECTIONS_REFUSED, 3)
+    WorkerBoard(board_fd, 1).add(Shared.SLOW_HEADS_REFUSED, 1)
+    reader = figures.FigureReader(site.data_dir, site.data_dir / "spool", board_fd)
+    samples = parse(render(reader.read_all(), [], "1.0", "")[0].decode())
+    counts = {
+        reason: find(samples, "taximeter_refused_total", reason=reason)
+        for reason in ("connections", "large_head", "slow_head")
+    }
+    assert counts == {"connections": 3, "large_head": 0, "slow_head": 1}
+
+
 @pytest.fixture
 def service_samples(site):
     """The samples of the operator, with processes and a collector."""
     with ExportPositions(site.data_dir) as positions:
         positions.write("http://c:1/v1/traces", "a", Position(exported=1))
-    reader = figures.FigureReader(site.data_dir, site.data_dir / "spool")
+    reader = figures.FigureReader(site.data_dir, site.data_dir / "spool", worker_board.create(1))
     processes = [Process("web", cpu_s=1.5, resident_bytes=1000, descriptors=10)]
     return parse(render(reader.read_all(), processes, "1.0", "")[0].decode())
 
