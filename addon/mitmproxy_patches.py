@@ -64,12 +64,13 @@ CORE: tuple[Patch[ReadPolicy], ...] = (
     Patch(
         owner=http1,
         name="read_request_head",
-        reason="Control characters are stripped from a head before anybody can refuse them.",
+        reason="Control characters are stripped from a head before anybody can refuse them, and a first"
+        " line is taken with any blanks, any version, and a method in small letters, which stay.",
         contract_test="test_request_reading.py::"
         "test_the_core_still_strips_control_characters_from_a_request_head",
         written_for="12.2.3",
         digest="d7a54f7078584448",
-        replace=request_reading.refuse_control_characters,
+        replace=request_reading.refuse_ambiguous_heads,
     ),
     Patch(
         owner=_http1.Http1Server,

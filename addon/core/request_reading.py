@@ -3,7 +3,8 @@
 * Of the requests that one read brought, one is dealt with in a turn of the event loop, and no more is
   read until all are.
 * A head is refused that is too large (``head_bounds.py``), for which there is no memory, or that has
-  control characters which the core would strip. What comes after it is thrown away.
+  control characters which the core would strip, or a first line that others would read otherwise. What
+  comes after it is thrown away.
 * What is held of a head, or of what comes after a request, is reported as it grows, so that it is
   counted with the bodies of requests, and how long a head takes can be seen.
 * What a client sends while its request is being responded to (the core keeps it for later) is bounded.
@@ -35,6 +36,11 @@ TLS_RECORD = b"\x16"
 BAD_HEAD = "control characters in its head"
 # What the core takes for blanks, and strips, so that a later check would not see it.
 _OTHER_BLANKS = re.compile(rb"[\x0b\x0c\r]")
+
+# The core also takes other blanks and versions, and makes a method upper case for us, not for upstreams.
+_FIRST_LINE = re.compile(rb"[A-Z][A-Z-]* [!-~\x80-\xff]+ HTTP/1\.[0-9]")
+
+_EMPTY_LINES = re.compile(rb"(?:\r?\n)+")
 
 # Clients whose next request is there already, and waits for the next turn of the event loop.
 waiting_for_turn: WeakSet[Connection] = WeakSet()
@@ -74,6 +80,10 @@ def take_turns(original: HeadersReader, policy: ReadPolicy) -> HeadersReader:
 def _read_head(
     self: _http1.Http1Server, event: events.Event, original: HeadersReader, heads: HeadPolicy
 ) -> layer.CommandGenerator[None]:
+    if self.buf._data.startswith((b"\r", b"\n")):
+        # The core drops one empty line, and looks at what follows when more comes.
+        empty = _EMPTY_LINES.match(self.buf._data)
+        self.buf.maybe_extract_at_most(empty.end() if empty else 0)
     excess = head_bounds.find_excess(self.buf._data, heads.largest_bytes)
     if excess is not None:
         heads.count_too_large()
@@ -144,13 +154,15 @@ def bound_early_data(original: EarlyReader, policy: ReadPolicy) -> EarlyReader:
 type HeadReader = Callable[[list[bytes]], http.Request]
 
 
-def refuse_control_characters(original: HeadReader, _policy: ReadPolicy) -> HeadReader:
-    """Return an ``http1.read_request_head`` that refuses control characters."""
+def refuse_ambiguous_heads(original: HeadReader, _policy: ReadPolicy) -> HeadReader:
+    """Return an ``http1.read_request_head`` that refuses control characters and odd first lines."""
 
     def read_request_head(lines: list[bytes]) -> http.Request:
         """Return the request, or raise ValueError, which the core makes a 400 of."""
         if _OTHER_BLANKS.search(b"".join(lines)):
             raise ValueError(BAD_HEAD)
+        if _FIRST_LINE.fullmatch(lines[0]) is None:
+            raise ValueError("Bad HTTP request line")
         return original(lines)
 
     return read_request_head

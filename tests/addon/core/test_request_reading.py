@@ -95,6 +95,18 @@ def test_a_turn_that_comes_after_the_end_of_its_connection_does_nothing(layer):
 
 
 @pytest.mark.usefixtures("unpatched")
+def test_the_core_still_waits_for_more_after_an_empty_line(layer):
+    assert count_requests(receive(layer, b"\r\n" + REQUEST)) == 0
+
+
+@pytest.mark.usefixtures("patched")
+@pytest.mark.parametrize("empty", [b"\r\n", b"\n", b"\r\n\n\r\n", b"\r\n" * 30_000])
+def test_empty_lines_before_a_request_are_dropped(layer, empty):
+    assert count_requests(receive(layer, empty[:1])) == 0
+    assert count_requests(receive(layer, empty[1:] + REQUEST)) == 1
+
+
+@pytest.mark.usefixtures("unpatched")
 def test_the_core_still_buffers_a_head_without_end(layer):
     assert send_endless(layer) == (None, b"")
 
@@ -266,6 +278,31 @@ def test_a_request_head_with_control_characters_at_its_edges_is_refused(lines):
     assert b"x-taximeter-error: bad_header" in _http1.make_error_response(
         400, request_reading.BAD_HEAD
     )
+
+
+ODD_FIRST_LINES = [
+    b"post / HTTP/1.1",
+    b"POST  / HTTP/1.1",
+    b"POST\t/\tHTTP/1.1",
+    b" POST / HTTP/1.1",
+    b"POST / HTTP/2.0",
+    b"POST / HTTP/0.9",
+]
+
+
+@pytest.mark.usefixtures("unpatched")
+def test_the_core_still_takes_odd_first_lines():
+    requests = [http1.read_request_head([line, b"host: x"]) for line in ODD_FIRST_LINES]
+    assert {(request.method, request.path) for request in requests} == {("POST", "/")}
+    assert requests[0].data.method == b"post", "as an upstream would get it"
+
+
+@pytest.mark.usefixtures("patched")
+def test_an_odd_first_line_is_refused():
+    for line in ODD_FIRST_LINES:
+        with pytest.raises(ValueError, match="request line"):
+            http1.read_request_head([line, b"host: x"])
+    assert http1.read_request_head([b"VERSION-CONTROL / HTTP/1.0"]).method == "VERSION-CONTROL"
 
 
 def make_context(opts=None):
