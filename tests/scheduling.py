@@ -15,6 +15,7 @@ SHARED = "tests/live/"
 OTHERS = (
     "tests/test_",  # which parse the sources
     "tests/browser/",
+    "tests/hostile/",
     "tests/live/lives/",
     "tests/live/organizations/",
     "tests/live/test_demo.py",

@@ -14,6 +14,8 @@ def test_a_worker_gets_whole_files_and_one_gets_all_tests_of_a_browser_or_a_serv
         for name in (
             "browser/test_markup",
             "browser/test_members",
+            "hostile/test_framing",
+            "hostile/test_uploads",
             "live/lives/test_deaths",
             "live/lives/test_stops",
             "live/test_cli",
@@ -28,12 +30,13 @@ def test_a_worker_gets_whole_files_and_one_gets_all_tests_of_a_browser_or_a_serv
     }
     for first, *others in (
         ("browser/test_markup", "browser/test_members"),
+        ("hostile/test_framing", "hostile/test_uploads"),
         ("live/lives/test_deaths", "live/lives/test_stops"),
         ("live/test_cli", "live/test_run", "live/wire/test_paths"),
         ("test_architecture", "test_docstrings"),
     ):
         assert {scopes[each] for each in others} == {scopes[first]}
-    assert len(set(scopes.values())) == 7
+    assert len(set(scopes.values())) == 8
 
 
 def test_files_that_use_the_shared_service_are_for_one_worker():

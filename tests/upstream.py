@@ -93,7 +93,8 @@ class Action(enum.Enum):
 
 CLOSE, RESET, STALL, READ_BODY = Action.CLOSE, Action.RESET, Action.STALL, Action.READ_BODY
 
-type Step = bytes | Gate | Action
+type Step = bytes | Gate | Action | Callable[[SeenRequest], bytes]
+"""A function is called when the script comes to it, and what it returns is written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,6 +372,8 @@ class _Connection:
         for step in script.steps:
             if isinstance(step, bytes):
                 await self._write(step)
+            elif callable(step):
+                await self._write(step(request))
             elif isinstance(step, Gate):
                 await self._unless_gone(step.passed())
             elif step is Action.READ_BODY:

@@ -30,44 +30,6 @@ def test_a_doubled_slash_before_the_version_is_forwarded_as_one(live: Endpoint) 
 
 
 @pytest.mark.parametrize(
-    "path",
-    [
-        "/v1/messages/",
-        "/v1//messages",
-        "///v1/messages",
-        "/v1/messages//count_tokens",
-        "/v1/./messages",
-        "/v1/../v1/messages",
-        "/../v1/messages",
-        "/v1/messages/..",
-        "/v1/%2e%2e/messages",
-        "/v1/%2E./messages",
-        "/v1/%2fmessages",
-        "/v1%2Fmessages",
-        "/v1/messages%2f",
-        "/v1/%5cmessages",
-        "/v1/\\messages",
-        "/v1/messages#frag",
-        "/v1/messages?a=1#frag",
-        "/v1/messages%00",
-        "/v1/messages%",
-        "/v2/messages",
-        "/messages",
-        "/v1",
-        "/v1/",
-        "",
-    ],
-)
-def test_a_path_that_could_be_read_in_two_ways_is_refused(live: Endpoint, path: str) -> None:
-    response = live.send(live.message(path=path))
-    assert 400 <= response.status < 500
-    assert response.header("x-taximeter-error")
-    assert error_of(response)
-    assert live.upstream.requests == []
-    assert live.rows() == []
-
-
-@pytest.mark.parametrize(
     ("head", "said"),
     [
         (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 1", "both"),
@@ -98,13 +60,6 @@ def test_what_an_upstream_sent_in_place_of_a_head_is_not_quoted(endpoint: Endpoi
     assert "secret" not in message
 
 
-def test_an_upgrade_is_refused(live: Endpoint) -> None:
-    headers = [*REQUEST_HEADERS, ("Connection", "Upgrade"), ("Upgrade", "websocket")]
-    response = live.send(live.message(b"{}", headers))
-    assert_own_error(response, 400, "invalid_request_error")
-    assert live.upstream.requests == []
-
-
 def test_an_absolute_target_cannot_choose_another_upstream(live: Endpoint) -> None:
     with Upstream() as elsewhere:
         target = f"{elsewhere.url}{live.target()}"
@@ -113,13 +68,6 @@ def test_an_absolute_target_cannot_choose_another_upstream(live: Endpoint) -> No
         assert elsewhere.requests == []
     assert all(seen.target == "/v1/messages" for seen in live.upstream.requests)
     assert len(live.rows()) == len(live.upstream.requests)
-
-
-def test_a_connect_request_goes_nowhere(live: Endpoint) -> None:
-    with live.connect() as client:
-        client.send(request("CONNECT", live.upstream.host, [("Host", live.upstream.host)]))
-        assert client.read_response().status >= 400
-    assert live.upstream.connections == 0 or live.upstream.requests == []
 
 
 def test_an_unknown_slug_is_not_found_in_the_upstreams_envelope(live: Endpoint) -> None:

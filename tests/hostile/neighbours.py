@@ -1,0 +1,120 @@
+"""Other clients of a service that is attacked: their calls, and how long each took."""
+
+import itertools
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import psutil
+
+from tests.live.service import REQUEST_HEADERS, Row, Service
+from tests.rawclient import Cut, RawClient, request
+from tests.upstream import Script, SeenRequest, Upstream, answer, message_json
+
+MARK = ("x-app", "neighbour")
+ENDPOINTS = 20  # each may have 300 calls a minute
+PAUSE_S = 0.005
+LIVEZ = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+class _WithoutNeighbours(list[SeenRequest]):
+    def append(self, seen: SeenRequest) -> None:
+        if MARK not in seen.headers:
+            super().append(seen)
+
+
+class AttackedUpstream(Upstream):
+    """An upstream that responds to neighbours as ever, and does not list them among what it saw."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.requests = _WithoutNeighbours()
+
+    def _script_for(self, request: SeenRequest) -> Script:
+        return (
+            answer(200, message_json()) if MARK in request.headers else super()._script_for(request)
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Waits:
+    """The time that neighbours waited for each response, in ms, and how many got none or another one."""
+
+    times_ms: list[float] = field(default_factory=list)
+    failed: int = 0
+    peak_rss_mb: float = 0.0
+
+    def percentile(self, percent: float) -> float:
+        ordered = sorted(self.times_ms) or [0.0]
+        return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))]
+
+
+class Neighbours:
+    """Calls on kept and on new connections, one after the other, while the block runs."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self.slugs = [f"neighbour-{number}" for number in range(ENDPOINTS)]
+        for slug in self.slugs:
+            service.create_endpoint(slug)
+        self.answered: set[str] = set()
+        self.waits = Waits()
+        self._numbers = itertools.count()
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin to call, with new figures."""
+        self.waits = Waits()
+        self._over.clear()
+        self._thread = threading.Thread(target=self._run, name="neighbours")
+        self._thread.start()
+
+    def stop(self) -> Waits:
+        """Call no more; return the figures."""
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join()
+        return self.waits
+
+    def _run(self) -> None:
+        proxy = psutil.Process(self.service.pids()["proxy"])
+        kept: RawClient | None = None
+        while not self._over.wait(PAUSE_S):
+            self.waits.peak_rss_mb = max(self.waits.peak_rss_mb, proxy.memory_info().rss / 1e6)
+            number = next(self._numbers)
+            body = f'{{"neighbour":{number}}}'
+            slug = self.slugs[number % ENDPOINTS]
+            headers = [*REQUEST_HEADERS, MARK, ("x-forwarded-for", "203.0.113.77")]
+            data = request("POST", f"/proxy/{slug}/v1/messages", headers, body.encode())
+            is_new = kept is None
+            began_s = time.monotonic()
+            try:
+                kept = kept or self.service.connect()
+                status = kept.exchange(data).status
+            except (Cut, OSError):
+                status, kept = 0, None
+                if not is_new:
+                    continue  # it was idle and gave way; clients send again on a new connection
+            self._note(status, began_s)
+            if status == 200:
+                self.answered.add(body)
+            began_s = time.monotonic()
+            status = 0
+            with suppress(Cut, OSError), self.service.connect() as client:
+                status = client.exchange(LIVEZ).status
+            self._note(status, began_s)
+        if kept is not None:
+            kept.close()
+
+    def _note(self, status: int, began_s: float) -> None:
+        self.waits.times_ms.append((time.monotonic() - began_s) * 1000)
+        if status != 200:
+            self.waits.failed += 1
+
+    def count_lost(self, rows: Sequence[Row]) -> tuple[int, int]:
+        """Return how many calls that had their response are not recorded, and how many are twice."""
+        bodies = [row["request_body"] for row in rows if row["slug"] in self.slugs]
+        return len(self.answered - set(bodies)), len(bodies) - len(set(bodies))

@@ -1,0 +1,146 @@
+"""The long form of the attacks: a plugin of pytest that runs neighbours beside each, and reports."""
+
+import json
+import platform
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.hostile.neighbours import Neighbours, Waits
+from tests.live.service import Service
+
+TARGET_MS = 100.0
+# Fewer times than these have no meaningful 99th percentile.
+ENOUGH = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attack:
+    """The figures of one case. ``p99_ms`` is None where too few neighbours called meanwhile."""
+
+    name: str
+    harm: str | None
+    seconds: float
+    calls: int
+    failed: int
+    p50_ms: float
+    p99_ms: float | None
+    worst_ms: float
+    peak_rss_mb: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """The figures of all cases. Of the calls of neighbours that got their response, ``lost`` are not
+    recorded and ``double`` are twice."""
+
+    attacks: Sequence[Attack]
+    calls: int
+    lost: int
+    double: int
+
+    @property
+    def harmful(self) -> int:
+        return sum(attack.harm is not None for attack in self.attacks)
+
+    @property
+    def slow(self) -> int:
+        return sum((attack.p99_ms or 0) > TARGET_MS for attack in self.attacks)
+
+    def write(self, path: Path) -> None:
+        document = {
+            "machine": platform.platform(),
+            "cases": len(self.attacks),
+            "harmful": self.harmful,
+            "calls": self.calls,
+            "lost": self.lost,
+            "double": self.double,
+            "p99_target_ms": TARGET_MS,
+            "above_target": self.slow,
+            "attacks": [asdict(attack) for attack in self.attacks],
+        }
+        path.write_text(json.dumps(document, indent=2) + "\n")
+
+    def __str__(self) -> str:
+        lines = [
+            f"{'case':72} {'calls':>6} {'failed':>6} {'p50':>6} {'p99':>7} {'worst':>7} {'RSS':>6}"
+        ]
+        for each in self.attacks:
+            p99 = "-" if each.p99_ms is None else f"{each.p99_ms:.1f}"
+            lines.append(
+                f"{each.name[:72]:72} {each.calls:6} {each.failed:6} {each.p50_ms:6.1f} {p99:>7}"
+                f" {each.worst_ms:7.1f} {each.peak_rss_mb:6.0f}"
+            )
+            if each.harm is not None:
+                lines.append(f"    HARMFUL: {each.harm}")
+        lines.append(
+            f"{len(self.attacks)} cases, harmful {self.harmful}; {self.calls} calls of others, lost"
+            f" {self.lost}, double {self.double}; p99 above {TARGET_MS:g} ms in {self.slow} cases"
+        )
+        return "\n".join(lines)
+
+
+class Programme:
+    """Runs neighbours beside every test that has a service, and collects what came of it."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.attacks: list[Attack] = []
+        self._neighbours: Neighbours | None = None
+        self._waits: Waits | None = None
+        self._lost = self._double = self._calls = 0
+
+    @pytest.fixture(scope="session")
+    def neighbours(self, service: Service) -> Iterator[Neighbours]:
+        neighbours = Neighbours(service)
+        yield neighbours
+        self._lost, self._double = neighbours.count_lost(service.settled_rows())
+        self._calls = len(neighbours.answered)
+
+    @pytest.fixture
+    def until(self) -> Callable[[], bool]:
+        """Return a function that says whether the time of a case is over."""
+        end_s = time.monotonic() + self.seconds
+        return lambda: time.monotonic() >= end_s
+
+    @pytest.fixture(autouse=True)
+    def beside(self, request: pytest.FixtureRequest) -> Iterator[None]:
+        """Let neighbours call during a test."""
+        self._waits = None
+        if "service" not in request.fixturenames:
+            yield
+            return
+        neighbours: Neighbours = request.getfixturevalue("neighbours")
+        neighbours.start()
+        yield
+        self._waits = neighbours.stop()
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Note what came of a test, once neighbours have stopped."""
+        if report.when == "call":
+            self._harm = str(report.longrepr).splitlines()[-1] if report.failed else None
+            self._seconds = report.duration
+        elif report.when == "teardown" and self._waits is not None:
+            waits = self._waits
+            has_enough = len(waits.times_ms) >= ENOUGH
+            self.attacks.append(
+                Attack(
+                    name=report.nodeid.rpartition("::")[2].removeprefix("test_").replace("_", " "),
+                    harm=self._harm or (str(report.longrepr) if report.failed else None),
+                    seconds=round(self._seconds, 2),
+                    calls=len(waits.times_ms),
+                    failed=waits.failed,
+                    p50_ms=round(waits.percentile(50), 2),
+                    p99_ms=round(waits.percentile(99), 2) if has_enough else None,
+                    worst_ms=round(max(waits.times_ms, default=0.0), 2),
+                    peak_rss_mb=round(waits.peak_rss_mb, 1),
+                )
+            )
+
+    def report(self) -> Report:
+        """Return the figures, once all tests have run."""
+        return Report(attacks=self.attacks, calls=self._calls, lost=self._lost, double=self._double)

@@ -1,0 +1,62 @@
+"""Bodies that are far more than they seem: they cost their sender's entry its text, and nobody else
+anything."""
+
+import gzip
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psutil
+
+from tests.live.conftest import make_new_endpoint
+from tests.live.service import REQUEST_HEADERS, Endpoint, Service, body_bytes
+
+MB = 1_000_000
+BOMB = gzip.compress(gzip.compress(bytes(64 * 1024 * 1024)))
+BOMB_HEADERS = [*REQUEST_HEADERS, ("Content-Encoding", "gzip, gzip")]
+
+
+@contextmanager
+def watching(service: Service) -> Iterator[list[int]]:
+    """The largest resident memory of the recorder, and every answer of /healthz that is not 200."""
+    recorder = psutil.Process(service.pids()["recorder"])
+    seen, over = [0], threading.Event()
+
+    def watch() -> None:
+        while not over.wait(0.05):
+            seen[0] = max(seen[0], recorder.memory_info().rss)
+            status = service.health()
+            if status != 200:
+                seen.append(status or 0)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        over.set()
+        thread.join()
+
+
+def measure_data(service: Service) -> int:
+    return sum(path.stat().st_size for path in service.data_dir.rglob("*") if path.is_file())
+
+
+def test_bombs_take_no_memory_and_no_disk_and_delay_nobody(endpoint: Endpoint) -> None:
+    service = endpoint.service
+    other = make_new_endpoint(service, endpoint.upstream)
+    with watching(service) as seen:
+        for _ in range(20):
+            assert endpoint.send(endpoint.message(BOMB, BOMB_HEADERS)).status == 200
+        assert other.send().status == 200
+        rows = endpoint.rows()
+    peak, *ill = seen
+    assert peak < 300 * MB
+    assert ill == []
+    assert measure_data(service) < 100 * MB
+    assert other.row()["outcome"] == "complete"
+    assert len(rows) == 20
+    for row in rows:
+        assert body_bytes(row["request_body"]) == BOMB
+        assert row["body_notes"] == "request as received: too large to decode"
+        assert row["input_tokens"] == 11
