@@ -22,7 +22,7 @@ def test_a_proxy_that_serves_has_no_fault():
 @pytest.mark.parametrize(
     "script",
     [
-        answer(503, b'{"status":"failing"}'),
+        answer(503, b'{"status":"ok"}'),
         answer(200, b"<html>"),
         answer(200, b"[]"),
         answer(200, b'{"status":"starting"}'),
