@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Literal, NamedTuple
 
 from store.spool.format import DONE, LOCK, OPEN, RESERVE, UNREADABLE
+from store.spool.free_files import FREE
 from store.traces.found_secrets import NAME as SECRETS
 from store.traces.reconciliation_file import NAME as RECONCILIATION
 
@@ -62,6 +63,7 @@ RULES = (
     Rule("traces/*/*.db-shm", "left out", "The same."),
     Rule(f"spool/*/{LOCK}", "left out", "A lock of a running process."),
     Rule(f"spool/*/{RESERVE}", "left out", "Room for when the disk is full, without content."),
+    Rule(f"spool/*/{FREE}/*", "left out", "Emptied files, for other calls."),
     Rule("recorder.reserve", "left out", "The same."),
     Rule("*.lock", "left out", "Locks of running processes."),
     Rule("*.json", "left out", "What running processes say of themselves."),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from store import database
+from store.spool import free_files
 
 STEP_PAGES = 256  # 1 MB
 BLOCK_BYTES = 1024 * 1024
@@ -64,6 +65,7 @@ def copy_file(source: Path, target: Path) -> Copied:
     fd = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     digest, size = hashlib.sha256(), 0
     with os.fdopen(fd, "rb", buffering=0) as reading:
+        free_files.keep(fd, source)  # as the recorder may use one of the spool again
         _create(target)
         with target.open("r+b", buffering=0) as writing:
             while block := reading.read(BLOCK_BYTES):

@@ -6,6 +6,7 @@ has ended, and the recorder takes over the files that it left unfinished.
 
     data/spool/<run id>/lock
     data/spool/<run id>/reserve                              room for when the disk is full
+    data/spool/<run id>/free/<number>                        emptied, for another exchange
     data/spool/<run id>/<entry id>~<organization id>.open    being written
     data/spool/<run id>/<entry id>~<organization id>.done    complete, never touched again
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from runtime import clock
+from store.spool import free_files
 from store.spool.format import (
     DONE,
     EMPTY_REQUEST,
@@ -27,6 +28,7 @@ from store.spool.format import (
     parse_exchange,
     parse_rejections,
 )
+from store.spool.free_files import FREE
 
 logger = logging.getLogger(__name__)
 
@@ -89,6 +91,11 @@ class InFlightFile:
         """Open the file. Raises OSError when the exchange has ended."""
         self._path = file.file
         self._fd = os.open(self._path, READ_FLAGS)
+        try:
+            free_files.keep(self._fd, self._path)
+        except OSError:
+            os.close(self._fd)
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -116,12 +123,13 @@ class InFlightFile:
 
 
 def remove_empty_runs(root: Path) -> None:
-    """Remove the folders of ended runs that are empty, and the reserves of the other ended runs."""
+    """Remove the folders of ended runs that are empty, and what holds room in the other ended runs."""
     for run in _folders(root):
         names = set(_names(run))
-        has_no_files = names <= {LOCK, RESERVE}
-        if (RESERVE in names or (names and has_no_files)) and _is_abandoned(run):
+        has_no_files = names <= {LOCK, RESERVE, FREE}
+        if (names & {RESERVE, FREE} or (names and has_no_files)) and _is_abandoned(run):
             (run / RESERVE).unlink(missing_ok=True)
+            free_files.remove_all(run)
             if has_no_files:
                 (run / LOCK).unlink(missing_ok=True)
         if not _names(run):
@@ -137,7 +145,9 @@ def has_live_runs(root: Path) -> bool:
 
 
 def remove(waiting: Waiting) -> None:
-    """Delete what is stored, or was never forwarded."""
+    """Take away what is stored, or was never forwarded: its file is emptied for another call, or deleted."""
+    if waiting.owner != REJECTIONS and free_files.give_back(waiting.file):
+        return
     with suppress(FileNotFoundError):
         os.unlink(waiting.file)  # noqa: PTH108 - see Waiting
 

@@ -23,8 +23,9 @@ from store.spool.format import (
     RequestHead,
     ResponseHead,
 )
+from store.spool.free_files import FreeFiles
 
-_NEW = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
+_NEW = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
 RESERVE_BYTES = 32 * 1024 * 1024  # some hundred responses; the recorder takes them away as they end
 
 
@@ -51,6 +52,7 @@ class SpoolRun:
             hidden.rmdir()
             raise
         self._folder = str(self.path)
+        self._free_files = FreeFiles(self.path)
         self.reserve = ReserveFile(self.path / RESERVE, reserve_bytes)
 
     def create(self, head: RequestHead, request_body: Buffer) -> "SpoolFile":
@@ -60,10 +62,14 @@ class SpoolRun:
         run = "" if head.run_id is None else f"~{head.run_id}"
         stem = f"{self._folder}/{head.entry_id}~{head.organization_id}{run}"
         if memoryview(request_body).nbytes:
-            return SpoolFile(stem, head, request_body, self.reserve)
-        return self.reserve.retry(
-            STEP_BYTES, lambda: SpoolFile(stem, head, request_body, self.reserve)
-        )
+            return self._make_file(stem, head, request_body)
+        return self.reserve.retry(STEP_BYTES, lambda: self._make_file(stem, head, request_body))
+
+    def _make_file(self, stem: str, head: RequestHead, request_body: Buffer) -> "SpoolFile":
+        fd = self._free_files.take(stem + OPEN)
+        if fd is None:
+            fd = os.open(stem + OPEN, _NEW, 0o600)
+        return SpoolFile(fd, stem, head, request_body, self.reserve)
 
     def write_rejections(self, rejections: Sequence[Rejection]) -> None:
         """Write a record of rejections.
@@ -103,12 +109,12 @@ class SpoolFile:
     Names are plain strings, since a Path takes longer to make than a file to open."""
 
     def __init__(
-        self, stem: str, head: RequestHead, request_body: Buffer, reserve: ReserveFile
+        self, fd: int, stem: str, head: RequestHead, request_body: Buffer, reserve: ReserveFile
     ) -> None:
-        """Make the file, whose name without its ending is ``stem``."""
+        """Write the request from the beginning of the file, whose name without its ending is ``stem``."""
         self._stem = stem
         self._reserve = reserve
-        self._fd = os.open(stem + OPEN, _NEW, 0o600)
+        self._fd = fd
         try:
             payload = orjson.dumps(head)
             body = memoryview(request_body)
@@ -176,5 +182,5 @@ def _write_all(fd: int, parts: Sequence[Buffer], wanted: int) -> None:
     write starts at a frame border. Raises OSError."""
     written = os.writev(fd, parts)
     if written != wanted:
-        os.ftruncate(fd, os.fstat(fd).st_size - written)
+        os.ftruncate(fd, os.lseek(fd, -written, os.SEEK_CUR))
         raise OSError(errno.ENOSPC, f"only {written} of {wanted} bytes could be spooled")

@@ -1,0 +1,103 @@
+"""Spool files that are used again.
+
+To make a file and to delete it can take a file system longer than the whole call takes the proxy: ext4
+without a journal looks at each inode that was freed within the last minute, up to a millisecond for each
+file. So the recorder empties the file of a call that is stored, and puts it into the folder ``free`` of
+its run, from which the proxy takes it for another call.
+
+One byte of the old file is left, which the next request overwrites, because ext4 writes the content of a
+file that was emptied to the disk when it is closed. A file that somebody reads is not used again, so that
+no reader of a call can ever see another one.
+"""
+
+import fcntl
+import os
+import time
+from itertools import count
+from pathlib import Path
+
+FREE = "free"
+MOST = 256
+LOOK_AGAIN_S = 0.05
+
+_turns = count()
+
+
+class FreeFiles:
+    """The free files of a run, as its proxy takes them."""
+
+    def __init__(self, run: Path) -> None:
+        """Make their folder. Raises OSError."""
+        self._folder = str(run / FREE)
+        (run / FREE).mkdir(mode=0o700)
+        self._found: list[str] = []
+        self._look_at_s = 0.0
+
+    def take(self, path: str) -> int | None:
+        """Return the descriptor of a free file for writing, which has this path from now on. Returns None
+        when there is none. Raises OSError."""
+        while self._found or self._look():
+            try:
+                os.rename(f"{self._folder}/{self._found.pop()}", path)  # noqa: PTH104 - as in SpoolFile
+            except FileNotFoundError:
+                continue
+            try:
+                return os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+            except OSError:
+                os.unlink(path)  # noqa: PTH108
+                raise
+        return None
+
+    def _look(self) -> bool:
+        now_s = time.monotonic()
+        if now_s < self._look_at_s:
+            return False
+        self._look_at_s = now_s + LOOK_AGAIN_S
+        try:
+            self._found = os.listdir(self._folder)  # noqa: PTH208
+        except FileNotFoundError:  # somebody removed our folder, which is noticed elsewhere
+            return False
+        return bool(self._found)
+
+
+def give_back(path: str) -> bool:
+    """Empty the file of a call and make it free; return whether that was possible. It is not when there
+    are enough, when somebody reads it, or when its run knows no free files."""
+    place = f"{path.rpartition('/')[0]}/{FREE}/{next(_turns) % MOST}"
+    if os.path.lexists(place):
+        return False
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.ftruncate(fd, 1)
+        os.rename(path, place)  # noqa: PTH104
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+    return True
+
+
+def keep(fd: int, path: str | os.PathLike[str]) -> None:
+    """Keep a spool file that was opened from being used again until it is closed.
+
+    Raises FileNotFoundError when that has begun, or when it has another name by now."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise FileNotFoundError(f"{path} is not there any more") from None
+    if not os.path.lexists(path):
+        raise FileNotFoundError(f"{path} is not there any more")
+
+
+def remove_all(run: Path) -> None:
+    """Delete the free files of a run that has ended. Raises OSError."""
+    folder = run / FREE
+    if not folder.is_dir():
+        return
+    for path in folder.iterdir():
+        path.unlink()
+    folder.rmdir()
