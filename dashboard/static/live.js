@@ -49,8 +49,9 @@
   // Runs a change, and scrolls by as much as what is at the top of the window has moved.
   const keepPlace = (change) => {
     const atTop = window.scrollY <= 0;
+    // What is hidden has no place: its top would be 0, and somewhere else as soon as it is shown.
     const seen = atTop ? null : [...document.querySelectorAll("[data-key], main > *, main > section > *")]
-      .find((each) => each.getBoundingClientRect().top >= 0 && each.isConnected && !status.contains(each));
+      .find((each) => each.getClientRects().length && each.getBoundingClientRect().top >= 0 && !status.contains(each));
     const before = seen?.getBoundingClientRect().top;
     change();
     if (seen?.isConnected) window.scrollBy(0, seen.getBoundingClientRect().top - before);
