@@ -25,6 +25,7 @@ from tests.live.service import Output, is_over
 from tests.upstream import wait_until
 
 START_S = 40.0
+TRIES = 5
 _PORT = re.compile(r"started successfully on port (\d+)")
 # The first draws no windows, and takes two thirds of the processor time.
 _BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
@@ -75,6 +76,22 @@ def run_chromium() -> Iterator[WebDriver]:
             "LANG": "C.UTF-8",
             "TZ": "UTC",
         }
+        with (
+            _no_proxy(),
+            _run_driver(environment) as port,
+            _open_session(port, Path(folder)) as driver,
+        ):
+            yield driver
+
+
+@contextmanager
+def _run_driver(environment: dict[str, str]) -> Iterator[int]:
+    """Run chromedriver, and give its port.
+
+    The kernel chooses it for IPv4. Chromedriver ends when another process has the same one for IPv6, and
+    is then started again."""
+    said = ""
+    for _ in range(TRIES):
         process = subprocess.Popen(  # noqa: S603 - what the path says is chromedriver
             [shutil.which("chromedriver") or "chromedriver", "--port=0"],
             env=environment,
@@ -88,24 +105,29 @@ def run_chromium() -> Iterator[WebDriver]:
         assert process.stdout
         output = Output(process.stdout)
         try:
-            with _no_proxy(), _open_session(process, output, Path(folder)) as driver:
-                yield driver
+            if port := _wait_for_port(process, output):
+                yield port
+                return
         finally:
             _end(process)
             output.close()
+        said = output.text
+    raise AssertionError(f"chromedriver ended {TRIES} times:\n{said}")
 
 
-@contextmanager
-def _open_session(
-    process: "subprocess.Popen[str]", output: Output, folder: Path
-) -> Iterator[WebDriver]:
+def _wait_for_port(process: "subprocess.Popen[str]", output: Output) -> int | None:
+    """Return the port that chromedriver listens on, or None when it has ended."""
     wait_until(
         lambda: process.poll() is not None or _PORT.search(output.text),
         "chromedriver's port",
         patience_s=START_S,
     )
     found = _PORT.search(output.text)
-    assert found, f"chromedriver ended with {process.poll()}\n{output.text}"
+    return int(found[1]) if found else None
+
+
+@contextmanager
+def _open_session(port: int, folder: Path) -> Iterator[WebDriver]:
     options = webdriver.ChromeOptions()
     options.binary_location = _find_browser() or ""
     for flag in (*_FLAGS, f"--user-data-dir={folder / 'profile'}"):
@@ -114,7 +136,7 @@ def _open_session(
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     # It looks for an answer every 0.1 s, and several are waited for in every test.
     WebSocketConnection._response_wait_interval = 0.005
-    driver = webdriver.Remote(f"http://127.0.0.1:{found[1]}", options=options)
+    driver = webdriver.Remote(f"http://127.0.0.1:{port}", options=options)
     try:
         driver.set_page_load_timeout(START_S)
         driver.set_script_timeout(START_S)

@@ -8,10 +8,10 @@ import pytest
 from selenium.webdriver.remote.webdriver import WebDriver
 
 from tests.browser import chromium
+from tests.browser.elsewhere import Place, run_place
 from tests.browser.example import Example, make_example
 from tests.browser.site import Site, run_site
-from tests.browser.visitor import Visitor, new_visitor
-from tests.live.service import Service
+from tests.browser.visitor import Visitor, lend, new_visitor
 
 type VisitorFactory = Callable[[], Visitor]
 
@@ -46,10 +46,10 @@ def example(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Example:
 
 
 @pytest.fixture(scope="session")
-def lonely(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def running_place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """Another service, which knows no mail server and no provider."""
-    with Service(tmp_path_factory.mktemp("lonely"), "http://127.0.0.1:9") as service:
-        yield service
+    with run_place(tmp_path_factory.mktemp("place")) as place:
+        yield place
 
 
 @pytest.fixture
@@ -67,6 +67,34 @@ def browser(new_browser: VisitorFactory) -> Visitor:
 
 @pytest.fixture
 def signed_in(browser: Visitor, site: Site) -> Visitor:
-    """A visitor who is the local user, with no page open yet or the home page."""
+    """A visitor who is the local user, with no page open yet."""
     site.sign_in(browser)
     return browser
+
+
+@pytest.fixture(scope="module")
+def shared_visitor(driver: WebDriver, site: Site) -> Iterator[Visitor]:
+    """The visitor of all tests of a file that only read."""
+    with new_visitor(driver, site.url) as visitor:
+        yield visitor
+
+
+@pytest.fixture
+def desk(shared_visitor: Visitor) -> Iterator[Visitor]:
+    """A visitor for tests that leave nothing behind but pages, cookies and what they emulate."""
+    with lend(shared_visitor):
+        yield shared_visitor
+
+
+@pytest.fixture
+def reader(desk: Visitor, site: Site) -> Visitor:
+    """The local user, for a test that only reads."""
+    site.sign_in(desk)
+    return desk
+
+
+@pytest.fixture
+def rosa(desk: Visitor, site: Site, example: Example) -> Visitor:
+    """The owner of the example, for a test that only reads."""
+    site.sign_in(desk, example.email)
+    return desk

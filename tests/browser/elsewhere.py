@@ -1,4 +1,5 @@
-"""A web site of somebody else: an empty page, and the TypeScript SDK as a bundler would bring it.
+"""A web site of somebody else: an empty page, and the TypeScript SDK as a bundler would bring it; and a
+service whose proxy its pages may call.
 
 It listens on loopback, where Chromium takes ``localhost`` and ``127.0.0.1`` for two sites.
 """
@@ -7,9 +8,13 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 from tests import ROOT
+from tests.live.service import Endpoint, Service
+from tests.upstream import Upstream
 
 MODULES = ROOT / "tests" / "live" / "node" / "node_modules"
 _SDK = "@anthropic-ai/sdk"
@@ -65,3 +70,28 @@ def run_elsewhere() -> Iterator[int]:
         finally:
             server.shutdown()
             thread.join()
+
+
+@dataclass(frozen=True)
+class Place:
+    """A service that lists one origin of a foreign site, which has another."""
+
+    endpoint: Endpoint
+    listed: str
+    other: str
+
+    @property
+    def service(self) -> Service:
+        return self.endpoint.service
+
+    def url(self, path: str = "/v1/messages") -> str:
+        return f"http://{self.service.host}{self.endpoint.target(path)}"
+
+
+@contextmanager
+def run_place(folder: Path) -> Iterator[Place]:
+    """Run a foreign site and a service that lists one of its origins."""
+    with run_elsewhere() as port, Upstream() as upstream:
+        listed, other = f"http://localhost:{port}", f"http://127.0.0.1:{port}"
+        with Service(folder, upstream.url, ALLOWED_ORIGINS=f"https://x.test,{listed}") as service:
+            yield Place(Endpoint(service, upstream, "default"), listed, other)

@@ -2,19 +2,13 @@
 
 import re
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
-from manage.cli.user_commands import make_link
-from runtime.settings import Settings
 from store.control.database import ControlDatabase
 from store.control.sign_in import SignIn
-from tests import ROOT
 from tests.browser.visitor import Visitor
 from tests.github_stand_in import CLIENT_ID, CLIENT_SECRET, GitHub
 from tests.live.service import REQUEST_HEADERS, Service
@@ -36,55 +30,25 @@ class Site:
     mailbox: Mailbox
     github: GitHub
     google: OpenIdProvider
-    _sessions: dict[str | None, str] = field(default_factory=dict)
 
     @property
     def url(self) -> str:
         return f"http://{self.service.host}"
 
-    def run(self, *arguments: str) -> str:
-        """Run a command of the operator, and return what it prints."""
-        done = subprocess.run(  # noqa: S603 - our own program
-            [sys.executable, "-m", "manage.cli.main", *arguments],
-            cwd=ROOT,
-            env=self._environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
     def make_link(self, email: str | None = None) -> str:
         """Return a sign-in link for the local user, or for an address, which may be new.
 
         It is made in this process: `taximeter users link` would wait for Python to start."""
-        settings = Settings.from_env(self._environment)
-        with ControlDatabase(settings.control_path) as control:
-            if email is None:
-                return make_link(settings, control, None)
-            token = SignIn(control).make_email_link(email)
+        with self.control() as control:
+            token = _make_token(control, email)
         return f"{self.url}/sign-in/link?token={token}"
 
-    @property
-    def _environment(self) -> dict[str, str]:
-        return self.service.environment | {"TAXIMETER_BASE_URL": self.url}
-
-    # --- signing in ---
-
     def sign_in(self, visitor: Visitor, email: str | None = None) -> None:
-        """Sign a visitor in: the first by a link, the others by the cookie of the first.
-
-        That is quicker. A test that signs out should use a link."""
-        if email in self._sessions:
-            visitor.set_cookie("taximeter", self._sessions[email], httpOnly=True)
-            return
-        self.sign_in_by_link(visitor, email)
-        self._sessions[email] = visitor.cookies()["taximeter"]["value"]
-
-    def sign_in_by_link(self, visitor: Visitor, email: str | None = None) -> None:
-        visitor.open(self.make_link(email))
-        visitor.follow(SIGN_IN, "button")
+        """Sign a visitor in by a cookie, which takes no page. The address may be new."""
+        with self.control() as control:
+            session = SignIn(control).use_link(_make_token(control, email))
+        assert session
+        visitor.set_cookie("taximeter", session.token, httpOnly=True)
 
     def ask_for_mail(self, visitor: Visitor, email: str) -> str:
         """Type the address into the page that is open, and return the link of the mail that comes.
@@ -100,28 +64,14 @@ class Site:
     # --- what the database says ---
 
     @contextmanager
-    def control(self) -> Iterator[sqlite3.Connection]:
-        """Open ``control.db``, to look at it and to make things older than they are."""
-        path = self.service.data_dir / "control.db"
-        with closing(sqlite3.connect(path, timeout=10)) as db, db:
-            yield db
-
-    def expire_links(self, email: str) -> None:
-        self._make_old("sign_in_links", "expires_at", "email = ?", email)
-
-    def age_sessions(self, email: str, column: Literal["created_at", "seen_at"]) -> None:
-        """Make all sessions of a person old, as if begun, or used last, long ago."""
-        whose = "user_id = (select id from users where email = ?)"
-        self._make_old("sessions", column, whose, email)
-
-    def _make_old(self, table: str, column: str, condition: str, email: str) -> None:
-        sql = f"update {table} set {column} = '2020-01-01T00:00:00.000Z' where {condition}"  # noqa: S608
-        with self.control() as db:
-            assert db.execute(sql, (email,)).rowcount > 0, f"nothing of {email} in {table}"
+    def control(self) -> Iterator[ControlDatabase]:
+        """Open ``control.db``."""
+        with ControlDatabase(self.service.data_dir / "control.db") as control:
+            yield control
 
     def homes(self, email: str) -> list[tuple[str, str]]:
         """Return the ids of all users with this address, and of the organisations they are in."""
-        with self.control() as db:
+        with self.control() as control, control.reading() as db:
             return db.execute(
                 "select u.id, m.organization_id from users u join memberships m on m.user_id = u.id"
                 " where u.email = ?",
@@ -138,7 +88,19 @@ class Site:
     def count_calls(self, slug: str = "%") -> int:
         """Return how many entries an endpoint has, once all calls so far have become entries."""
         self.service.wait_spool_empty()
-        return sum(_count(path, slug) for path in self.service.data_dir.glob("traces/*/traces.db"))
+        sql = "select count(*) from usage where slug like ?"
+        return sum(_read(path, sql, slug) or 0 for path in self._trace_paths())
+
+    def find_newest_call(self, slug: str = "default") -> int:
+        """Return the id of the newest entry of an endpoint that has some, once all calls so far have
+        become entries."""
+        self.service.wait_spool_empty()
+        sql = "select max(id) from usage where slug = ?"
+        found = [_read(path, sql, slug) for path in self._trace_paths()]
+        return max(each for each in found if each is not None)
+
+    def _trace_paths(self) -> list[Path]:
+        return list(self.service.data_dir.glob("traces/*/traces.db"))
 
     def get(self, path: str, key: str) -> Response:
         """Send a request with a service API key, as a script does."""
@@ -182,7 +144,17 @@ def find_printed_link(service: Service, email: str) -> str:
     return found[1]
 
 
-def _count(path: Path, slug: str) -> int:
+def _make_token(control: ControlDatabase, email: str | None) -> str:
+    """Return the token of a sign-in link."""
+    if email is not None:
+        return SignIn(control).make_email_link(email)
+    user_id = control.find_user(None)
+    assert user_id, "there is no local user"
+    return SignIn(control).make_link(user_id)
+
+
+def _read(path: Path, sql: str, *values: str) -> int | None:
+    """Return the only value that a query finds in a database."""
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=5)) as db:
-        found = db.execute("select count(*) from usage where slug like ?", (slug,)).fetchone()
-    return int(found[0])
+        (value,) = db.execute(sql, values).fetchone()
+    return None if value is None else int(value)

@@ -6,8 +6,8 @@ from uuid import uuid4
 
 import pytest
 
+from tests.browser.looks import assert_fit
 from tests.browser.site import Site
-from tests.browser.visitor import Visitor
 from tests.live.messages import Answer, text, tool_use
 from tests.store.traffic import png
 
@@ -55,12 +55,12 @@ SECOND = [
 ]
 
 
-@pytest.fixture
-def reader(site: Site, signed_in: Visitor) -> Visitor:
-    """On the page of the second of two calls."""
+@pytest.fixture(scope="module")
+def address(site: Site) -> str:
+    """The address of the second of two calls."""
     site.upstream.choose = lambda _request: ANSWER.script(streamed=True)
     calls = site.count_calls()
-    session = uuid4().hex  # or the call before would be one of another test
+    session = ("X-Claude-Code-Session-Id", uuid4().hex)  # not that of a call of another test
     for messages in (FIRST, SECOND):
         body = {
             "model": "claude-opus-5-5",
@@ -68,20 +68,13 @@ def reader(site: Site, signed_in: Visitor) -> Visitor:
             "system": "Be kind.",
             "messages": messages,
         }
-        assert (
-            site.call(
-                json.dumps(body).encode(), "default", ("X-Claude-Code-Session-Id", session)
-            ).status
-            == 200
-        )
+        assert site.call(json.dumps(body).encode(), "default", session).status == 200
     assert site.count_calls() == calls + 2
-    signed_in.open(f"/traces/usage?session_id={session}&_sort_desc=id")
-    with signed_in.page_change():
-        signed_in.run("return document.querySelector('table.calls td a')").click()
-    return signed_in
+    return f"/traces/usage/{site.find_newest_call()}"
 
 
-def test_what_is_new_is_seen_and_the_rest_opens_where_it_stands(reader):
+def test_what_is_new_is_seen_and_the_rest_opens_where_it_stands(reader, address):
+    reader.open(address)
     assert "New in this call" in reader.text
     for words in ("It is mended.", "rate = 2", "make test", "Done."):
         reader.see(words)
@@ -99,7 +92,8 @@ def test_what_is_new_is_seen_and_the_rest_opens_where_it_stands(reader):
     reader.see("toolu_edit")
 
 
-def test_a_result_is_beside_its_call_and_a_change_has_its_lines(reader):
+def test_a_result_is_beside_its_call_and_a_change_has_its_lines(reader, address):
+    reader.open(address)
     beside = "return document.querySelector('[data-place=\"1.1\"] .result').textContent"
     assert "It is mended." in reader.run(beside)
     lines = "return [...document.querySelectorAll('.diff span')].map((e) => [e.className, e.textContent.trim()])"
@@ -110,7 +104,8 @@ def test_a_result_is_beside_its_call_and_a_change_has_its_lines(reader):
     ]
 
 
-def test_an_image_of_the_body_is_shown_and_nothing_comes_from_elsewhere(reader):
+def test_an_image_of_the_body_is_shown_and_nothing_comes_from_elsewhere(reader, address):
+    reader.open(address)
     sizes = "return [...document.images].map((i) => [i.complete, i.naturalWidth, i.naturalHeight])"
     reader.wait_for(lambda: reader.run(sizes) == [[True, 40, 20]], "the image")
     assert f"{ELSEWHERE}/far.png" in reader.text
@@ -119,15 +114,6 @@ def test_an_image_of_the_body_is_shown_and_nothing_comes_from_elsewhere(reader):
     assert all(name.startswith(reader.base_url) for name in fetched)
 
 
-@pytest.mark.parametrize("size", [(1280, 900), (360, 740)])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_nothing_stands_in_the_way_of_a_reader(reader, size, scheme):
-    reader.resize(*size)
-    reader.prefer(scheme)
-    reader.run("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
-    reader.wait_for(
-        lambda: not reader.run("return document.querySelector('.later[aria-busy]')"), "all parts"
-    )
-    assert reader.faults() == []
-    wide = "return document.documentElement.scrollWidth > innerWidth"
-    assert not reader.run(wide)
+def test_nothing_stands_in_the_way_of_a_reader(reader, address):
+    wide = "return document.documentElement.scrollWidth > innerWidth ? ['too wide'] : []"
+    assert_fit(reader, {"call": address}, find_more=lambda _name, _width: reader.run(wide))

@@ -13,12 +13,6 @@ WEEK = "created_at >= date('now', '-6 days')"
 
 
 @pytest.fixture
-def rosa(site, example, browser):
-    site.sign_in(browser, example.email)
-    return browser
-
-
-@pytest.fixture
 def facts(example):
     return Facts(example.traces_path)
 

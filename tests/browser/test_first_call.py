@@ -1,16 +1,13 @@
 """From nothing to a trace that can be read, by clicking: endpoint, key, call, pages, and the end of both."""
 
 import json
-from dataclasses import dataclass
-
-import pytest
 
 from tests.browser.site import Site
 from tests.browser.visitor import Visitor
 from tests.live.messages import Answer, Counts, text, tool_use
 from tests.rawclient import Response
 
-OWNER = "owner@example.org"
+SLUG = "airport"
 QUESTION = "How far is it to the airport?"
 REPLY = Answer(content=[text("Let me look."), tool_use("look_up_route", {"to": "the airport"})])
 LONG = "A long story. " * 8_000
@@ -20,71 +17,42 @@ BILL = (
 )
 
 
-def create_endpoint(visitor: Visitor, name: str, slug: str) -> None:
-    visitor.open("/settings")
-    if "Slug (optional)" not in visitor.labels():
+def create_endpoint(visitor: Visitor) -> None:
+    if "Slug (optional)" not in visitor.labels():  # it is open for who has none
         visitor.click("Create an endpoint", "menu")
-    visitor.fill("Name", name)
-    visitor.fill("Slug (optional)", slug)
+    visitor.fill("Name", "Cab")
+    visitor.fill("Slug (optional)", SLUG)
     visitor.follow("Create endpoint", "button")
     visitor.see("The endpoint was created and is ready to use.")
 
 
-def create_key(visitor: Visitor, name: str) -> str:
-    """The key, as it is shown once."""
-    visitor.open("/settings")
+def create_key(visitor: Visitor) -> str:
+    """Create a key, and return it as it is shown once."""
     visitor.click("Create a key", "menu")
-    visitor.fill("Name", name)
+    visitor.fill("Name", "Key of the cab")
     visitor.follow("Create key", "button")
     visitor.see("Copy it now: it is not shown again.")
     return str(visitor.run("return document.querySelector('[data-copy]').dataset.copy"))
 
 
-def ask(site: Site, slug: str, words: str, session: str) -> Response:
+def ask(site: Site, words: str) -> Response:
     request = {
         "model": MODEL,
         "stream": True,
         "system": "You drive a cab.",
         "messages": [{"role": "user", "content": words}],
     }
-    header = ("X-Claude-Code-Session-Id", session)
-    return site.call(json.dumps(request).encode(), slug, header)
+    header = ("X-Claude-Code-Session-Id", "the drive")
+    return site.call(json.dumps(request).encode(), SLUG, header)
 
 
-@dataclass(frozen=True)
-class Owner:
-    """Somebody with an endpoint and two calls, the second with a large body."""
-
-    visitor: Visitor
-    slug: str
-    key: str
-
-
-@pytest.fixture
-def owner(site: Site, browser: Visitor) -> Owner:
-    site.upstream.choose = lambda _request: REPLY.script(streamed=True)
-    visitor = browser
-    site.sign_in(visitor, OWNER)
-    slug = f"airport-{len(site.upstream.requests)}"
-    create_endpoint(visitor, f"Cab at {slug}", slug)
-    key = create_key(visitor, f"Key of {slug}")
-    return Owner(visitor, slug, key)
-
-
-def test_a_call_through_a_new_endpoint_can_be_read_on_every_page(owner, site):
-    visitor, slug = owner.visitor, owner.slug
-    visitor.open("/settings")
-    visitor.see(f"{site.url}/proxy/{slug}")
-    assert owner.key not in visitor.source
-    for words in (QUESTION, LONG):
-        assert ask(site, slug, words, "the drive").status == 200
-    assert site.count_calls(slug) == 2
-
+def read_calls(visitor: Visitor) -> None:
+    """Go from the home page to both calls."""
     visitor.follow("Home", "link")
     visitor.see("Newest calls")
     visitor.see(MODEL)
     visitor.follow("Traces", "link")
-    visitor.see(slug)
+    visitor.see(SLUG)
     with visitor.page_change():
         visitor.run("return document.querySelector('table.calls td a')").click()
     assert visitor.heading.startswith("A long story.")
@@ -114,24 +82,31 @@ def test_a_call_through_a_new_endpoint_can_be_read_on_every_page(owner, site):
     assert "Next call →" not in visitor.names("link")
 
 
-def test_what_was_deleted_by_clicking_is_refused(owner, site):
-    visitor, slug = owner.visitor, owner.slug
-    assert ask(site, slug, QUESTION, "the drive").status == 200
-    assert site.count_calls(slug) == 1
-    given = site.get("/traces/usage.json?_shape=array", owner.key)
-    assert given.status == 200
-    assert [row["slug"] for row in json.loads(given.body)].count(slug) == 1
+def test_calls_through_a_new_endpoint_are_read_until_it_is_deleted(browser, site):
+    site.upstream.choose = lambda _request: REPLY.script(streamed=True)
+    site.sign_in(browser, "owner@example.org")
+    browser.open("/settings")
+    create_endpoint(browser)
+    browser.see(f"{site.url}/proxy/{SLUG}")
+    key = create_key(browser)
+    for words in (QUESTION, LONG):
+        assert ask(site, words).status == 200
+    assert site.count_calls(SLUG) == 2
+    given = site.get("/traces/usage.json?_shape=array", key)
+    assert [row["slug"] for row in json.loads(given.body)] == [SLUG, SLUG]
+    read_calls(browser)
 
-    visitor.open("/settings")
-    visitor.follow(f"Delete Key of {slug}", "link")
-    visitor.follow("Cancel", "link")
-    assert site.get("/traces/usage.json", owner.key).status == 200
-    visitor.follow(f"Delete Key of {slug}", "link")
-    visitor.follow("Delete the key", "button")
-    visitor.see("The key was deleted. Requests with it are refused.")
-    assert site.get("/traces/usage.json", owner.key).status == 401
+    browser.follow("Settings", "link")
+    assert key not in browser.source
+    browser.follow("Delete Key of the cab", "link")
+    browser.follow("Cancel", "link")
+    assert site.get("/traces/usage.json", key).status == 200
+    browser.follow("Delete Key of the cab", "link")
+    browser.follow("Delete the key", "button")
+    browser.see("The key was deleted. Requests with it are refused.")
+    assert site.get("/traces/usage.json", key).status == 401
 
-    visitor.follow(f"Delete Cab at {slug}", "link")
-    visitor.follow("Delete the endpoint", "button")
-    visitor.see("The endpoint was deleted. Calls to it are refused.")
-    assert ask(site, slug, QUESTION, "the drive").status == 404
+    browser.follow("Delete Cab", "link")
+    browser.follow("Delete the endpoint", "button")
+    browser.see("The endpoint was deleted. Calls to it are refused.")
+    assert ask(site, QUESTION).status == 404

@@ -2,14 +2,6 @@
 
 import re
 
-import pytest
-
-
-@pytest.fixture
-def rosa(site, example, browser):
-    site.sign_in(browser, example.email)
-    return browser
-
 
 def test_a_bar_leads_to_its_calls_by_keyboard(rosa):
     rosa.open("/overview?span=today")
@@ -26,13 +18,14 @@ def test_a_bar_leads_to_its_calls_by_keyboard(rosa):
     rosa.see("calls")
 
 
-def test_a_filter_and_days_are_chosen_by_the_form_without_scripts(rosa, example):
-    rosa.do_without_scripts()
-    rosa.open("/overview?by=endpoint")
-    rosa.click("Filter and period")
-    rosa.fill("Model", "nothing-of-this-name")
-    rosa.follow("Apply", "button")
-    rosa.see("There are no calls in this period with these filters.")
-    assert re.search(r"from=\d{4}-\d\d-\d\d&to=\d{4}-\d\d-\d\d", rosa.address)
-    rosa.follow("Remove the filter model", "link")
-    rosa.see("Cost by endpoint")
+def test_a_filter_and_days_are_chosen_by_the_form_without_scripts(browser, site, example):
+    site.sign_in(browser, example.email)
+    browser.do_without_scripts()
+    browser.open("/overview?by=endpoint")
+    browser.click("Filter and period")
+    browser.fill("Model", "nothing-of-this-name")
+    browser.follow("Apply", "button")
+    browser.see("There are no calls in this period with these filters.")
+    assert re.search(r"from=\d{4}-\d\d-\d\d&to=\d{4}-\d\d-\d\d", browser.address)
+    browser.follow("Remove the filter model", "link")
+    browser.see("Cost by endpoint")

@@ -288,13 +288,12 @@ def _export(walk: Walk) -> None:
     assert float(sum(each for each in cents if each is not None)) == pytest.approx(calls["cents"])
 
 
-def test_every_question_has_its_answer_within_three_steps(site, example, browser, tmp_path):
+def test_every_question_has_its_answer_within_three_steps(site, example, rosa, tmp_path):
     asked = re.findall(r"^### (.+)$", (ROOT / "docs" / "questions.md").read_text(), re.MULTILINE)
     assert sorted(QUESTIONS) == sorted(asked)
-    site.sign_in(browser, example.email)
     steps = {}
     for question in asked:
-        walk = Walk(browser, site, example, tmp_path)
+        walk = Walk(rosa, site, example, tmp_path)
         try:
             QUESTIONS[question](walk)
         except AssertionError as error:

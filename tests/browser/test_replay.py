@@ -1,9 +1,7 @@
 """A call that is sent again from its page, with a credential that is pasted there."""
 
 import json
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
 
 import pytest
 
@@ -25,22 +23,8 @@ def call_id(site: Site) -> Iterator[int]:
     site.upstream.reset()
     site.upstream.enqueue(sse(message_events(["Twelve", " euros."])))
     site.call(REQUEST)
-    site.service.wait_spool_empty()
-    [path] = [
-        path
-        for path in site.service.data_dir.glob("traces/*/traces.db")
-        if find_newest(path) is not None
-    ]
-    found = find_newest(path)
-    assert found is not None
-    yield found
+    yield site.find_newest_call()
     site.upstream.reset()
-
-
-def find_newest(path: object) -> int | None:
-    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
-        found = db.execute("select max(id) from usage where slug = 'default'").fetchone()
-    return None if found[0] is None else int(found[0])
 
 
 def test_a_changed_call_streams_beside_the_old_one(

@@ -399,3 +399,17 @@ def new_visitor(driver: WebDriver, base_url: str) -> Iterator[Visitor]:
         driver.switch_to.window(home)
         _looked_at[driver] = home
         driver.execute("getLog", {"type": "browser"})
+
+
+@contextmanager
+def lend(visitor: Visitor) -> Iterator[None]:
+    """Let a test have a visitor that other tests have had: with the usual window and no cookies.
+
+    What such a test stores otherwise, the next one finds."""
+    visitor.cdp("Emulation.clearDeviceMetricsOverride")
+    visitor.cdp("Emulation.setEmulatedMedia", features=[])
+    visitor.cdp("Emulation.setTimezoneOverride", timezoneId="")
+    visitor.cdp("Network.clearBrowserCookies")
+    visitor.complaints()  # of a test that failed
+    yield
+    assert not (complaints := visitor.complaints()), complaints

@@ -43,7 +43,14 @@ from store.traces.paths import trace_path_in
 from tests import ROOT
 from tests.dashboard.browsing import ENDLESS, OURS, THEIRS, record
 from tests.dashboard.queries.hostile import ENDLESS_STEPS, HUNGRY, LONG_TEXTS, SORT, UNION
-from tests.dashboard.queries.pool import COUNT, Client, ask, make_query, running_pool
+from tests.dashboard.queries.pool import (
+    COUNT,
+    WITHOUT_DATASETTE,
+    Client,
+    ask,
+    make_query,
+    running_pool,
+)
 from tests.live.service import is_over
 from tests.store.traffic import make_entry
 from tests.upstream import wait_until
@@ -412,15 +419,15 @@ def test_the_pool_pauses_once_however_many_end_before_they_are_ready(tmp_path, m
     assert pauses == [PAUSE_S]
 
 
-async def test_a_killed_pool_takes_its_processes_with_it(pool, tmp_path):
-    with running_pool(tmp_path / "traces") as other:
+async def test_a_killed_pool_takes_its_processes_with_it(tmp_path):
+    with running_pool(tmp_path / "traces", WITHOUT_DATASETTE) as other:
         children = other.children()
         other.process.kill()
         wait_until(lambda: all(map(is_over, children)), "the end of its processes")
 
 
 async def test_the_pool_ends_with_its_parent_and_leaves_no_folder(tmp_path):
-    with running_pool(tmp_path / "traces") as other:
+    with running_pool(tmp_path / "traces", WITHOUT_DATASETTE) as other:
         children = [other.process, *other.children()]
         os.close(other.parent_fd)
         other.parent_fd = os.open(os.devnull, os.O_RDONLY)
@@ -446,8 +453,7 @@ async def test_what_is_computed_for_a_web_process_that_has_ended_ends(pool):
 
 
 async def test_a_pool_that_was_told_to_end_leaves_room_for_the_next(tmp_path):
-    record(trace_path_in(tmp_path / "traces", "theirs"), THEIRS)
-    with running_pool(tmp_path / "traces") as other:
+    with running_pool(tmp_path / "traces", WITHOUT_DATASETTE) as other:
         children = other.children()
         other.process.terminate()
         wait_until(
@@ -462,11 +468,11 @@ async def test_a_pool_that_was_told_to_end_leaves_room_for_the_next(tmp_path):
             other.restart()
             other.wait_ready()
             with closing(QueryProxy(other.folder, COUNT - 1)) as proxy:
-                await assert_served(proxy)
+                assert (await ask(proxy, "nobody", PAGE)).status == 404
 
 
 async def test_a_refused_fork_harms_nobody_and_is_tried_again(tmp_path):
-    prelude = f"""
+    prelude = f"""{WITHOUT_DATASETTE}
 import errno, itertools, os
 fork, count = os.fork, itertools.count()
 def refuse_once():
@@ -485,7 +491,7 @@ os.fork = refuse_once
 
 def test_a_pool_whose_processes_cannot_start_ends_with_the_reason(tmp_path):
     prelude = (
-        "import sys; from dashboard.queries import isolation\n"
+        f"{WITHOUT_DATASETTE}\nfrom dashboard.queries import isolation\n"
         "def refuse(): raise ValueError('no such limit here')\n"
         "isolation.limit_resources = refuse\n"
         "from dashboard.queries.__main__ import main; main()"

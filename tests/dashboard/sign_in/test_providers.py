@@ -10,6 +10,7 @@ import pytest
 
 from dashboard.sign_in import oauth, providers
 from dashboard.sign_in.openid import OpenIdProvider
+from store.control.sign_in import SignIn
 from tests.dashboard.signing_in import BASE_URL, run_site
 from tests.github_stand_in import CLIENT_ID, CLIENT_SECRET, Email, GitHub, Person
 from tests.openid import Account, run_openid_provider
@@ -35,6 +36,7 @@ def running_github():
         Person(3, "nobody", ()),
         Person(4, "hidden", None),
         Person(5, "odd", (Email(email="odd"),)),
+        Person(6, "LOUD", (Email(email=ANN.upper()),)),
     ]
     with GitHub(*people) as github:
         yield github
@@ -121,9 +123,12 @@ def test_who_is_known_to_a_provider_is_signed_in(site, provider):
 
 
 def test_one_address_is_one_user_whichever_way_they_come(site):
-    for provider in ("github", "google", "github"):
-        go_through(site, provider)
-    assert len(site.user_ids()) == 2, "and the local user"
+    SignIn(site.control).sign_in(ANN)  # by mail
+    known = site.user_ids()
+    for provider, who in (("github", "ann"), ("google", "ann"), ("github", "LOUD")):
+        answer = go_through(site, provider, who)
+        assert (answer.status_code, answer.headers["location"]) == (303, "/")
+    assert site.user_ids() == known
 
 
 def test_the_page_offers_what_is_set_up(site):
@@ -249,9 +254,13 @@ def test_a_callback_with_another_state_is_refused(site, provider):
 
 
 @BOTH
-def test_a_callback_in_another_browser_is_refused(site, provider):
+def test_a_callback_in_another_browser_is_refused_also_where_another_sign_in_was_begun(
+    site, provider
+):
     location = allow(site, provider, begin(site, provider))
     site.client.cookies.clear()
+    assert "not started in this browser" in refused(site, come_back(site, location))
+    begin(site, provider)
     assert "not started in this browser" in refused(site, come_back(site, location))
 
 

@@ -1,0 +1,42 @@
+"""The windows and colours in which a page is looked at, and what must be right in each."""
+
+import json
+from collections.abc import Callable
+from typing import Literal
+
+from tests.browser.visitor import Visitor
+
+type Look = tuple[int, Literal["light", "dark"]]
+
+LOOKS: tuple[Look, ...] = ((1280, "light"), (360, "dark"))
+ALL_LOOKS: tuple[Look, ...] = (*LOOKS, (1280, "dark"), (360, "light"))
+_UNFOLD = """
+document.querySelectorAll("details").forEach((d) => { d.open = true; });
+return !document.querySelector(".later[aria-busy], [data-part]:not([data-requested])");
+"""
+
+
+def unfold(visitor: Visitor) -> None:
+    """Open all that can be opened on a page, and wait until its parts are loaded."""
+    visitor.wait_for(lambda: visitor.run(_UNFOLD), "all parts of the page")
+
+
+def assert_fit(
+    visitor: Visitor,
+    pages: dict[str, str],
+    looks: tuple[Look, ...] = LOOKS,
+    find_more: Callable[[str, int], list[str]] = lambda _name, _width: [],
+) -> None:
+    """Check that nothing on these pages stands in anybody's way, in each look.
+
+    ``find_more`` finds faults of a page at a width that only some pages may not have."""
+    found = {}
+    for name, address in pages.items():
+        visitor.open(address)
+        unfold(visitor)
+        for width, scheme in looks:
+            visitor.resize(width, 844)
+            visitor.prefer(scheme)
+            if faults := [*visitor.faults(), *find_more(name, width)]:
+                found[f"{name}, {width}, {scheme}"] = faults
+    assert found == {}, json.dumps(found, indent=1)
