@@ -14,7 +14,13 @@ from importlib.metadata import version
 from types import FrameType
 
 from manage.otel.collector import find_collector
-from manage.otel.exporter import Batch, CollectorAwayError, Exporter, begin
+from manage.otel.exporter import (
+    Batch,
+    BatchRefusedError,
+    CollectorAwayError,
+    Exporter,
+    begin,
+)
 from runtime import logs, parent_watch, readiness
 from runtime.settings import Settings, SettingsError
 from runtime.trouble_log import TroubleLog
@@ -24,6 +30,7 @@ try:
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.trace.export import SpanExportResult
 
+    from manage.otel.noting_session import NotingSession
     from manage.otel.spans import SpanMaker
 except ImportError as error:  # an extra
     sys.exit(
@@ -32,6 +39,9 @@ except ImportError as error:  # an extra
 
 logger = logging.getLogger(__name__)
 
+# Of statuses that are worth another try, OTLP has four. The others here are about an address or a
+# credential: they say nothing about a batch, and an operator may mend them.
+MAY_PASS = frozenset({401, 403, 404, 407, 429, 502, 503, 504})
 ROUND_S = 0.5
 LONGEST_PAUSE_S = 30.0
 NICENESS = 10
@@ -53,22 +63,31 @@ class Sender:
 
     def __init__(self, settings: Settings) -> None:
         self._spans = SpanMaker(settings.vendor, settings.upstream_url, version("taximeter"))
-        self._exporter = OTLPSpanExporter()
+        self._session = NotingSession()
+        self._exporter = OTLPSpanExporter(session=self._session)
+        self._is_closed = False
         self._log = _LastLine()
         library = logging.getLogger("opentelemetry")
         library.addHandler(self._log)
         library.propagate = False  # it logs each try; ours says it once
 
-    def send(self, organization_id: str, batch: Batch) -> str | None:
-        """Return None once the collector has acknowledged the calls, otherwise why it has not."""
+    def send(self, organization_id: str, batch: Batch) -> None:
+        """Return once the collector has acknowledged the calls.
+
+        Raises CollectorAwayError where it may do so later, BatchRefusedError where it is not going to."""
         self._log.text = ""
+        self._session.forget()
         spans = [self._spans.make(organization_id, call, bodies) for call, bodies in batch]
         if self._exporter.export(spans) is SpanExportResult.SUCCESS:
-            return None
-        return self._log.text or "no reason was given"
+            return
+        reason = self._log.text or "no reason was given"
+        if self._session.is_final(MAY_PASS) and not self._is_closed:
+            raise BatchRefusedError(reason)
+        raise CollectorAwayError(reason)
 
     def close(self) -> None:
         """End an export that waits."""
+        self._is_closed = True
         self._exporter.shutdown()  # type: ignore[no-untyped-call]
 
 

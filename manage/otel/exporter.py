@@ -4,6 +4,9 @@ A batch is sent, and its position is written once the collector has acknowledged
 once; only what a process that is killed had sent without having written the position is sent again, with
 the same ids. While the collector is away calls wait where they are, in the trace databases. More than
 ``MAX_WAITING`` of an organisation do not wait: the oldest are dropped and counted.
+
+A batch that the collector refuses for what is in it is sent again in smaller ones, so that a call that is
+refused alone is dropped alone, and counted too. What follows does not wait for it.
 """
 
 import logging
@@ -29,12 +32,16 @@ MAX_WAITING = 100_000
 
 type Stamp = tuple[tuple[int, int], ...]
 type Batch = Sequence[tuple[FinishedCall, StoredBodies | None]]
-# Sends the calls of an organisation, and returns why that failed, or None.
-type Send = Callable[[str, Batch], str | None]
+# Sends the calls of an organisation. Raises CollectorAwayError, BatchRefusedError.
+type Send = Callable[[str, Batch], None]
 
 
 class CollectorAwayError(Exception):
-    """The collector did not acknowledge a batch. The message says why."""
+    """The collector did not acknowledge a batch, and may do so later. The message says why."""
+
+
+class BatchRefusedError(Exception):
+    """The collector is never going to acknowledge this batch. The message says why."""
 
 
 class Exporter:
@@ -61,6 +68,11 @@ class Exporter:
         self._drops = defaultdict[str, TroubleLog](
             lambda: TroubleLog(logger, "Too many calls wait for the collector: %s")
         )
+        self._refusals = defaultdict[str, TroubleLog](
+            lambda: TroubleLog(logger, "The collector refuses calls, which are dropped: %s")
+        )
+        self._most = BATCH_WITH_BODIES if with_bodies else BATCH
+        self._sizes = defaultdict[str, int](lambda: self._most)
 
     def run_round(self, is_stopping: Callable[[], bool] = lambda: False) -> None:
         """Export what is there, in turns of one batch each.
@@ -85,20 +97,21 @@ class Exporter:
         if not batch:
             self._done[organization_id] = stamp
             return False
-        trouble = self._send(organization_id, batch)
-        if trouble is not None:
-            raise CollectorAwayError(trouble)
+        try:
+            self._send(organization_id, batch)
+        except BatchRefusedError as error:
+            self._sizes[organization_id] = max(1, len(batch) // 2)
+            if len(batch) > 1:
+                return True
+            self._refusals[organization_id].report(f"of {organization_id}: {error}")
+            position = replace(position, dropped=position.dropped + 1)
+        else:
+            self._sizes[organization_id] = min(2 * self._sizes[organization_id], self._most)
+            self._refusals[organization_id].clear()
+            position = replace(position, exported=position.exported + len(batch))
         last = batch[-1][0]
-        self._positions.write(
-            self._collector,
-            organization_id,
-            replace(
-                position,
-                last_id=last.id,
-                last_entry_id=last.entry_id,
-                exported=position.exported + len(batch),
-            ),
-        )
+        position = replace(position, last_id=last.id, last_entry_id=last.entry_id)
+        self._positions.write(self._collector, organization_id, position)
         return True
 
     def _read(self, path: Path, organization_id: str, position: Position) -> tuple[Position, Batch]:
@@ -116,8 +129,7 @@ class Exporter:
                 last_id = calls.find_last_until(position.last_entry_id)
                 position = replace(position, last_id=last_id)
             position = self._drop(calls, organization_id, position, newest_id)
-            limit = BATCH_WITH_BODIES if self._with_bodies else BATCH
-            found = calls.read_after(position.last_id, limit)
+            found = calls.read_after(position.last_id, self._sizes[organization_id])
             return position, [
                 (call, calls.read_bodies(call.id) if self._with_bodies else None) for call in found
             ]

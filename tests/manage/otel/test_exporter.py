@@ -4,7 +4,7 @@ from contextlib import closing
 import pytest
 
 from manage.otel import exporter as exporter_module
-from manage.otel.exporter import CollectorAwayError, Exporter, begin
+from manage.otel.exporter import BatchRefusedError, CollectorAwayError, Exporter, begin
 from store.export_positions import ExportPositions
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
@@ -14,14 +14,25 @@ COLLECTOR = "http://127.0.0.1:4318/v1/traces"
 
 
 class Sent(list[str]):
-    """The entry ids of what was acknowledged. ``trouble`` is why nothing is, at the moment."""
+    """The entry ids of what was acknowledged. ``trouble`` is why nothing is, at the moment.
+
+    A batch with one of ``refused`` is refused."""
 
     trouble: str | None = None
 
+    def __init__(self):
+        super().__init__()
+        self.refused = set()
+        self.sizes = []
+
     def send(self, _organization_id, batch):
-        if self.trouble is None:
-            self.extend(call.entry_id for call, _ in batch)
-        return self.trouble
+        if self.trouble is not None:
+            raise CollectorAwayError(self.trouble)
+        ids = [call.entry_id for call, _ in batch]
+        self.sizes.append(len(ids))
+        if self.refused & set(ids):
+            raise BatchRefusedError("code: 400, reason: Bad Request")
+        self.extend(ids)
 
 
 @pytest.fixture
@@ -176,3 +187,34 @@ def test_calls_that_were_removed_meanwhile_make_no_difference(tmp_path, make, re
     ids += record(1)
     make().run_round()
     assert sent == ids
+
+
+def test_a_call_that_the_collector_refuses_is_dropped_alone_and_holds_up_no_other(
+    make, record, sent, positions, monkeypatch, caplog
+):
+    monkeypatch.setattr(exporter_module, "BATCH", 16)
+    ids = record(40)
+    sent.refused = {ids[20]}
+    make().run_round()
+    assert sent == ids[:20] + ids[21:]
+    position = positions.find(COLLECTOR, "org_1")
+    assert (position.exported, position.dropped) == (39, 1)
+    assert caplog.text.count("refuses calls, which are dropped") == 1
+    assert "code: 400" in caplog.text
+    assert sent.sizes[-1] > 1, "batches grow again"
+
+
+def test_a_collector_that_refuses_everything_gets_each_call_alone_once_and_nothing_waits(
+    make, record, sent, positions, monkeypatch
+):
+    monkeypatch.setattr(exporter_module, "BATCH", 8)
+    ids = record(20)
+    sent.refused = set(ids)
+    exporter = make()
+    exporter.run_round()
+    assert (sent, sent.sizes) == ([], [8, 4, 2, *[1] * 20])
+    assert positions.find(COLLECTOR, "org_1").dropped == 20
+    later = record(3)
+    exporter.run_round()
+    exporter.run_round()
+    assert sent == later

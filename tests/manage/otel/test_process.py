@@ -9,11 +9,13 @@ from collections import Counter
 import pytest
 
 from manage.otel.exporter import begin
+from store.export_positions import read_totals
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
 from tests import ROOT
 from tests.manage.otel.collector import Collector, read_attributes
 from tests.store.traffic import make_entry
+from tests.upstream import wait_until
 
 SECRET = "a-secret-of-the-collector"
 
@@ -62,7 +64,7 @@ def traces(tmp_path):
 def test_exactly_the_finished_calls_arrive_over_kills_and_restarts(
     tmp_path, collector, start, traces
 ):
-    """A batch that was not acknowledged is sent again, with the ids that it had."""
+    """A batch that was not acknowledged is sent again, with the ids that it had, unless it is refused."""
     ids: list[str] = []
 
     def record(count):
@@ -88,11 +90,29 @@ def test_exactly_the_finished_calls_arrive_over_kills_and_restarts(
     second.send_signal(signal.SIGTERM)
     assert second.wait(30) == 0
     record(5)
+    bad, missing_key = ids[-3], [True]
+
+    def refuse_one(spans):
+        if missing_key:  # which says nothing about the calls
+            missing_key.clear()
+            return 401
+        return (
+            400 if bad in {read_attributes(span)["taximeter.entry_id"] for span in spans} else 200
+        )
+
+    collector.on_request = refuse_one
     start()
+    ids.remove(bad)
     collector.wait_for(lambda: set(ids) <= set(collector.ids()))
     counts = Counter(collector.ids())
     assert set(counts) == set(ids)
     assert set(counts.values()) == {1}, "each was acknowledged once"
+    wait_until(
+        lambda: (
+            [(each.exported, each.dropped) for each in read_totals(tmp_path)] == [(len(ids), 1)]
+        ),
+        "the count of the call that was refused",
+    )
     sent = {
         read_attributes(span)["taximeter.entry_id"]: span.span_id for span in collector.received
     }
