@@ -6,7 +6,7 @@ from addon import headers
 from addon.response_metadata import ResponseMetadata
 from addon.spool_troubles import SpoolTroubles
 from store.spool.format import Ending
-from store.spool.writer import SpoolFile
+from store.spool.writer import NotHandedOverError, SpoolFile
 
 
 class Capture:
@@ -46,6 +46,8 @@ class Capture:
             ending = replace(ending, response_lost=True)
         try:
             self._file.finish(ending, elapsed_ms)
+        except NotHandedOverError as error:
+            self._troubles.report(f"cannot write to the spool: {error.strerror}")
         except Exception as error:
             self._lose_response(error)
 

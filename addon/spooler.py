@@ -118,10 +118,12 @@ class Spooler:
 
     def check_disk(self) -> None:
         """Look how much is free, and take the reserve again where there is room for it. While there is
-        little, request bodies are not kept. A trouble that passed is over without waiting for a call."""
+        little, request bodies are not kept. A trouble that passed is over without waiting for a call, and
+        what could not be handed over meanwhile is."""
         try:
             reserve = self._fill_reserve()
             disk = os.statvfs(self._root)
+            self._get_run().hand_over_late()
             if self.troubles.current is not None:
                 self._get_run().try_writing()
         except OSError as error:

@@ -29,6 +29,10 @@ _NEW = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
 RESERVE_BYTES = 32 * 1024 * 1024  # some hundred responses; the recorder takes them away as they end
 
 
+class NotHandedOverError(OSError):
+    """A file is whole, and could not be renamed. ``SpoolRun.hand_over_late`` tries that again."""
+
+
 class SpoolRun:
     """The folder of one run of a proxy, locked for as long as that process lives."""
 
@@ -53,6 +57,7 @@ class SpoolRun:
             raise
         self._folder = str(self.path)
         self._free_files = FreeFiles(self.path)
+        self._late: list[str] = []
         self.reserve = ReserveFile(self.path / RESERVE, reserve_bytes)
 
     def create(self, head: RequestHead, request_body: Buffer) -> "SpoolFile":
@@ -69,7 +74,14 @@ class SpoolRun:
         fd = self._free_files.take(stem + OPEN)
         if fd is None:
             fd = os.open(stem + OPEN, _NEW, 0o600)
-        return SpoolFile(fd, stem, head, request_body, self.reserve)
+        return SpoolFile(fd, stem, head, request_body, self.reserve, self._late)
+
+    def hand_over_late(self) -> None:
+        """Hand over the files that could not be when their exchange ended. Raises OSError."""
+        while self._late:
+            with suppress(FileNotFoundError):
+                os.rename(self._late[-1] + OPEN, self._late[-1] + DONE)  # noqa: PTH104
+            self._late.pop()
 
     def write_rejections(self, rejections: Sequence[Rejection]) -> None:
         """Write a record of rejections.
@@ -109,11 +121,19 @@ class SpoolFile:
     Names are plain strings, since a Path takes longer to make than a file to open."""
 
     def __init__(
-        self, fd: int, stem: str, head: RequestHead, request_body: Buffer, reserve: ReserveFile
+        self,
+        fd: int,
+        stem: str,
+        head: RequestHead,
+        request_body: Buffer,
+        reserve: ReserveFile,
+        late: list[str],
     ) -> None:
-        """Write the request from the beginning of the file, whose name without its ending is ``stem``."""
+        """Write the request from the beginning of the file, whose name without its ending is ``stem``. It
+        is added to ``late`` if it cannot be handed over."""
         self._stem = stem
         self._reserve = reserve
+        self._late = late
         self._fd = fd
         try:
             payload = orjson.dumps(head)
@@ -143,12 +163,20 @@ class SpoolFile:
         self._write((FRAME.pack(b"C", elapsed_ms, size), chunk), FRAME.size + size)
 
     def finish(self, ending: Ending, elapsed_ms: float) -> None:
-        """Write the ending and hand the file to the recorder, even if the ending does not fit."""
+        """Write the ending and hand the file to the recorder, even if the ending does not fit.
+
+        Raises NotHandedOverError if that has to wait."""
         try:
             self._write_json(b"E", ending, elapsed_ms)
         finally:
             self.close()
-            os.rename(self._stem + OPEN, self._stem + DONE)  # noqa: PTH104
+            try:
+                os.rename(self._stem + OPEN, self._stem + DONE)  # noqa: PTH104
+            except FileNotFoundError:
+                raise
+            except OSError as error:
+                self._late.append(self._stem)
+                raise NotHandedOverError(*error.args) from error
 
     def discard(self) -> None:
         """Forget an exchange that was never forwarded."""

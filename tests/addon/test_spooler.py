@@ -28,6 +28,23 @@ def test_logging_works_again_once_the_disk_does(spooler, open_capture, monkeypat
     assert "works again" in caplog.text
 
 
+def test_a_call_that_ends_while_the_folder_is_read_only_is_handed_over_when_it_no_longer_is(
+    spooler, open_capture, monkeypatch, tmp_path
+):
+    captures = [open_capture(spooler) for _ in range(2)]
+
+    with monkeypatch.context() as broken:
+        broken.setattr("store.spool.writer.os.rename", fail(errno.EROFS))
+        for capture in captures:
+            capture.finish(Ending(outcome="complete"), 1.0)
+        spooler.check_disk()
+        assert read_all(tmp_path / "spool") == []
+        assert "Read-only" in (spooler.troubles.current or "")
+    spooler.check_disk()
+    assert [each.ending.outcome for each in read_all(tmp_path / "spool")] == ["complete"] * 2
+    assert (spooler.troubles.current, spooler.troubles.responses_not_kept) == (None, 0)
+
+
 def test_below_the_disk_reserve_request_bodies_are_not_kept(
     make_spooler, open_capture, tmp_path, caplog
 ):
