@@ -188,6 +188,8 @@ def parse_exchange(
     for frame in frames:
         if not response.take(frame):
             break
+    if response.ending is None:
+        response.drop_zeros()
     body = b"".join(response.chunks)
     return SpooledExchange(
         head=head,
@@ -284,6 +286,14 @@ class _PartialResponse:
         except (ValueError, TypeError):
             return False
         return frame.kind == b"R"
+
+    def drop_zeros(self) -> None:
+        """Remove the zeros at the end of the last chunk.
+
+        A file has them after a loss of power where its last blocks never reached the disk. Encoded bodies
+        may end with zeros of their own."""
+        if self.chunks and (self.head is None or self.head.content_encoding is None):
+            self.chunks[-1] = self.chunks[-1].rstrip(b"\0")
 
 
 class _Frame(NamedTuple):

@@ -16,6 +16,7 @@ from store.spool.format import (
     RequestHead,
     ResponseHead,
     SpoolError,
+    measure_request,
     parse_exchange,
 )
 from store.spool.writer import SpoolRun
@@ -149,6 +150,14 @@ def test_a_file_cut_anywhere_gives_what_is_whole_and_never_fails(root):
 def test_garbage_is_a_spool_error_or_nothing_at_all(data):
     with suppress(SpoolError):
         assert parse_exchange(data) is None
+
+
+def test_zeros_after_a_loss_of_power_are_no_part_of_the_response(root):
+    data = spooled_bytes(root)
+    for end in range(measure_request(data), len(data) + 1):
+        exchange = parse_exchange(data[:end] + bytes(512))
+        assert exchange is not None
+        assert b"hello world".startswith(exchange.response_body)
 
 
 def test_an_empty_or_headless_file_was_never_forwarded(root, run):
