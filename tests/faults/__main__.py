@@ -1,0 +1,89 @@
+"""``python -m tests.faults``: all cases, again and again for as many minutes as asked for."""
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from tests.faults import report
+from tests.faults.cases import CASES
+from tests.faults.running import MissingError, choose, open_scene
+from tests.faults.scene import Case, Needs
+
+P99_MS = 100.0
+MOST_FDS, MOST_MB = 20, 60.0  # more than before a case, with caches that have grown
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=0, help="0: each case once")
+    parser.add_argument("--rate", type=float, default=25, help="calls a second")
+    parser.add_argument(
+        "--lasts", type=float, default=10, help="seconds that a lasting fault lasts"
+    )
+    parser.add_argument("--only", default="", help="the cases whose name has this text")
+    parser.add_argument("--json", type=Path, help="where to write the report")
+    parser.add_argument("--strict", action="store_true", help="fail above 100 ms at p99, too")
+    options = parser.parse_args()
+    cases = [case for case in CASES if options.only in case.name]
+    ends_s, records, skipped = time.monotonic() + 60 * options.minutes, [], {}
+    print(report.COLUMNS, flush=True)
+    while True:
+        for needs in dict.fromkeys(case.needs for case in cases):
+            try:
+                records += run(choose(cases, needs), options.rate, options.lasts, needs)
+            except MissingError as error:
+                skipped[str(needs)] = str(error)
+        if time.monotonic() > ends_s:
+            break
+    totals = report.sum_up(records)
+    print(", ".join(f"{name} {value}" for name, value in totals.items()))
+    for missing, reason in skipped.items():
+        print(f"left out what needs a {missing}: {reason}")
+    slow = [each["case"] for each in records if (each["p99_ms"] or 0) > P99_MS]
+    print(f"p99 above {P99_MS:g} ms: {', '.join(slow) or 'never'}")
+    if options.json:
+        document = {"totals": totals, "skipped": skipped, "cases": records}
+        options.json.write_text(json.dumps(document, indent=1))
+    is_bad = any(totals[name] for name in ("lost", "double", "wrong", "disturbed"))
+    sys.exit(is_bad or (options.strict and bool(slow)))
+
+
+def run(
+    cases: list[Case], rate: float, lasts_s: float, needs: Needs | None
+) -> list[dict[str, Any]]:
+    """Run cases on a new service, and return their records. Raises MissingError."""
+    records = []
+    with (
+        TemporaryDirectory(prefix="taximeter-faults-") as folder,
+        open_scene(Path(folder), rate, lasts_s, needs) as scene,
+    ):
+        for case in cases:
+            record = report.make_record(scene.run(case, calls=int(2 * rate)))
+            record["wrong"] += _find_growth(record)
+            records.append(record)
+            print(report.format_line(record), flush=True)
+            for sentence in record["wrong"][:5]:
+                print(f"    {sentence}", flush=True)
+        problems = scene.verify()
+        records[-1]["wrong"] += problems
+        for problem in problems:
+            print(f"    verify: {problem}", flush=True)
+    return records
+
+
+def _find_growth(record: dict[str, Any]) -> list[str]:
+    """Return what the service uses more than before the case."""
+    found = []
+    if record["fds"] > MOST_FDS:
+        found.append(f"{record['fds']} more descriptors than before")
+    if record["memory_mb"] > MOST_MB:
+        found.append(f"{record['memory_mb']} MB more than before")
+    return found
+
+
+if __name__ == "__main__":
+    main()

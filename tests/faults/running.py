@@ -1,0 +1,97 @@
+"""Running the programme: the service that it breaks, and the cases that are possible on this machine."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.faults.scene import Case, Needs, Scene
+from tests.live.service import Service
+from tests.upstream import Upstream
+
+DISK_MB = 400
+FAKETIME = "faketime/libfaketimeMT.so.1"
+SETTINGS = {
+    "WORKERS": "2",
+    "DISK_RESERVE": "100KB",
+    "DRAIN_SECONDS": "5",
+    "UPSTREAM_TIMEOUT": "connect=5,first_byte=20,idle=20",
+}
+
+
+class MissingError(Exception):
+    """This machine does not have what a case needs. The message says how to get it."""
+
+
+class FaultService(Service):
+    """A service whose root is no root: without the capability to write to read-only folders."""
+
+    program = (
+        *(("setpriv", "--bounding-set", "-dac_override") if os.geteuid() == 0 else ()),
+        *Service.program,
+    )
+
+
+@contextmanager
+def open_scene(
+    folder: Path, rate: float, lasts_s: float, needs: Needs | None = None
+) -> Iterator[Scene]:
+    """Start a service and its load, paused. Raises MissingError."""
+    settings, clock_file = dict(SETTINGS), None
+    if needs == "clock":
+        clock_file = folder / "clock"
+        clock_file.write_text("+0")
+    with mounted(folder) if needs == "small disk" else _plain(folder) as place, Upstream() as up:
+        service = FaultService(place, up.url, **settings)
+        if clock_file is not None:
+            service.environment |= make_clock_environ(clock_file)
+        with service, Scene(service, up, rate, lasts_s, clock_file=clock_file) as scene:
+            yield scene
+
+
+def choose(cases: Sequence[Case], needs: Needs | None) -> list[Case]:
+    """Return the cases that take what this service has, and no more."""
+    return [case for case in cases if case.needs == needs]
+
+
+@contextmanager
+def _plain(folder: Path) -> Iterator[Path]:
+    yield folder
+
+
+@contextmanager
+def mounted(folder: Path) -> Iterator[Path]:
+    """Mount a small file system, which only root may. Raises MissingError."""
+    place = folder / "disk"
+    place.mkdir()
+    options = f"size={DISK_MB}m,mode=0700"
+    mount = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(place)]
+    done = subprocess.run(mount, capture_output=True, text=True, check=False)  # noqa: S603
+    if done.returncode:
+        raise MissingError(f"no small file system can be mounted: {done.stderr.strip()}")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "-l", str(place)], check=True)  # noqa: S603, S607
+
+
+def make_clock_environ(clock_file: Path) -> dict[str, str]:
+    """Return the variables that give the wall clock of a service an offset, which a file has.
+
+    Raises MissingError."""
+    found = next(Path("/usr/lib").glob(f"*/{FAKETIME}"), None)
+    if found is None:
+        raise MissingError("there is no libfaketime; apt-get install libfaketime brings it")
+    return {
+        "LD_PRELOAD": str(found),
+        "FAKETIME_TIMESTAMP_FILE": str(clock_file),
+        "FAKETIME_CACHE_DURATION": "1",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+    }
+
+
+def is_possible(case: Case) -> bool:
+    """Return whether root can be kept from writing here, where a case needs that."""
+    return case.needs is not None or os.geteuid() != 0 or shutil.which("setpriv") is not None
