@@ -14,6 +14,8 @@ import email
 import re
 import ssl
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from email import policy
 from email.message import EmailMessage
@@ -99,6 +101,15 @@ class Mailbox:
 
     def __exit__(self, *_exception: object) -> None:
         self._controller.stop()
+
+    @contextmanager
+    def taking_nothing(self) -> Iterator[None]:
+        """Give up on every mail for a while."""
+        self._broken = True
+        try:
+            yield
+        finally:
+            self._broken = False
 
     # --- what came ---
 

@@ -6,6 +6,7 @@ no key. Only the owner of the data directory may read it.
 
 from dataclasses import dataclass
 from datetime import date
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,9 @@ class UnreadableError(Exception):
     """The file is not one that this version wrote."""
 
 
-_FORMAT = TypeAdapter(Reconciliation)
+@cache  # to make it takes longer than most of what is imported
+def _get_format() -> TypeAdapter[Reconciliation]:
+    return TypeAdapter(Reconciliation)
 
 
 def make_document(reconciliation: Reconciliation) -> dict[str, Any]:
@@ -72,7 +75,7 @@ def read_reconciliation(data_dir: Path, organization_id: str) -> Reconciliation 
             "from_day": document.pop("from"),
             "to_day": document.pop("to"),
         }
-        return _FORMAT.validate_python(head | {"comparison": document})
+        return _get_format().validate_python(head | {"comparison": document})
     except (ValueError, KeyError, AttributeError, TypeError, ValidationError) as error:
         raise UnreadableError("the file of the last reconciliation cannot be read") from error
 

@@ -1,22 +1,30 @@
 """Every live test runs the real program between the raw client and the scripted upstream.
 
-Most tests share one running service and have a proxy endpoint of their own on it; those that kill
-something, or need other settings, start one with `service_factory`.
+Most tests share one running service and have a proxy endpoint of their own on it. A start takes seconds of
+a processor: those that kill something are on one service, too (tests/live/lives), and so are several
+organisations (tests/live/organizations) and most other settings (`customised_service`).
 """
 
 import itertools
 import resource
+import ssl
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
+import trustme
 
 from runtime.settings import Streaming
 from tests.live.service import Endpoint, Service
+from tests.mailbox import PASSWORD, USER, Mailbox
 from tests.upstream import Upstream
 
-type ServiceFactory = Callable[..., Service]
+PAGE = "https://app.example.org"
+"""An origin whose pages may call the customised service."""
+SECRET_OF_PROVIDER = "the-secret-at-a-provider"
+
 type EndpointFactory = Callable[..., Endpoint]
 
 _numbers = itertools.count(1)
@@ -48,18 +56,6 @@ def upstream() -> Iterator[Upstream]:
     with Upstream() as server:
         yield server
     assert server.faults == []
-
-
-@pytest.fixture
-def service_factory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceFactory]:
-    """Starts services that end with the test: `service_factory(upstream.url, STREAMING="live")`."""
-    with ExitStack() as stack:
-
-        def start(upstream_url: str, **settings: str) -> Service:
-            folder = tmp_path_factory.mktemp("service")
-            return stack.enter_context(Service(folder, upstream_url, **settings))
-
-        yield start
 
 
 @pytest.fixture(scope="session")
@@ -115,3 +111,68 @@ def buffered(make_endpoint: EndpointFactory) -> Endpoint:
 def endpoint(request: pytest.FixtureRequest, make_endpoint: EndpointFactory) -> Endpoint:
     """Both kinds, for what must hold whichever it is."""
     return make_endpoint(request.param)
+
+
+@pytest.fixture(scope="session")
+def upstream_certificate() -> Iterator[tuple[ssl.SSLContext, trustme.LeafCert, str]]:
+    """The context of an upstream, its certificate, and the file of the authority that issued it."""
+    authority = trustme.CA()
+    context, certificate = (
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER),
+        authority.issue_cert("localhost"),
+    )
+    certificate.configure_cert(context)
+    with authority.cert_pem.tempfile() as authority_path:
+        yield context, certificate, authority_path
+
+
+@pytest.fixture(scope="session")
+def mailbox() -> Iterator[Mailbox]:
+    """The mail server of the customised service."""
+    with Mailbox.with_starttls(trustme.CA()) as mailbox:
+        yield mailbox
+
+
+@pytest.fixture(scope="session")
+def customised_service(
+    upstream_certificate: tuple[ssl.SSLContext, trustme.LeafCert, str],
+    mailbox: Mailbox,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[Service, Upstream]]:
+    """A service beside the shared one, which has the settings that disturb no other test: a path prefix
+    at its upstream, whose certificate is of an authority that its operator names, header prefixes, an
+    origin whose pages may call it, three seconds of patience, and secrets for signing in."""
+    context, _, authority_path = upstream_certificate
+    with (
+        Upstream(tls=context) as upstream,
+        Service(
+            tmp_path_factory.mktemp("customised"),
+            f"{upstream.url}/some/prefix",
+            SSL_CERT_FILE=authority_path,
+            FORWARD_HEADERS="x-team-,x-trace-id",
+            ALLOWED_ORIGINS=PAGE,
+            UPSTREAM_TIMEOUT="connect=3,first_byte=3,idle=3",
+            SMTP_URL=f"smtp://{USER}:{quote(PASSWORD)}@127.0.0.1:{mailbox.port}",
+            MAIL_FROM="meter@example.org",
+            GITHUB_CLIENT_ID="id",
+            GITHUB_CLIENT_SECRET=SECRET_OF_PROVIDER,
+        ) as service,
+    ):
+        yield service, upstream
+
+
+@pytest.fixture
+def customised(customised_service: tuple[Service, Upstream]) -> Endpoint:
+    """An endpoint on it that one test has for itself."""
+    service, upstream = customised_service
+    upstream.reset()
+    return make_new_endpoint(service, upstream)
+
+
+@pytest.fixture
+def stranger(upstream_certificate: tuple[ssl.SSLContext, trustme.LeafCert, str]) -> Iterator[None]:
+    """Lets the upstream have a certificate of another authority for the time of a test."""
+    context, certificate, _ = upstream_certificate
+    trustme.CA().issue_cert("localhost").configure_cert(context)
+    yield
+    certificate.configure_cert(context)

@@ -9,8 +9,6 @@ from tests.upstream import Headers, head, message_events
 
 JSON: Headers = [("content-type", "application/json")]
 HTML: Headers = [("content-type", "text/html")]
-PAGE = "https://app.example.org"
-"""An origin whose pages may call the customised service."""
 MEBI = 1 << 20
 BEARER = "sk-ant-oat01-dummy-abcdefghijklmnopqrstuvwxyz9876543210"
 EVENTS = message_events(["Hel", "lo", " wörld"])

@@ -4,8 +4,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.live.conftest import PAGE
 from tests.live.service import REQUEST_HEADERS, Endpoint
-from tests.live.wire.checks import EVENTS, HTML, JSON, PAGE, STREAM
+from tests.live.wire.checks import EVENTS, HTML, JSON, STREAM
 from tests.rawclient import request
 from tests.upstream import CLOSE, Script, answer, error_json, message_json, sse
 
