@@ -10,28 +10,36 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
-SHARED = "tests/live/"
-"""The tests of the shared service (tests/live/conftest.py): all live ones but those below."""
-OTHERS = (
-    "tests/test_",  # which parse the sources
-    "tests/browser/",
-    "tests/hostile/",
-    "tests/live/lives/",
-    "tests/live/organizations/",
-    "tests/live/test_demo.py",
-    "tests/live/test_full_disk.py",
-    "tests/live/test_mitmdump.py",
-    "tests/live/test_recorded.py",
-    "tests/live/test_workers.py",
-)
+SHARED = "the shared service"
+"""The tests of it (tests/live/conftest.py), and those that load the vendor's SDK, for two seconds, as some
+of these do."""
+GROUPS = {
+    "tests/browser/": "the browser",
+    "tests/test_": "the sources, each of which is parsed once",
+    "tests/hostile/": "the service that is attacked",
+    "tests/live/lives/": "the service that is ended again and again",
+    "tests/live/organizations/": "the service of several organisations",
+    **dict.fromkeys(
+        (
+            *("tests/live/clients/", "tests/live/wire/"),
+            *("tests/live/test_attacks.py", "tests/live/test_cli.py", "tests/live/test_run.py"),
+            *("tests/live/test_send_again.py", "tests/live/test_sign_in.py"),
+            *("tests/metering/test_sdk_fields.py", "tests/metering/test_sdk_models.py"),
+            "tests/dashboard/call/test_nothing_lost.py",
+            "tests/dashboard/replay/test_snippets.py",
+        ),
+        SHARED,
+    ),
+}
+"""The files whose paths begin so, and what they have in common."""
 
 
 class FileScheduling(LoadFileScheduling):  # type: ignore[misc]  # has no types
-    """Whole files, and folders of tests that have a browser or a service together."""
+    """Whole files, and groups of them."""
 
     def _split_scope(self, nodeid: str) -> str:
         path: str = super()._split_scope(nodeid)
-        return next((each for each in (*OTHERS, SHARED) if path.startswith(each)), path)
+        return next((GROUPS[start] for start in GROUPS if path.startswith(start)), path)
 
 
 @pytest.hookimpl(optionalhook=True)  # where xdist is left out

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests import ROOT
-from tests.scheduling import SHARED, FileScheduling
+from tests.scheduling import GROUPS, SHARED, FileScheduling
 
 
 def test_a_worker_gets_whole_files_and_one_gets_all_tests_of_a_browser_or_a_service():
@@ -39,17 +39,27 @@ def test_a_worker_gets_whole_files_and_one_gets_all_tests_of_a_browser_or_a_serv
     assert len(set(scopes.values())) == 8
 
 
-def test_files_that_use_the_shared_service_are_for_one_worker():
+@pytest.mark.parametrize(
+    ("folder", "use"),
+    [
+        ("live", r"\b(shared_service: Service|live: Endpoint|: EndpointFactory)\b"),
+        ("", r"(import|from|import_lazily\(\") ?anthropic\b|sdk_fields import"),
+    ],
+)
+def test_files_that_use_the_shared_service_or_the_sdk_are_for_one_worker(folder, use):
     scheduling = FileScheduling.__new__(FileScheduling)
-    using = {
+    using = [
         path.relative_to(ROOT).as_posix()
-        for path in (ROOT / "tests" / "live").rglob("test_*.py")
-        if re.search(
-            r"\b(shared_service: Service|live: Endpoint|: EndpointFactory)\b", path.read_text()
-        )
-    }
-    assert len(using) > 10
-    assert {scheduling._split_scope(f"{path}::test_this") for path in using} == {SHARED}
+        for path in (ROOT / "tests" / folder).rglob("test_*.py")
+        if re.search(rf"^[^#\"]*(?:{use})", path.read_text(), re.MULTILINE)
+    ]
+    assert len(using) >= 4
+    groups = {path: scheduling._split_scope(f"{path}::test_this") for path in using}
+    assert groups == dict.fromkeys(using, SHARED)
+
+
+def test_every_group_is_of_files_that_are_there():
+    assert [start for start in GROUPS if not [*ROOT.glob(f"{start}*")]] == []
 
 
 @pytest.mark.parametrize(("expression", "more"), [("", 1), ("not live and not browser", 0)])
