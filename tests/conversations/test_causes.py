@@ -508,7 +508,7 @@ FIELDS = [
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.dictionaries(st.sampled_from(FIELDS), JSON), st.lists(JSON, max_size=3), JSON)
 def test_odd_requests_never_raise(fields, messages, block):
     session = Session()

@@ -159,7 +159,7 @@ BLOCKS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     st.lists(
         st.tuples(st.integers(0, 9), BLOCKS, st.sampled_from(["user", "assistant"])),

@@ -163,7 +163,7 @@ def test_an_estimate_far_from_the_count_is_rough(tokens, is_rough):
     assert found.rough_tokens == (tokens if is_rough else 0)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     st.lists(ODD, max_size=4),
     st.lists(ODD, max_size=2),

@@ -182,7 +182,7 @@ ODD: Any = st.recursive(
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     st.dictionaries(st.sampled_from(["messages", "system", "tools", "model"]), ODD), st.booleans()
 )
@@ -191,7 +191,7 @@ def test_spans_of_any_request_add_up_to_its_length(body, is_spaced):
     check_whole(written)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(ODD, max_size=4), st.lists(ODD, max_size=3))
 def test_spans_of_odd_messages_add_up_to_their_length(blocks, tools):
     messages = [*conversation(1), {"role": "user", "content": blocks}, *blocks]

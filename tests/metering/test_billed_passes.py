@@ -562,7 +562,7 @@ blocks = st.one_of(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(
     st.sampled_from(KINDS),
     st.lists(blocks, max_size=MAX_HOPS + 2),

@@ -81,7 +81,7 @@ def bodies(draw) -> bytes:
     return b"".join(part * times for part, times in parts)[:3_000_000]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(bodies(), st.sampled_from([*ONE_SHOT]))
 def test_any_body_comes_out_as_the_one_shot_function_gives_it(data, encoding):
     wire = ENCODERS[encoding](data)
@@ -89,7 +89,7 @@ def test_any_body_comes_out_as_the_one_shot_function_gives_it(data, encoding):
     assert (decoded.problem, decoded.body == data) == (None, True)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(bodies(), st.sampled_from([*ONE_SHOT]), st.data())
 def test_a_body_cut_anywhere_gives_a_beginning_and_never_claims_to_be_whole(data, encoding, draw):
     wire = ENCODERS[encoding](data)
@@ -99,7 +99,7 @@ def test_a_body_cut_anywhere_gives_a_beginning_and_never_claims_to_be_whole(data
     assert data.startswith(decoded.text) or decoded.text == cut
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(bodies(), st.sampled_from([*ONE_SHOT]), st.data())
 def test_a_damaged_body_is_whole_only_where_the_one_shot_function_takes_it(data, encoding, draw):
     wire = bytearray(ENCODERS[encoding](data))
@@ -336,7 +336,7 @@ def test_a_short_body_of_many_spaces_is_decoded_whatever_its_ratio():
     assert decode_body(wire, "gzip").body == body
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(
     st.binary(max_size=300),
     st.sampled_from([*ENCODERS, "gzip, br", "nonsense", ""]),

@@ -623,7 +623,7 @@ def test_hostile_values_are_bounded_and_fit_into_sqlite():
     rows.close()
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(
     st.binary(max_size=120),
     st.binary(max_size=120),

@@ -179,7 +179,7 @@ def sessions(draw):
     return calls
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(sessions())
 def test_tokens_of_a_call_are_blamed_once(calls):
     findings = find_savings(calls)

@@ -15,14 +15,10 @@ pytestmark = pytest.mark.live
 COMMANDS = (
     ["endpoints", "list"],
     ["endpoints", "list", "--json"],
-    ["users", "list"],
-    ["users", "link"],
-    ["keys", "list"],
-    ["usage"],
     ["doctor"],
     ["--help"],
-    ["endpoints", "create", "--help"],
 )
+"""One of each way to print: a table, a document, lines, and what the library prints."""
 
 
 def start(data_dir, arguments, environ=None, **streams):

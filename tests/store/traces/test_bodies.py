@@ -30,7 +30,7 @@ all_compared = mock.patch.multiple(bodies, MIN_BODY_BYTES=1, Findings=OneConvers
 @small_bounds
 @all_compared
 @given(conversations)
-@settings(max_examples=100)
+@settings(max_examples=50)
 def test_what_is_remembered_makes_no_difference(turns):
     preparer = RequestPreparer()
     kept: list[bytes] = []
