@@ -22,7 +22,7 @@ GROUPS = {
     **dict.fromkeys(
         (
             *("tests/live/clients/", "tests/live/wire/"),
-            *("tests/live/test_attacks.py", "tests/live/test_cli.py", "tests/live/test_run.py"),
+            *("tests/live/test_cli.py", "tests/live/test_run.py"),
             *("tests/live/test_send_again.py", "tests/live/test_sign_in.py"),
             *("tests/metering/test_sdk_fields.py", "tests/metering/test_sdk_models.py"),
             "tests/dashboard/call/test_nothing_lost.py",

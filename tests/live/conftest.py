@@ -6,10 +6,8 @@ organisations (tests/live/organizations) and most other settings (`customised_se
 """
 
 import itertools
-import resource
 import ssl
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import quote
 
@@ -68,16 +66,8 @@ def shared_upstream() -> Iterator[Upstream]:
 def shared_service(
     shared_upstream: Upstream, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Service]:
-    """One service, with every setting left alone, for the tests that do not harm it. It is started with
-    a low limit of descriptors, which it may raise."""
-    service = Service(tmp_path_factory.mktemp("shared"), shared_upstream.url)
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with ExitStack() as stack:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 1000), hard))
-        try:
-            stack.enter_context(service)
-        finally:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    """One service, with every setting left alone, for the tests that do not harm it."""
+    with Service(tmp_path_factory.mktemp("shared"), shared_upstream.url) as service:
         yield service
 
 
