@@ -4,9 +4,10 @@
 #                     ./run.sh test --quick  without a browser, running services and slow tests, with fewer examples
 #                     ./run.sh check      lint, format, types, generated files
 #                     ./run.sh generate   generate those files anew
+#                     ./run.sh bench      measurements, beside other proxies with --peers (bench/README.md)
 #                     ./run.sh COMMAND …  any command of taximeter
-# The first call makes .venv from requirements.lock, and the first test, check or generate adds the
-# development tools of requirements-dev.lock; later calls only use it. TAXIMETER_PYTHON names the Python to use.
+# The first call makes .venv from requirements.lock, and the first test, check, generate or bench adds
+# the development tools of requirements-dev.lock; later calls only use it. TAXIMETER_PYTHON names the Python to use.
 set -euo pipefail
 caller=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")"
@@ -84,7 +85,7 @@ add_tools() {
 }
 
 make_venv
-case "${1:-up}" in test | check | generate) add_tools ;; esac
+case "${1:-up}" in test | check | generate | bench) add_tools ;; esac
 case "${1:-up}" in
   test)
     shift
@@ -107,6 +108,12 @@ case "${1:-up}" in
   generate) # the metadata first: docs are made from it
     .venv/bin/python -m dashboard.tables.metadata
     PYTHONPATH=. .venv/bin/cog -r --verbosity=1 README.md docs/*.md dashboard/templates/help_costs.html
+    ;;
+  bench)
+    shift
+    root=$PWD
+    cd "$caller" # so that files which it names are where the caller is
+    PYTHONPATH=$root exec "$root/.venv/bin/python" -P -m bench "$@"
     ;;
   run) # the client works where the caller is, with the data of every other command here
     root=$PWD data=${TAXIMETER_DATA_DIR:-data}

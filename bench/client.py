@@ -24,6 +24,7 @@ HOST = "127.0.0.1"
 LAST_CHUNK = b"0\r\n\r\n"
 CONTENT_LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)\r\n", re.IGNORECASE)
 WRITTEN_AT = re.compile(rb'"t":(\d+\.\d+)}\n\n')
+API_KEY = "sk-ant-api03-bench-0000000000000000000000000000"
 HEADERS = (
     "host: 127.0.0.1\r\n"
     "accept: application/json\r\n"
@@ -38,7 +39,7 @@ HEADERS = (
     "x-stainless-runtime-version: 3.13.0\r\n"
     "x-stainless-retry-count: 0\r\n"
     "x-stainless-timeout: 600\r\n"
-    "x-api-key: sk-ant-api03-bench-0000000000000000000000000000\r\n"
+    f"x-api-key: {API_KEY}\r\n"
     "anthropic-version: 2023-06-01\r\n"
 )
 
@@ -50,7 +51,7 @@ class LoadError(Exception):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallsJob:
     """Calls ``first`` to ``first + calls``, spread over ``paths`` in runs of ``run_length``. So no
-    rate limit is met. ``rate`` is calls a second, None for as many as go."""
+    rate limit is met. ``rate`` is calls a second, None for as many as go. ``headers`` are lines."""
 
     port: int
     paths: Sequence[str]
@@ -60,6 +61,7 @@ class CallsJob:
     calls: int
     connections: int
     rate: float | None = None
+    headers: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,13 +74,14 @@ class CallsResult:
 class StreamsJob:
     """One connection for each of ``paths``, each with ``repeats`` streams one after the other.
     Connections stay alive and are opened ``stagger_s`` apart. ``sessions`` name them in the usage
-    log."""
+    log; ``headers`` are lines."""
 
     port: int
     paths: Sequence[str]
     stagger_s: float = 0.0
     repeats: int = 1
     sessions: Sequence[str] = ()
+    headers: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -122,7 +125,7 @@ class Caller(asyncio.Protocol):
             return
         job = self._job
         path = job.paths[index // job.run_length % len(job.paths)]
-        request = make_request(path, make_body(job.kind, index))
+        request = make_request(path, make_body(job.kind, index), job.headers)
         self._sent_s = time.monotonic()
         self._transport.write(request)
 
@@ -236,8 +239,8 @@ async def run_streams(job: StreamsJob) -> StreamsResult:
     start_s = time.monotonic()
     listeners: list[Listener] = []
     for number, path in enumerate(job.paths):
-        extra = sessions.popleft() if sessions else ""
-        request = make_request(path, make_body("small", number), extra)
+        extra = job.headers + (sessions.popleft() if sessions else "")
+        request = make_request(path, make_body("streamed", number), extra)
         listener = Listener(request, job.repeats, result)
         await asyncio.sleep(max(0.0, start_s + number * job.stagger_s - time.monotonic()))
         await loop.create_connection(lambda each=listener: each, HOST, job.port)  # type: ignore[misc]
@@ -258,7 +261,11 @@ def main() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     for line in sys.stdin:
-        print(json.dumps(asdict(run_job(json.loads(line)))), flush=True)
+        try:
+            result = asdict(run_job(json.loads(line)))
+        except (LoadError, OSError) as error:  # asyncio's TimeoutError is one, too
+            result = {"error": f"the load failed: {error!r}"}
+        print(json.dumps(result), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,26 +1,22 @@
-"""``python -m bench.cpu``: CPU per call beside bare mitmdump, which logs nothing.
+"""CPU per call beside bare mitmdump, which logs nothing, and beside other programs.
 
-Both proxies get the same calls, in turns and in changing order, over the same number of connections,
-as fast as they take them. A round of Taximeter ends when its last call is a row, so the recorder's
-share is whole. What counts is the median over the rounds of the ratio of neighbours: the machine
-may be as busy as it likes as long as both feel it.
+All get the same calls, in turns and in changing order, over the same number of connections, as fast as
+they take them. A round of Taximeter ends when its last call is a row, so the recorder's share is whole.
+What counts is the median over the rounds of the ratio of neighbours: the machine may be as busy as it
+likes as long as all feel it.
 """
 
-import argparse
-import sys
-import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
-from pathlib import Path
-from statistics import median
+from dataclasses import dataclass, field
+from functools import partial
 
 from bench.client import CallsJob
+from bench.figures import Figure, make_figure
 from bench.load import (
     CALLS_PER_SLUG,
     BenchError,
     Client,
-    Neighbours,
     Part,
     Proxy,
     UsageLog,
@@ -28,90 +24,110 @@ from bench.load import (
     taximeter,
     upstream,
 )
+from bench.options import Options
+from bench.peers import Installed
 from bench.traffic import SESSIONS, Kind
+from bench.turns import Programs
 
-PARTS: Sequence[Part] = ("proxy", "recorder", "web", "supervisor")
+RECORDING: Sequence[Part] = ("proxy", "recorder")
+GROUPS: Mapping[str, Sequence[Part]] = {
+    "proxy": ("proxy",),
+    "recorder": ("recorder",),
+    "proxy + recorder": RECORDING,
+    "all processes": ("proxy", "recorder", "web", "supervisor"),
+}
+ROUNDS, QUICK_ROUNDS, CONNECTIONS = 9, 3, 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A kind of calls to measure. ``targets``: what the parts together may cost, bare mitmdump
-    being 1."""
+    """A kind of calls to measure.
+
+    ``targets`` is what the parts together may cost, bare mitmdump being 1; ``peer_targets`` how many
+    times as much a peer is to cost. Peers that cost ten times as much get a quarter of the calls."""
 
     name: str
+    title: str
     kind: Kind
     calls: int
     warm_up: int = 200
     query: str = ""
-    targets: Mapping[tuple[Part, ...], float]
+    has_peers: bool = True
+    targets: Mapping[Sequence[Part], float] = field(default_factory=dict)
+    peer_targets: Mapping[str, float] = field(default_factory=dict)
 
 
 CASES = (
     Case(
         name="2kb",
+        title="2 KB call",
         kind="small",
         calls=800,
-        targets={("proxy",): 0.50, ("proxy", "recorder"): 0.75},
+        targets={("proxy",): 0.50, RECORDING: 0.75},
+        peer_targets={"litellm": 20.0, "portkey": 2.5},
     ),
     Case(
         name="2kb-sse",
-        kind="small",
+        title="2 KB call, streamed response",
+        kind="streamed",
         calls=500,
         query="?response=sse",
-        targets={},
     ),
     Case(
         name="300kb",
+        title="300 KB call",
         kind="agent",
         calls=4 * SESSIONS,
         warm_up=2 * SESSIONS,
-        targets={("proxy", "recorder"): 1.2},
+        targets={RECORDING: 1.2},
+        peer_targets={"litellm": 13.0, "portkey": 4.0},
     ),
-    Case(name="300kb-unique", kind="unique", calls=200, warm_up=50, targets={}),
+    Case(
+        name="300kb-unique",
+        title="300 KB call, nothing repeats",
+        kind="unique",
+        calls=200,
+        warm_up=50,
+        has_peers=False,
+    ),
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Round:
-    """The measurements of one round, in CPU milliseconds a call."""
+    """The CPU milliseconds a call of one round: of whole programs, and of Taximeter's parts."""
 
-    bare_ms: float
-    parts_ms: Mapping[Part, float]
+    programs_ms: dict[str, float] = field(default_factory=dict)
+    parts_ms: Mapping[Part, float] = field(default_factory=dict)
 
     def ratio(self, parts: Sequence[Part]) -> float:
-        return sum(self.parts_ms[part] for part in parts) / self.bare_ms
+        return sum(self.parts_ms[part] for part in parts) / self.programs_ms["bare"]
 
 
 class Bench:
-    def __init__(self, case: Case, client: Client, connections: int) -> None:
-        self._case, self._client, self._connections = case, client, connections
+    """The programs that are compared by one case, all running."""
 
-    def run(self, bare: Proxy, ours: Proxy, log: UsageLog, rounds: int) -> list[Round]:
-        """Measure one case. Raises BenchError unless every call became one complete row."""
+    def __init__(self, case: Case, client: Client, programs: Programs, log: UsageLog) -> None:
+        self._case, self._client, self._programs, self._log = case, client, programs, log
+
+    def run(self, rounds: int) -> list[Round]:
+        """Measure all programs. Raises BenchError unless every call became one complete row."""
         case = self._case
-        self._measure(bare, 0, case.warm_up)
-        self._measure(ours, 0, case.warm_up, log)
+        self._programs.take_turns(0, partial(self._measure, 0, case.warm_up, Round()))
         results = []
         for number in range(rounds):
             first = case.warm_up + number * case.calls
-            if number % 2:
-                parts_ms = self._measure(ours, first, case.calls, log)
-                bare_ms = self._measure(bare, first, case.calls)["proxy"]
-            else:
-                bare_ms = self._measure(bare, first, case.calls)["proxy"]
-                parts_ms = self._measure(ours, first, case.calls, log)
-            results.append(Round(bare_ms=bare_ms, parts_ms=parts_ms))
+            results.append(Round())
+            measure_one = partial(self._measure, first, case.calls, results[-1])
+            self._programs.take_turns(number, measure_one)
         made = case.warm_up + rounds * case.calls
-        if log.count() != made or log.count_bad():
-            raise BenchError(
-                f"{made} calls, {log.count()} rows, {log.count_bad()} of them not good"
-            )
-        print(f"{case.name}: {made} calls, {made} rows, each once and complete")
+        if self._log.count() != made or self._log.count_bad():
+            rows = f"{self._log.count()} rows, {self._log.count_bad()} of them not good"
+            raise BenchError(f"{made} calls, {rows}")
         return results
 
-    def _measure(
-        self, proxy: Proxy, first: int, calls: int, log: UsageLog | None = None
-    ) -> dict[Part, float]:
+    def _measure(self, first: int, calls: int, into: Round, name: str, proxy: Proxy) -> None:
+        calls = max(1, calls // proxy.divisor)
         before = proxy.cpu_s()
         self._client.run_calls(
             CallsJob(
@@ -121,71 +137,76 @@ class Bench:
                 kind=self._case.kind,
                 first=first,
                 calls=calls,
-                connections=self._connections,
+                connections=CONNECTIONS,
+                headers=proxy.headers,
             )
         )
-        if log is not None:
-            log.wait_for(first + calls)
-        return {
+        if name == "ours":
+            self._log.wait_for(first + calls)
+        spent_ms = {
             part: (after - before[part]) * 1000 / calls for part, after in proxy.cpu_s().items()
         }
+        into.programs_ms[name] = sum(spent_ms.values())
+        if name == "ours":
+            into.parts_ms = spent_ms
 
 
-def run_case(case: Case, rounds: int, connections: int, parent: Path | None) -> list[Round]:
-    calls = case.warm_up + rounds * case.calls
+def measure(options: Options) -> Iterator[Figure]:
+    """Yield the figures of all cases. Raises BenchError."""
+    for case in CASES:
+        if options.wants(case.name):
+            yield from measure_case(case, options)
+
+
+def measure_case(case: Case, options: Options) -> Iterator[Figure]:
+    """Yield the figures of one case. Raises BenchError."""
+    rounds = options.choose_rounds(ROUNDS, QUICK_ROUNDS)
+    peers = options.peers if case.has_peers else ()
     with ExitStack() as stack:
-        folder = Path(
-            stack.enter_context(tempfile.TemporaryDirectory(prefix="taximeter-bench-", dir=parent))
-        )
+        folder = stack.enter_context(options.folder())
         direct = stack.enter_context(upstream())
-        bare = stack.enter_context(bare_mitmdump(folder, direct.port))
-        ours, log = stack.enter_context(taximeter(folder, direct.port, calls))
         client = stack.enter_context(Client())
-        neighbours = Neighbours()
-        results = Bench(case, client, connections).run(bare, ours, log, rounds)
-        print(f"  others took {neighbours.share():.0%} of the machine meanwhile")
-        return results
+        bare = stack.enter_context(bare_mitmdump(folder, direct.port))
+        calls = case.warm_up + rounds * case.calls
+        ours, log = stack.enter_context(taximeter(folder, direct.port, calls))
+        programs = Programs({"bare": bare, "ours": ours})
+        programs.start_peers(stack, peers, folder, direct, case.kind, case.query)
+        results = Bench(case, client, programs, log).run(rounds)
+    yield from make_figures(case, results)
+    for peer in peers:
+        yield from make_peer_figures(case, peer, results, programs)
 
 
-def print_case(case: Case, rounds: Sequence[Round]) -> None:
-    bare_ms = median(each.bare_ms for each in rounds)
-    print(f"  {'bare mitmdump':34}  1.00   ({bare_ms:.3f} ms a call)")
-    for part in PARTS:
-        print_ratio(part, [each.ratio((part,)) for each in rounds], case.targets.get((part,)))
-    for parts in (("proxy", "recorder"), PARTS):
-        ratios = [each.ratio(parts) for each in rounds]
-        print_ratio(" + ".join(parts), ratios, case.targets.get(tuple(parts)))
+def make_figures(case: Case, rounds: Sequence[Round]) -> Iterator[Figure]:
+    """Yield what Taximeter's parts cost, bare mitmdump being 1."""
+    row = f"cpu/{case.name}"
+    bare_ms = [each.programs_ms["bare"] for each in rounds]
+    yield make_figure(f"{row}/bare", f"CPU of a {case.title}: bare mitmdump", bare_ms, "ms")
+    for name, parts in GROUPS.items():
+        yield make_figure(
+            f"{row}/{'+'.join(parts)}",
+            f"CPU of a {case.title}: {name} / bare mitmdump",
+            [each.ratio(parts) for each in rounds],
+            target=case.targets.get(parts),
+        )
 
 
-def print_ratio(name: str, ratios: Sequence[float], target: float | None) -> None:
-    middle = median(ratios)
-    verdict = ""
-    if target is not None:
-        verdict = f"   target <= {target:.2f}: {'met' if middle <= target else 'NOT MET'}"
-    print(f"  {name:34} {middle:5.2f}   [{min(ratios):.2f} .. {max(ratios):.2f}]{verdict}")
-
-
-def main() -> None:
-    names = [case.name for case in CASES]
-    parser = argparse.ArgumentParser(prog="python -m bench.cpu", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--connections", type=int, default=16)
-    parser.add_argument(
-        "--dir", type=Path, help="where the data goes meanwhile (default: the temporary directory)"
-    )
-    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"of {', '.join(names)}")
-    arguments = parser.parse_args()
-    if not set(arguments.cases) <= set(names):
-        parser.error(f"the cases are {', '.join(names)}")
-    try:
-        for case in CASES:
-            if not arguments.cases or case.name in arguments.cases:
-                print_case(
-                    case, run_case(case, arguments.rounds, arguments.connections, arguments.dir)
-                )
-    except BenchError as error:
-        sys.exit(f"bench: {error}")
-
-
-if __name__ == "__main__":
-    main()
+def make_peer_figures(
+    case: Case, peer: Installed, rounds: Sequence[Round], programs: Programs
+) -> Iterator[Figure]:
+    """Yield what a peer costs beside bare mitmdump and beside all of Taximeter, or why it is unknown."""
+    note = programs.failures.get(peer.name) or programs.notes[peer.name]
+    both = [each for each in rounds if peer.name in each.programs_ms]
+    for base, base_title, row, target in (
+        ("bare", "bare mitmdump", "of-bare", None),
+        ("ours", "Taximeter", "peer", case.peer_targets.get(peer.name)),
+    ):
+        ratios = [each.programs_ms[peer.name] / each.programs_ms[base] for each in both]
+        yield make_figure(
+            f"cpu/{case.name}/{row}/{peer.name}",
+            f"CPU of a {case.title}: {peer.title} / {base_title}",
+            [] if peer.name in programs.failures else ratios,
+            target=target,
+            is_least=True,
+            note=note,
+        )

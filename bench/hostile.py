@@ -1,4 +1,4 @@
-"""The waiting of others while six organisations send hostile queries: ``bench.pages --attacks``.
+"""The waiting of others while six organisations send hostile queries.
 
 Each attacker sends its query again when it has a response, also when it was refused. Meanwhile a
 person of another organisation requests each of the other pages by turns.
@@ -9,24 +9,26 @@ person of another organisation requests each of the other pages by turns.
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, suppress
 from functools import partial
 from http.client import HTTPConnection, HTTPException
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from operator import itemgetter
 from typing import Protocol
 from urllib.parse import quote, quote_plus
 
 import psutil
 
 from bench.background import background
+from bench.figures import Figure
 from bench.filling import fill
-from bench.load import HOST, BenchError, Neighbours, Proxy, percentile, taximeter
+from bench.load import HOST, BenchError, Proxy, percentile, taximeter
+from bench.options import Options
 from bench.visitor import Visitor
 from store.control.database import ControlDatabase
 
 ATTACKERS, UNREAD_EACH, TARGET_MS = 6, 16, 100.0
+SECONDS, QUICK_SECONDS = 15.0, 5.0  # of each attack
 CALLS = 1_000
 OTHERS = {
     "home": "/",
@@ -66,29 +68,27 @@ class Attack(Protocol):
     def __call__(self, is_over: threading.Event, /, *, statuses: Counter[object]) -> None: ...
 
 
-def run(parent: Path | None, seconds: float) -> None:
+def measure(options: Options) -> Iterator[Figure]:
+    """Yield the slowest p99 of others' pages for each attack. Raises BenchError."""
+    seconds = options.choose(SECONDS, QUICK_SECONDS)
     with ExitStack() as stack:
-        folder = parent or Path(stack.enter_context(TemporaryDirectory(prefix="taximeter-")))
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = stack.enter_context(options.folder())
         with ControlDatabase(folder / "data" / "control.db") as control:
             control.set_up()
-            names = [f"hostile-{time.time_ns()}-{number}" for number in range(ATTACKERS + 1)]
+            names = [f"hostile-{number}" for number in range(ATTACKERS + 1)]
             victim, *attackers = (Visitor(control, folder / "data", name) for name in names)
         for visitor in (victim, *attackers):
             visitor.path.parent.mkdir(parents=True)
             fill(visitor.path, CALLS)
         service, _ = stack.enter_context(taximeter(folder, 9, 1))
-        neighbours = Neighbours()
-        print(f"  p50 / p99 in ms of: {', '.join(OTHERS)}")
-        _measure("nothing", service, victim, [], seconds)
+        yield _measure("nothing", service, victim, [], seconds)
         for name, query in ATTACKS.items():
             path = f"/traces.json?sql={quote_plus(query)}"
             attacks = [_repeating(service.port, each, path) for each in attackers]
-            _measure(name, service, victim, attacks, seconds)
+            yield _measure(name, service, victim, attacks, seconds)
             time.sleep(seconds)  # so that one does not pay for another
         attacks = [_unread(service.port, each) for each in attackers[:2]]
-        _measure("not reading", service, victim, attacks, seconds)
-        print(f"  others took {neighbours.share():.0%} of the machine meanwhile")
+        yield _measure("not reading", service, victim, attacks, seconds)
 
 
 def _repeating(port: int, visitor: Visitor, path: str) -> Attack:
@@ -124,38 +124,50 @@ def _unread(port: int, visitor: Visitor) -> Attack:
 
 def _measure(
     name: str, service: Proxy, victim: Visitor, attacks: list[Attack], seconds: float
-) -> None:
+) -> Figure:
     statuses: Counter[object] = Counter()
     peaks = _Peaks(service)
     with background(peaks.watch, *(partial(attack, statuses=statuses) for attack in attacks)):
-        times_ms = _request_others(victim, service.port, seconds)
-    worst = max(percentile(each, 99) for each in times_ms.values() if len(each) > 1)
-    shown = "   ".join(
-        f"{percentile(each, 50):.0f} / {percentile(each, 99):.0f}" if len(each) > 1 else "too few"
-        for each in times_ms.values()
-    )
-    verdict = "met" if worst <= TARGET_MS else "NOT MET"
-    print(f"  {name:18} {shown}   worst p99 {worst:.0f} ms, target {TARGET_MS:g}: {verdict}")
+        times_ms, failures = _request_others(victim, service.port, seconds)
     memory = ", ".join(f"{part} {mb:.0f} MB" for part, mb in peaks.peaks_mb.items())
-    print(f"  {'':18} {sum(map(len, times_ms.values()))} responses; peaks: {memory};", end="")
-    print(f" attackers: {dict(statuses)}", flush=True)
+    note = f"peaks: {memory}; attackers got {dict(statuses)}"
+    row, title = f"hostile/{name}", f"others' slowest p99 during hostile queries: {name}"
+    enough = {page: each for page, each in times_ms.items() if len(each) > 1}
+    if failures or len(enough) < len(OTHERS):
+        why = failures[0] if failures else f"too few responses in {seconds:g} s"
+        return Figure(
+            row=row, title=title, value=None, unit="ms", target=TARGET_MS, note=f"{why}; {note}"
+        )
+    page, worst_ms = max(
+        ((page, percentile(each, 99)) for page, each in enough.items()), key=itemgetter(1)
+    )
+    return Figure(
+        row=row,
+        title=title,
+        value=worst_ms,
+        unit="ms",
+        target=TARGET_MS,
+        note=f"{page}; {note}",
+    )
 
 
-def _request_others(victim: Visitor, port: int, seconds: float) -> Mapping[str, list[float]]:
+def _request_others(
+    victim: Visitor, port: int, seconds: float
+) -> tuple[Mapping[str, list[float]], list[str]]:
+    """Return the times of pages by their names, and what went wrong."""
     times_ms: dict[str, list[float]] = {name: [] for name in OTHERS}
+    failures = []
     end_s = time.monotonic() + seconds
     while time.monotonic() < end_s:
         for name, path in OTHERS.items():
             victim.connect(port)
             with closing(victim):
                 try:
-                    took_ms = victim.time_page(path, WANTED.get(name, 200))
+                    times_ms[name].append(victim.time_page(path, WANTED.get(name, 200)))
                 except BenchError as error:
-                    print(f"  {name}: {error}")
-                    continue
-                times_ms[name].append(took_ms)
+                    failures.append(f"{name}: {error}")
         time.sleep(0.02)
-    return times_ms
+    return times_ms, failures
 
 
 class _Peaks:

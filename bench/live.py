@@ -8,8 +8,9 @@ from statistics import median
 
 import psutil
 
+from bench.figures import Figure
 from bench.filling import fill
-from bench.load import HOST, BenchError, judge, percentile
+from bench.load import HOST, BenchError, percentile
 from bench.visitor import Visitor
 from store.traces.database import TraceDatabase
 
@@ -18,8 +19,8 @@ STREAMS = 8  # of one user, as many as there may be
 IDLE_S = 5.0
 
 
-def measure_live(visitor: Visitor, port: int, web_pid: int, rounds: int) -> None:
-    """Print how long an open list takes to show a call, and what idle streams cost."""
+def measure_live(visitor: Visitor, port: int, web_pid: int, rounds: int) -> Iterator[Figure]:
+    """Yield how long an open list takes to show a call, and what idle streams cost."""
     with TraceDatabase(visitor.path) as traces:
         count = traces.count_entries()
     times_ms = []
@@ -31,8 +32,14 @@ def measure_live(visitor: Visitor, port: int, web_pid: int, rounds: int) -> None
             visitor.time_page("/traces/usage")
             times_ms.append((time.perf_counter() - stored_s) * 1000)
     p99_ms = percentile(times_ms, 99)
-    print(f"  a stored call on an open list {median(times_ms):9.1f} ms", end="")
-    print(f"   p99 {p99_ms:.1f} ms{judge(p99_ms, TARGET_MS)}")
+    yield Figure(
+        row="live/shown",
+        title="a stored call shown on an open list: p99",
+        value=p99_ms,
+        unit="ms",
+        target=TARGET_MS,
+        note=f"median {median(times_ms):.1f} ms",
+    )
     web = psutil.Process(web_pid)
     with ExitStack() as stack:
         for _ in range(STREAMS):
@@ -40,7 +47,13 @@ def measure_live(visitor: Visitor, port: int, web_pid: int, rounds: int) -> None
         before_s, threads = sum(web.cpu_times()[:2]), web.num_threads()
         time.sleep(IDLE_S)
         share = (sum(web.cpu_times()[:2]) - before_s) / IDLE_S
-    print(f"  {STREAMS} streams while nothing happens: {share:.1%} of a core, {threads} threads")
+    yield Figure(
+        row="live/idle",
+        title=f"{STREAMS} open lists while nothing happens: share of a processor",
+        value=share * 100,
+        unit="%",
+        note=f"{threads} threads",
+    )
 
 
 @contextmanager

@@ -31,7 +31,7 @@ type Part = Literal["proxy", "recorder", "web", "queries", "supervisor"]
 REPOSITORY = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
 HOST = "127.0.0.1"
-START_S, STOP_S, DRAIN_S = 30.0, 40.0, 60.0
+START_S, STOP_S, DRAIN_S = 120.0, 40.0, 120.0  # so long only where the machine is busy
 CALLS_PER_SLUG = 280  # of the 300 that one may take in any minute
 MODULES: Mapping[str, Part] = {
     "addon": "proxy",
@@ -49,17 +49,20 @@ class BenchError(Exception):
 class Proxy:
     """A running proxy: its port, the paths to request, and its processes.
 
-    ``workers`` are those of the proxy besides the one in ``pids``."""
+    ``workers`` are those of the proxy besides the one in ``pids``. ``headers`` go with every call, and
+    it gets the calls of others divided by ``divisor``."""
 
     port: int
     paths: Sequence[str]
     pids: Mapping[Part, int]
     workers: Sequence[int] = ()
+    headers: str = ""
+    divisor: int = 1
 
     def cpu_s(self) -> dict[Part, float]:
         """Return the user and system time of each part since its start."""
-        found = {part: _cpu_s(pid) for part, pid in self.pids.items()}
-        found["proxy"] += sum(map(_cpu_s, self.workers))
+        found = {part: process_cpu_s(pid) for part, pid in self.pids.items()}
+        found["proxy"] += sum(map(process_cpu_s, self.workers))
         return found
 
     def rss_mb(self) -> float:
@@ -70,7 +73,7 @@ class UsageLog:
     """The rows of a running Taximeter, read through the view ``usage_log``."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
         self._connection: sqlite3.Connection | None = None
 
     def count(self) -> int:
@@ -100,10 +103,10 @@ class UsageLog:
 
     def _query(self, statement: str, *parameters: str) -> int:
         """Return a number from the view, 0 before the recorder has created the database."""
-        if not self._path.exists():
+        if not self.path.exists():
             return 0
         if self._connection is None:
-            uri = f"{self._path.as_uri()}?mode=ro"
+            uri = f"{self.path.as_uri()}?mode=ro"
             self._connection = sqlite3.connect(uri, uri=True, timeout=5)
         with suppress(sqlite3.OperationalError):  # the view is still to come
             return int(self._connection.execute(statement, parameters).fetchone()[0])
@@ -144,6 +147,8 @@ class Client:
         self._process.stdin.write(json.dumps({"job": kind} | job) + "\n")
         self._process.stdin.flush()
         result: dict[str, Any] = json.loads(_read_line(self._process))
+        if "error" in result:
+            raise BenchError(result["error"])
         return result
 
 
@@ -195,11 +200,11 @@ def upstream() -> Iterator[Proxy]:
 @contextmanager
 def bare_mitmdump(folder: Path, upstream_port: int) -> Iterator[Proxy]:
     """Run ``mitmdump`` as a reverse proxy without addons."""
-    port = _free_port()
+    port = free_port()
     options = ["--listen-host", HOST, "--listen-port", str(port), "--set", f"confdir={folder}"]
     mode = ["--mode", f"reverse:http://{HOST}:{upstream_port}"]
-    with _running([BIN / "mitmdump", *mode, *options], folder / "mitmdump.log") as process:
-        _wait_until_listening(port, process)
+    with running([BIN / "mitmdump", *mode, *options], folder / "mitmdump.log") as process:
+        wait_until_listening(port, process)
         yield Proxy(port=port, paths=["/v1/messages"], pids={"proxy": process.pid})
 
 
@@ -210,23 +215,30 @@ def taximeter(
     """Run the whole service, with enough endpoints that this many calls meet no rate limit.
 
     One worker is what is compared with other proxies."""
-    data_dir, port = folder / "data", _free_port()
-    organization_id, slugs = _make_endpoints(data_dir, -(-calls // CALLS_PER_SLUG) + 1)
-    environment = os.environ | {
+    trace_file, paths = make_endpoints(folder / "data", -(-calls // CALLS_PER_SLUG) + 1)
+    with (
+        closing(UsageLog(trace_file)) as log,
+        service(folder, upstream_port, paths, workers) as proxy,
+    ):
+        yield proxy, log
+
+
+@contextmanager
+def service(
+    folder: Path, upstream_port: int, paths: Sequence[str], workers: int = 1
+) -> Iterator[Proxy]:
+    """Run the whole service on the data in the folder, which has the endpoints of these paths."""
+    port = free_port()
+    environment = {
         "TAXIMETER_LISTEN": f"{HOST}:{port}",
-        "TAXIMETER_DATA_DIR": str(data_dir),
+        "TAXIMETER_DATA_DIR": str(folder / "data"),
         "TAXIMETER_UPSTREAM_URL": f"http://{HOST}:{upstream_port}",
         "TAXIMETER_WORKERS": str(workers),
     }
-    log = UsageLog(trace_path(data_dir, organization_id))
-    with (
-        closing(log),
-        _running([BIN / "taximeter", "up"], folder / "taximeter.log", environment) as process,
-    ):
-        _wait_until_healthy(port, process)
-        paths = [f"/proxy/{slug}/v1/messages" for slug in slugs]
-        pids, others = _find_parts(process.pid)
-        yield Proxy(port=port, paths=paths, pids=pids, workers=others), log
+    with running([BIN / "taximeter", "up"], folder / "taximeter.log", environment) as process:
+        wait_until_healthy(port, process)
+        pids, others = find_parts(process.pid)
+        yield Proxy(port=port, paths=paths, pids=pids, workers=others)
 
 
 def percentile(values: Sequence[float], percent: int) -> float:
@@ -255,18 +267,29 @@ def stop(process: subprocess.Popen[Any]) -> None:
 
 
 @contextmanager
-def _running(
-    command: Sequence[str | Path], log: Path, environment: Mapping[str, str] | None = None
+def running(
+    command: Sequence[str | Path],
+    log: Path,
+    environment: Mapping[str, str] | None = None,
+    *,
+    is_quiet: bool = False,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a command with its output in a file, which is printed when the benchmark fails."""
+    """Run a command with its output in a file, which is printed when the benchmark fails.
+
+    ``environment`` has the variables that it gets besides those of this process."""
     with log.open("wb") as output:
-        process = subprocess.Popen(  # noqa: S603 - our own two commands
-            command, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+        process = subprocess.Popen(  # noqa: S603 - our own commands, and peers
+            command,
+            env=os.environ | (environment or {}),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
         )
         try:
             yield process
         except BaseException:
-            print(log.read_text(errors="replace")[-3000:], file=sys.stderr)
+            if not is_quiet:
+                print(log.read_text(errors="replace")[-3000:], file=sys.stderr)
             raise
         finally:
             stop(process)
@@ -279,17 +302,19 @@ def _read_line(process: subprocess.Popen[str]) -> str:
     return line
 
 
-def _make_endpoints(data_dir: Path, count: int) -> tuple[str, list[str]]:
+def make_endpoints(data_dir: Path, count: int) -> tuple[Path, list[str]]:
+    """Make a data directory with so many endpoints. Return its trace file, and their paths."""
     with ControlDatabase(data_dir / "control.db") as control:
         control.set_up()
         management = Management(control, data_dir)
         caller = management.local_caller()
         names = (f"bench {number}" for number in range(count))
         slugs = [management.create_endpoint(caller, name).slug for name in names]
-    return caller.organization_id, slugs
+    paths = [f"/proxy/{slug}/v1/messages" for slug in slugs]
+    return trace_path(data_dir, caller.organization_id), paths
 
 
-def _find_parts(pid: int) -> tuple[dict[Part, int], list[int]]:
+def find_parts(pid: int) -> tuple[dict[Part, int], list[int]]:
     """Return the process of each part of a service, and further workers of the proxy.
 
     They are found by the module that they run."""
@@ -306,25 +331,29 @@ def _find_parts(pid: int) -> tuple[dict[Part, int], list[int]]:
     return parts, workers
 
 
-def _cpu_s(pid: int) -> float:
+def process_cpu_s(pid: int) -> float:
+    """Return the user and system time of a process since its start."""
     times = psutil.Process(pid).cpu_times()
     return float(times.user + times.system)
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port of the loopback address that nobody listens on."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         port: int = probe.getsockname()[1]
         return port
 
 
-def _wait_until_listening(port: int, process: subprocess.Popen[bytes]) -> None:
+def wait_until_listening(port: int, process: subprocess.Popen[bytes]) -> None:
+    """Wait until a process listens on the port. Raises BenchError when it ends, or takes too long."""
     for _ in _patience(process):
         with suppress(OSError), socket.create_connection((HOST, port), timeout=1):
             return
 
 
-def _wait_until_healthy(port: int, process: subprocess.Popen[bytes]) -> None:
+def wait_until_healthy(port: int, process: subprocess.Popen[bytes]) -> None:
+    """Wait until all parts of a service are at work. Raises BenchError where they are not in time."""
     for _ in _patience(process):
         with suppress(OSError), closing(HTTPConnection(HOST, port, timeout=5)) as connection:
             connection.request("GET", "/healthz")

@@ -1,39 +1,42 @@
-"""``python -m bench.pages``: the time of pages with a million calls, alone and beside others' load.
+"""The time of pages with a million calls, alone and beside others' load.
 
-One service, and three kinds of organisations in it: one with 1,000,000 calls, one with 1,000, and 300
-with one call each. Every page is asked for at the front door with the cookie of a person who signed in,
-of the large and of the small organisation in turns, so that both feel whatever else the machine does.
+One service, and several kinds of organisations in it: one with 1,000,000 calls, one with 1,000, one with
+1,000,000 texts, and 300 with one call each. Every page is requested at the front door with the cookie of a
+person who signed in, of the large and of the small organisation in turns, so that both feel whatever else
+the machine does.
 """
 
-import argparse
 import json
 import shutil
-import sys
-import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
+from dataclasses import dataclass
 from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
 from statistics import median
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 
 import psutil
 
-from bench import hostile
+from bench import searching
 from bench.background import background
+from bench.figures import Figure
 from bench.filling import fill
 from bench.live import measure_live
-from bench.load import HOST, REPOSITORY, BenchError, Neighbours, Proxy, judge, percentile, taximeter
+from bench.load import HOST, REPOSITORY, BenchError, Proxy, percentile, taximeter
 from bench.long_session import LAST_BYTES, SESSION, TURNS, add_session
+from bench.options import Options
 from bench.visitor import Visitor
 from store.control.database import ControlDatabase
 from store.traces.database import TraceDatabase
 
 MANY, FEW, ORGANIZATIONS = 1_000_000, 1_000, 300
-ROUNDS, TARGET_MS = 30, 100.0
+QUICK_MANY, QUICK_TEXTS, QUICK_ORGANIZATIONS = 20_000, 20_000, 5
+TEXTS = 1_000_000
+ROUNDS, QUICK_ROUNDS, TARGET_MS, SEARCH_TARGET_MS = 30, 5, 100.0, 200.0
 CALL_TARGET_MS, COMPARE_TARGET_MS, SESSION_TARGET_MS = 150.0, 300.0, 300.0
 ENDLESS = "with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n"
 ENDLESS_AT_ONCE = 12
@@ -43,12 +46,23 @@ TARGETED = (
     "overview, 90 days",
     "overview by session, 30 days",
     "newest traces",
+    "sessions",
     "one trace",
     "savings of 90 days",
 )
 
 
-def pages(count: int) -> dict[str, str]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visitors:
+    """People of organisations with many calls, with few, with many texts, and with one call each."""
+
+    large: Visitor
+    small: Visitor
+    texts: Visitor
+    others: Sequence[Visitor]
+
+
+def pages(count: int) -> Mapping[str, str]:
     """Return the paths of pages of an organisation with this many calls, by their names."""
     metadata = json.loads((REPOSITORY / "datasette-metadata.json").read_text())
     queries = metadata["databases"]["traces"]["queries"]
@@ -59,6 +73,7 @@ def pages(count: int) -> dict[str, str]:
         "overview, 90 days": "/overview?span=90d",
         "overview by session, 30 days": "/overview?span=30d&by=session",
         "newest traces": "/traces/usage",
+        "sessions": "/sessions",
         "traces of one session, with totals": "/traces/usage?session_id=session-1",
         "next page": f"/traces/usage?_next={count - 50}%2C{count - 50}&_sort_desc=id",
         "one trace": f"/traces/usage/{middle}",
@@ -70,37 +85,66 @@ def pages(count: int) -> dict[str, str]:
     } | {name: f"/traces/{name}" for name in queries}
 
 
-def measure_pages(large: Visitor, small: Visitor, rounds: int, many: int) -> None:
-    print(f"  {'':34} {FEW:9,} calls {many:9,} calls")
+def measure_pages(visitors: Visitors, rounds: int, many: int) -> Iterator[Figure]:
     for name, path in pages(many).items():
         other = pages(FEW)[name]
-        small.time_page(other)
+        row, title = f"pages/{name}", f"{many:,} calls: {name}"
+        target = TARGET_MS if name in TARGETED else None
+        visitors.small.time_page(other)
         try:
-            large.time_page(path)
-            pairs = [(small.time_page(other), large.time_page(path)) for _ in range(rounds)]
+            visitors.large.time_page(path)
+            pairs = [
+                (visitors.small.time_page(other), visitors.large.time_page(path))
+                for _ in range(rounds)
+            ]
         except BenchError as error:
-            print(f"  {name:34} {error}: NOT MET")
+            yield Figure(
+                row=row, title=title, value=None, unit="ms", target=target, note=str(error)
+            )
             continue
-        few_ms, many_ms = ([pair[at] for pair in pairs] for at in (0, 1))
-        print(f"  {name:34} {median(few_ms):9.1f} ms    {median(many_ms):9.1f} ms    ", end="")
-        print(
-            f"x{median(many_ms) / median(few_ms):.2f}   p99 {percentile(many_ms, 99):.1f} ms",
-            end="",
-        )
-        print(judge(median(many_ms), TARGET_MS) if name in TARGETED else "")
+        few_ms = median(small for small, _ in pairs)
+        note = f"x{median(large for _, large in pairs) / few_ms:.2f} of {FEW:,} calls"
+        yield make_page(row, title, [large for _, large in pairs], target, note)
 
 
-def measure_long_session(large: Visitor, last_id: int, rounds: int) -> None:
-    """Time the page of the last call of a long session, and parts of it."""
-    print(f"  the last call of a session of {TURNS} turns, {LAST_BYTES / 1000:.0f} KB:")
+def make_page(
+    row: str, title: str, times_ms: Sequence[float], target: float | None = None, note: str = ""
+) -> Figure:
+    """Return the figure of a page: the median of its times, with their p99."""
+    p99 = f"p99 {percentile(times_ms, 99):.1f} ms"
+    return Figure(
+        row=row,
+        title=title,
+        value=median(times_ms),
+        unit="ms",
+        target=target,
+        low=min(times_ms),
+        high=max(times_ms),
+        note=f"{p99}; {note}" if note else p99,
+    )
+
+
+def measure_while_storing(large: Visitor, rounds: int, many: int) -> Iterator[Figure]:
+    """Time pages of an organisation whose calls are being stored."""
+    with background(partial(_store, large.path)):
+        for name in ("newest traces", "one trace"):
+            times_ms = [large.time_page(pages(many)[name]) for _ in range(rounds)]
+            title = f"{many:,} calls: {name}, while calls are stored"
+            yield make_page(f"pages/storing/{name}", title, times_ms)
+
+
+def measure_long_session(large: Visitor, last_id: int, rounds: int) -> Iterator[Figure]:
+    """Time the page of the last call of a long session, parts of it, and the page of the session."""
     address = f"/traces/usage/{last_id}"
     targets_ms = {
+        "session": SESSION_TARGET_MS,
         "call": CALL_TARGET_MS,
         "call, what fills it": CALL_TARGET_MS,
         "compared with the call before": COMPARE_TARGET_MS,
         "session, what filled it": SESSION_TARGET_MS,
     }
     for name, path in {
+        "session": f"/sessions/{SESSION}",
         "call": address,
         "compared with the call before": f"/traces/usage/{last_id - 1}/compare/{last_id}",
         "compared with the middle": f"/traces/usage/{last_id - TURNS // 2}/compare/{last_id}",
@@ -112,26 +156,30 @@ def measure_long_session(large: Visitor, last_id: int, rounds: int) -> None:
     }.items():
         large.time_page(path)
         times_ms = [large.time_page(path) for _ in range(rounds)]
-        print(f"  {name:34} {'':16}{median(times_ms):9.1f} ms    ", end="")
-        print(f"p99 {percentile(times_ms, 99):.1f} ms", end="")
-        target_ms = targets_ms.get(name)
-        print("" if target_ms is None else judge(median(times_ms), target_ms))
+        title = f"session of {TURNS} turns, {LAST_BYTES // 1000} KB: {name}"
+        yield make_page(f"pages/long/{name}", title, times_ms, targets_ms.get(name))
 
 
-def measure_endless(large: Visitor, small: Visitor, port: int, rounds: int) -> None:
+def measure_search(visitor: Visitor, rounds: int, texts: int) -> Iterator[Figure]:
+    """Time searches over many texts, with their snippets and the counts of later calls."""
+    for name, text in searching.QUERIES.items():
+        path = f"/search?q={quote_plus(text)}"
+        visitor.time_page(path, has=b"<mark>" if name in searching.FOUND else b"")
+        times_ms = [visitor.time_page(path) for _ in range(rounds)]
+        title = f"search over {texts:,} texts: {name}"
+        yield make_page(f"pages/search/{name}", title, times_ms, SEARCH_TARGET_MS)
+
+
+def measure_endless(visitors: Visitors, port: int, rounds: int) -> Iterator[Figure]:
     """Time a page of the small organisation while the large one keeps its query process busy."""
     page = "/traces/usage"
-    before_ms = [small.time_page(page) for _ in range(rounds)]
-    with background(*[partial(_repeat_endless, large, port)] * ENDLESS_AT_ONCE):
+    before_ms = [visitors.small.time_page(page) for _ in range(rounds)]
+    with background(*[partial(_repeat_endless, visitors.large, port)] * ENDLESS_AT_ONCE):
         time.sleep(1)  # until they are at it
-        during_ms = [small.time_page(page) for _ in range(rounds)]
+        during_ms = [visitors.small.time_page(page) for _ in range(rounds)]
     ratio = median(during_ms) / median(before_ms)
-    print(
-        f"  newest traces alone {median(before_ms):.1f} ms, during {ENDLESS_AT_ONCE} endless",
-        end="",
-    )
-    print(f" queries of another {median(during_ms):.1f} ms: x{ratio:.2f}", end="")
-    print(f"   p99 {percentile(during_ms, 99):.1f} ms")
+    title = f"newest traces during {ENDLESS_AT_ONCE} endless queries of another organisation"
+    yield make_page("pages/endless", title, during_ms, TARGET_MS, f"x{ratio:.2f} of before")
 
 
 def _repeat_endless(visitor: Visitor, port: int, is_over: threading.Event) -> None:
@@ -143,81 +191,72 @@ def _repeat_endless(visitor: Visitor, port: int, is_over: threading.Event) -> No
             connection.getresponse().read()
 
 
-def measure_many(visitors: Sequence[Visitor], service: Proxy) -> None:
-    """Print the memory and descriptors of the web process after visits to many organisations."""
+def measure_many(visitors: Sequence[Visitor], service: Proxy) -> Iterator[Figure]:
+    """Yield the memory of the web process after visits to many organisations."""
     web = psutil.Process(service.pids["web"])
     pool = psutil.Process(service.pids["queries"])
-    _print_held(web, pool, 0)
-    for number in range(1, 2 * len(visitors) + 1):
-        visitor = visitors[(number - 1) % len(visitors)]
+    for visitor in [*visitors, *visitors]:
         visitor.connect(service.port)
         with closing(visitor):
             visitor.time_page("/traces/usage")
-        if number in (100, 200, 300, 600):
-            _print_held(web, pool, number)
+    own_mb = [process.memory_full_info().uss / 1e6 for process in pool.children()]
+    yield Figure(
+        row="pages/memory",
+        title=f"RSS of the web process after {2 * len(visitors)} visits to {len(visitors)} organisations",
+        value=web.memory_info().rss / 1e6,
+        unit="MB",
+        note=f"{web.num_threads()} threads, {web.num_fds()} descriptors; query processes: "
+        + ", ".join(f"{mb:.0f} MB" for mb in own_mb),
+    )
 
 
-def _print_held(web: psutil.Process, pool: psutil.Process, visits: int) -> None:
-    rss_mb = web.memory_info().rss / 1e6
-    print(f"  after {visits:3} visits: web RSS {rss_mb:6.1f} MB, ", end="")
-    print(f"{web.num_threads():3} threads, {web.num_fds():3} descriptors; query processes", end="")
-    for process in pool.children():
-        memory = process.memory_full_info()
-        print(f" {memory.rss / 1e6:.0f} MB ({memory.uss / 1e6:.0f} of its own)", end="")
-    print()
-
-
-def prepare(folder: Path, many: int) -> tuple[Visitor, Visitor, list[Visitor]]:
-    """Fill the databases. The large one of an earlier run is used again."""
+def prepare(folder: Path, many: int, texts: int, organizations: int) -> Visitors:
+    """Fill the databases. The large ones of an earlier run are used again."""
     data_dir = folder / "data"
     filled = folder / f"calls-{many}.db"
     if not filled.exists():
-        started_s = time.monotonic()
         fill(folder / "filling.db", many)
         (folder / "filling.db").rename(filled)
-        print(f"  {many:,} calls made in {time.monotonic() - started_s:.0f} s")
+    indexed = searching.prepare(folder, texts)
     with ControlDatabase(data_dir / "control.db") as control:
         control.set_up()
-        large, small, first, *others = (
+        large, small, search, first, *others = (
             Visitor(control, data_dir, f"org-{number}-{time.time_ns()}")
-            for number in range(2 + ORGANIZATIONS)
+            for number in range(3 + organizations)
         )
-    for visitor in (large, small, first, *others):
+    for visitor in (large, small, search, first, *others):
         visitor.path.parent.mkdir(parents=True)
     shutil.copy(filled, large.path)
+    shutil.copy(indexed, search.path)
     fill(small.path, FEW)
     fill(first.path, 1)
     for visitor in others:
         shutil.copy(first.path, visitor.path)
-    return large, small, [first, *others]
+    return Visitors(large=large, small=small, texts=search, others=[first, *others])
 
 
-def run(parent: Path | None, rounds: int, many: int) -> None:
+def measure(options: Options) -> Iterator[Figure]:
+    """Yield the figures of all pages. With a folder of options, the large databases stay there."""
+    rounds = options.choose_rounds(ROUNDS, QUICK_ROUNDS)
+    many, texts = options.choose(MANY, QUICK_MANY), options.choose(TEXTS, QUICK_TEXTS)
     with ExitStack() as stack:
-        if parent is None:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="taximeter-")))
-        else:
-            parent.mkdir(parents=True, exist_ok=True)
-            folder = parent
-            stack.callback(shutil.rmtree, folder / "data", ignore_errors=True)
-        large, small, others = prepare(folder, many)
+        folder = options.parent or stack.enter_context(options.folder())
+        folder.mkdir(parents=True, exist_ok=True)
+        stack.callback(shutil.rmtree, folder / "data", ignore_errors=True)
+        organizations = options.choose(ORGANIZATIONS, QUICK_ORGANIZATIONS)
+        visitors = prepare(folder, many, texts, organizations)
         service, _ = stack.enter_context(taximeter(folder, 9, 1))
-        for visitor in (large, small):
+        for visitor in (visitors.large, visitors.small, visitors.texts):
             visitor.connect(service.port)
             stack.callback(visitor.close)
-        last_id = add_session(large.path)
-        neighbours = Neighbours()
-        measure_pages(large, small, rounds, many)
-        print("  and while calls are being stored:")
-        with background(partial(_store, large.path)):
-            for name in ("newest traces", "one trace"):
-                times_ms = [large.time_page(pages(many)[name]) for _ in range(rounds)]
-                print(f"  {name:34} {'':16}{median(times_ms):9.1f} ms")
-        measure_long_session(large, last_id, rounds)
-        measure_live(large, service.port, service.pids["web"], rounds)
-        measure_endless(large, small, service.port, rounds)
-        measure_many(others, service)
-        print(f"  others took {neighbours.share():.0%} of the machine meanwhile")
+        last_id = add_session(visitors.large.path)
+        yield from measure_pages(visitors, rounds, many)
+        yield from measure_while_storing(visitors.large, rounds, many)
+        yield from measure_long_session(visitors.large, last_id, rounds)
+        yield from measure_search(visitors.texts, rounds, texts)
+        yield from measure_live(visitors.large, service.port, service.pids["web"], rounds)
+        yield from measure_endless(visitors, service.port, rounds)
+        yield from measure_many(visitors.others, service)
 
 
 def _store(path: Path, is_over: threading.Event) -> None:
@@ -227,32 +266,3 @@ def _store(path: Path, is_over: threading.Event) -> None:
     while not is_over.wait(0.05):
         count += 1
         fill(path, count)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.pages", description=__doc__)
-    parser.add_argument(
-        "--dir",
-        type=Path,
-        help="where the data goes; the million calls stay there for the next run",
-    )
-    parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--calls", type=int, default=MANY, help="of the large organisation")
-    parser.add_argument(
-        "--attacks",
-        action="store_true",
-        help="instead: how long others wait while six organisations send hostile queries",
-    )
-    parser.add_argument("--seconds", type=float, default=15.0, help="of each attack")
-    arguments = parser.parse_args()
-    try:
-        if arguments.attacks:
-            hostile.run(arguments.dir, arguments.seconds)
-        else:
-            run(arguments.dir, arguments.rounds, arguments.calls)
-    except BenchError as error:
-        sys.exit(f"bench: {error}")
-
-
-if __name__ == "__main__":
-    main()

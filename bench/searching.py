@@ -1,33 +1,31 @@
-"""``python -m bench.searching``: searches over a million texts, and the locks of indexing them.
+"""A database of a million texts to search, and the locks of indexing them.
 
 The texts are parts of the standard library, each in a message of its own. They are indexed as those of
-calls that were recorded before there was an index: from the newest call down.
+calls that were recorded before there was an index: from the newest call down. ``bench.pages`` searches them.
 """
 
-import argparse
 import json
-import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import batched
 from pathlib import Path
 from random import Random
 from sqlite3 import Connection
 from statistics import median
 
+from bench.figures import Figure
 from bench.filling import make_plain_entry
-from bench.load import judge
+from bench.options import Options
 from bench.traffic import make_text
 from store import database
 from store.traces.database import TraceDatabase
 from store.traces.search import indexer
 from store.traces.search.indexer import Indexer
-from store.traces.search.query import parse_query
-from store.traces.search.reader import Filter, Place, SearchReader
 
 MESSAGES, CHARACTERS, BATCH = 50, 150, 50
-ROUNDS, TARGET_MS, LOCK_TARGET_MS = 20, 200.0, 100.0
+TEXTS, QUICK_TEXTS, LOCK_TARGET_MS = 1_000_000, 20_000, 100.0
 QUERIES = {
     "a word of one text": "wombat7",
     "a word of many texts": "self",
@@ -36,6 +34,7 @@ QUERIES = {
     "a beginning": "conf*",
     "a phrase of none": '"return wombat7"',
 }
+FOUND = set(QUERIES) - {"a phrase of none"}
 
 
 def make_requests(texts: int) -> Iterator[bytes]:
@@ -82,55 +81,69 @@ def timed_locks(times_s: list[float]) -> Iterator[None]:
         database.immediate = immediate
 
 
-def measure_indexing(traces: TraceDatabase) -> None:
-    """Index everything, and print the time and the longest lock."""
-    indexer.MAX_NEW = 0  # as if all of it had been recorded before
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Indexed:
+    """The cost of indexing: CPU time, bytes in the index, and the write locks."""
+
+    texts: int
+    cpu_s: float
+    index_bytes: int
+    locks_s: Sequence[float]
+
+
+def prepare(folder: Path, texts: int) -> Path:
+    """Return a database of so many indexed texts. That of an earlier run is used again."""
+    path = folder / f"texts-{texts}.db"
+    if not path.exists():
+        filling = folder / "filling-texts.db"
+        fill_and_index(filling, texts)
+        filling.rename(path)
+    return path
+
+
+def fill_and_index(path: Path, texts: int) -> Indexed:
+    """Record calls with so many texts, then index everything."""
+    with TraceDatabase(path) as traces:
+        fill(traces, texts)
+        indexed = index(traces)
+        traces.connection.execute("pragma wal_checkpoint(truncate)")
+    return indexed
+
+
+def index(traces: TraceDatabase) -> Indexed:
+    """Index everything that a database has, as if all of it had been recorded before."""
+    newest, indexer.MAX_NEW = indexer.MAX_NEW, 0
     locks_s: list[float] = []
     started_s = time.process_time()
-    with timed_locks(locks_s):
-        while Indexer(traces.connection, time.monotonic).run(1e9):
-            pass
-    pieces, size = traces.connection.execute(
+    try:
+        with timed_locks(locks_s):
+            while Indexer(traces.connection, time.monotonic).run(1e9):
+                pass
+    finally:
+        indexer.MAX_NEW = newest
+    cpu_s = time.process_time() - started_s
+    texts, size = traces.connection.execute(
         "select (select count(*) from search_pieces), (select sum(length(block)) from search_text_data)"
     ).fetchone()
-    cpu_s = time.process_time() - started_s
-    print(f"  {pieces:,} texts indexed in {cpu_s:.0f} s of CPU, {size / pieces:.0f} bytes each")
-    longest_ms = max(locks_s) * 1000
-    print(f"  longest lock {longest_ms:.0f} ms, median {median(locks_s) * 1000:.1f} ms", end="")
-    print(judge(longest_ms, LOCK_TARGET_MS))
+    return Indexed(texts=texts, cpu_s=cpu_s, index_bytes=size, locks_s=locks_s)
 
 
-def measure_searches(path: Path) -> None:
-    """Print how long searches take, with snippets and the counts of later calls."""
-    with closing(database.open_readonly(path, busy_timeout_s=1)) as connection:
-        reader = SearchReader(connection)
-        for name, text in QUERIES.items():
-            times_ms, hits = [], 0
-            for _ in range(ROUNDS):
-                started_s = time.perf_counter()
-                hits = len(reader.search(parse_query(text), Filter(), 20, Place()).hits)
-                times_ms.append((time.perf_counter() - started_s) * 1000)
-            print(
-                f"  {name:24} {median(times_ms):7.1f} ms  ({hits} hits, most {max(times_ms):.1f} ms)",
-                end="",
-            )
-            print(judge(median(times_ms), TARGET_MS))
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.searching", description=__doc__)
-    parser.add_argument("--dir", type=Path, help="where the data goes, and stays for the next run")
-    parser.add_argument("--texts", type=int, default=1_000_000)
-    arguments = parser.parse_args()
-    with ExitStack() as stack:
-        folder = arguments.dir or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        path = folder / f"texts-{arguments.texts}" / "traces.db"
-        with TraceDatabase(path) as traces:
-            if not traces.count_entries():
-                fill(traces, arguments.texts)
-                measure_indexing(traces)
-        measure_searches(path)
-
-
-if __name__ == "__main__":
-    main()
+def measure(options: Options) -> Iterator[Figure]:
+    """Yield what indexing takes."""
+    with options.folder() as folder:
+        found = fill_and_index(folder / "texts.db", options.choose(TEXTS, QUICK_TEXTS))
+    yield Figure(
+        row="indexing/lock",
+        title=f"indexing {found.texts:,} texts: longest write lock",
+        value=max(found.locks_s) * 1000,
+        unit="ms",
+        target=LOCK_TARGET_MS,
+        note=f"median {median(found.locks_s) * 1000:.1f} ms",
+    )
+    yield Figure(
+        row="indexing/cpu",
+        title="indexing a text: CPU",
+        value=found.cpu_s / found.texts * 1e6,
+        unit="us",
+        note=f"{found.index_bytes / found.texts:.0f} bytes of index",
+    )

@@ -5,7 +5,8 @@ gets the same ones in the same order.
 that repeats and grows with every turn while the cache markers move along. Call ``i`` is the next
 turn of session ``i % SESSIONS``; a session starts near 250 KB and gains some 2.2 KB a turn.
 ``unique`` bodies have the same shape and size, but every message differs from every one sent before:
-nobody sends that, and nothing can be kept only once.
+nobody sends that, and nothing can be kept only once. ``streamed`` bodies are small ones that want a stream:
+other programs buffer a response for which nobody asked to be streamed.
 """
 
 import json
@@ -15,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-type Kind = Literal["small", "agent", "unique"]
+type Kind = Literal["small", "streamed", "agent", "unique"]
 
 SESSIONS = 64
 SESSION_START_BYTES = 255_000
@@ -28,7 +29,7 @@ MARKER = b',"cache_control":{"type":"ephemeral"}'
 def make_body(kind: Kind, index: int) -> bytes:
     if kind == "agent":
         return _session(index % SESSIONS).body(index // SESSIONS)
-    template = _small_template() if kind == "small" else _unique_template()
+    template = _unique_template() if kind == "unique" else _small_template(kind)
     return template.replace(SALT, b"%08d" % index)
 
 
@@ -38,7 +39,7 @@ class Session:
 
     def __init__(self, seed: int) -> None:
         self._rng = random.Random(seed)  # noqa: S311 - the same traffic on every run
-        self._head = _head(stream=True)
+        self._head = _head()
         self._messages: list[bytes] = []
         self._first_turn = 0
         size = len(self._head)
@@ -75,11 +76,12 @@ def _session(number: int) -> Session:
 
 
 @cache
-def _small_template() -> bytes:
+def _small_template(kind: Kind) -> bytes:
     rng = random.Random(0)  # noqa: S311
+    stream = b'"stream":true,' if kind == "streamed" else b""
     return b"".join(
         (
-            b'{"model":"claude-sonnet-4-5","max_tokens":1024,"system":',
+            b'{"model":"claude-sonnet-4-5","max_tokens":1024,%b"system":' % stream,
             _quote(make_text(rng, 900)),
             b',"messages":[{"role":"user","content":',
             _quote(SALT.decode() + " " + make_text(rng, 900)),
@@ -97,12 +99,12 @@ def _unique_template() -> bytes:
         for _ in range(UNIQUE_MESSAGES // 2)
         for role in (b"user", b"assistant")
     )
-    tools_and_system = _head(stream=True).replace(b"cache_", SALT + b"cache_")
+    tools_and_system = _head().replace(b"cache_", SALT + b"cache_")
     return b"".join((tools_and_system, b",".join(messages), b"]}"))
 
 
 @cache
-def _head(*, stream: bool) -> bytes:
+def _head() -> bytes:
     rng = random.Random(2)  # noqa: S311
     tools = [
         {
@@ -114,8 +116,7 @@ def _head(*, stream: bool) -> bytes:
     ]
     return b"".join(
         (
-            b'{"model":"claude-sonnet-4-5","max_tokens":32000,"stream":%b,'
-            % (b"true" if stream else b"false"),
+            b'{"model":"claude-sonnet-4-5","max_tokens":32000,"stream":false,'
             b'"system":[{"type":"text","text":',
             _quote(make_text(rng, 18_000)),
             MARKER,

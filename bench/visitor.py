@@ -1,7 +1,7 @@
 """A signed-in person, on one connection to the front door."""
 
 import time
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
 from bench.load import HOST, BenchError
@@ -31,15 +31,22 @@ class Visitor:
         if self._connection is not None:
             self._connection.close()
 
-    def time_page(self, path: str, wanted: int = 200) -> float:
-        """Return the milliseconds that a page took."""
+    def time_page(self, path: str, wanted: int = 200, has: bytes = b"") -> float:
+        """Return the milliseconds that a page took.
+
+        Raises BenchError for another status, and for a page that does not have the text."""
         if self._connection is None:
             raise BenchError("not connected")
         started_s = time.perf_counter()
-        self._connection.request("GET", path, headers=self.headers)
-        response = self._connection.getresponse()
-        response.read()
+        try:
+            self._connection.request("GET", path, headers=self.headers)
+            response = self._connection.getresponse()
+            body = response.read()
+        except (OSError, HTTPException) as error:
+            raise BenchError(f"{path}: {error!r}") from error
         took_ms = (time.perf_counter() - started_s) * 1000
         if response.status != wanted:
             raise BenchError(f"{path} responded with {response.status}")
+        if has not in body:
+            raise BenchError(f"{path} is without {has.decode()}")
         return took_ms

@@ -1,42 +1,38 @@
-"""``python -m bench.workers``: what several workers of the proxy are worth, and what a limit costs.
+"""Calls a second with several workers of the proxy, and the time that a check of a limit takes.
 
 A service with one worker and one with several get the same calls in turns and in changing order. The
 load, the upstream and the recorder need processors too, so on a small machine they are the bound: the
-recorder is held still while calls are made, and records them between two rounds (``--recorder`` lets it
-run). A round ends when its last response is there.
+load and the upstream are ``wrk`` and nginx where they are installed, and the recorder is held still while
+calls are made, and records them between two rounds. One figure is the most that this leaves to several
+workers: all processors busy, and a call no dearer than with one worker.
 """
 
-import argparse
 import os
 import signal
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from statistics import median
 
-from bench.client import CallsJob
-from bench.load import (
-    CALLS_PER_SLUG,
-    REPOSITORY,
-    BenchError,
-    Client,
-    Neighbours,
-    Proxy,
-    UsageLog,
-    taximeter,
-    upstream,
-)
+from bench import light_load
+from bench.figures import Figure, make_figure
+from bench.light_load import Loaded, OwnLoad, WrkLoad, light_upstream
+from bench.load import REPOSITORY, BenchError, Client, Proxy, UsageLog, taximeter
+from bench.options import Options
 from runtime import shared_windows
 from runtime.shared_windows import SharedWindows
 
+PARTS = ("rate", "checks")
+WORKERS, ROUNDS, QUICK_ROUNDS = 2, 9, 2
+CONNECTIONS = 32
+CALLS, WARM_UP = 2_000, 400  # of a round of our own client
+SECONDS, QUICK_SECONDS = 4.0, 2.0  # of a round of wrk
+MAX_RATE = 4_000  # calls a second: no machine here makes more
+SETTLED_S = 0.5
 CHECKS = 20_000
-WARM_UP = 400
 HAMMER = """
 import sys
 from runtime.shared_windows import SharedWindows
@@ -49,99 +45,129 @@ while True:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """The measurements of one service in one round."""
+    """The measurements of one service in one round. ``others_ms`` is the CPU time of load and upstream."""
 
     calls_per_s: float
     proxy_ms: float  # of CPU time, for each call
+    others_ms: float
 
 
 class Service:
-    """A running service, and how many calls it was sent."""
+    """A running service, and how many calls it was sent and has responded to."""
 
-    def __init__(self, proxy: Proxy, log: UsageLog, *, holds_recorder: bool) -> None:
-        self._proxy, self._log = proxy, log
-        self._holds_recorder = holds_recorder
-        self._made = 0
+    def __init__(self, proxy: Proxy, log: UsageLog, direct: Proxy) -> None:
+        self._proxy, self._log, self._direct = proxy, log, direct
+        self._sent = self._whole = 0
 
-    def measure(self, client: Client, calls: int, connections: int) -> Round:
-        """Make so many calls, and wait until they are recorded. Raises BenchError."""
-        before_s = self._proxy.cpu_s()["proxy"]
+    def measure(self, load: OwnLoad | WrkLoad, calls: int, seconds: float) -> Round:
+        """Make calls, and wait until they are recorded. Raises BenchError where one is missing."""
+        before_s, upstream_s = self._proxy.cpu_s()["proxy"], self._direct.cpu_s()["proxy"]
         with self._recorder_held():
-            result = client.run_calls(
-                CallsJob(
-                    port=self._proxy.port,
-                    paths=self._proxy.paths,
-                    run_length=CALLS_PER_SLUG,
-                    kind="small",
-                    first=self._made,
-                    calls=calls,
-                    connections=connections,
-                )
-            )
+            done = load.run(self._proxy, self._sent, calls, seconds)
             proxy_s = self._proxy.cpu_s()["proxy"] - before_s
-        self._made += calls
-        self._log.wait_for(self._made)
-        if self._log.count() != self._made or self._log.count_bad():
-            raise BenchError(f"{self._made} calls, {self._log.count()} rows")
-        return Round(calls_per_s=calls / result.seconds, proxy_ms=proxy_s * 1000 / calls)
+            others_s = self._direct.cpu_s()["proxy"] - upstream_s + done.cpu_s
+        self._sent += done.sent
+        self._whole += done.calls
+        self._check(done)
+        return Round(
+            calls_per_s=done.calls / done.seconds,
+            proxy_ms=proxy_s * 1000 / done.sent,
+            others_ms=others_s * 1000 / done.sent,
+        )
+
+    def _check(self, done: Loaded) -> None:
+        """Wait until all calls are rows. Those that the load cut need not be complete."""
+        self._log.wait_for(self._whole)
+        rows = self._log.count()
+        while done.sent > done.calls:
+            time.sleep(SETTLED_S)
+            if rows == (rows := self._log.count()):
+                break
+        bad = self._log.count_bad()
+        if rows > self._sent or bad > self._sent - self._whole:
+            raise BenchError(f"{self._whole} calls, {rows} rows, {bad} of them not good")
 
     @contextmanager
     def _recorder_held(self) -> Iterator[None]:
         pid = self._proxy.pids["recorder"]
-        if self._holds_recorder:
-            os.kill(pid, signal.SIGSTOP)
+        os.kill(pid, signal.SIGSTOP)
         try:
             yield
         finally:
             os.kill(pid, signal.SIGCONT)
 
 
-def measure_workers(arguments: argparse.Namespace) -> None:
-    total = WARM_UP + arguments.rounds * arguments.calls
-    counts = (1, arguments.workers)
+def measure(options: Options) -> Iterator[Figure]:
+    """Yield the figures of several workers beside one, and of checks. Raises BenchError."""
+    if options.wants("rate"):
+        yield from measure_workers(options)
+    if options.wants("checks"):
+        yield from measure_checks()
+
+
+def measure_workers(options: Options) -> Iterator[Figure]:
+    rounds = options.choose_rounds(ROUNDS, QUICK_ROUNDS)
+    seconds = options.choose(SECONDS, QUICK_SECONDS)
+    total = WARM_UP + max(rounds * CALLS, 40 * MAX_RATE if light_load.is_there() else 0)
     with ExitStack() as stack:
-        direct = stack.enter_context(upstream())
+        folder = stack.enter_context(options.folder())
+        direct = stack.enter_context(light_upstream(folder))
         services = []
-        for count in counts:
-            folder = tempfile.TemporaryDirectory(prefix="taximeter-bench-", dir=arguments.dir)
-            path = Path(stack.enter_context(folder))
-            running = stack.enter_context(taximeter(path, direct.port, total, count))
-            services.append(Service(*running, holds_recorder=not arguments.recorder))
+        for count in (1, WORKERS):
+            path = folder / str(count)
+            path.mkdir()
+            proxy, log = stack.enter_context(taximeter(path, direct.port, total, count))
+            services.append(Service(proxy, log, direct))
         client = stack.enter_context(Client())
-        for service in services:
-            service.measure(client, WARM_UP, arguments.connections)
-        neighbours = Neighbours()
-        results: list[tuple[Round, Round]] = []
-        for number in range(arguments.rounds):
-            order = (0, 1) if number % 2 else (1, 0)
-            found = {
-                each: services[each].measure(client, arguments.calls, arguments.connections)
-                for each in order
-            }
-            results.append((found[0], found[1]))
-        print(f"  others took {neighbours.share():.0%} of the machine meanwhile")
-    print_results(results, arguments.workers)
-
-
-def print_results(results: Sequence[tuple[Round, Round]], workers: int) -> None:
-    for name, side in (("1 worker", 0), (f"{workers} workers", 1)):
-        rate = median(each[side].calls_per_s for each in results)
-        cost = median(each[side].proxy_ms for each in results)
-        print(f"  {name:12} {rate:6.0f} calls a second, {cost:.3f} ms of the proxy's CPU a call")
-    rates = [several.calls_per_s / one.calls_per_s for one, several in results]
-    costs = [several.proxy_ms / one.proxy_ms for one, several in results]
-    for name, ratios in (("calls a second", rates), ("CPU a call", costs)):
-        print(
-            f"  {name:15} x{median(ratios):.2f}   [{min(ratios):.2f} .. {max(ratios):.2f}]"
-            f"   over {len(ratios)} rounds"
+        load = (
+            WrkLoad(folder, CONNECTIONS) if light_load.is_there() else OwnLoad(client, CONNECTIONS)
         )
+        for service in services:
+            service.measure(load, WARM_UP, 1.0)
+        results: list[tuple[Round, Round]] = []
+        for number in range(rounds):
+            order = (0, 1) if number % 2 else (1, 0)
+            found = {each: services[each].measure(load, CALLS, seconds) for each in order}
+            results.append((found[0], found[1]))
+    yield from make_figures(results, os.cpu_count() or 1)
 
 
-def measure_checks() -> None:
+def make_figures(results: Sequence[tuple[Round, Round]], processors: int) -> Iterator[Figure]:
+    """Yield the ratios of several workers to one, and what was possible."""
+    by = "wrk and nginx" if light_load.is_there() else "our own client and upstream"
+    one, several = ([pair[at] for pair in results] for at in (0, 1))
+    rate = statistics.median(each.calls_per_s for each in one)
+    cost_ms = statistics.median(each.proxy_ms for each in one)
+    others_ms = statistics.median(each.others_ms for each in one)
+    yield make_figure(
+        "workers/rate",
+        f"calls a second with {WORKERS} workers / with 1, {processors} processors",
+        [pair[1].calls_per_s / pair[0].calls_per_s for pair in results],
+        target=1.7,
+        is_least=True,
+        note=f"{rate:,.0f} calls a second with 1; load and upstream are {by}",
+    )
+    yield make_figure(
+        "workers/possible",
+        f"the most that is possible with {WORKERS} workers beside load and upstream",
+        [
+            min(WORKERS, processors / (each.proxy_ms + each.others_ms) * 1000 / each.calls_per_s)
+            for each in one
+        ],
+        note=f"CPU a call: {cost_ms:.3f} ms of the proxy, {others_ms:.3f} ms of load and upstream",
+    )
+    yield make_figure(
+        "workers/cpu",
+        f"CPU of the proxy a call with {WORKERS} workers / with 1",
+        [after.proxy_ms / before.proxy_ms for before, after in zip(one, several, strict=True)],
+    )
+
+
+def measure_checks(checks: int = CHECKS) -> Iterator[Figure]:
     """Time checks of the rate limit, alone and while another process checks the same window."""
     fd = shared_windows.create()
     windows = SharedWindows(fd)
-    print_checks("alone", time_checks(windows))
+    yield make_check("alone", time_checks(windows, checks))
     with subprocess.Popen(  # noqa: S603 - this Python
         [sys.executable, "-c", HAMMER, str(fd)],
         cwd=REPOSITORY,
@@ -151,16 +177,16 @@ def measure_checks() -> None:
         try:
             if other.stdout is not None:
                 other.stdout.readline()
-            print_checks("beside another process", time_checks(windows))
+            yield make_check("beside another process", time_checks(windows, checks))
         finally:
             other.kill()
     windows.close()
 
 
-def time_checks(windows: SharedWindows) -> list[float]:
+def time_checks(windows: SharedWindows, checks: int) -> list[float]:
     """Return how many microseconds each check takes; most of them admit."""
     times_us = []
-    for number in range(CHECKS):
+    for number in range(checks):
         name = f"slug {number % 100}"
         started_ns = time.perf_counter_ns()
         windows.admit(name, 300)
@@ -168,33 +194,13 @@ def time_checks(windows: SharedWindows) -> list[float]:
     return times_us
 
 
-def print_checks(name: str, times_us: Sequence[float]) -> None:
+def make_check(name: str, times_us: Sequence[float]) -> Figure:
     percentiles = statistics.quantiles(times_us, n=100)
-    print(
-        f"  a check of the rate limit, {name}: {percentiles[49]:.1f} µs at the median,"
-        f" {percentiles[98]:.1f} µs at p99"
+    return Figure(
+        row=f"workers/check/{name}",
+        title=f"a check of the rate limit, {name}: median",
+        value=percentiles[49],
+        unit="us",
+        target=20.0,
+        note=f"p99 {percentiles[98]:.1f} us",
     )
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.workers", description=__doc__)
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--calls", type=int, default=2000, help="in each round, for each service")
-    parser.add_argument("--connections", type=int, default=32)
-    parser.add_argument("--recorder", action="store_true", help="let the recorder work meanwhile")
-    parser.add_argument("--checks", action="store_true", help="only the checks of the rate limit")
-    parser.add_argument(
-        "--dir", type=Path, help="where the data goes meanwhile (default: the temporary directory)"
-    )
-    arguments = parser.parse_args()
-    try:
-        measure_checks()
-        if not arguments.checks:
-            measure_workers(arguments)
-    except BenchError as error:
-        sys.exit(f"bench: {error}")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,11 +1,26 @@
-"""The processor time that benchmarks count as theirs and not as their neighbours'."""
+"""The benchmarks: what they count, how they judge it, and what they write of it."""
 
 import subprocess
 import sys
+from argparse import ArgumentTypeError
+from contextlib import ExitStack
+from itertools import chain
+from xml.etree import ElementTree
 
 import psutil
+import pytest
 
-from bench.load import tree_cpu_s
+from bench import __main__ as command, report
+from bench.charts import Bar, draw_bars
+from bench.figures import Figure, Results, Section, format_number, make_figure, summarize
+from bench.kills import judge_entries
+from bench.load import BenchError, Proxy, tree_cpu_s, upstream
+from bench.options import Options
+from bench.peers import Peer, Start, check_response, install_peer
+from bench.storage import Size, bytes_per_call
+from bench.traffic import make_body
+from bench.turns import Programs, rotate
+from bench.workers import Round, make_figures as make_worker_figures, measure_checks
 
 BUSY_S = 0.3
 GRANDCHILD = f"""
@@ -30,3 +45,196 @@ def test_the_time_of_grandchildren_counts_while_they_run_and_when_they_have_ende
         child.stdin.close()
         child.wait(30)
     assert tree_cpu_s(psutil.Process()) - before_s >= COUNTED_S
+
+
+def make_one(value, target=None, *, is_least=False):
+    return Figure(row="row", title="title", value=value, target=target, is_least=is_least)
+
+
+@pytest.mark.parametrize(
+    ("figure", "verdict"),
+    [
+        (make_one(0.5, 0.5), "met"),
+        (make_one(0.51, 0.5), "NOT MET"),
+        (make_one(20, 20, is_least=True), "met"),
+        (make_one(19, 20, is_least=True), "NOT MET"),
+        (make_one(None, 0.5), "not measured"),
+        (make_one(7), ""),
+    ],
+)
+def test_a_figure_says_whether_its_target_is_met(figure, verdict):
+    assert figure.verdict == verdict
+
+
+def test_a_summary_counts_targets_and_names_those_that_are_open():
+    figures = [make_one(1, 2), make_one(3, 2), make_one(None, 2), make_one(4)]
+    assert summarize(figures) == ("1 of 3 targets met\n  NOT MET: title\n  not measured: title")
+
+
+def test_a_figure_of_several_rounds_is_their_median_with_their_range():
+    figure = make_figure("row", "title", [3.0, 1.0, 2.5])
+    assert (figure.value, figure.low, figure.high) == (2.5, 1.0, 3.0)
+    assert make_figure("row", "title", []).value is None
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.4567, "0.46"),
+        (4.567, "4.57"),
+        (45.67, "45.7"),
+        (4567.8, "4,568"),
+        (0.0, "0"),
+        (500, "500"),
+    ],
+)
+def test_numbers_have_the_digits_that_matter(value, text):
+    assert format_number(value) == text
+
+
+def test_a_run_is_read_back_as_it_was_written(tmp_path):
+    section = Section(name="cpu", seconds=1.5, others_share=0.2, figures=[make_one(1, 2)])
+    results = Results(state={"commit": "abc"}, sections=[section])
+    results.write(tmp_path / "results.json")
+    assert Results.read(tmp_path / "results.json") == results
+    (tmp_path / "other.json").write_text('{"state": {}}')
+    with pytest.raises(ValueError, match="not a file of results"):
+        Results.read(tmp_path / "other.json")
+
+
+def test_each_program_begins_as_many_rounds_as_the_others():
+    firsts = [rotate("abc", number)[0] for number in range(6)]
+    assert {firsts.count(each) for each in "abc"} == {2}
+    assert all(sorted(rotate("abc", number)) == list("abc") for number in range(6))
+
+
+def test_the_most_that_workers_can_make_is_bound_by_the_processors():
+    one = Round(calls_per_s=1000, proxy_ms=1.0, others_ms=0.25)
+    several = Round(calls_per_s=1500, proxy_ms=1.1, others_ms=0.25)
+    rate, possible, cpu = make_worker_figures([(one, several)], processors=2)
+    assert (rate.value, possible.value) == (1.5, 1.6)
+    assert cpu.value == pytest.approx(1.1)
+
+
+def test_the_bytes_of_responses_are_no_part_of_what_a_call_takes():
+    start = Size(calls=10, used_bytes=100_000, response_bytes=20_000)
+    end = Size(calls=20, used_bytes=200_000, response_bytes=40_000)
+    assert bytes_per_call(start, end) == 8_000
+
+
+def test_entries_that_are_missing_twice_or_different_after_a_kill_are_found():
+    exact = [(make_body("small", number), b"whole", "complete") for number in range(6)]
+    rows = [
+        exact[0],
+        exact[1],
+        exact[1],
+        (exact[2][0] + b" ", b"whole", "complete"),
+        (exact[3][0], b"wh", "proxy_restarted"),  # it was cut there, and so was the client
+        (exact[4][0], b"wh", "complete"),
+    ]
+    found = judge_entries(rows, wanted=set(range(7)), whole={0, 1, 4}, response=b"whole")
+    assert (found.lost, found.doubled, found.wrong) == ({5, 6}, {1}, {2, 4})
+
+
+def fail(_):
+    raise BenchError("no such package")
+
+
+def make_peer(**fields):
+    does_nothing = {"install": lambda _: None, "read_version": lambda _: "1.0"}
+    ends = {"start": lambda *_: Start(command=[sys.executable, "-c", "print('port in use')"])}
+    return Peer(**{"name": "peer", "title": "Peer"} | does_nothing | ends | fields)
+
+
+def test_a_peer_that_cannot_be_installed_or_started_says_why(tmp_path):
+    absent = install_peer(
+        make_peer(name="absent", install=fail), tmp_path / "environments" / "absent"
+    )
+    ends = install_peer(make_peer(), tmp_path / "environments" / "peer")
+    with ExitStack() as stack:
+        direct = stack.enter_context(upstream())
+        assert check_response(direct, direct, "small", "") == "same bytes"
+        programs = Programs({"direct": direct})
+        programs.start_peers(stack, [absent, ends], tmp_path, direct)
+    assert programs.failures == {
+        "absent": "cannot be installed: no such package",
+        "peer": "does not start: port in use",
+    }
+
+
+def test_a_peer_that_fails_is_left_out_and_our_own_program_ends_the_run():
+    proxy = Proxy(port=1, paths=[], pids={})
+    programs = Programs({"ours": proxy})
+    programs.running["peer"] = proxy
+    measured = []
+
+    def measure(name, _):
+        measured.append(name)
+        if name == "peer":
+            raise BenchError("cut")
+
+    for number in range(3):
+        programs.take_turns(number, measure)
+    assert (programs.failures, measured.count("peer"), measured.count("ours")) == (
+        {"peer": "cut"}, 1, 3,
+    )  # fmt: skip
+    with pytest.raises(BenchError, match="broken"):
+        programs.take_turns(0, lambda *_: fail_with("broken"))
+
+
+def fail_with(text):
+    raise BenchError(text)
+
+
+def test_a_section_that_fails_keeps_its_figures_and_the_exit_status_says_so(
+    monkeypatch, tmp_path, capsys
+):
+    def measure(_):
+        yield make_one(1, 2)
+        raise BenchError("a call is missing")
+
+    monkeypatch.setattr(command, "SECTIONS", {"cpu": measure})
+    path = tmp_path / "results.json"
+    assert command.main(["--quick", "--only", "cpu/2kb", "--json", str(path)]) == 1
+    assert [figure.value for figure in Results.read(path).figures] == [1]
+    assert "cpu: a call is missing" in capsys.readouterr().err
+
+
+def test_sections_and_parts_that_there_are_not_are_refused_with_those_there_are():
+    assert command.parse_names("cpu/2kb,cpu/300kb,pages") == {"cpu": ["2kb", "300kb"], "pages": []}
+    with pytest.raises(ArgumentTypeError, match="there is no cups; sections are cpu"):
+        command.parse_names("cups")
+    with pytest.raises(ArgumentTypeError, match="there is no cpu/3kb; parts of cpu: 2kb"):
+        command.parse_names("cpu/3kb")
+
+
+def test_a_run_of_a_section_gives_its_figures(monkeypatch, capsys):
+    monkeypatch.setattr(command, "SECTIONS", {"checks": lambda _: measure_checks(300)})
+    section, failure = command.run_section("checks", Options(is_quick=True))
+    assert failure is None
+    assert all(figure.value and figure.value > 0 for figure in section.figures)
+    assert capsys.readouterr().out.count("a check of the rate limit") == 2
+
+
+def test_bars_are_a_picture_with_their_figures_as_text():
+    document = draw_bars("Pages & more", [Bar(name="home", value=24, unit="ms", target=100)])
+    root = ElementTree.fromstring(document)  # noqa: S314 - our own
+    texts = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert texts == ["Pages & more", "home", "24 ms"]
+
+
+def test_the_plots_in_the_documentation_are_of_its_json():
+    drawn = dict(report.draw_plots(Results.read(report.RESULTS)))
+    stored = {path.name: path.read_text() for path in report.PLOTS_FOLDER.glob("*.svg")}
+    assert stored == drawn
+
+
+def test_every_row_of_the_short_table_is_one_that_a_run_gives():
+    rows = {figure.row for figure in Results.read(report.RESULTS).figures}
+    assert {row for row in report.SUMMARY if "/peer/" not in row} <= rows
+
+
+def test_every_section_is_described_in_the_documentation():
+    page = (report.DOCS / "performance.md").read_text()
+    titles = [line.removeprefix("### ").split(", ") for line in page.splitlines() if "### " in line]
+    assert set(command.SECTIONS) <= set(chain.from_iterable(titles))

@@ -24,6 +24,7 @@ case "$*" in
     echo "WARNING: the talk of pip"
     test -z "$FAILS" ;;
   "run "*) echo "$PWD $TAXIMETER_DATA_DIR" ;;
+  *"-m bench"*) echo "$PWD $PYTHONPATH" ;;
 esac
 """
 
@@ -69,7 +70,7 @@ def test_running_the_service_installs_only_what_runs_and_only_once(clone):
     assert calls_of(clone) == ["taximeter up"]
 
 
-@pytest.mark.parametrize("command", ["test", "check", "generate"])
+@pytest.mark.parametrize("command", ["test", "check", "generate", "bench"])
 def test_testing_and_checking_add_the_development_tools_once(clone, command):
     calls_of(clone)
     assert locks_installed(calls_of(clone, command)) == ["requirements-dev.lock"]
@@ -124,6 +125,14 @@ def test_a_client_runs_where_the_caller_is_on_the_data_of_the_checkout(
     done = run(clone, "run", "claude", "-p", "two words", TAXIMETER_DATA_DIR=setting)
     assert done.stdout == f"{project} {data_dir.format(clone=clone)}\n"
     assert "taximeter run claude -p two words" in (clone / "calls").read_text()
+
+
+def test_benchmarks_write_their_files_where_the_caller_is(clone, tmp_path_factory, monkeypatch):
+    project = tmp_path_factory.mktemp("project")
+    monkeypatch.chdir(project)
+    done = run(clone, "bench", "--json", "results.json")
+    assert done.stdout == f"{project} {clone}\n"
+    assert "python -P -m bench --json results.json" in (clone / "calls").read_text()
 
 
 def test_what_pip_says_is_shown_when_it_fails(clone):

@@ -1,0 +1,175 @@
+"""``./run.sh bench``: every figure that the project promises, in one run and one table.
+
+Each section starts what it compares, all on loopback and each a process of its own, and ends it. The exit
+status is 1 when a section fails, for example since a call did not become exactly one good row; a target that
+is missed is a row that says so.
+"""
+
+import argparse
+import os
+import platform
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import psutil
+from platformdirs import user_cache_path
+
+from bench import cpu, hostile, kills, pages, searching, storage, streams, workers
+from bench.figures import Figure, Results, Section, format_row, summarize
+from bench.load import REPOSITORY, BenchError, Neighbours
+from bench.options import Options
+from bench.peers import install_peers
+from runtime import clock
+
+SECTIONS: Mapping[str, Callable[[Options], Iterator[Figure]]] = {
+    "cpu": cpu.measure,
+    "workers": workers.measure,
+    "streams": streams.measure,
+    "storage": storage.measure,
+    "pages": pages.measure,
+    "indexing": searching.measure,
+    "kills": kills.measure,
+    "hostile": hostile.measure,
+}
+PARTS: Mapping[str, Sequence[str]] = {
+    "cpu": [case.name for case in cpu.CASES],
+    "workers": workers.PARTS,
+    "streams": list(streams.MEASUREMENTS),
+}
+
+
+def run_section(name: str, options: Options) -> tuple[Section, str | None]:
+    """Run a section and print its rows. Return it with what went wrong, or None."""
+    neighbours, began_s = Neighbours(), time.monotonic()
+    figures: list[Figure] = []
+    failure = None
+    try:
+        for figure in SECTIONS[name](options):
+            figures.append(figure)
+            print(format_row(figure), flush=True)
+    except BenchError as error:
+        failure = f"{name}: {error}"
+        print(failure, flush=True)
+    section = Section(
+        name=name,
+        seconds=round(time.monotonic() - began_s, 1),
+        others_share=round(neighbours.share(), 3),
+        figures=figures,
+    )
+    print(
+        f"  {name} took {section.seconds:.0f} s; others took {section.others_share:.0%} of the machine",
+        flush=True,
+    )
+    return section, failure
+
+
+def describe_state(arguments: list[str], options: Options) -> Mapping[str, Any]:
+    """Return what a run was made on."""
+    return {
+        "command": shlex.join(["./run.sh", "bench", *arguments]),
+        "is_quick": options.is_quick,
+        "at": clock.format_ms(clock.now()),
+        "commit": _find_commit(),
+        "python": platform.python_version(),
+        "mitmproxy": version("mitmproxy"),
+        "processors": os.cpu_count(),
+        "memory_gb": round(psutil.virtual_memory().total / 1e9),
+        "system": f"{platform.system()} {platform.machine()}",
+        "peers": {
+            peer.name: peer.failure or f"{peer.peer.title} {peer.version}" for peer in options.peers
+        },
+    }
+
+
+def _find_commit() -> str:
+    """Return the commit that is measured, with a plus where files differ from it."""
+    command = ["git", "describe", "--always", "--dirty=+", "--exclude=*"]
+    result = subprocess.run(  # noqa: S603 - git
+        command, cwd=REPOSITORY, capture_output=True, text=True, check=False
+    )
+    return result.stdout.strip() or "unknown"
+
+
+def parse_arguments(arguments: list[str]) -> argparse.Namespace:
+    """Return the arguments of the command."""
+    parser = argparse.ArgumentParser(prog="./run.sh bench", description=__doc__)
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="fewer rounds and small databases: shows that all works, in some minutes",
+    )
+    parser.add_argument(
+        "--only",
+        metavar="NAMES",
+        type=parse_names,
+        default={name: [] for name in SECTIONS},
+        help=f"sections, separated by commas: {', '.join(SECTIONS)}; or parts of them, as in cpu/2kb",
+    )
+    parser.add_argument("--rounds", type=int, help="instead of as many as each section has")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
+    parser.add_argument(
+        "--peers",
+        action="store_true",
+        help="compare with LiteLLM, Portkey's gateway, claude-tap and nginx; installs the first three",
+    )
+    parser.add_argument(
+        "--peers-dir",
+        type=Path,
+        default=user_cache_path("taximeter") / "bench-peers",
+        help="where they are installed, and stay (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--dir",
+        type=Path,
+        help="where the data goes meanwhile; large databases stay there for the next run"
+        " (default: the temporary directory)",
+    )
+    return parser.parse_args(arguments)
+
+
+def parse_names(text: str) -> dict[str, list[str]]:
+    """Return sections with their parts, none for all of them. Raises ArgumentTypeError."""
+    found: dict[str, list[str]] = {}
+    for name in text.split(","):
+        section, _, part = name.partition("/")
+        if section not in SECTIONS:
+            raise argparse.ArgumentTypeError(
+                f"there is no {section}; sections are {', '.join(SECTIONS)}"
+            )
+        if part and part not in PARTS.get(section, ()):
+            parts = ", ".join(PARTS.get(section, ())) or "none"
+            raise argparse.ArgumentTypeError(f"there is no {name}; parts of {section}: {parts}")
+        found.setdefault(section, []).extend([part] if part else [])
+    return found
+
+
+def main(arguments: list[str]) -> int:
+    """Run the sections that are asked for, and return the exit status."""
+    parsed = parse_arguments(arguments)
+    if parsed.dir is not None:
+        parsed.dir.mkdir(parents=True, exist_ok=True)
+    peers = install_peers(parsed.peers_dir) if parsed.peers else []
+    options = Options(is_quick=parsed.quick, parent=parsed.dir, peers=peers, rounds=parsed.rounds)
+    for peer in peers:
+        print(f"  {peer.title}{f': {peer.failure}' if peer.failure else ''}", flush=True)
+    state = describe_state(arguments, options)
+    ran = [run_section(name, replace(options, parts=parts)) for name, parts in parsed.only.items()]
+    results = Results(state=state, sections=[section for section, _ in ran])
+    print(summarize(results.figures))
+    if parsed.json is not None:
+        results.write(parsed.json)
+    failures = [failure for _, failure in ran if failure is not None]
+    for failure in failures:
+        print(f"bench: {failure}", file=sys.stderr)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,113 @@
+"""The bytes that a call of a coding agent takes in the database, besides the text of its response.
+
+Agents' conversations grow turn by turn, as in the case ``300kb`` of ``bench.cpu``. What the file has grown
+by is read when everything is recorded and indexed, after some turns, after more, and at the end: the first
+part shows what a call takes, and the last whether that grows with the length of a session.
+"""
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.client import CallsJob
+from bench.figures import Figure
+from bench.load import CALLS_PER_SLUG, BenchError, Client, Proxy, UsageLog, taximeter, upstream
+from bench.options import Options
+from bench.traffic import SESSIONS, make_body
+
+WARM_UP_TURNS, TURNS, QUICK_TURNS, CONNECTIONS = 4, 12, 4, 16
+SETTLED_S, SETTLING_LIMIT_S = 2.0, 120.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """The size of a database, without free pages, and of the responses in it."""
+
+    calls: int
+    used_bytes: int
+    response_bytes: int
+
+
+def measure(options: Options) -> Iterator[Figure]:
+    """Yield what a call takes, early and late in its session. Raises BenchError."""
+    turns = options.choose(TURNS, QUICK_TURNS)
+    ends = (WARM_UP_TURNS, WARM_UP_TURNS + turns, WARM_UP_TURNS + 2 * turns)
+    with ExitStack() as stack:
+        folder = stack.enter_context(options.folder())
+        direct = stack.enter_context(upstream())
+        ours, log = stack.enter_context(taximeter(folder, direct.port, ends[-1] * SESSIONS))
+        client = stack.enter_context(Client())
+        sizes, first = [], 0
+        for end in ends:
+            _call(client, ours, first, end * SESSIONS)
+            first = end * SESSIONS
+            log.wait_for(first)
+            sizes.append(read_settled(log))
+    yield from make_figures(*sizes, raw_bytes=len(make_body("agent", first - 1)))
+
+
+def make_figures(start: Size, middle: Size, end: Size, *, raw_bytes: int) -> Iterator[Figure]:
+    """Yield the figures of two parts of sessions."""
+    early, late = bytes_per_call(start, middle), bytes_per_call(middle, end)
+    yield Figure(
+        row="storage/call",
+        title="stored for a call of an agent, besides its response",
+        value=bytes_per_call(start, end) / 1000,
+        unit="KB",
+        target=5.0,
+        note=f"its request has {raw_bytes / 1000:.0f} KB",
+    )
+    yield Figure(
+        row="storage/growth",
+        title="the same late in a session / early in it",
+        value=late / early,
+        target=1.1,
+        note=f"{early / 1000:.2f} KB, then {late / 1000:.2f} KB",
+    )
+
+
+def bytes_per_call(start: Size, end: Size) -> float:
+    """Return what each call has added besides its response."""
+    added = end.used_bytes - start.used_bytes - (end.response_bytes - start.response_bytes)
+    return added / (end.calls - start.calls)
+
+
+def read_settled(log: UsageLog) -> Size:
+    """Return the size when nothing is written any more. Raises BenchError where that takes too long."""
+    deadline_s = time.monotonic() + SETTLING_LIMIT_S
+    size = read_size(log.path)
+    while time.monotonic() < deadline_s:
+        time.sleep(SETTLED_S)
+        if size == (size := read_size(log.path)):
+            return size
+    raise BenchError("the database does not settle")
+
+
+def read_size(path: Path) -> Size:
+    """Return the size of a database, also of what is still in its write-ahead log."""
+    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=10)) as connection:
+        pages, free, page_bytes = (
+            int(connection.execute(f"pragma {name}").fetchone()[0])
+            for name in ("page_count", "freelist_count", "page_size")
+        )
+        calls, responses = connection.execute(
+            "select count(*), coalesce(sum(length(cast(body as blob))), 0) from response_bodies"
+        ).fetchone()
+    return Size(calls=calls, used_bytes=(pages - free) * page_bytes, response_bytes=responses)
+
+
+def _call(client: Client, ours: Proxy, first: int, end: int) -> None:
+    client.run_calls(
+        CallsJob(
+            port=ours.port,
+            paths=ours.paths,
+            run_length=CALLS_PER_SLUG,
+            kind="agent",
+            first=first,
+            calls=end - first,
+            connections=CONNECTIONS,
+        )
+    )
