@@ -132,45 +132,53 @@ FILTERS = [
 ]
 
 
-@pytest.mark.parametrize("filters", FILTERS)
-def test_figures_are_those_of_the_calls(ann, calls, filters):
-    where = write_condition(filters)
-    (expected,) = ask(ann, TOTALS, where)
-    days = ask(ann, f"substr(created_at, 1, 10), {TOTALS}", where, "group by 1")
-    assert expected[0] > 2
-    for by, column in COLUMNS.items():
-        found = overview(ann, urlencode({"span": "7d", "by": by, **filters}))
-        assert totals_of(found["totals"]) == pytest.approx(expected)
-        groups = {each["name"]: totals_of(each) for each in found["groups"] if each["calls"]}
-        rows = ask(ann, f"{column}, {TOTALS}", where, "group by 1")
-        assert groups == {name or None: pytest.approx(tuple(rest)) for name, *rest in rows}
-        assert not any(each["is_rest"] for each in found["groups"])
-        steps = {each["start"][:10]: totals_of(each) for each in found["steps"] if each["calls"]}
-        assert steps == {day: pytest.approx(tuple(rest)) for day, *rest in days}
-        cells = {
-            (step["start"][:10], group["name"] or ""): (group["calls"], group["cost_cents"])
-            for step in found["steps"]
-            for group in step["groups"]
-            if group["calls"]
-        }
-        columns = f"substr(created_at, 1, 10), {column}, count(*), round(total(cost_cents), 6)"
-        rows = ask(ann, columns, where, "group by 1, 2")
-        assert cells == {
-            (day, name): (calls, pytest.approx(cost)) for day, name, calls, cost in rows
-        }
+def test_figures_are_those_of_the_calls(ann, calls, subtests):
+    for filters in FILTERS:
+        with subtests.test(str(filters)):
+            where = write_condition(filters)
+            (expected,) = ask(ann, TOTALS, where)
+            days = ask(ann, f"substr(created_at, 1, 10), {TOTALS}", where, "group by 1")
+            assert expected[0] > 2
+            for by, column in COLUMNS.items():
+                found = overview(ann, urlencode({"span": "7d", "by": by, **filters}))
+                assert totals_of(found["totals"]) == pytest.approx(expected)
+                groups = {
+                    each["name"]: totals_of(each) for each in found["groups"] if each["calls"]
+                }
+                rows = ask(ann, f"{column}, {TOTALS}", where, "group by 1")
+                assert groups == {name or None: pytest.approx(tuple(rest)) for name, *rest in rows}
+                assert not any(each["is_rest"] for each in found["groups"])
+                steps = {
+                    each["start"][:10]: totals_of(each) for each in found["steps"] if each["calls"]
+                }
+                assert steps == {day: pytest.approx(tuple(rest)) for day, *rest in days}
+                cells = {
+                    (step["start"][:10], group["name"] or ""): (group["calls"], group["cost_cents"])
+                    for step in found["steps"]
+                    for group in step["groups"]
+                    if group["calls"]
+                }
+                columns = (
+                    f"substr(created_at, 1, 10), {column}, count(*), round(total(cost_cents), 6)"
+                )
+                rows = ask(ann, columns, where, "group by 1, 2")
+                assert cells == {
+                    (day, name): (calls, pytest.approx(cost)) for day, name, calls, cost in rows
+                }
 
 
-@pytest.mark.parametrize("filters", FILTERS)
-def test_percentiles_are_those_of_the_calls_within_the_stated_resolution(ann, calls, filters):
-    found = overview(ann, urlencode({"span": "7d", **filters}))
-    assert found["percentile_resolution"] == RESOLUTION
-    for name, percentiles in found["percentiles"].items():
-        where = f"{name} is not null and {write_condition(filters)}"
-        values = [value for (value,) in ask(ann, name, where, "order by 1")]
-        assert percentiles["calls"] == len(values) > 2
-        for key, share in (("p50", 0.5), ("p95", 0.95)):
-            exact = values[math.ceil(share * len(values)) - 1]
-            assert percentiles[key] == pytest.approx(exact, rel=RESOLUTION + 0.001)
+def test_percentiles_are_those_of_the_calls_within_the_stated_resolution(ann, calls, subtests):
+    for filters in FILTERS:
+        with subtests.test(str(filters)):
+            found = overview(ann, urlencode({"span": "7d", **filters}))
+            assert found["percentile_resolution"] == RESOLUTION
+            for name, percentiles in found["percentiles"].items():
+                where = f"{name} is not null and {write_condition(filters)}"
+                values = [value for (value,) in ask(ann, name, where, "order by 1")]
+                assert percentiles["calls"] == len(values) > 2
+                for key, share in (("p50", 0.5), ("p95", 0.95)):
+                    exact = values[math.ceil(share * len(values)) - 1]
+                    assert percentiles[key] == pytest.approx(exact, rel=RESOLUTION + 0.001)
 
 
 def test_today_is_shown_by_the_hour(ann, calls):
