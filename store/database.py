@@ -12,6 +12,8 @@ from store.migrations import Migrations
 
 BUSY_TIMEOUT_MS = 100
 MIGRATION_TIMEOUT_MS = 10_000
+SMALL_PAGE_BYTES = 4096
+LOG_BYTES = 4 * 1024 * 1024  # of the write-ahead log, before it is written back
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,9 +39,10 @@ def open_database(
     synchronous: str = "FULL",
     busy_timeout_ms: int = BUSY_TIMEOUT_MS,
     any_thread: bool = False,
+    page_bytes: int = SMALL_PAGE_BYTES,
 ) -> sqlite3.Connection:
     """Open a database for writing, made and migrated if need be. Transactions are explicit.
-    ``any_thread``: it may be handed from thread to thread.
+    ``any_thread``: it may be handed from thread to thread. ``page_bytes`` is for one that is made now.
 
     Raises OSError when the folder or file cannot be made, sqlite3.Error as SQLite gives it."""
     _make_private(path.parent)
@@ -51,8 +54,12 @@ def open_database(
         check_same_thread=not any_thread,
     )
     try:
+        # It does nothing to a file that has a page size.
+        connection.execute(f"PRAGMA page_size={page_bytes}")
         _migrate(connection, path.parent, migrations, steps)
         connection.execute(f"PRAGMA busy_timeout={busy_timeout_ms}")
+        log_pages = LOG_BYTES // read_page_bytes(connection)
+        connection.execute(f"PRAGMA wal_autocheckpoint={log_pages}").fetchall()
         connection.execute(f"PRAGMA synchronous={synchronous}")
         # What is removed is overwritten, by whichever connection it is removed.
         connection.execute("PRAGMA secure_delete=ON").fetchall()
@@ -60,6 +67,12 @@ def open_database(
         connection.close()
         raise
     return connection
+
+
+def read_page_bytes(connection: sqlite3.Connection) -> int:
+    """Return the size of the pages of a database."""
+    (size,) = connection.execute("PRAGMA page_size").fetchone()
+    return int(size)
 
 
 def open_readonly(

@@ -11,7 +11,7 @@ from pathlib import Path
 from store import database
 from store.spool import free_files
 
-STEP_PAGES = 256  # 1 MB
+STEP_PAGES = 256  # 1 to 4 MB
 BLOCK_BYTES = 1024 * 1024
 BUSY_TIMEOUT_S = 10.0
 

@@ -48,6 +48,10 @@ from store.traces.bodies import (
 from store.traces.judgements import StoredCall
 from store.traces.steps import Steps
 
+# In a page of 4 KB half is left empty beside a response of 2 KB: with 8 KB a call of an agent takes a
+# fifth less. 16 KB would save a tenth of the rest, but writes twice as much where calls come one by one.
+PAGE_BYTES = 8 * 1024
+
 _NOT_SCALAR = ("request_body", "response_body", "cost_items", "rate_limits", "output_size")
 
 _PATHS = {
@@ -88,7 +92,9 @@ class TraceDatabase:
         databases: what it remembers is of requests and of no database. Raises sqlite3.Error and
         OSError."""
         self.path = path
-        self.connection = database.open_database(path, schema.migrations, steps=hourly_copy.STEPS)
+        self.connection = database.open_database(
+            path, schema.migrations, steps=hourly_copy.STEPS, page_bytes=PAGE_BYTES
+        )
         self._preparer = RequestPreparer() if preparer is None else preparer
         self._pieces = PieceStore(self.connection, max_cached_ids)
         self._counter = counters.CallCounter(self.connection)

@@ -26,7 +26,7 @@ from store.traces.steps import Step, Steps, in_steps, read_pragma
 _QUOTES = "instr(detail, '“') > 0"  # as ``conversations.wording`` quotes
 QUOTES_REMOVED = "The texts that explain it have been removed."
 _PAGE = 1_000
-_VACUUM_PAGES = 256
+_VACUUM_BYTES = 1024 * 1024
 # What a call has in other tables, by ``usage_id``.
 _DETAILS = (
     "request_bodies",
@@ -210,9 +210,10 @@ def used_bytes(connection: sqlite3.Connection) -> int:
 def give_back(connection: sqlite3.Connection) -> Steps[None]:
     """Return free pages to the file system."""
     free = read_pragma(connection, "freelist_count")
+    at_once = _VACUUM_BYTES // read_pragma(connection, "page_size")
     while free:
         # Each row fetched is one page given back: it must be read to its end.
-        connection.execute(f"PRAGMA incremental_vacuum({_VACUUM_PAGES})").fetchall()
+        connection.execute(f"PRAGMA incremental_vacuum({at_once})").fetchall()
         left = read_pragma(connection, "freelist_count")
         if left >= free:
             break  # made without auto_vacuum, or a recorder needs pages as fast as we free them

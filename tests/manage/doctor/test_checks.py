@@ -24,6 +24,7 @@ from runtime.locks import ProcessLock
 from runtime.settings import Settings
 from store.spool.format import RequestHead
 from store.spool.writer import SpoolRun
+from store.traces.database import PAGE_BYTES
 from tests.store.traffic import make_entry
 from tests.upstream import PATIENCE_S, Upstream, answer, refusing_address
 
@@ -359,8 +360,8 @@ def test_damage_inside_a_database_is_found(look, data_dir, traces, tmp_path):
     traces.insert([make_entry(request_body=b"{}" * 5000)])
     traces.close()
     with path.open("r+b") as file:
-        file.seek(4096 * 9)
-        file.write(b"\xa5" * 4096 * 6)
+        file.seek(PAGE_BYTES * 9)
+        file.write(b"\xa5" * PAGE_BYTES * 6)
     found = look("databases")["wrong"]
     assert str(path) in found
     assert "restore a backup" in found

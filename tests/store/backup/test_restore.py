@@ -9,6 +9,7 @@ import pytest
 from runtime.locks import ProcessLock
 from store.backup.manifest import FORMAT, NAME, BackupError, Manifest
 from store.backup.restore import restore_backup
+from store.traces.database import PAGE_BYTES
 from tests.store.backup.copies import read_contents
 
 
@@ -74,8 +75,8 @@ def test_a_backup_that_was_damaged_when_it_was_made_is_refused(made, place, targ
     name = f"traces/{place.organizations['a']}/traces.db"
     path = made.path(name)
     with path.open("r+b") as file:
-        file.seek(4096 * 3)
-        file.write(b"\xa5" * 4096)
+        file.seek(PAGE_BYTES * 3)
+        file.write(b"\xa5" * PAGE_BYTES)
     from_now = made.manifest.files[name]
     sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
     change(made, files={**made.manifest.files, name: replace(from_now, sha256=sha256)})
