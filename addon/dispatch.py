@@ -34,8 +34,10 @@ class Dispatcher:
         self._web = web
         self._upstream = upstream
 
-    def dispatch(self, flow: http.HTTPFlow) -> OwnResponse | Awaitable[http.Response] | None:
-        """Send a request on its way and return None, or return the response to send instead."""
+    def dispatch(self, flow: http.HTTPFlow) -> OwnResponse | Awaitable[OwnResponse | None] | None:
+        """Send a request on its way and return None, or return the response to send instead.
+
+        It may have to be awaited."""
         request = flow.request
         request.authority = ""  # an absolute-form target would be passed on as one
         if request.path.startswith("/proxy/"):

@@ -220,6 +220,15 @@ def too_many_connections(limit: int) -> Refusal:
     )
 
 
+def not_a_proxy_node() -> Refusal:
+    return Refusal(
+        404,
+        "not_found_error",
+        "not_a_proxy_node",
+        "This node of the cluster forwards no calls; use the address of one with the role proxy.",
+    )
+
+
 def directory_unavailable() -> Refusal:
     return Refusal(
         503,

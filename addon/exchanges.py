@@ -23,6 +23,8 @@ class Exchanges:
         self._memory = memory
         self.web_slots = WebSlots(board)
         self._exchanges: dict[str, Exchange] = {}
+        # Client connections with a request of which is not known yet whether it is forwarded.
+        self.undecided: set[str] = set()
 
     def __contains__(self, client_id: object) -> bool:
         return client_id in self._exchanges

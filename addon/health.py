@@ -30,7 +30,7 @@ class HealthChecks:
 
     def __init__(self, settings: Settings, config: ProcessConfig, troubles: SpoolTroubles) -> None:
         self._is_local = settings.is_local
-        self._report = HealthReport(settings.data_dir, config, troubles)
+        self._report = HealthReport(settings.data_dir, config, troubles, "web" in settings.role)
 
     def respond_live(self) -> http.Response:
         """Return the response to ``/livez``."""
@@ -51,8 +51,11 @@ class HealthChecks:
 class HealthReport:
     """Looks at the files of other processes, the board of workers, and ``/livez`` of the web process."""
 
-    def __init__(self, data_dir: Path, config: ProcessConfig, troubles: SpoolTroubles) -> None:
+    def __init__(
+        self, data_dir: Path, config: ProcessConfig, troubles: SpoolTroubles, has_web: bool = True
+    ) -> None:
         self._data_dir = data_dir
+        self._has_web = has_web
         self._web_port = config.web_port
         self._board = config.board
         self._troubles = troubles
@@ -66,7 +69,7 @@ class HealthReport:
         reasons = [str(trouble) for trouble in troubles]
         if heartbeat is None or not heartbeat.is_fresh:
             reasons.append("the recorder is not running; calls wait in the spool")
-        if not await self._is_web_up():
+        if self._has_web and not await self._is_web_up():
             reasons.append("the web process does not respond")
         if heartbeat is not None and heartbeat.stuck_organizations:
             reasons.append("a trace database cannot be written; its calls wait in the spool")

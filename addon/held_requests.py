@@ -32,7 +32,11 @@ class HeldRequestPolicy:
         self._responder = responder
 
     def is_connecting(self, client_id: str) -> bool:
-        """Return whether this client connection waits for an upstream connection."""
+        """Return whether this client connection waits for an upstream connection.
+
+        So does one of which is not known yet whether it gets one."""
+        if client_id in self._exchanges.undecided:
+            return True
         exchange = self._exchanges.find(client_id)
         return exchange is not None and exchange.phase is Phase.CONNECT
 

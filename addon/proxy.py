@@ -5,6 +5,8 @@ import logging
 import os
 import time
 from collections.abc import Awaitable
+from importlib import import_module
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from mitmproxy import addonmanager, ctx, http
@@ -17,7 +19,7 @@ from addon.body_memory import BodyMemory
 from addon.browsers import BrowserRules
 from addon.budgets import Budgets
 from addon.core import connections
-from addon.dispatch import Dispatcher
+from addon.dispatch import Dispatcher, OwnResponse
 from addon.draining import Draining
 from addon.errors import Refusal
 from addon.exchange import Exchange, Phase
@@ -43,6 +45,9 @@ from runtime.descriptors import AcceptErrors
 from runtime.settings import Settings
 from store.budget_file import BudgetFile
 
+if TYPE_CHECKING:
+    from addon.cluster_limits import ClusterLimits
+
 logger = logging.getLogger(__name__)
 
 
@@ -56,7 +61,7 @@ class UsageProxy:
         self.draining = Draining(settings.drain_seconds)
         self._responder = Responder(self._browsers, self.draining)
         self._spooler = Spooler(
-            settings.spool_path,
+            settings.proxy_spool_path,
             settings.disk_reserve,
             RequestMetadata(config.fingerprint_key, settings.vendor),
             ResponseMetadata(settings.vendor),
@@ -71,7 +76,14 @@ class UsageProxy:
         )
         rate_limits = RateLimits(config.windows, self._spooler.rejections.count)
         budgets = Budgets(BudgetFile(settings.data_dir), self._spooler.rejections.count_over_budget)
-        self._upstream = UpstreamForwarder(settings, self._exchanges, memory, rate_limits, budgets)
+        self._upstream = UpstreamForwarder(
+            settings,
+            self._exchanges,
+            memory,
+            rate_limits,
+            budgets,
+            _make_cluster_limits(settings, rate_limits, self._spooler),
+        )
         self._web = WebForwarder(settings, config, self._exchanges)
         self._dispatcher = Dispatcher(
             self._browsers,
@@ -146,7 +158,7 @@ class UsageProxy:
     # -- hooks of a flow --------------------------------------------------------------------------
 
     def requestheaders(self, flow: http.HTTPFlow) -> Awaitable[None] | None:
-        """Return an awaitable for ``/healthz``, otherwise None."""
+        """Return an awaitable for ``/healthz``, and for calls in a cluster, otherwise None."""
         if flow.error:  # the core has refused it: CONNECT, smuggling attempts, broken headers
             return None
         fault = headers.find_fault(flow.request.headers.fields)
@@ -163,12 +175,26 @@ class UsageProxy:
             self._responder.respond(flow, response)
         elif response is not None:
             return self._respond_later(flow, response)
-        elif not self._exchanges.is_for_web(flow.client_conn.id):
-            self._idle_connections.end(flow.client_conn.id)
+        else:
+            self._note_forwarding(flow)
         return None
 
-    async def _respond_later(self, flow: http.HTTPFlow, response: Awaitable[http.Response]) -> None:
-        self._responder.respond(flow, await response)
+    async def _respond_later(
+        self, flow: http.HTTPFlow, awaited: Awaitable[OwnResponse | None]
+    ) -> None:
+        try:
+            response = await awaited
+        except Exception:
+            logger.exception("A request failed before it was forwarded")
+            response = errors.internal_error()
+        if response is None:
+            self._note_forwarding(flow)
+        else:
+            self._responder.respond(flow, response)
+
+    def _note_forwarding(self, flow: http.HTTPFlow) -> None:
+        if not self._exchanges.is_for_web(flow.client_conn.id):
+            self._idle_connections.end(flow.client_conn.id)
 
     def request(self, flow: http.HTTPFlow) -> None:
         exchange = self._exchanges.find(flow.client_conn.id)
@@ -274,3 +300,15 @@ class UsageProxy:
 
     def tls_established_server(self, data: TlsData) -> None:
         self._exchanges.enter(data.context.client.id, Phase.FIRST_BYTE)
+
+
+def _make_cluster_limits(
+    settings: Settings, own: RateLimits, spooler: Spooler
+) -> "ClusterLimits | None":
+    if settings.cluster is None:
+        return None
+    # Only here: its libraries take time to load, and one machine needs none of them.
+    limits: ClusterLimits = import_module("addon.cluster_limits").make(
+        settings.cluster, own, spooler.rejections.count
+    )
+    return limits

@@ -15,7 +15,7 @@ OTHER_PER_MINUTE = 600
 type RejectionCounter = Callable[[ProxyEndpoint, Destination], None]
 
 
-_LIMITS = {
+LIMITS = {
     Destination.MESSAGES: MESSAGES_PER_MINUTE,
     Destination.COUNT_TOKENS: OTHER_PER_MINUTE,
     Destination.OTHER: OTHER_PER_MINUTE,
@@ -32,9 +32,18 @@ class RateLimits:
 
     def admit(self, destination: Destination, endpoint: ProxyEndpoint) -> Refusal | None:
         """Count a request; return why it is refused, or None."""
-        limit = _LIMITS[destination]
-        wait_s = self._windows.admit(f"{destination.value} {endpoint.slug}", limit)
+        limit = LIMITS[destination]
+        wait_s = self._windows.admit(name_window(destination, endpoint), limit)
         if not wait_s:
             return None
         self._count_rejection(endpoint, destination)
         return errors.rate_limited(limit, math.ceil(wait_s))
+
+    def count(self, destination: Destination, endpoint: ProxyEndpoint) -> None:
+        """Count a request that was admitted elsewhere."""
+        self._windows.admit(name_window(destination, endpoint), LIMITS[destination])
+
+
+def name_window(destination: Destination, endpoint: ProxyEndpoint) -> str:
+    """Return the name of the window that counts these requests."""
+    return f"{destination.value} {endpoint.slug}"

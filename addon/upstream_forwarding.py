@@ -2,6 +2,8 @@
 
 import logging
 import sqlite3
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
 
 from mitmproxy import http
 
@@ -22,6 +24,9 @@ from runtime.settings import Settings
 from runtime.trouble_log import TroubleLog
 from store.control.database import ProxyEndpoint, SlugDirectory
 
+if TYPE_CHECKING:  # only a cluster loads it
+    from addon.cluster_limits import ClusterLimits
+
 logger = logging.getLogger(__name__)
 
 # Above the upstream's own limit of 32 MB, so that it is the upstream that refuses.
@@ -38,6 +43,7 @@ class UpstreamForwarder:
         memory: BodyMemory,
         rate_limits: RateLimits,
         budgets: Budgets,
+        cluster_limits: "ClusterLimits | None" = None,
     ) -> None:
         self._upstream = settings.upstream_url
         self._upstream_host = settings.upstream_url.authority.encode()
@@ -47,14 +53,22 @@ class UpstreamForwarder:
         self._memory = memory
         self._budgets = budgets
         self._rate_limits = rate_limits
+        self._cluster_limits = cluster_limits
+        self._is_proxy = "proxy" in settings.role
         self._slugs = SlugDirectory(settings.control_path)
         self._filter = headers.RequestFilter(settings.vendor, settings.forward_headers)
         self._directory_trouble = TroubleLog(
             logger, "control.db cannot be read (%s): slugs not seen before get 503"
         )
 
-    def forward(self, flow: http.HTTPFlow, route: Route) -> Refusal | http.Response | None:
-        """Send a request on its way and return None, or return the response to send instead."""
+    def forward(
+        self, flow: http.HTTPFlow, route: Route
+    ) -> Refusal | http.Response | Awaitable[Refusal | None] | None:
+        """Send a request on its way and return None, or return the response to send instead.
+
+        In a cluster it takes a moment to know which: then the result is to be awaited."""
+        if not self._is_proxy:
+            return errors.not_a_proxy_node()
         endpoint = self._find_endpoint(flow.request, route.slug)
         if isinstance(endpoint, Refusal):
             return endpoint
@@ -62,6 +76,29 @@ class UpstreamForwarder:
             return http.Response.make(200)
         client = client_network(read_client_address(flow, self._trusted_proxies))
         refusal = self._judge(flow.request, route, endpoint, client)
+        if refusal is not None:
+            return refusal
+        if self._cluster_limits is not None:
+            return self._forward_if_admitted(flow, route, endpoint, client, self._cluster_limits)
+        refusal = self._rate_limits.admit(route.destination, endpoint)
+        if refusal is None:
+            self._send_on(flow, route, endpoint, client)
+        return refusal
+
+    async def _forward_if_admitted(
+        self,
+        flow: http.HTTPFlow,
+        route: Route,
+        endpoint: ProxyEndpoint,
+        client: str,
+        limits: "ClusterLimits",
+    ) -> Refusal | None:
+        client_id = flow.client_conn.id
+        self._exchanges.undecided.add(client_id)
+        try:
+            refusal = await limits.admit(route.destination, endpoint)
+        finally:
+            self._exchanges.undecided.discard(client_id)
         if refusal is None:
             self._send_on(flow, route, endpoint, client)
         return refusal
@@ -94,8 +131,7 @@ class UpstreamForwarder:
         endpoint: ProxyEndpoint,
         client_address: str,
     ) -> Refusal | None:
-        """Return why a request must be refused. None admits it, and counts it against the rate
-        limit."""
+        """Return why a request must be refused, whatever its rate limit. None admits it."""
         fields, destination = request.headers.fields, route.destination
         if headers.get(fields, b"upgrade") is not None:
             return errors.upgrade_refused()
@@ -107,7 +143,7 @@ class UpstreamForwarder:
                 return errors.too_large(LOGGED_REQUEST_LIMIT_BYTES)
             if not self._memory.has_room(headers.declared_bytes(fields), client_address):
                 return errors.memory_full()
-        return self._rate_limits.admit(destination, endpoint)
+        return None
 
     def _send_on(
         self, flow: http.HTTPFlow, route: Route, endpoint: ProxyEndpoint, client_address: str

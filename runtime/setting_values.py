@@ -19,9 +19,11 @@ from runtime.errors import InvalidInputError
 from runtime.json_lines import LogFormat
 
 type Streaming = Literal["live", "buffered"]
+type Role = Literal["proxy", "recorder", "web"]
 type OtelExport = Literal["off", "on", "bodies"]
 type Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
+ROLES: frozenset[Role] = frozenset(("proxy", "recorder", "web"))
 MOST_DEFAULT_WORKERS = 4
 LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
 
@@ -201,6 +203,36 @@ def parse_switch(text: str) -> bool:
     if text.lower() not in ("on", "off"):
         raise ValueError("write on or off")
     return text.lower() == "on"
+
+
+def parse_cluster(text: str) -> str | None:
+    """Return the address of the Redis server or of its sentinels, None for none."""
+    if not text:
+        return None
+    if urlsplit(text).scheme not in ("redis", "rediss", "redis+sentinel", "unix"):
+        raise ValueError(
+            "write redis://…, rediss://… (TLS) or redis+sentinel://HOST:PORT,HOST:PORT/NAME"
+        )
+    return text
+
+
+def parse_roles(text: str) -> frozenset[Role]:
+    """Return the roles of a node."""
+    if text == "all":
+        return ROLES
+    roles = {part.strip() for part in text.split(",")}
+    if not roles <= ROLES:
+        raise ValueError("write all, or some of proxy, recorder, web, separated by commas")
+    if "web" in roles and "recorder" not in roles:
+        raise ValueError("web reads what a recorder has written on the same node: add recorder")
+    return frozenset(each for each in ROLES if each in roles)
+
+
+def parse_group(text: str) -> str:
+    """Return the name of a group of recorder nodes."""
+    if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,62}", text):
+        raise ValueError("write lower-case letters, digits and hyphens, at most 63")
+    return text
 
 
 def parse_count(text: str) -> int:

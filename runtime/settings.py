@@ -18,11 +18,13 @@ from runtime.data_location import find_default_data_dir
 from runtime.json_lines import LogFormat
 from runtime.setting_values import (
     LOOPBACK_HOSTS,
+    ROLES,
     Address,
     MailLimits,
     MailServer,
     Network,
     OtelExport,
+    Role,
     Streaming,
     Timeouts,
     Upstream,
@@ -240,6 +242,28 @@ SETTING_GROUPS: Mapping[str, tuple[Setting, ...]] = {
             "Seconds that calls in flight have to finish after the service is told to stop.",
         ),
     ),
+    "Several machines": (
+        Setting(
+            "cluster",
+            "",
+            setting_values.parse_cluster,
+            "The Redis or Valkey server by which several nodes are one service: redis://, rediss://,"
+            f" redis+sentinel://HOST:PORT,HOST:PORT/NAME. {_PREFER}",
+            is_secret=True,
+        ),
+        Setting(
+            "role",
+            "all",
+            setting_values.parse_roles,
+            "What this node does in a cluster: all, or of proxy, recorder and web, separated by commas.",
+        ),
+        Setting(
+            "group",
+            "main",
+            setting_values.parse_group,
+            "The copy of all calls that this recorder node keeps. A second group is a second copy.",
+        ),
+    ),
     "Logs and metrics": (
         Setting(
             "log_format",
@@ -390,6 +414,9 @@ class Settings:
     disk_reserve: int
     query_processes: int
     workers: int
+    cluster: str | None = field(repr=False)
+    role: frozenset[Role]
+    group: str
     prices: Path | None
     search_index: bool
     credential_search: bool
@@ -462,7 +489,14 @@ class Settings:
 
     @property
     def spool_path(self) -> Path:
+        """Return the spool that the recorder of this node reads."""
         return self.data_dir / "spool"
+
+    @property
+    def proxy_spool_path(self) -> Path:
+        """Return the spool that the proxy of this node writes. In a cluster it is shipped, and what is
+        received comes into the other."""
+        return self.spool_path if self.cluster is None else self.data_dir / "outgoing"
 
 
 def without_web_settings(environ: Mapping[str, str]) -> dict[str, str]:
@@ -477,3 +511,5 @@ def _check_together(values: Mapping[str, Any]) -> None:
     for name, other in _BELONG_TOGETHER:
         if values[name] is not None and values[other] is None:
             raise SettingsError(f"{variables[name]} is set, so {variables[other]} must be set too")
+    if values["role"] != ROLES and values["cluster"] is None:
+        raise SettingsError("TAXIMETER_ROLE is of a node in a cluster: set TAXIMETER_CLUSTER too")

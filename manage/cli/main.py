@@ -22,7 +22,7 @@ from manage.cli.user_commands import make_link
 from manage.data_dir import prepare_data_dir
 from manage.supervision import run_lock
 from manage.supervision.announcement import Announcement
-from manage.supervision.supervisor import Supervisor, check_trust_store
+from manage.supervision.supervisor import Supervisor, check_cluster, check_trust_store
 from runtime.json_lines import format_json_line
 from runtime.logs import FORMAT_VARIABLE
 from runtime.settings import Settings
@@ -124,6 +124,7 @@ def _run_service(environ: dict[str, str], *, as_json: bool, until_unused: bool) 
     with explained():
         settings = Settings.from_env(environ)
         check_trust_store(environ.get("SSL_CERT_FILE"))
+        check_cluster(settings.cluster)
         environ["TAXIMETER_DATA_DIR"] = str(settings.data_dir.absolute())
         if warning := prepare_data_dir(settings.data_dir):
             _warn(settings, f"taximeter: {warning}")
@@ -147,6 +148,9 @@ def _introduce(
     environ["TAXIMETER_LISTEN"] = str(supervisor.address)
     settings = Settings.from_env(environ)
     Announcement.make(settings, environ).write(settings.data_dir)
+    if "web" not in settings.role:  # endpoints and people come from the node that has them
+        _greet_node(settings)
+        return
     with ControlDatabase(settings.control_path) as control:
         is_first = control.set_up()
         slugs = [each.slug for each in control.list_endpoints(control.get_local_organization().id)]
@@ -178,6 +182,17 @@ def _introduce(
             "E-mail sign-in is off: set TAXIMETER_SMTP_URL and TAXIMETER_MAIL_FROM to turn it on,"
             " as docs/sign-in.md says.",
         )
+    sys.stdout.flush()
+
+
+def _greet_node(settings: Settings) -> None:
+    roles = " and ".join(sorted(settings.role))
+    text = (
+        f"Taximeter, a node of a cluster ({roles}), listens at http://{settings.listen.connectable},"
+        f" data in {settings.data_dir.absolute()}"
+    )
+    is_json = settings.log_format == "json"
+    click.echo(format_json_line("up", "info", text) if is_json else text)
     sys.stdout.flush()
 
 

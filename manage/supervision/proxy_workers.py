@@ -32,7 +32,7 @@ class _Process:
 class ProxyWorkers:
     """The processes of the proxy, and the memory that they share."""
 
-    def __init__(self, count: int, listen_fd: int, web_port: int, parent_fd: int) -> None:
+    def __init__(self, count: int, listen_fd: int, web_port: int | None, parent_fd: int) -> None:
         """Take what the processes inherit. Raises OSError."""
         self._count = count
         self._listen_fd = listen_fd
@@ -107,11 +107,12 @@ class ProxyWorkers:
         command = [sys.executable, "-P", "-O", "-m", "addon", "--name", name]
         options = {
             "listen-fd": [self._listen_fd],
-            "web-port": [self._web_port],
             "worker": [number],
             "board": [self.board_fd, row],
             "windows-fd": [self._windows_fd],
         }
+        if self._web_port is not None:
+            options["web-port"] = [self._web_port]
         for option, values in options.items():
             command += [f"--{option}", *map(str, values)]
         child = Child(

@@ -15,14 +15,15 @@ import ssl
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
 from manage.otel.collector import find_collector, without_otel
 from manage.otel.exporter import begin
-from manage.supervision.child_environ import make_query_environ, without_credentials
+from manage.supervision.child_environ import without_credentials
 from manage.supervision.children import (
     DEATHS_WINDOW_S,
     MAX_DEATHS,
@@ -32,24 +33,22 @@ from manage.supervision.children import (
     RestartRule,
 )
 from manage.supervision.proxy_workers import ProxyWorkers
+from manage.supervision.services import Service, ServiceMaker
 from runtime import descriptors, parent_watch
 from runtime.child_troubles import ChildTrouble, trim_lines, write_troubles
 from runtime.json_lines import format_json_line, wrap_line
 from runtime.locks import LockHeldError, ProcessLock
 from runtime.settings import (
     CLIENT_MARK_VARIABLE,
-    QUERY_SOCKETS_VARIABLE,
     Address,
     Settings,
     without_web_settings,
 )
 from runtime.terminal_output import LineWriter
-from store.traces.paths import traces_folder
 
 # A proxy that is down may fail calls: it either comes back soon or ends the service.
 VITAL_LONGEST_PAUSE_S = 1.0
-PROXY_GRACE_S, WEB_GRACE_S, QUERIES_GRACE_S, RECORDER_GRACE_S = 1.0, 1.0, 1.0, 3.0
-OTEL_GRACE_S = 1.0
+PROXY_GRACE_S = 1.0
 MAX_SOCKET_FOLDER = 80  # of the hundred or so bytes that the path of a Unix socket may have
 
 
@@ -80,37 +79,20 @@ class Supervisor:
         self._errors = LineWriter(sys.stderr)
         self._writes_json = settings.log_format == "json"
         self._troubles: dict[str, ChildTrouble] = {}
-        python = [sys.executable, "-P"]
-        web_fd, shared = self._web.fileno(), self._parent_pipe_read
-        web_port = self._web.getsockname()[1]
+        shared = self._parent_pipe_read
+        web_port = self._web.getsockname()[1] if "web" in settings.role else None
         self._workers = ProxyWorkers(settings.workers, self._front.fileno(), web_port, shared)
-        board_fd = self._workers.board_fd
         self._restarting: asyncio.Task[None] | None = None
-        self._recorder = Child("recorder", [*python, "-m", "recorder"], [shared], stdout_fd)
-        self._web_child = Child(
-            "web",
-            [*python, "-m", "manage.server", f"--fd={web_fd}", f"--board-fd={board_fd}"],
-            [web_fd, board_fd, shared],
-            stdout_fd,
-        )
         self._sockets = _make_socket_folder()
-        self._queries = Child(
-            "queries",
-            [
-                *python,
-                "-m",
-                "dashboard.queries",
-                f"--traces={traces_folder(settings.data_dir.absolute())}",
-                f"--sockets={self._sockets}",
-                f"--count={settings.query_processes + 1}",
-            ],
-            [shared],
+        self._maker = ServiceMaker(
+            settings,
+            web_fd=self._web.fileno(),
+            board_fd=self._workers.board_fd,
+            parent_fd=shared,
+            stdout_fd=stdout_fd,
+            sockets=self._sockets,
         )
-        self._otel = (
-            None
-            if settings.otel == "off"
-            else Child("otel", [*python, "-m", "manage.otel"], [shared])
-        )
+        self._services: Sequence[Service] = ()
 
     @property
     def address(self) -> Address:
@@ -133,20 +115,15 @@ class Supervisor:
         loop.add_signal_handler(signal.SIGTERM, self._request_stop)
         no_secrets = without_web_settings(environ)
         loop.add_signal_handler(signal.SIGUSR1, self._begin_restart, no_secrets)
-        if self._otel is not None:
+        if self._settings.otel != "off":
             # Before the first call: a collector that is new gets what is recorded from now on.
             self._begin_export(find_collector(otel_environ))
+        self._services = self._maker.make(environ, otel_environ)
         keepers = [
-            asyncio.create_task(self._keep(self._recorder, no_secrets)),
-            asyncio.create_task(
-                self._keep(self._web_child, environ | {QUERY_SOCKETS_VARIABLE: str(self._sockets)})
-            ),
-            asyncio.create_task(self._keep(self._queries, make_query_environ(environ))),
-            asyncio.create_task(self._workers.keep(self._keep, no_secrets)),
+            asyncio.create_task(self._keep(each.child, each.environ))
+            for each in reversed(self._services)
         ]
-        if self._otel is not None:
-            given = {name: text for name, text in otel_environ.items() if name not in environ}
-            keepers.append(asyncio.create_task(self._keep(self._otel, no_secrets | given)))
+        keepers.append(asyncio.create_task(self._workers.keep(self._keep, no_secrets)))
         stop = asyncio.create_task(self._stopping.wait())
         try:
             await asyncio.wait([*keepers, stop], return_when=asyncio.FIRST_COMPLETED)
@@ -217,11 +194,8 @@ class Supervisor:
         self._front.close()  # the proxy has the last copies now; when it ends, connections are refused
         grace_s = self._settings.drain_seconds + PROXY_GRACE_S
         await asyncio.gather(*(child.stop(grace_s) for child in self._workers.children))
-        await self._web_child.stop(WEB_GRACE_S)
-        await self._queries.stop(QUERIES_GRACE_S)
-        await self._recorder.stop(RECORDER_GRACE_S)
-        if self._otel is not None:
-            await self._otel.stop(OTEL_GRACE_S)
+        for service in self._services:
+            await service.child.stop(service.grace_s)
 
     def _begin_export(self, collector: str) -> None:
         try:
@@ -235,15 +209,8 @@ class Supervisor:
             self._request_stop()
             return
         self._warn("stopping at once; what was in flight is recorded at the next start")
-        for child in (
-            *self._workers.children,
-            self._web_child,
-            self._queries,
-            self._recorder,
-            self._otel,
-        ):
-            if child is not None:
-                child.kill()
+        for child in (*self._workers.children, *(each.child for each in self._services)):
+            child.kill()
 
     def _request_stop(self) -> None:
         is_serving = any(child.is_running for child in self._workers.children)
@@ -295,6 +262,14 @@ def _make_socket_folder() -> Path:
     here = tempfile.gettempdir()
     parent = here if len(os.fsencode(here)) < MAX_SOCKET_FOLDER - 20 else "/tmp"  # noqa: S108
     return Path(tempfile.mkdtemp(prefix="taximeter-", dir=parent))
+
+
+def check_cluster(url: str | None) -> None:
+    """Check that what a cluster takes is installed. Raises StartError."""
+    if url is not None and find_spec("redis") is None:
+        raise StartError(
+            "TAXIMETER_CLUSTER needs the client of the Redis server: pip install 'taximeter[cluster]'"
+        )
 
 
 def check_trust_store(path: str | None) -> None:

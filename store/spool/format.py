@@ -31,7 +31,7 @@ Requests that our own rate limit rejected are counted in ``<id>~rejections.done`
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from itertools import islice
 from typing import Literal, NamedTuple
@@ -206,6 +206,32 @@ def parse_exchange(
             response_lost=handed_over,
         ),
     )
+
+
+def complete(data: bytes, name: str = "spool file") -> bytes | None:
+    """Return a file that a proxy left unfinished with the ending that ``parse_exchange`` gives it.
+
+    It is None for a request that was never forwarded. Raises SpoolError."""
+    exchange = parse_exchange(data, name)
+    if exchange is None:
+        return None
+    kept = bytearray()
+    for frame in _frames(data):
+        if frame.kind not in (b"H", b"Q", b"R", b"C") or (frame.torn and frame.kind != b"C"):
+            break
+        kept += _pack(frame.kind, frame.elapsed_ms, frame.payload)
+    return bytes(kept) + _pack(
+        b"E", exchange.ending.duration_ms or 0, orjson.dumps(exchange.ending)
+    )
+
+
+def pack_rejections(rejections: Sequence[Rejection]) -> bytes:
+    """Return the file of these rejections."""
+    return _pack(b"J", 0, orjson.dumps(list(rejections)))
+
+
+def _pack(kind: bytes, elapsed_ms: float, payload: bytes) -> bytes:
+    return FRAME.pack(kind, elapsed_ms, len(payload)) + payload
 
 
 def measure_frame(header: bytes) -> int:

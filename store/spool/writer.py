@@ -22,6 +22,7 @@ from store.spool.format import (
     Rejection,
     RequestHead,
     ResponseHead,
+    pack_rejections,
 )
 from store.spool.free_files import FreeFiles
 
@@ -88,8 +89,7 @@ class SpoolRun:
 
         Raises OSError; then nothing was written and the caller still has the counts."""
         path = self.path / f"{clock.new_id()}~{REJECTIONS}{OPEN}"
-        payload = orjson.dumps(list(rejections))
-        data = FRAME.pack(b"J", 0, len(payload)) + payload
+        data = pack_rejections(rejections)
         try:
             self.reserve.retry(len(data), lambda: path.write_bytes(data))
         except OSError:

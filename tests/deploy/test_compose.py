@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from manage.supervision import supervisor
+from manage.supervision import services, supervisor
 from runtime.settings import Settings
 from tests.deploy import DEPLOY, PROJECT, VARIABLES, read_environment, read_unit
 
@@ -18,10 +18,8 @@ EXAMPLE = (DEPLOY / "example.env").read_text()
 STOP_S = (
     Settings.from_env({}).drain_seconds
     + supervisor.PROXY_GRACE_S
-    + supervisor.WEB_GRACE_S
-    + supervisor.QUERIES_GRACE_S
-    + supervisor.RECORDER_GRACE_S
-    + supervisor.OTEL_GRACE_S
+    + 3 * services.GRACE_S
+    + 2 * services.RECORDER_GRACE_S
 )
 
 

@@ -31,7 +31,7 @@ from tests.rawclient import TIMEOUT_S, Cut, Headers, RawClient, Response, reques
 from tests.upstream import Upstream, wait_until
 
 type Row = dict[str, Any]
-type Child = Literal["proxy", "recorder", "web", "queries"]
+type Child = Literal["proxy", "recorder", "web", "queries", "cluster"]
 
 START_S = 40.0
 STOP_S = 40.0
@@ -45,13 +45,14 @@ REQUEST_HEADERS: Headers = (
 )
 
 _ADDRESS = re.compile(
-    r'(?:export ANTHROPIC_BASE_URL=|"endpoint_url": ")(http://\S+)/proxy/default\b'
+    r'(?:export ANTHROPIC_BASE_URL=|"endpoint_url": "|listens at )(http://[\w.:]+)(?:/proxy/default\b|,)'
 )
 _MODULES: Mapping[Child, str] = {
     "proxy": "addon",
     "recorder": "recorder",
     "web": "manage.server",
     "queries": "dashboard.queries",
+    "cluster": "cluster",
 }
 
 
@@ -408,6 +409,11 @@ class Service:
             management.create_endpoint(
                 management.local_caller(), slug, slug, streaming, metadata_only=metadata_only
             )
+
+    def delete_endpoint(self, slug: str) -> None:
+        with ControlDatabase(self.data_dir / "control.db") as control:
+            management = Management(control, self.data_dir)
+            management.delete_endpoint(management.local_caller(), slug)
 
     def set_budget(self, slug: str, *, limit_usd: float) -> None:
         """Set a budget for the day that refuses calls."""

@@ -1,0 +1,44 @@
+"""Moving windows over all nodes: so many admissions in any minute, by the clock of the server.
+
+A window is a list of the instants of its last admissions, newest first, as many as its limit. One more is
+admitted when there are fewer, or the oldest is a minute ago. The script runs as one step of the server, so
+two nodes never take the same place.
+"""
+
+from cluster import server
+
+WINDOW_US = 60_000_000
+_ADMIT = """
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local limit, window = tonumber(ARGV[1]), tonumber(ARGV[2])
+local oldest = redis.call('LINDEX', KEYS[1], limit - 1)
+if oldest and now - tonumber(oldest) < window then
+  return window - (now - tonumber(oldest))
+end
+redis.call('LPUSH', KEYS[1], string.format('%d', now))
+redis.call('LTRIM', KEYS[1], 0, limit - 1)
+redis.call('PEXPIRE', KEYS[1], window / 1000)
+return 0
+"""
+
+
+class ClusterWindows:
+    """The windows on the server, as one process uses them."""
+
+    def __init__(self, client: server.Client, window_us: int = WINDOW_US) -> None:
+        """Use a client of ``connect_async``."""
+        self._client = client
+        self._window_us = window_us
+        self._admit = client.register_script(_ADMIT)
+
+    async def admit(self, name: str, limit: int) -> float:
+        """Count one request. Returns 0 when it may pass, else the seconds until one may.
+
+        Raises redis.RedisError when the server does not answer at once."""
+        wait_us: int = await self._admit([f"taximeter:limit:{name}"], [limit, self._window_us])
+        return wait_us / 1e6
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.aclose()

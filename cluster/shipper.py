@@ -1,0 +1,164 @@
+"""Shipping the spool of a proxy node: each finished exchange becomes an entry of the log.
+
+A file is removed some seconds after the server has acknowledged its entry, and only if the same server
+still answers. A server that has restarted or taken another's place may lack the last moments, so what was
+shipped then is shipped again; recorders know an entry by its id. Until it is removed, a shipped file is
+
+    data/spool/<run id>/<entry id>~<organization id>.sent
+
+which also tells the next shipper, after this one was killed, what to ship again.
+"""
+
+import logging
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import redis
+
+from cluster import log, server
+from cluster.log import LoggedFile
+from store.spool import format as spool_format, reader
+from store.spool.format import DONE, OPEN, REJECTIONS, Rejection, SpoolError
+from store.spool.reader import Waiting
+
+logger = logging.getLogger(__name__)
+
+SENT = ".sent"
+REMEMBERED_S = 5.0
+BATCH_FILES, BATCH_BYTES = 200, 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    file: str
+    at_s: float
+
+
+class Shipper:
+    """Ships what waits in a spool. ``clock_s`` is a monotonic clock."""
+
+    def __init__(self, root: Path, client: server.Client, clock_s: Callable[[], float]) -> None:
+        self._root = root
+        self._client = client
+        self._clock_s = clock_s
+        self._identity: server.Identity | None = None
+        self._sent: deque[_Sent] = deque()
+        self._recall()
+
+    def run_round(self) -> tuple[int, int]:
+        """Ship a batch of what waits; return how many files were shipped and how many wait.
+
+        Raises redis.RedisError; then what is not acknowledged is shipped again."""
+        self._check_identity()
+        waiting = list(reader.find_waiting(self._root))
+        shipped = 0
+        for batch in _divide(waiting[:BATCH_FILES]):
+            shipped += self._ship(batch)
+        self._forget()
+        return shipped, len(waiting) - shipped
+
+    def disconnect(self) -> None:
+        """Begin anew after an error: whoever answers next may be another server."""
+        self._client.close()
+
+    def _check_identity(self) -> None:
+        found = server.identify(self._client)
+        if found.role != "master":
+            self._client.close()
+            raise redis.ReadOnlyError(f"the server is a {found.role}, not a primary")
+        if self._identity is not None and found != self._identity:
+            logger.warning("another Redis server answers: what was shipped last is shipped again")
+            self._recall()
+        self._identity = found
+
+    def _ship(self, batch: Sequence[Waiting]) -> int:
+        pipeline = self._client.pipeline(transaction=False)
+        shipped: list[Waiting] = []
+        for waiting in batch:
+            try:
+                files = list(_read(waiting))
+            except FileNotFoundError:
+                continue
+            except (SpoolError, ValueError) as error:
+                kept = reader.set_aside(self._root, waiting.path)
+                logger.error("A spool file cannot be shipped (%s); it is kept as %s", error, kept)  # noqa: TRY400
+                continue
+            for bucket, file in files:
+                pipeline.xadd(log.stream_name(bucket), log.encode(file))
+            if files:
+                shipped.append(waiting)
+            else:
+                reader.remove(waiting)  # never forwarded
+        pipeline.execute()
+        now_s = self._clock_s()
+        for waiting in shipped:
+            target = waiting.file.rpartition(".")[0] + SENT
+            os.rename(waiting.file, target)  # noqa: PTH104 - see Waiting
+            self._sent.append(_Sent(target, now_s))
+        return len(shipped)
+
+    def _forget(self) -> None:
+        """Remove what was shipped a while ago, to the server that still answers."""
+        limit_s = self._clock_s() - REMEMBERED_S
+        while self._sent and self._sent[0].at_s <= limit_s:
+            with suppress(FileNotFoundError):
+                os.unlink(self._sent.popleft().file)  # noqa: PTH108
+
+    def _recall(self) -> None:
+        """Let all that was shipped and is remembered wait again."""
+        self._sent.clear()
+        for path in self._root.glob(f"*/*{SENT}"):
+            with suppress(FileNotFoundError):
+                path.rename(path.with_suffix(DONE))
+
+
+def _divide(waiting: Sequence[Waiting]) -> Iterator[Sequence[Waiting]]:
+    """Yield files in batches of some megabytes, which is what a pipeline holds in memory."""
+    batch: list[Waiting] = []
+    size = 0
+    for each in waiting:
+        with suppress(FileNotFoundError):
+            size += os.stat(each.file).st_size  # noqa: PTH116
+        batch.append(each)
+        if size >= BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _read(waiting: Waiting) -> Iterator[tuple[int, LoggedFile]]:
+    """Yield what becomes of a file: an entry, one for each organisation with rejections, or none.
+
+    Raises SpoolError, OSError."""
+    path = Path(waiting.file)
+    if waiting.owner == REJECTIONS:
+        yield from _split_rejections(path)
+        return
+    data = path.read_bytes()
+    if path.suffix == OPEN:
+        completed = spool_format.complete(data, path.name)
+        if completed is None:
+            return
+        data = completed
+    yield log.find_bucket(waiting.owner), LoggedFile(path.stem + DONE, data)
+
+
+def _split_rejections(path: Path) -> Iterator[tuple[int, LoggedFile]]:
+    """Yield the rejections of each organisation as a file of its own: they may be in different buckets.
+
+    The same file is always divided in the same way, so that one shipped twice is counted once."""
+    entry_id = path.name.partition("~")[0]
+    by_organization: dict[str, list[Rejection]] = {}
+    for each in reader.read_rejections(path):
+        by_organization.setdefault(each.organization_id, []).append(each)
+    for number, (organization_id, theirs) in enumerate(by_organization.items()):
+        name = f"{entry_id}-{number}~{REJECTIONS}{DONE}"
+        yield (
+            log.find_bucket(organization_id),
+            LoggedFile(name, spool_format.pack_rejections(theirs)),
+        )

@@ -1,0 +1,100 @@
+"""The processes of a node besides the proxy, by its roles and settings."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from manage.supervision.child_environ import make_query_environ
+from manage.supervision.children import Child
+from runtime.settings import QUERY_SOCKETS_VARIABLE, Settings, without_web_settings
+from store.traces.paths import traces_folder
+
+GRACE_S, RECORDER_GRACE_S = 1.0, 3.0
+
+type Environ = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A process, and how long it may take to end."""
+
+    child: Child
+    environ: Environ
+    grace_s: float = GRACE_S
+
+
+class ServiceMaker:
+    """Makes the processes of a node. ``parent_fd`` is the pipe by which they see the supervisor end,
+    ``stdout_fd`` the output for the lines of calls,
+    ``board_fd`` the board of the proxy's workers, ``sockets`` the folder of the query processes."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        web_fd: int,
+        board_fd: int,
+        parent_fd: int,
+        stdout_fd: int | None,
+        sockets: Path,
+    ) -> None:
+        self._settings = settings
+        self._web_fd, self._board_fd = web_fd, board_fd
+        self._parent_fd = parent_fd
+        self._sockets = sockets
+        self._stdout_fd = stdout_fd
+
+    def make(self, environ: Environ, otel_environ: Environ) -> Sequence[Service]:
+        """Return the processes in the order in which they are stopped. ``otel_environ`` has also what is
+        meant for OpenTelemetry."""
+        settings = self._settings
+        no_secrets = without_web_settings(environ)
+        services = []
+        if "web" in settings.role:
+            sockets = {QUERY_SOCKETS_VARIABLE: str(self._sockets)}
+            services.append(Service(self._make_web(), {**environ, **sockets}))
+            services.append(Service(self._make_queries(), make_query_environ(environ)))
+        if settings.cluster is not None:
+            services.append(
+                Service(self._make_child("cluster", "cluster"), no_secrets, RECORDER_GRACE_S)
+            )
+        if "recorder" in settings.role:
+            recorder = self._make_child("recorder", "recorder", stdout_fd=self._stdout_fd)
+            services.append(Service(recorder, no_secrets, RECORDER_GRACE_S))
+            if settings.otel != "off":
+                given = {name: text for name, text in otel_environ.items() if name not in environ}
+                otel = self._make_child("otel", "manage.otel")
+                services.append(Service(otel, no_secrets | given))
+        return services
+
+    def _make_web(self) -> Child:
+        return self._make_child(
+            "web",
+            "manage.server",
+            f"--fd={self._web_fd}",
+            f"--board-fd={self._board_fd}",
+            fds=[self._web_fd, self._board_fd],
+            stdout_fd=self._stdout_fd,
+        )
+
+    def _make_queries(self) -> Child:
+        traces = traces_folder(self._settings.data_dir.absolute())
+        return self._make_child(
+            "queries",
+            "dashboard.queries",
+            f"--traces={traces}",
+            f"--sockets={self._sockets}",
+            f"--count={self._settings.query_processes + 1}",
+        )
+
+    def _make_child(
+        self,
+        name: str,
+        module: str,
+        *arguments: str,
+        fds: Sequence[int] = (),
+        stdout_fd: int | None = None,
+    ) -> Child:
+        command = [sys.executable, "-P", "-m", module, *arguments]
+        return Child(name, command, [*fds, self._parent_fd], stdout_fd)

@@ -1,0 +1,37 @@
+"""A Redis server of the tests' own, and a clock."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from cluster import server
+from tests.redis_server import RedisServer
+
+
+@pytest.fixture
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    folder = tmp_path_factory.mktemp("redis")
+    with RedisServer(folder) as running:
+        yield running
+
+
+@pytest.fixture
+def client(redis_server: RedisServer) -> Iterator[server.Client]:
+    found = server.connect(redis_server.url)
+    yield found
+    found.close()
+
+
+class Clock:
+    """A clock that moves when it is told to."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()

@@ -1,0 +1,168 @@
+"""Exchanges go from a spool over Redis into the spool of each group, whole and at least once."""
+
+from pathlib import Path
+
+import pytest
+
+from cluster.log import BUCKETS, GROUPS, find_bucket, stream_name
+from cluster.receiver import Receiver
+from cluster.shipper import REMEMBERED_S, Shipper
+from store.spool import reader
+from store.spool.format import Ending, Rejection, RequestHead, ResponseHead
+from store.spool.writer import SpoolRun
+
+ORGANIZATION = "org-1"
+
+
+def make_head(entry_id: str) -> RequestHead:
+    return RequestHead(
+        entry_id=entry_id,
+        created_at="2026-01-01T00:00:00.000Z",
+        organization_id=ORGANIZATION,
+        proxy_endpoint_id="endpoint",
+        slug="default",
+        metadata_only=False,
+        request_bytes=4,
+        request_body="whole",
+    )
+
+
+def spool(run: SpoolRun, entry_id: str, body: bytes = b"body") -> None:
+    file = run.create(make_head(entry_id), body)
+    file.write_response_head(ResponseHead(status_code=200), 1.0)
+    file.write_chunk(body * 100, 2.0)
+    file.finish(Ending(outcome="complete", duration_ms=2.0), 2.0)
+
+
+def names(root: Path) -> list[str]:
+    return sorted(path.name for path in root.glob("*/*~*"))
+
+
+@pytest.fixture
+def root(tmp_path):
+    return tmp_path / "spool"
+
+
+@pytest.fixture
+def run(root):
+    run = SpoolRun(root, reserve_bytes=0)
+    yield run
+    run.close()
+
+
+def receive(tmp_path, client, group="main"):
+    receiver = Receiver(tmp_path / group, client, group, range(BUCKETS))
+    receiver.run_round()  # what was delivered before
+    while receiver.run_round():
+        pass
+    return receiver
+
+
+def test_an_exchange_arrives_as_it_was_and_is_removed_once_it_is_remembered_no_more(
+    run, root, tmp_path, client, clock
+):
+    shipper = Shipper(root, client, clock)
+    spool(run, "0001")
+    sent = next(root.glob("*/0001*")).read_bytes()
+    assert shipper.run_round() == (1, 0)
+    assert names(root) == ["0001~org-1.sent"]
+    receive(tmp_path, client)
+    (found,) = reader.find_waiting(tmp_path / "main")
+    assert found.path.read_bytes() == sent
+    clock.now_s += REMEMBERED_S
+    shipper.run_round()
+    assert names(root) == []
+
+
+def test_each_group_gets_everything_and_then_the_log_is_empty(run, root, tmp_path, client, clock):
+    first, second = receive(tmp_path, client, "a"), receive(tmp_path, client, "b")
+    for number in range(5):
+        spool(run, f"000{number}")
+    Shipper(root, client, clock).run_round()
+    assert first.run_round() == 5
+    first.trim()
+    assert client.xlen(stream_name(find_bucket(ORGANIZATION))) == 5
+    assert second.measure_lag() == 5
+    assert second.run_round() == 5
+    assert second.measure_lag() == 0
+    first.trim()
+    assert names(tmp_path / "a") == names(tmp_path / "b") != []
+    assert client.xlen(stream_name(find_bucket(ORGANIZATION))) <= 1
+    assert client.smembers(GROUPS) == {b"a", b"b"}
+
+
+def test_what_a_server_lost_that_was_killed_is_shipped_again(
+    run, root, tmp_path, redis_server, client, clock
+):
+    shipper = Shipper(root, client, clock)
+    spool(run, "0001")
+    shipper.run_round()
+    redis_server.kill()
+    for path in tmp_path.parent.glob("redis*/appendonlydir/*.incr.aof"):
+        path.write_bytes(b"")
+    redis_server.start()
+    shipper.disconnect()
+    shipper.run_round()
+    receive(tmp_path, client)
+    assert names(tmp_path / "main") == ["0001~org-1.done"]
+
+
+def test_what_was_shipped_before_the_shipper_was_killed_is_shipped_again(
+    run, root, tmp_path, client, clock
+):
+    spool(run, "0001")
+    Shipper(root, client, clock).run_round()
+    assert Shipper(root, client, clock).run_round() == (1, 0)
+    receive(tmp_path, client)
+    assert names(tmp_path / "main") == ["0001~org-1.done"]
+
+
+def test_a_receiver_that_was_killed_before_it_acknowledged_gets_its_entries_again(
+    run, root, tmp_path, client, clock
+):
+    receive(tmp_path, client)
+    spool(run, "0001")
+    Shipper(root, client, clock).run_round()
+    client.xreadgroup("main", "main", {stream_name(find_bucket(ORGANIZATION)): ">"})
+    receive(tmp_path, client)
+    assert names(tmp_path / "main") == ["0001~org-1.done"]
+
+
+def test_an_exchange_that_its_proxy_did_not_end_arrives_with_its_ending(
+    root, tmp_path, client, clock
+):
+    run = SpoolRun(root, reserve_bytes=0)
+    file = run.create(make_head("0001"), b"body")
+    file.write_response_head(ResponseHead(status_code=200), 1.0)
+    file.write_chunk(b"part", 2.0)
+    file.close()
+    run.close()
+    Shipper(root, client, clock).run_round()
+    receive(tmp_path, client)
+    (found,) = reader.find_waiting(tmp_path / "main")
+    exchange = reader.read_exchange(found.file)
+    assert exchange is not None
+    assert (exchange.ending.outcome, exchange.response_body) == ("proxy_restarted", b"part")
+
+
+def test_rejections_arrive_for_each_organisation(run, root, tmp_path, client, clock):
+    rejections = [
+        Rejection(
+            organization_id=organization,
+            proxy_endpoint_id="endpoint",
+            slug="default",
+            bucket="messages",
+            hour="2026-01-01T00",
+            count=3,
+        )
+        for organization in ("org-1", "org-2")
+    ]
+    run.write_rejections(rejections)
+    Shipper(root, client, clock).run_round()
+    receive(tmp_path, client)
+    found = [
+        each
+        for waiting in reader.find_waiting(tmp_path / "main")
+        for each in reader.read_rejections(waiting.file)
+    ]
+    assert sorted(found, key=lambda each: each.organization_id) == rejections

@@ -1,0 +1,115 @@
+"""A proxy node, a node with the pages and a second copy are one service, over a real Redis server."""
+
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import pytest
+
+from tests.live.conftest import make_new_endpoint
+from tests.live.service import Endpoint, Row, Service
+from tests.redis_server import RedisServer
+from tests.upstream import Upstream, wait_until
+
+COMPARED = ("entry_id", "outcome", "request_body", "response_body", "credential_hmac", "cost_cents")
+
+
+@dataclass
+class Nodes:
+    redis: RedisServer
+    upstream: Upstream
+    web: Service
+    proxy: Service
+    copy: Service
+
+    def endpoint(self) -> Endpoint:
+        """Make an endpoint on the web node; return it as clients of the proxy node have it."""
+        slug = make_new_endpoint(self.web, self.upstream).slug
+        found = Endpoint(self.proxy, self.upstream, slug)
+        wait_until(lambda: found.send().status != 404, "the slug on the proxy node")
+        self.rows(slug, 1)
+        return found
+
+    def rows(self, slug: str, count: int) -> list[Row]:
+        """Wait until there are so many entries in both copies, which are the same; return them."""
+        first, second = (node.wait_for_rows(count, slug) for node in (self.web, self.copy))
+        assert [len(first), len(second)] == [count, count]
+        key = lambda row: row["entry_id"]  # noqa: E731
+        first, second = sorted(first, key=key), sorted(second, key=key)
+        assert [[row[name] for name in COMPARED] for row in first] == [
+            [row[name] for name in COMPARED] for row in second
+        ]
+        return first
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+    with ExitStack() as stack:
+        redis = stack.enter_context(RedisServer(tmp_path_factory.mktemp("redis")))
+        upstream = stack.enter_context(Upstream())
+
+        def start(**settings: str) -> Service:
+            folder = tmp_path_factory.mktemp("node")
+            return stack.enter_context(Service(folder, upstream.url, CLUSTER=redis.url, **settings))
+
+        yield Nodes(
+            redis,
+            upstream,
+            web=start(ROLE="recorder,web"),
+            proxy=start(ROLE="proxy"),
+            copy=start(ROLE="recorder", GROUP="copy"),
+        )
+
+
+def test_a_call_through_the_proxy_node_is_the_same_entry_in_both_copies(nodes):
+    endpoint = nodes.endpoint()
+    sent = b'{"model": "claude-opus-5-5", "messages": [{"role": "user", "content": "hi"}]}'
+    response = endpoint.send(endpoint.message(sent))
+    assert response.status == 200
+    row = nodes.rows(endpoint.slug, 2)[-1]
+    assert row["request_body"] == sent.decode()
+    assert row["response_body"] == response.body.decode()
+    assert list(nodes.proxy.data_dir.glob("traces/*/*")) == []
+
+
+def test_a_deleted_slug_stops_on_the_proxy_node(nodes):
+    endpoint = nodes.endpoint()
+    nodes.web.delete_endpoint(endpoint.slug)
+    wait_until(lambda: endpoint.send().status == 404, "the end of the slug on the proxy node")
+
+
+def test_a_node_without_the_role_forwards_nothing(nodes):
+    endpoint = Endpoint(nodes.web, nodes.upstream, "default")
+    response = endpoint.send()
+    assert (response.status, response.header("x-taximeter-error")) == (404, "not_a_proxy_node")
+
+
+def test_calls_go_on_while_the_server_is_away_and_arrive_when_it_is_back(nodes):
+    endpoint = nodes.endpoint()
+    nodes.redis.kill()
+    try:
+        assert [endpoint.send().status for _ in range(3)] == [200] * 3
+    finally:
+        nodes.redis.start()
+    nodes.rows(endpoint.slug, 4)
+
+
+@pytest.mark.parametrize("killed", ["proxy", "web", "copy"])
+def test_a_cluster_process_that_is_killed_loses_and_doubles_nothing(nodes, killed):
+    endpoint = nodes.endpoint()
+    node = getattr(nodes, killed)
+    pids = node.kill9("cluster")
+    assert [endpoint.send().status for _ in range(3)] == [200] * 3
+    node.wait_restarted(pids)
+    nodes.rows(endpoint.slug, 4)
+
+
+def test_a_recorder_node_that_was_away_gets_what_it_missed(nodes):
+    endpoint = nodes.endpoint()
+    nodes.copy.signal(signal.SIGTERM)
+    nodes.copy.wait()
+    assert endpoint.send().status == 200
+    nodes.web.wait_for_rows(2, endpoint.slug)
+    nodes.copy.start()
+    nodes.rows(endpoint.slug, 2)
