@@ -16,8 +16,9 @@ from runtime.worker_board import Shared, WorkerBoard
 
 # How long the others are given, which is longer than an event loop that is not at its limit takes.
 GIVE_WAY_S = 0.005
-# So many are taken after that; and in one turn of the loop, so that it also serves those it has.
-MOST_AFTERWARDS, MOST_IN_TURN = 4, 256
+# So many are taken after that; and in one turn of the loop. To begin with each takes up to a millisecond,
+# for which those that are served already have to wait in every turn.
+MOST_AFTERWARDS, MOST_IN_TURN = 4, 8
 # How long to wait where the system has no room for a connection, as asyncio does.
 NO_ROOM_S = 1.0
 
@@ -105,11 +106,16 @@ class Acceptor:
             add_reader = partial(self._loop.add_reader, self._listener, self._accept)
             self._pause(NO_ROOM_S, add_reader)
             return False
+        connection.setblocking(False)
+        if connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+            # Its client has left while it waited. To serve it takes a hundred times as long as this, and
+            # others wait behind it.
+            connection.close()
+            return True
         client = self._doorkeeper.find_client(peer[0])
         if not self._doorkeeper.enter(client):
             self._doorkeeper.turn_away(connection, client)
             return True
-        connection.setblocking(False)
         self._board.add(Shared.CONNECTIONS, 1)
         task = self._loop.create_task(self._begin(connection, client))
         self._beginning.add(task)

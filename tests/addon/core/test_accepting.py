@@ -1,6 +1,7 @@
 import asyncio
 import errno
 import socket
+import struct
 from contextlib import ExitStack
 
 import pytest
@@ -122,6 +123,28 @@ async def test_without_room_it_says_so_and_tries_again(
     (context,) = reported
     assert context["exception"].errno == errno.EMFILE
     assert context["socket"] is full
+
+
+async def test_a_client_that_left_before_it_was_accepted_is_not_served(
+    start, boards, connect, monkeypatch
+):
+    gone = connect()
+    gone.sendall(b"GET / HTTP/1.1\r\n\r\n")
+    gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    gone.close()
+    entered = []
+    monkeypatch.setattr(Doorkeeper, "enter", lambda _self, _client: entered.append(1) or True)
+    start(boards[0])
+    connect()
+    await wait_until(lambda: boards[0].total(Shared.CONNECTIONS) == 1)
+    assert len(entered) == 1
+
+
+async def test_those_that_are_served_wait_for_few_new_ones_in_a_turn(start, boards, connect):
+    for _ in range(accepting.MOST_IN_TURN * 2):
+        connect()
+    start(boards[0])._accept()
+    assert boards[0].total(Shared.CONNECTIONS) == accepting.MOST_IN_TURN <= 8
 
 
 async def test_one_that_is_closed_leaves_the_socket_to_the_others(start, boards, connect):
