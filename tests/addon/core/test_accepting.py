@@ -132,12 +132,12 @@ async def test_a_client_that_left_before_it_was_accepted_is_not_served(
     gone.sendall(b"GET / HTTP/1.1\r\n\r\n")
     gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     gone.close()
-    entered = []
-    monkeypatch.setattr(Doorkeeper, "enter", lambda _self, _client: entered.append(1) or True)
+    known = []
+    monkeypatch.setattr(Doorkeeper, "find_client", lambda _self, peer: known.append(peer))
     start(boards[0])
     connect()
     await wait_until(lambda: boards[0].total(Shared.CONNECTIONS) == 1)
-    assert len(entered) == 1
+    assert len(known) == 1
 
 
 async def test_those_that_are_served_wait_for_few_new_ones_in_a_turn(start, boards, connect):
