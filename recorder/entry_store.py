@@ -12,6 +12,7 @@ alone is set aside. Where the disk has no room for bodies, entries are stored wi
 import errno
 import logging
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
@@ -41,6 +42,7 @@ logger = logging.getLogger(__name__)
 BATCH_FILES, BATCH_BYTES = 100, 8 * 1024 * 1024  # BATCH_BYTES: of decoded bodies
 BATCH_S = 0.1  # bodies may take long to decode and yet be stored as they came
 LARGE_FILE_BYTES = 1024 * 1024  # a smaller one is not what memory ran out for
+MEMORY_TRIES = 8  # in some half a minute, as pauses grow: memory may be short for a while
 # Not the file's fault, and over in a while.
 _PASSING_ERRORS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR})
 
@@ -75,12 +77,13 @@ class EntryStore:
         self._clock_s = clock_s
         self._on_entries = on_entries
         self._between = between
+        self._misfits = Counter[str]()
 
     def store(self, organization_id: str, files: Sequence[Waiting]) -> int:
         """Store one batch of one organisation. Returns how many files are dealt with.
 
         Raises sqlite3.Error, OSError when the database cannot be written just now, MemoryError when
-        there is no memory for anything; every file that was not stored is then still there."""
+        there is no memory for a file; every file that was not stored is then still there."""
         taken: list[Waiting] = []
         try:
             self._store_batch(organization_id, files[:BATCH_FILES], taken)
@@ -124,14 +127,19 @@ class EntryStore:
             self._insert_all(organization_id, batch, judged, size)
 
     def _store_alone(self, organization_id: str, waiting: Waiting) -> None:
-        """Store one file, or set it aside when it does not fit into memory."""
+        """Store one file, or set it aside when it does not fit into memory time after time.
+
+        Raises MemoryError until then."""
         try:
             self._store_batch(organization_id, [waiting], [])
         except MemoryError:
+            self._misfits[waiting.entry_id] += 1
             with suppress(FileNotFoundError):
-                if waiting.path.stat().st_size < LARGE_FILE_BYTES:
+                is_small = waiting.path.stat().st_size < LARGE_FILE_BYTES
+                if is_small or self._misfits[waiting.entry_id] < MEMORY_TRIES:
                     raise
                 set_aside(self._root, waiting, MemoryError("it does not fit into memory"))
+        self._misfits.pop(waiting.entry_id, None)
 
     def _forget_conversations(self) -> None:
         """Give back the memory that only makes things faster."""

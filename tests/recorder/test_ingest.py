@@ -12,7 +12,13 @@ import pytest
 from metering.output_estimate import CHARACTERS_PER_TOKEN
 from recorder import secret_search
 from recorder.disk import DiskRoom
-from recorder.entry_store import BATCH_BYTES, BATCH_FILES, BATCH_S, LARGE_FILE_BYTES
+from recorder.entry_store import (
+    BATCH_BYTES,
+    BATCH_FILES,
+    BATCH_S,
+    LARGE_FILE_BYTES,
+    MEMORY_TRIES,
+)
 from recorder.ingest import TIDY_S, Ingester
 from recorder.output_sizes import EVERY, FIRST_CALLS
 from recorder.record import make_recorded
@@ -449,17 +455,35 @@ def fail_on(monkeypatch, broken):
 
 
 def test_a_file_that_does_not_fit_into_memory_alone_is_set_aside_and_the_others_are_stored(
-    ingester, run, tmp_path, monkeypatch
+    ingester, run, tmp_path, monkeypatch, clock
 ):
     for number in range(5):
         size = LARGE_FILE_BYTES if number == 2 else 100
         spool_call(run, f"{number}", body=b"x" * size)
     fail_on(monkeypatch, lambda exchange: exchange.head.entry_id == "2")
-    while ingester.run_round().has_more:
-        pass
+    for _ in range(MEMORY_TRIES):
+        ingester.run_round()
+        clock.now_s += 100
+    ingester.run_round()
     assert read_ids(tmp_path) == ["0", "1", "3", "4"]
     assert [p.name for p in (tmp_path / "spool" / "unreadable").iterdir()] == ["2~a.done"]
     assert spooled(tmp_path) == []
+
+
+def test_a_large_file_waits_while_memory_is_short_for_all(
+    ingester, run, tmp_path, monkeypatch, clock
+):
+    for number in range(2):
+        spool_call(run, f"{number}", body=b"x" * LARGE_FILE_BYTES)
+    with monkeypatch.context() as broken:
+        fail_on(broken, lambda _: True)
+        for _ in range(MEMORY_TRIES - 1):
+            ingester.run_round()
+            clock.now_s += 100
+    while ingester.run_round().has_more:
+        pass
+    assert read_ids(tmp_path) == ["0", "1"]
+    assert not (tmp_path / "spool" / "unreadable").exists()
 
 
 def test_a_batch_that_fits_into_memory_one_by_one_is_stored(ingester, run, tmp_path, monkeypatch):
