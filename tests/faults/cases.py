@@ -4,6 +4,7 @@ import os
 import resource
 import signal
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 
 import psutil
@@ -17,6 +18,7 @@ from tests.upstream import (
     RESET,
     STALL,
     Script,
+    answer,
     cut_sse,
     sse,
     wait_until,
@@ -24,6 +26,7 @@ from tests.upstream import (
 
 SPOILED = 5  # every fifth call
 FLOOD_BYTES = 24 * 1024 * 1024
+PRESSING_BYTES = 6 * 1024 * 1024
 
 
 # --- processes that end --------------------------------------------------------------------------
@@ -91,16 +94,35 @@ def _exhaust_descriptors(scene: Scene) -> None:
         scene.service.wait_healthy()
 
 
-def _press_memory(scene: Scene) -> None:
-    """Leave the recorder no memory to grow into."""
-    recorder = psutil.Process(scene.service.pids()["recorder"])
-    was = recorder.rlimit(psutil.RLIMIT_AS)
-    recorder.rlimit(psutil.RLIMIT_AS, (recorder.memory_info().vms, resource.RLIM_INFINITY))
+def _press_recorder(scene: Scene) -> None:
+    _press_memory(scene, {scene.service.pids()["recorder"]})
+
+
+def _press_workers(scene: Scene) -> None:
+    with scene.everybody_excused():
+        _press_memory(scene, scene.service.worker_pids())
+        scene.service.wait_healthy()
+
+
+def _press_memory(scene: Scene, pids: set[int]) -> None:
+    """Leave processes no memory to grow into, while some calls have bodies of megabytes."""
+    processes = [psutil.Process(pid) for pid in pids]
+    for process in processes:
+        process.rlimit(psutil.RLIMIT_AS, (process.memory_info().vms, resource.RLIM_INFINITY))
+    scene.load.spoil = lambda plan: _send_megabytes(plan) if plan.number % SPOILED == 0 else None
     try:
         scene.last()
     finally:
-        if recorder.is_running():
-            recorder.rlimit(psutil.RLIMIT_AS, was)
+        scene.load.spoil = None
+        for process in processes:
+            with suppress(psutil.NoSuchProcess):
+                unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+                process.rlimit(psutil.RLIMIT_AS, unlimited)
+
+
+def _send_megabytes(plan: Plan) -> tuple[Script, bytes]:
+    body = b'"' + b"m" * PRESSING_BYTES + b'"'
+    return answer(200, body), body
 
 
 # --- the upstream ---------------------------------------------------------------------------------
@@ -148,6 +170,7 @@ def _refuse(scene: Scene) -> None:
 
 KILL, TERM = signal.SIGKILL, signal.SIGTERM
 CASES: Sequence[Case] = (
+    Case("nothing, to compare with", Scene.last, in_suite=False),
     Case("kill -9 of a worker", _end_worker(KILL)),
     Case("kill -9 of the recorder", _end(KILL, "recorder"), in_suite=False),
     Case("kill -9 of the web process", _end(KILL, "web"), in_suite=False),
@@ -165,7 +188,8 @@ CASES: Sequence[Case] = (
     Case("recorder stands still", _stop_recorder),
     Case("a worker stands still", _stop_worker, in_suite=False),
     Case("no descriptors", _exhaust_descriptors),
-    Case("no memory for the recorder", _press_memory, in_suite=False),
+    Case("no memory for the recorder", _press_recorder, in_suite=False),
+    Case("no memory for the workers", _press_workers, in_suite=False),
     Case("upstream cuts", _spoil(_cut)),
     Case("upstream resets", _spoil(partial(_cut, end=RESET)), in_suite=False),
     Case("upstream stalls", _spoil(partial(_cut, end=STALL)), in_suite=False),

@@ -74,6 +74,27 @@ def _corrupt_traces(scene: Scene) -> None:
             file.write(good)
 
 
+def _corrupt_control(scene: Scene) -> None:
+    """Overwrite most pages of the database of endpoints. Each worker goes by those that it knows."""
+    scene.load.wait_for(250)  # so that each knows all
+    path = scene.service.data_dir / "control.db"
+    with closing(sqlite3.connect(path, timeout=30)) as database:
+        wait_until(
+            lambda: database.execute("pragma wal_checkpoint(truncate)").fetchone()[0] == 0,
+            "a write-ahead log that is written back",
+        )
+    good = path.read_bytes()
+    with path.open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\xa5" * (len(good) - 4096))
+        file.flush()
+        try:
+            scene.last()
+        finally:
+            file.seek(0)
+            file.write(good)
+
+
 # --- the disk -------------------------------------------------------------------------------------
 
 
@@ -154,6 +175,9 @@ def _set_clock(scene: Scene) -> None:
     for offset in ("+86400", "-86400", "+0"):
         scene.clock_file.write_text(offset)
         scene.last()
+    days = {row["created_at"][:10] for row in scene.service.rows("load-%")}
+    if len(days) < 3:
+        raise AssertionError(f"the clock of the service was not set: its calls are of {days}")
 
 
 # --- budgets --------------------------------------------------------------------------------------
@@ -182,6 +206,7 @@ def _kill_with_a_budget(scene: Scene) -> None:
 STORAGE_CASES: Sequence[Case] = (
     Case("trace database locked", _lock_traces),
     Case("trace database corrupt", _corrupt_traces, in_suite=False),
+    Case("control database corrupt", _corrupt_control, in_suite=False),
     Case("disk full", _fill_disk, in_suite=False, needs="small disk", may_miss_bytes=True),
     Case("data directory read-only", _forbid_writing),
     Case("loss of power", _lose_power, in_suite=False, may_miss_bytes=True),
