@@ -21,7 +21,7 @@ from typing import Any
 import psutil
 from platformdirs import user_cache_path
 
-from bench import cpu, hostile, kills, pages, searching, storage, streams, workers
+from bench import cpu, hostile, pages, programmes, searching, storage, streams, workers
 from bench.figures import Figure, Results, Section, format_row, summarize
 from bench.load import REPOSITORY, BenchError, Neighbours
 from bench.options import Options
@@ -35,7 +35,8 @@ SECTIONS: Mapping[str, Callable[[Options], Iterator[Figure]]] = {
     "storage": storage.measure,
     "pages": pages.measure,
     "indexing": searching.measure,
-    "kills": kills.measure,
+    "faults": programmes.measure_faults,
+    "attacks": programmes.measure_attacks,
     "hostile": hostile.measure,
 }
 PARTS: Mapping[str, Sequence[str]] = {

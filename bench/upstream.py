@@ -3,14 +3,12 @@
 Prints the port it listens on. The query of a request chooses the response:
 
     (none)                                 2 KB of JSON, one write
-    number=7                               the same, and the number is kept
     response=sse                             4 KB of events, one write
     response=paced&events=40&gap_ms=10       one event a write, at a steady pace
       &gate_s=<monotonic seconds>          and the pace starts at that moment (default: now)
 
 Every paced event carries the moment it was written, ``"t":<monotonic seconds>``. On Linux that clock
 is one for all processes, so a client knows how late each event is, whatever made the upstream slow.
-``GET /seen`` responds with the numbers that were kept.
 """
 
 import asyncio
@@ -18,7 +16,7 @@ import json
 import resource
 import time
 from collections.abc import Callable
-from typing import ClassVar, Literal, NamedTuple
+from typing import Literal, NamedTuple
 from urllib.parse import parse_qs
 
 MAX_LIFE_S = 1800.0
@@ -94,11 +92,6 @@ def make_json_response() -> bytes:
     return HEADERS + framing + body
 
 
-def make_seen_response(seen: list[int]) -> bytes:
-    body = json.dumps(seen).encode()
-    return b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body)
-
-
 def make_stream_response() -> bytes:
     body = START + delta("Lorem ipsum dolor sit amet. ") * 24 + END
     return STREAM_HEAD + chunk(body) + LAST_CHUNK
@@ -114,7 +107,6 @@ class Connection(asyncio.Protocol):
     json_response = make_json_response()
     stream_response = make_stream_response()
     paced_start, paced_end = chunk(START), chunk(END) + LAST_CHUNK
-    seen: ClassVar[list[int]] = []
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
@@ -143,11 +135,8 @@ class Connection(asyncio.Protocol):
             self._respond()
 
     def _respond(self) -> None:
-        path, _, query = self._target.partition(b"?")
+        _, _, query = self._target.partition(b"?")
         if not query:
-            self._write(make_seen_response(self.seen) if path == b"/seen" else self.json_response)
-        elif query.startswith(b"number="):
-            self.seen.append(int(query.removeprefix(b"number=")))
             self._write(self.json_response)
         elif query == b"response=sse":
             self._write(self.stream_response)

@@ -13,12 +13,11 @@ import pytest
 from bench import __main__ as command, report
 from bench.charts import Bar, draw_bars
 from bench.figures import Figure, Results, Section, format_number, make_figure, summarize
-from bench.kills import judge_entries
 from bench.load import BenchError, Proxy, tree_cpu_s, upstream
 from bench.options import Options
 from bench.peers import Peer, Start, check_response, install_peer
+from bench.programmes import make_attack_figures, make_fault_figures
 from bench.storage import Size, bytes_per_call
-from bench.traffic import make_body
 from bench.turns import Programs, rotate
 from bench.workers import Round, make_figures as make_worker_figures, measure_checks
 
@@ -122,18 +121,35 @@ def test_the_bytes_of_responses_are_no_part_of_what_a_call_takes():
     assert bytes_per_call(start, end) == 8_000
 
 
-def test_entries_that_are_missing_twice_or_different_after_a_kill_are_found():
-    exact = [(make_body("small", number), b"whole", "complete") for number in range(6)]
-    rows = [
-        exact[0],
-        exact[1],
-        exact[1],
-        (exact[2][0] + b" ", b"whole", "complete"),
-        (exact[3][0], b"wh", "proxy_restarted"),  # it was cut there, and so was the client
-        (exact[4][0], b"wh", "complete"),
+def test_what_faults_do_is_counted_apart_from_what_kills_do():
+    case = {"calls": 100, "lost": 0, "double": 0, "wrong": [], "disturbed": 0}
+    report = {
+        "cases": [
+            case | {"case": "kill -9 of up", "lost": 1},
+            case | {"case": "kill -9 of up", "wrong": ["one", "two"]},
+            case | {"case": "upstream floods", "double": 3},
+        ],
+        "skipped": {"small disk": "it needs root"},
+    }
+    figures = {figure.row: figure for figure in make_fault_figures(report)}
+    values = {row: figure.value for row, figure in figures.items() if figure.value}
+    assert values == {"kills/lost": 1, "kills/wrong": 2, "faults/doubled": 3}
+    assert figures["kills/lost"].note == "1 cases, 2 times in all, 200 calls"
+    assert figures["faults/skipped/small disk"].note == "it needs root"
+
+
+def test_an_attack_is_judged_where_enough_others_called_meanwhile_and_named_where_it_did_harm():
+    attacks = [
+        {"name": "slow heads", "p99_ms": 130.0, "calls": 500, "harm": None},
+        {"name": "two lengths", "p99_ms": None, "calls": 9, "harm": "upstream saw two requests"},
+        {"name": "a large head", "p99_ms": None, "calls": 9, "harm": None},
     ]
-    found = judge_entries(rows, wanted=set(range(7)), whole={0, 1, 4}, response=b"whole")
-    assert (found.lost, found.doubled, found.wrong) == ({5, 6}, {1}, {2, 4})
+    counts = {"cases": 3, "calls": 509, "harmful": 1, "lost": 0, "double": 0}
+    report = {"attacks": attacks, "p99_target_ms": 100.0} | counts
+    slow, two, harmful, *others = make_attack_figures(report)
+    assert (slow.verdict, two.verdict, harmful.verdict) == ("NOT MET", "", "NOT MET")
+    assert two.note == "9 calls; HARMFUL: upstream saw two requests"
+    assert all(figure.verdict == "met" for figure in others)
 
 
 def fail(_):
