@@ -5,21 +5,24 @@ loopback under a name of somebody else. Home and profile are a
 folder of its own, the kernel chooses the port, and every process it has started is gone at the end.
 """
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from typing import Any
+from weakref import WeakKeyDictionary
 
 import psutil
 from selenium import webdriver
 from selenium.common.exceptions import WebDriverException
 from selenium.webdriver.remote.webdriver import WebDriver
-from selenium.webdriver.remote.websocket_connection import WebSocketConnection
 from urllib3.exceptions import HTTPError
+from websocket import WebSocket, create_connection
 
 from tests.live.service import Output, is_over
 from tests.upstream import wait_until
@@ -44,6 +47,9 @@ _FLAGS = (
     "--renderer-process-limit=1",
     "--disable-features=SpareRendererForSitePerProcess",
     "--disable-extensions",
+    "--disable-hang-monitor",
+    "--disable-popup-blocking",
+    "--disable-prompt-on-repost",
     "--disable-sync",
     "--force-color-profile=srgb",
     "--hide-scrollbars",
@@ -52,8 +58,11 @@ _FLAGS = (
     "--lang=en-GB",
     "--no-first-run",
     "--no-proxy-server",
+    "--password-store=basic",
+    "--test-type=webdriver",
     "--window-size=1280,900",
 )
+_connections: WeakKeyDictionary[WebDriver, WebSocket] = WeakKeyDictionary()
 
 
 def why_missing() -> str | None:
@@ -68,20 +77,70 @@ def why_missing() -> str | None:
 @contextmanager
 def run_chromium() -> Iterator[WebDriver]:
     """Ended whatever happens, with all its processes."""
-    with tempfile.TemporaryDirectory(prefix="chromium-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(prefix="chromium-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
         environment = {
             "PATH": os.environ.get("PATH", os.defpath),
-            "HOME": folder,
-            "TMPDIR": folder,
+            "HOME": name,
+            "TMPDIR": name,
             "LANG": "C.UTF-8",
             "TZ": "UTC",
         }
         with (
             _no_proxy(),
+            _run_browser(environment, folder / "profile") as address,
             _run_driver(environment) as port,
-            _open_session(port, Path(folder)) as driver,
+            _open_session(port, address) as driver,
         ):
             yield driver
+
+
+def call_browser(driver: WebDriver, method: str, **parameters: object) -> dict[str, Any]:
+    """Send a command of the DevTools protocol to the browser itself, and return the result.
+
+    Those that a driver sends go to the page that it looks at."""
+    connection = _connections[driver]
+    connection.send(json.dumps({"id": 1, "method": method, "params": parameters}))
+    while (answer := json.loads(connection.recv())).get("id") != 1:
+        pass
+    assert "error" not in answer, answer
+    return dict(answer["result"])
+
+
+@contextmanager
+def _run_browser(environment: dict[str, str], profile: Path) -> Iterator[str]:
+    """Run Chromium, and give the address of its DevTools: host and port, and the path of the browser.
+
+    It is not for chromedriver to start: to have several jars of cookies that would need WebDriver BiDi,
+    whose server is a page that is told of all others. That takes a fifth of the processor time."""
+    process = subprocess.Popen(  # noqa: S603 - one of ours
+        [
+            _find_browser() or "chromium",
+            *_FLAGS,
+            "--remote-debugging-port=0",
+            f"--user-data-dir={profile}",
+            "about:blank",
+        ],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    file = profile / "DevToolsActivePort"
+    try:
+        wait_until(
+            lambda: (
+                process.poll() is not None or (file.exists() and len(file.read_text().split()) == 2)
+            ),
+            "the port of Chromium",
+            patience_s=START_S,
+        )
+        assert process.poll() is None, f"Chromium ended with {process.returncode}"
+        port, path = file.read_text().split()
+        yield f"127.0.0.1:{port}{path}"
+    finally:
+        _end(process)
 
 
 @contextmanager
@@ -127,20 +186,18 @@ def _wait_for_port(process: "subprocess.Popen[str]", output: Output) -> int | No
 
 
 @contextmanager
-def _open_session(port: int, folder: Path) -> Iterator[WebDriver]:
+def _open_session(port: int, address: str) -> Iterator[WebDriver]:
     options = webdriver.ChromeOptions()
-    options.binary_location = _find_browser() or ""
-    for flag in (*_FLAGS, f"--user-data-dir={folder / 'profile'}"):
-        options.add_argument(flag)
-    options.enable_bidi = True  # for windows that share no cookies
+    options.debugger_address = address.partition("/")[0]
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    # It looks for an answer every 0.1 s, and several are waited for in every test.
-    WebSocketConnection._response_wait_interval = 0.005
     driver = webdriver.Remote(f"http://127.0.0.1:{port}", options=options)
     try:
         driver.set_page_load_timeout(START_S)
         driver.set_script_timeout(START_S)
-        yield driver
+        connection = create_connection(f"ws://{address}", START_S, suppress_origin=True)
+        with closing(connection):
+            _connections[driver] = connection
+            yield driver
     finally:
         with suppress(WebDriverException, HTTPError, OSError):  # it may have died; `_end` follows
             driver.quit()
@@ -162,7 +219,7 @@ def _no_proxy() -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _end(process: "subprocess.Popen[str]") -> None:
+def _end(process: "subprocess.Popen[str] | subprocess.Popen[bytes]") -> None:
     """Kill chromedriver and what it has started, and see them gone."""
     family: list[psutil.Process] = []
     with suppress(psutil.NoSuchProcess):

@@ -21,9 +21,12 @@ def processes_of(folder: str) -> list[str]:
 
 @contextmanager
 def failing_test(profiles: list[str]) -> Iterator[None]:
-    with chromium.run_chromium() as driver:
-        profiles.append(driver.capabilities["chrome"]["userDataDir"])
-        assert processes_of(profiles[0])
+    before = set(psutil.Process().children())
+    with chromium.run_chromium():
+        for process in set(psutil.Process().children()) - before:
+            named = [each for each in process.cmdline() if each.startswith("--user-data-dir=")]
+            profiles.extend(each.partition("=")[2] for each in named)
+        assert len(processes_of(profiles[0])) > 1
         yield
 
 

@@ -20,13 +20,14 @@ from selenium.common.exceptions import (
     JavascriptException,
     StaleElementReferenceException,
     TimeoutException,
-    WebDriverException,
 )
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webdriver import WebDriver
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import Select, WebDriverWait
+
+from tests.browser.chromium import call_browser
 
 type Role = Literal["any", "button", "link", "menu"]
 
@@ -351,23 +352,33 @@ class _Jar:
 
     To start a process takes longer than most tests."""
 
-    user_context: str
+    context: str
     empty_tab: str
 
     @classmethod
     def make(cls, driver: WebDriver) -> Self:
-        user_context = driver.browser.create_user_context()
-        return cls(user_context, driver.browsing_context.create("tab", user_context=user_context))
+        context = call_browser(driver, "Target.createBrowserContext")["browserContextId"]
+        return cls(context, _open_tab(driver, context))
+
+    def open_tab(self, driver: WebDriver) -> str:
+        """Open another tab, and return its window."""
+        return _open_tab(driver, self.context)
 
     def empty(self, driver: WebDriver) -> None:
         """Forget the visitor: tabs, cookies, storage of every site, and what was fetched."""
-        for tab in driver.browsing_context.get_tree():
-            if tab.user_context == self.user_context and tab.context != self.empty_tab:
-                driver.browsing_context.close(tab.context)
+        for target in call_browser(driver, "Target.getTargets")["targetInfos"]:
+            is_tab = target["type"] == "page" and target["targetId"] != self.empty_tab
+            if is_tab and target.get("browserContextId") == self.context:
+                call_browser(driver, "Target.closeTarget", targetId=target["targetId"])
         driver.switch_to.window(self.empty_tab)
         driver.execute_cdp_cmd("Network.clearBrowserCache", {})
         everything = {"origin": "*", "storageTypes": "all"}
         driver.execute_cdp_cmd("Storage.clearDataForOrigin", everything)
+
+
+def _open_tab(driver: WebDriver, context: str) -> str:
+    target = {"url": "about:blank", "browserContextId": context}
+    return str(call_browser(driver, "Target.createTarget", **target)["targetId"])
 
 
 @contextmanager
@@ -381,7 +392,7 @@ def new_visitor(driver: WebDriver, base_url: str) -> Iterator[Visitor]:
     jar = jars.pop() if jars else _Jar.make(driver)
     is_whole = False
     try:
-        window = driver.browsing_context.create("tab", user_context=jar.user_context)
+        window = jar.open_tab(driver)
         driver.switch_to.window(window)
         _looked_at[driver] = window
         visitor = Visitor(driver, window, base_url)
@@ -394,8 +405,8 @@ def new_visitor(driver: WebDriver, base_url: str) -> Iterator[Visitor]:
             jar.empty(driver)
             jars.append(jar)
         else:
-            with suppress(WebDriverException):  # the test may have closed it
-                driver.browser.remove_user_context(jar.user_context)
+            with suppress(AssertionError):  # the test may have closed it
+                call_browser(driver, "Target.disposeBrowserContext", browserContextId=jar.context)
         driver.switch_to.window(home)
         _looked_at[driver] = home
         driver.execute("getLog", {"type": "browser"})
