@@ -39,7 +39,7 @@ class Dispatcher:
 
         It may have to be awaited."""
         request = flow.request
-        request.authority = ""  # an absolute-form target would be passed on as one
+        request.data.authority = b""  # an absolute-form target would be passed on as one
         if request.path.startswith("/proxy/"):
             response = self._judge_browser(flow)
             if response is not None:

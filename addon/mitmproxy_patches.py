@@ -9,7 +9,7 @@ from typing import Any
 from mitmproxy import addonmanager, http
 from mitmproxy.addons import next_layer
 from mitmproxy.net.http import http1
-from mitmproxy.proxy import context, layer, mode_servers, server
+from mitmproxy.proxy import commands, context, layer, mode_servers, server
 from mitmproxy.proxy.layers import http as http_layer
 from mitmproxy.proxy.layers.http import HttpStream, _http1
 
@@ -188,6 +188,15 @@ SHORTCUTS: tuple[Patch[None], ...] = (
         written_for="12.2.3",
         digest="a8561fdbce31c14b",
         replace=shortcuts.fork_without_server,
+    ),
+    Patch(
+        owner=commands.StartHook,
+        name="__new__",
+        reason="Each of the seven hooks of a call is asked whether its class is one of a hook.",
+        contract_test="test_shortcuts.py::test_the_core_still_asks_each_hook_for_its_class",
+        written_for="12.2.3",
+        digest="4341473d392e52d6",
+        replace=shortcuts.make_without_asking,
     ),
     Patch(
         owner=layer.Layer,

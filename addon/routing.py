@@ -11,6 +11,7 @@ the upstream never sees it.
 import re
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from urllib.parse import unquote
 
 from addon import errors
@@ -20,6 +21,9 @@ from store.control import slugs
 
 PROXIED_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 CHECK_METHODS = ("GET", "HEAD")
+
+# A client sends to the same few targets again and again: what follows from these is remembered.
+MOST_ROUTES, MOST_REMEMBERED_CHARS = 1024, 256
 
 _PROXY_PATH = re.compile(r"/proxy/([^/?#]*)(.*)", re.DOTALL)
 _UPSTREAM_PATH = re.compile(r"/v1(?:/[A-Za-z0-9._~!$&'()*+,;=:@%-]+)+")
@@ -55,6 +59,12 @@ _CHECKS = {"/livez": Destination.LIVE, "/healthz": Destination.HEALTH}
 def find_route(method: str, target: str) -> Route | Refusal:
     """Return where a request goes, or why it is refused. ``target`` is the request target in origin
     form, exactly as received."""
+    if len(target) > MOST_REMEMBERED_CHARS:
+        return _match(method, target)
+    return _recall(method, target)
+
+
+def _match(method: str, target: str) -> Route | Refusal:
     path, question_mark, query = target.partition("?")
     if path in _CHECKS:
         if method not in CHECK_METHODS:
@@ -78,6 +88,9 @@ def find_route(method: str, target: str) -> Route | Refusal:
     if method not in PROXIED_METHODS:
         return errors.method_not_allowed(method, PROXIED_METHODS)
     return Route(_destination(method, rest), slug, rest + question_mark + query, run_id)
+
+
+_recall = lru_cache(MOST_ROUTES)(_match)
 
 
 def _probe(method: str, slug: str) -> Route | Refusal:

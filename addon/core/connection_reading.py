@@ -30,7 +30,8 @@ def give_way(original: Drain, policy: ReadPolicy) -> Drain:
 
     async def drain_writers(self: ConnectionHandler) -> None:
         rest_s = chunked.rest.take_s()  # right after what was read has been dealt with
-        await original(self)
+        if _has_unsent(self):
+            await original(self)
         if rest_s:
             await asyncio.sleep(rest_s)
         elif _has_more(self):
@@ -45,6 +46,15 @@ def give_way(original: Drain, policy: ReadPolicy) -> Drain:
             self.reads_while_connecting = 0  # type: ignore[attr-defined]
 
     return drain_writers
+
+
+def _has_unsent(handler: ConnectionHandler) -> bool:
+    """Return whether something that was written has not been taken yet, or cannot be any more."""
+    return any(
+        isinstance(io.writer, asyncio.StreamWriter)
+        and (io.writer.transport.get_write_buffer_size() > 0 or io.writer.is_closing())
+        for io in handler.transports.values()
+    )
 
 
 def _has_more(handler: ConnectionHandler) -> bool:

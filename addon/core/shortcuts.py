@@ -3,6 +3,7 @@
 They are for ``python -m addon`` alone, and change nothing of what is sent, refused or given to a hook.
 """
 
+import re
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -14,6 +15,10 @@ from mitmproxy.proxy.layers.http import _base, _events
 
 # Of these names the lower case is remembered: those that are looked up are few.
 MOST_NAMES = 1024
+
+# Requests, and responses to them, of which a length is the size of the body.
+_USUAL = frozenset({(b"POST", None), (b"POST", 200)})
+_LENGTH = re.compile(rb"[1-9][0-9]{0,17}")
 
 type GetAll = Callable[[http.Headers, str | bytes], list[str]]
 type BodySize = Callable[[http.Request, http.Response | None], int | None]
@@ -63,11 +68,22 @@ def remember_body_size(original: BodySize, _given: None) -> BodySize:
         if known is not None and known[0] is headers.fields and known[1] == key:
             remembered: int | None = known[2]
             return remembered
-        size = original(request, response)
+        size = _find_usual_size(headers, key)
+        if size is None:
+            size = original(request, response)
         headers.__dict__["_taximeter_size"] = (headers.fields, key, size)
         return size
 
     return expected_http_body_size
+
+
+def _find_usual_size(headers: http.Headers, key: tuple[bytes, int | None]) -> int | None:
+    """Return the size that a usual message states, or None for any other message."""
+    index = _index(headers)
+    lengths = index.get(b"content-length", ())
+    if key not in _USUAL or len(lengths) != 1 or b"transfer-encoding" in index:
+        return None
+    return int(lengths[0]) if _LENGTH.fullmatch(lengths[0]) else None
 
 
 def fork_without_server(_original: Fork, _given: None) -> Fork:
@@ -80,6 +96,18 @@ def fork_without_server(_original: Fork, _given: None) -> Fork:
         return forked
 
     return fork
+
+
+type MakeHook = Callable[..., commands.StartHook]
+
+
+def make_without_asking(_original: MakeHook, _given: None) -> MakeHook:
+    """Return a ``StartHook.__new__`` that does not ask each time whether the class is one of hooks."""
+
+    def make(kind: type[commands.StartHook], *_: object, **__: object) -> commands.StartHook:
+        return object.__new__(kind)
+
+    return make
 
 
 type HandleEvent = Callable[[layer.Layer, events.Event], layer.CommandGenerator[None]]

@@ -30,6 +30,9 @@ __all__ = [
     "SlugTakenError",
 ]
 
+_FIND_SLUG = (
+    f"select {endpoints.COLUMNS} from proxy_endpoints where slug = ? and deleted_at is null"  # noqa: S608
+)
 BUSY_TIMEOUT_MS = 5000  # people wait for each other, if they must
 
 
@@ -139,24 +142,26 @@ class SlugDirectory:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._db: sqlite3.Connection | None = None
-        self._last_good: dict[str, ProxyEndpoint] = {}
+        self._last_good: dict[str, tuple[tuple[object, ...], ProxyEndpoint]] = {}  # with its row
         self._inode: int | None = None
 
     def find(self, slug: str) -> ProxyEndpoint | None:
         """Return the owner of a slug, or None. Raises sqlite3.Error when the file cannot be read
         and the slug was never seen."""
         try:
-            endpoint = self._read(slug)
+            row = self._connect().execute(_FIND_SLUG, (slug,)).fetchone()
         except sqlite3.Error:
             self.close()
             if slug in self._last_good:
-                return self._last_good[slug]
+                return self._last_good[slug][1]
             raise
-        if endpoint is None:
+        if row is None:
             self._last_good.pop(slug, None)
-        else:
-            self._last_good[slug] = endpoint
-        return endpoint
+            return None
+        last = self._last_good.get(slug)
+        if last is None or last[0] != row:
+            last = self._last_good[slug] = row, endpoints.from_row(row)
+        return last[1]
 
     def knows_key(self, raw: str) -> bool:
         """Return whether this is a service API key of ours. Raises sqlite3.Error when the file cannot
@@ -166,18 +171,6 @@ class SlugDirectory:
         except sqlite3.Error:
             self.close()
             raise
-
-    def _read(self, slug: str) -> ProxyEndpoint | None:
-        row = (
-            self._connect()
-            .execute(
-                f"select {endpoints.COLUMNS} from proxy_endpoints"  # noqa: S608
-                " where slug = ? and deleted_at is null",
-                (slug,),
-            )
-            .fetchone()
-        )
-        return endpoints.from_row(row) if row else None
 
     def _connect(self) -> sqlite3.Connection:
         if self._db is None:

@@ -1,5 +1,6 @@
 import pytest
 
+from addon import routing
 from addon.errors import Refusal
 from addon.routing import Destination, Route, find_route
 
@@ -102,3 +103,13 @@ def test_what_an_upstream_might_read_differently_is_refused(method, target, stat
     refusal = find_route(method, target)
     assert isinstance(refusal, Refusal)
     assert refusal.status == status
+
+
+def test_few_routes_are_remembered_and_none_of_a_long_target():
+    for number in range(routing.MOST_ROUTES + 10):
+        find_route("POST", f"/proxy/a/v1/{number}")
+    known = routing._recall.cache_info()
+    assert known.currsize == known.maxsize == routing.MOST_ROUTES
+    path = "/v1/" + "x" * routing.MOST_REMEMBERED_CHARS
+    assert find_route("GET", f"/proxy/a{path}") == Route(Destination.OTHER, "a", path)
+    assert routing._recall.cache_info() == known

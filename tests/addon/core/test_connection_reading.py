@@ -4,6 +4,7 @@ When one of the ``still`` tests fails, mitmproxy has changed: see whether the pa
 """
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 from mitmproxy import options
@@ -60,6 +61,40 @@ async def test_a_connection_with_more_to_read_gives_way_first(handler):
     assert not await gives_way(handler)
     handler.transports[handler.client].reader.feed_data(b"more")
     assert await gives_way(handler)
+
+
+class Writer(asyncio.StreamWriter):
+    """One that has not been taken everything from, or cannot any more."""
+
+    def __init__(self, *, unsent, is_closing):
+        self._unsent, self._is_closing = unsent, is_closing
+        self.drained = False
+
+    def __del__(self):
+        pass
+
+    @property
+    def transport(self):
+        return SimpleNamespace(get_write_buffer_size=lambda: self._unsent)
+
+    def is_closing(self):
+        return self._is_closing
+
+    async def drain(self):
+        self.drained = True
+
+
+@pytest.mark.usefixtures("patched")
+@pytest.mark.parametrize(
+    ("unsent", "is_closing", "waits"), [(0, False, False), (1, False, True), (0, True, True)]
+)
+async def test_writers_that_have_sent_everything_are_not_waited_for(
+    handler, unsent, is_closing, waits
+):
+    writer = Writer(unsent=unsent, is_closing=is_closing)
+    handler.transports[handler.client].writer = writer
+    await handler.drain_writers()
+    assert writer.drained is waits
 
 
 @pytest.mark.usefixtures("patched")

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
-from mitmproxy import connection, options
+from mitmproxy import connection, hooks, options
 from mitmproxy.addons import proxyserver
 from mitmproxy.connection import ConnectionState
 from mitmproxy.http import Headers
 from mitmproxy.net.http import http1
 from mitmproxy.proxy import commands, context, events, layer
 from mitmproxy.proxy.layers.http import HttpLayer, HTTPMode
+from mitmproxy.proxy.layers.http._hooks import HttpRequestHook
 from mitmproxy.test import taddons, tflow, tutils
 
 from addon import mitmproxy_patches
@@ -134,6 +135,39 @@ def test_the_size_of_a_body_is_read_once_until_the_message_changes():
     assert http1.expected_http_body_size(request) == 7
 
 
+LENGTHS = st.sampled_from(
+    [b"0", b"5", b"05", b"+5", b"5 ", b"", b"5, 5", b"\xb2", b"9" * 18, b"9" * 19]
+)
+FRAMING = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from([b"Content-Length", b"content-length"]), LENGTHS),
+        st.tuples(st.just(b"Transfer-Encoding"), st.sampled_from([b"chunked", b"gzip", b"x"])),
+    ),
+    max_size=2,
+)
+STATUSES = st.sampled_from([None, 200, 204, 304, 101, 404])
+
+
+@given(FRAMING, st.sampled_from(["POST", "GET", "HEAD", "CONNECT"]), STATUSES)
+def test_sizes_are_as_before(fields, method, status):
+    (original,) = {
+        each.original for each in mitmproxy_patches.SHORTCUTS if "body_size" in each.name
+    }
+    shorter = shortcuts.remember_body_size(original, None)
+    request = tutils.treq(method=method.encode(), headers=Headers(fields if status is None else ()))
+    response = None
+    if status is not None:
+        response = tutils.tresp(status_code=status, headers=Headers(fields))
+
+    def ask(function):
+        try:
+            return function(request, response)
+        except ValueError as error:
+            return str(error)
+
+    assert [ask(shorter), ask(shorter)] == [ask(original)] * 2
+
+
 @pytest.mark.usefixtures("unpatched")
 def test_the_core_still_makes_a_connection_for_each_fork(made):
     here = make_context()
@@ -152,6 +186,31 @@ def test_a_fork_has_all_that_the_stock_one_has(made):
     assert vars(fork) == vars(stock)
     assert fork.layers is not here.layers
     assert made == []
+
+
+def count_class_checks(monkeypatch):
+    asked: list[type] = []
+
+    def is_dataclass(kind):
+        asked.append(kind)
+        return True
+
+    monkeypatch.setattr(hooks, "is_dataclass", is_dataclass)
+    flow = tflow.tflow()
+    hook = HttpRequestHook(flow)
+    assert (hook.flow, hook.name, hook.blocking) == (flow, "request", True)
+    return len(asked)
+
+
+@pytest.mark.usefixtures("unpatched")
+def test_the_core_still_asks_each_hook_for_its_class(monkeypatch):
+    assert count_class_checks(monkeypatch) == 1
+
+
+@pytest.mark.usefixtures("unpatched")
+def test_hooks_are_made_without_asking_for_their_class(monkeypatch):
+    mitmproxy_patches.take_shortcuts()
+    assert count_class_checks(monkeypatch) == 0
 
 
 class Log(commands.Log):
