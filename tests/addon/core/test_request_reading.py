@@ -4,9 +4,11 @@ When one of the ``still`` tests fails, mitmproxy has changed: see whether the pa
 """
 
 import json
+import re
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
 from mitmproxy import http, options
 from mitmproxy.connection import Client
 from mitmproxy.net.http import http1
@@ -303,6 +305,29 @@ def test_an_odd_first_line_is_refused():
         with pytest.raises(ValueError, match="request line"):
             http1.read_request_head([line, b"host: x"])
     assert http1.read_request_head([b"VERSION-CONTROL / HTTP/1.0"]).method == "VERSION-CONTROL"
+
+
+@pytest.mark.usefixtures("patched")
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(
+        st.one_of(
+            st.binary(min_size=1, max_size=30).filter(lambda line: b"\n" not in line),
+            st.sampled_from(
+                [b"POST / HTTP/1.1", b"GET http://a:1/b HTTP/1.0", b"host: x", b" fold"]
+            ),
+        ),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_of_any_lines_comes_a_plain_request_or_a_refusal(lines):
+    try:
+        found = http1.read_request_head(lines)
+    except ValueError:
+        return
+    assert found.data.method.isupper()
+    assert not re.search(rb"[\x00-\x20\x7f]", found.data.path)
 
 
 def make_context(opts=None):

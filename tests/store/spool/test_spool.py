@@ -5,7 +5,7 @@ from dataclasses import asdict, fields
 
 import orjson
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from store.spool import reader
 from store.spool.format import (
@@ -144,6 +144,39 @@ def test_a_file_cut_anywhere_gives_what_is_whole_and_never_fails(root):
     whole = parse_exchange(data)
     assert whole is not None
     assert whole.ending.outcome == "complete"
+
+
+def spool_file():
+    """Return the bytes of a spool file, and where the payloads of its bodies are."""
+    head = orjson.dumps(asdict(make_head()))
+    ending = orjson.dumps(asdict(Ending(outcome="complete", response_bytes=11)))
+    frames = ((b"H", head), (b"Q", b'{"model":"m"}'), (b"R", b'{"status_code":200}'),
+              (b"C", b"hello "), (b"C", b"world"), (b"E", ending))  # fmt: skip
+    data = b""
+    bodies: set[int] = set()
+    for kind, payload in frames:
+        data += FRAME.pack(kind, 1.0, len(payload))
+        if kind in b"QC":
+            bodies.update(range(len(data), len(data) + len(payload)))
+        data += payload
+    return data, bodies
+
+
+@settings(max_examples=150)
+@given(st.data())
+def test_a_damaged_byte_is_a_spool_error_or_changes_no_more_than_itself(draw):
+    data, bodies = spool_file()
+    position = draw.draw(st.integers(0, len(data) - 1))
+    damaged = bytearray(data)
+    damaged[position] ^= draw.draw(st.integers(1, 255))
+    try:
+        exchange = parse_exchange(bytes(damaged))
+    except SpoolError:
+        return
+    whole = parse_exchange(data)
+    if exchange is not None and whole is not None and position in bodies:
+        assert len(exchange.request_body or b"") == len(whole.request_body or b"")
+        assert len(exchange.response_body) == len(whole.response_body)
 
 
 @given(st.binary(max_size=200))
