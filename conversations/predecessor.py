@@ -67,21 +67,24 @@ def _find_by_units(
 ) -> Predecessor | None:
     """Return the call that shares most units. The longest ones are looked at first, because no shorter
     one shares more than all of its units."""
+    units = _Units(now.message_digests)
+    # Programs that name no session have many candidates, of which nearly none share anything.
     ordered = sorted(
         [
             (len(each.prompt.message_digests), each.began_at, place, each, each.prompt)
             for place, each in enumerate(candidates)
-            if each.prompt is not None and each.prompt.message_digests
+            if each.prompt is not None
+            and each.prompt.message_digests
+            and units.may_share(each.prompt.message_digests)
         ],
         reverse=True,
     )
-    units = _Units(now.message_digests)
     best: _Rank | None = None
     found: Predecessor | None = None
     for length, _, _, each, before in ordered:
         if best is not None and length < best.shared * DIGEST_BYTES:
             break
-        if not units.may_share(before.message_digests) or not may_precede(each, call):
+        if not may_precede(each, call):
             continue
         match = _match(each, before, now, units, prompt)
         if match is not None and (best is None or match[0] > best):

@@ -130,9 +130,10 @@ class Findings[T]:
 def shared_length(first: bytes, second: bytes) -> int:
     """Return how many bytes both begin with. By halves, so that nearly all is compared at memory speed."""
     low, high = 0, min(len(first), len(second))
+    view = memoryview(first)  # whose slices are no copies
     while low < high:
         middle = (low + high + 1) // 2
-        if second.startswith(first[low:middle], low):
+        if second.startswith(view[low:middle], low):
             low = middle
         else:
             high = middle - 1

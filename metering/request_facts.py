@@ -83,7 +83,7 @@ def find_cache_ttl(text: bytes) -> CacheTtl | None:
     """Return the longest lifetime of the cache breakpoints in a text, None where there are none.
 
     A breakpoint that states no lifetime has five minutes."""
-    if b'"cache_control"' not in text:  # far faster to find than the pattern
+    if text.find(b'"cache_control"') < 0:  # far faster to find than the pattern
         return None
     longest: CacheTtl | None = None
     for found in _BREAKPOINT.finditer(text):

@@ -264,6 +264,8 @@ def _find_in_json(text: str) -> Iterator[Found]:
 def _unescape(text: str) -> str:
     """Return JSON as text, as far as the search needs it: twice, for JSON within a string of JSON."""
     for _ in range(2):
+        if "\\" not in text:
+            break
         for escape, character in _ESCAPES:
             text = text.replace(escape, character)
     return text

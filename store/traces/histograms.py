@@ -17,11 +17,6 @@ _BITS = 32
 _MASK = (1 << _BITS) - 1
 
 
-def mark(value: float) -> int:
-    """Return the histogram of a single value."""
-    return 1 << _BITS * _find_bucket(value)
-
-
 def make(values: Iterable[float]) -> int:
     """Return the histogram of values."""
     counts = Counter(map(_find_bucket, values))

@@ -13,17 +13,15 @@ import orjson
 
 from runtime import clock
 from store import database
-from store.traces import savings_daily, unnamed_sessions
+from store.traces import savings_daily
 
 QUIET_S = 10.0  # from the last change to a look at the session
 MAX_DELAYING = 20  # changes; a session that never rests is looked at after as many
 TABLES = ("savings", "session_savings", "savings_due")
 _MARK = (
-    f"insert into savings_due (session_id, due_at, changes) select distinct {unnamed_sessions.SESSION},"  # noqa: S608 - our own text
-    " :due_at, 1 from usage as u where u.id in (select value from json_each(:ids))"
-    f" and {unnamed_sessions.SESSION} is not null"
+    "insert into savings_due (session_id, due_at, changes) values (?, ?, 1)"  # noqa: S608 - our own number
     " on conflict (session_id) do update set changes = changes + 1,"
-    " due_at = iif(changes < :max_delaying, max(due_at, excluded.due_at), due_at)"
+    f" due_at = iif(changes < {MAX_DELAYING}, max(due_at, excluded.due_at), due_at)"
 )
 _INSERT = (
     "insert into savings (session_id, day, finding, subject, calls, tokens, cents, unpriced_tokens, top)"
@@ -68,14 +66,13 @@ class Looked:
     opened: int
 
 
-def mark_due(connection: sqlite3.Connection, ids: Sequence[int]) -> None:
-    """Note that the sessions of these calls are to be looked at when they have been quiet.
+def mark_due(connection: sqlite3.Connection, session_ids: Collection[str]) -> None:
+    """Note that sessions are to be looked at when they have been quiet.
 
     They have to be quiet for some seconds. A look reads a whole session, so one that goes on is not
     looked at after each call. Wants the write lock."""
     due_at = clock.now().timestamp() + QUIET_S
-    values = {"ids": orjson.dumps(ids).decode(), "due_at": due_at, "max_delaying": MAX_DELAYING}
-    connection.execute(_MARK, values)
+    connection.executemany(_MARK, [(session_id, due_at) for session_id in session_ids])
 
 
 def mark_session_due(connection: sqlite3.Connection, session_id: str) -> None:

@@ -65,6 +65,7 @@ _BOOK = (
     " ended_at = max(ended_at, excluded.ended_at),"
     " peak_prompt_tokens = max(peak_prompt_tokens, excluded.peak_prompt_tokens), "
     + ", ".join(f"{name} = {name} + excluded.{name}" for name in _SUMS)
+    + " returning session_id"
 )
 _TITLED = (
     f"select s.session_id from usage as u join sessions as s on s.session_id = {unnamed_sessions.SESSION}"  # noqa: S608 - our own text
@@ -91,8 +92,8 @@ def book(connection: sqlite3.Connection, ids: Sequence[int], *, sign: int = 1) -
 
     With a sign of 0, only title and times are looked at again. They are never taken out: a call that is
     taken out comes back with another cost. Wants the write lock."""
-    connection.execute(_BOOK, {"ids": orjson.dumps(ids).decode(), "sign": sign})
-    savings.mark_due(connection, ids)
+    rows = connection.execute(_BOOK, {"ids": orjson.dumps(ids).decode(), "sign": sign}).fetchall()
+    savings.mark_due(connection, {session_id for (session_id,) in rows})
 
 
 def is_booked(connection: sqlite3.Connection, usage_id: int) -> bool:

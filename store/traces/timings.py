@@ -8,6 +8,7 @@ there were histograms are added later, newest first, a few in each transaction (
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import NamedTuple, Protocol
 
 import orjson
@@ -45,6 +46,7 @@ class Timing(NamedTuple):
 
 
 MEASURES = Timing._fields
+_read_values = attrgetter(*MEASURES)
 NOTHING = Timing()
 _KEYS = ", ".join(DAY_KEYS)
 _IS_KEY = " and ".join(f"{name} = ?" for name in DAY_KEYS)
@@ -65,13 +67,8 @@ _STORED = (
 )
 
 
-def measure(*values: float | None) -> Timing:
-    """Return the histograms of one call from its values, in the order of ``MEASURES``."""
-    return Timing(*(0 if value is None else histograms.mark(value) for value in values))
-
-
 def measure_all(rows: Iterable[Sequence[float | None]]) -> Timing:
-    """Return the histograms of many calls from their values."""
+    """Return the histograms of calls from the values of each, in the order of ``MEASURES``."""
     return Timing(
         *(
             histograms.make(value for value in values if value is not None)
@@ -84,28 +81,21 @@ class Timings:
     """The histograms that one transaction adds."""
 
     def __init__(self) -> None:
-        self._added = defaultdict[HourKey, Timing](Timing)
+        self._added = defaultdict[HourKey, list[Sequence[float | None]]](list)
 
     def add(self, key: HourKey, call: Timed) -> None:
         """Add a call, which is booked to this key of the hourly sums."""
-        self._add(
-            key,
-            measure(
-                call.ttfb_ms, call.duration_ms, call.proxy_overhead_ms, call.output_tokens_per_s
-            ),
-        )
-
-    def _add(self, key: HourKey, timing: Timing) -> None:
-        self._added[key] += timing
+        self._added[key].append(_read_values(call))
 
     def write(self, connection: sqlite3.Connection, names: Names) -> None:
         """Add what was collected to the table. ``names`` are those of the hourly sums. Wants the write
         lock."""
-        days = defaultdict[tuple[str, ...], Timing](Timing)
-        for key, timing in self._added.items():
+        days = defaultdict[tuple[str, ...], list[Sequence[float | None]]](list)
+        for key, values in self._added.items():
             bound = names.bound(key)
-            days[bound.day, *bound[1:]] += timing
-        for day, timing in days.items():
+            days[bound.day, *bound[1:]] += values
+        for day, values in days.items():
+            timing = measure_all(values)
             stored = connection.execute(_FIND, day).fetchone()
             if stored is not None:
                 timing += unpack(stored)
@@ -117,7 +107,7 @@ class Timings:
         timings = cls()
         for row in connection.execute(_STORED, (orjson.dumps(ids).decode(),)):
             call = BookedCall._make(row[: len(BookedCall._fields)])
-            timings._add(make_key(call), measure(*row[len(BookedCall._fields) :]))
+            timings._added[make_key(call)].append(row[len(BookedCall._fields) :])
         return timings
 
 

@@ -111,7 +111,7 @@ def test_findings_from_bodies_outlive_the_bodies(recording, finder):
     look(finder)
     with closing(sqlite3.connect(trace_path(recording.data_dir, "org"))) as db, db:
         db.execute("delete from request_bodies")
-        savings.mark_due(db, [1])
+        savings.mark_due(db, ["s1"])
     look(finder)
     assert found(recording)["s1", "unused_tools", "tracker"]["calls"] == 6
 

@@ -61,10 +61,10 @@ class _Memory:
         sizes = (len(self.requests), len(self.sources), len(self.sessions))
         return max(sizes) > _MAX_REMEMBERED
 
-    def keep_texts(self, session_id: str | None, source: int, texts: Texts) -> None:
-        """Remember what has these texts, unless something else has them already."""
-        for role, text in texts:
-            self.sources.setdefault(_key(session_id, role, text), source)
+    def keep_texts(self, keys: Iterable[int], source: int) -> None:
+        """Remember what has the texts of these keys, unless something else has them already."""
+        for key in keys:
+            self.sources.setdefault(key, source)
 
 
 @dataclass(slots=True)
@@ -179,7 +179,7 @@ class Indexer:
             self._take_request(call, segment_ids, batch)
         if call.response is not None:
             texts = read_response(call.response)
-            self._memory.keep_texts(call.session_id, -call.id, texts)
+            self._memory.keep_texts(_list_keys(call.session_id, texts), -call.id)
             if texts:
                 self._responses.append(ResponseRow(usage_id=call.id, texts=texts))
                 self._count(texts)
@@ -198,23 +198,25 @@ class Indexer:
         self._recall(call, len(new), batch)
         for piece_id, step in new.items():
             texts = step.texts
+            keys = _list_keys(call.session_id, texts)
             row = PieceRow(
                 piece_id=piece_id,
                 usage_id=call.id,
                 recipe=step.recipe,
                 texts=texts,
-                copy_of=self._find_source(call, texts),
+                copy_of=self._find_source(call, keys),
             )
             self._pieces[piece_id] = row
             if row.copy_of is None:
-                self._memory.keep_texts(call.session_id, piece_id, texts)
+                self._memory.keep_texts(keys, piece_id)
                 self._count(texts)
 
     def _remember_known(self, session_id: str | None, steps: Mapping[int, Step]) -> set[int]:
         """Remember the texts of those pieces that are indexed, and return these."""
         known = self._find_known(steps)
         for piece_id, copy_of in known.items():
-            self._memory.keep_texts(session_id, copy_of or piece_id, steps[piece_id].texts)
+            keys = _list_keys(session_id, steps[piece_id].texts)
+            self._memory.keep_texts(keys, copy_of or piece_id)
         return set(known)
 
     def _find_known(self, ids: Iterable[int]) -> dict[int, int | None]:
@@ -227,9 +229,9 @@ class Indexer:
         )
         return known | dict(self._db.execute(sql, (others,)))
 
-    def _find_source(self, call: _Call, texts: Texts) -> int | None:
+    def _find_source(self, call: _Call, keys: Iterable[int]) -> int | None:
         """Return a piece or a response that has texts of a piece already, None unless all are known."""
-        found = [self._memory.sources.get(_key(call.session_id, *each)) for each in texts]
+        found = [self._memory.sources.get(key) for key in keys]
         # A response of the call itself, or of a later one, repeats the request.
         if any(source is None or -source >= call.id for source in found):
             return None
@@ -251,9 +253,9 @@ class Indexer:
         ).fetchall()
         for (usage_id,) in rows:
             texts = index.read_response_texts(self._db, usage_id)
-            self._memory.keep_texts(call.session_id, -usage_id, texts)
+            self._memory.keep_texts(_list_keys(call.session_id, texts), -usage_id)
         for piece_id, texts in index.list_first_texts(self._db, [row[0] for row in rows[:1]]):
-            self._memory.keep_texts(call.session_id, piece_id, texts)
+            self._memory.keep_texts(_list_keys(call.session_id, texts), piece_id)
         if batch.is_old:
             self._recall_next(call, batch.ids[-1])
 
@@ -319,5 +321,6 @@ class Indexer:
             batch.finish()
 
 
-def _key(session_id: str | None, role: str, text: str) -> int:
-    return hash((session_id, role, text.strip()))
+def _list_keys(session_id: str | None, texts: Texts) -> list[int]:
+    """Return the keys by which texts are remembered."""
+    return [hash((session_id, role, text.strip())) for role, text in texts]

@@ -1,8 +1,10 @@
+import hashlib
+from types import SimpleNamespace
 from unittest import mock
 
 from hypothesis import given, settings, strategies as st
 
-from metering.conversation_memory import ConversationMemory, Findings
+from metering.conversation_memory import ConversationMemory, Findings, shared_length
 from store.traces import bodies, pieces
 from store.traces.bodies import RequestPreparer, prepare_request
 from tests.store.traces.test_pieces import FRAGMENTS, small_bounds
@@ -24,7 +26,7 @@ conversations = st.lists(
     max_size=6,
 )
 # Every body is compared with the one before, however small it is.
-all_compared = mock.patch.multiple(bodies, MIN_BODY_BYTES=1, Findings=OneConversation)
+all_compared = mock.patch.multiple(bodies, MIN_BODY_BYTES=1, Findings=OneConversation, HASH_STEP=16)
 
 
 @small_bounds
@@ -62,6 +64,34 @@ def test_of_a_turn_only_what_is_new_is_cut(monkeypatch):
         preparer.prepare(body)
     assert len(body) > 100_000
     assert sum(hashed) < 15_000
+
+
+def test_of_a_turn_little_more_than_what_is_new_is_hashed(monkeypatch):
+    hashed: list[int] = []
+
+    class Sha256:
+        def __init__(self, state=None):
+            self.state = hashlib.sha256() if state is None else state
+
+        def copy(self):
+            return Sha256(self.state.copy())
+
+        def update(self, data):
+            hashed.append(len(data))
+            self.state.update(data)
+
+        def digest(self):
+            return self.state.digest()
+
+    monkeypatch.setattr(bodies, "hashlib", SimpleNamespace(sha256=Sha256))
+    preparer = RequestPreparer()
+    *_, before, last = agent_requests(40)
+    preparer.prepare(before)
+    hashed.clear()
+    assert preparer.prepare(last).sha256 == hashlib.sha256(last).digest()
+    new = len(last) - shared_length(before, last)
+    assert sum(hashed) < new + bodies.HASH_STEP
+    assert len(last) > 100_000
 
 
 def test_small_bodies_are_not_remembered():

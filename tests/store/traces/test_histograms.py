@@ -4,11 +4,11 @@ import random
 import pytest
 
 from store.traces import histograms
-from store.traces.histograms import RESOLUTION, find_percentile, mark, pack, unpack
+from store.traces.histograms import RESOLUTION, find_percentile, make, pack, unpack
 
 
 def add(values):
-    return sum(map(mark, values))
+    return sum(make([value]) for value in values)
 
 
 @pytest.mark.parametrize("share", [0.01, 0.5, 0.95, 0.99, 1])
@@ -24,7 +24,7 @@ def test_a_percentile_is_that_of_the_values_within_the_resolution(share, count):
 def test_the_sum_of_two_is_the_histogram_of_both():
     assert add([3, 3, 700]) + add([3, 0.2]) == add([3, 3, 3, 0.2, 700])
     assert histograms.count(add([3, 3, 700]) + add([3])) == 4
-    assert histograms.make([3, 3, 3, 0.2, 700]) == add([3, 3, 3, 0.2, 700])
+    assert make([3, 3, 3, 0.2, 700]) == add([3, 3, 3, 0.2, 700])
 
 
 def test_what_is_stored_is_what_was_counted():
@@ -35,8 +35,8 @@ def test_what_is_stored_is_what_was_counted():
 
 
 def test_values_beyond_the_scale_are_in_its_first_and_last_bucket():
-    assert mark(0) == mark(-5) == mark(0.001) == 1
-    assert mark(1e15) == mark(2.0**24)
+    assert make([0]) == make([-5]) == make([0.001]) == 1
+    assert make([1e15]) == make([2.0**24])
     assert find_percentile(add([1e15]), 1) == pytest.approx(2.0**24, rel=0.05)
 
 
