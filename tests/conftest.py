@@ -52,7 +52,7 @@ def _is_long(item: pytest.Item) -> bool:
 
 
 def pytest_collection_finish() -> None:
-    """Keep the collector of garbage away from what lasts until the end: thousands of tests."""
-    gc.collect()
+    """Keep the collector of garbage away from what lasts until the end: thousands of tests. To look for
+    garbage among them would take half a second of each worker."""
     gc.freeze()
     gc.enable()

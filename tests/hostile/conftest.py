@@ -3,7 +3,6 @@
 import resource
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 
 import psutil
 import pytest
@@ -13,7 +12,6 @@ from tests.live.conftest import make_new_endpoint
 from tests.live.service import Endpoint, Service
 from tests.upstream import Upstream
 
-HERE = Path(__file__).parent
 PAGE = "https://app.example"
 FEW_DESCRIPTORS = 1000
 SETTINGS = {
@@ -26,7 +24,8 @@ SETTINGS = {
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if HERE in item.path.parents and "service" in getattr(item, "fixturenames", ()):
+        is_here = item.nodeid.startswith("tests/hostile/")
+        if is_here and "service" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.live)
 
 

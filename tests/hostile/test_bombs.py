@@ -12,7 +12,7 @@ from tests.live.conftest import make_new_endpoint
 from tests.live.service import REQUEST_HEADERS, Endpoint, Service, body_bytes
 
 MB = 1_000_000
-BOMB = gzip.compress(gzip.compress(bytes(64 * 1024 * 1024)))
+BOMB = gzip.compress(gzip.compress(bytes(64 * 1024 * 1024), 1))
 BOMB_HEADERS = [*REQUEST_HEADERS, ("Content-Encoding", "gzip, gzip")]
 
 

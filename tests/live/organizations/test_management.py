@@ -1,6 +1,5 @@
 """The management API through the front door of the running service."""
 
-import itertools
 import json
 import os
 import random
@@ -15,13 +14,9 @@ from typing import Any
 import httpx
 import psutil
 import pytest
-import schemathesis
 from hypothesis import HealthCheck, given, settings, strategies as st
-from schemathesis import Case
-from schemathesis.specs.openapi.checks import positive_data_acceptance, unsupported_method
 
-from manage.api.openapi import MAX_BODY_BYTES, make_document
-from manage.api.operations import OPERATIONS
+from manage.api.openapi import MAX_BODY_BYTES
 from runtime.attempts import BAD_KEYS_PER_MINUTE
 from store.control import audit, people
 from store.control.database import ControlDatabase
@@ -33,8 +28,6 @@ from tests.rawclient import request
 SECONDS = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 MILLISECONDS = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 CALLS_PER_SLUG = 280  # of the 300 that one may take in any minute
-
-_addresses = itertools.count(1)
 
 
 def code_of(answer: httpx.Response) -> tuple[int, str]:
@@ -335,46 +328,6 @@ def test_any_name_is_stored_as_it_is_or_refused(world: World, name: str) -> None
         assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", endpoint["slug"])
         assert len(endpoint["slug"]) <= 63
         assert world.cid.ask("GET", f"/proxy-endpoints/{endpoint['slug']}").json() == endpoint
-
-
-# --- the document -------------------------------------------------------------------------------
-
-described = schemathesis.openapi.from_dict(make_document(OPERATIONS, "http://127.0.0.1"))
-
-
-def test_the_document_is_served_to_everybody(world: World) -> None:
-    base_url = f"http://{world.service.host}"
-    answer = httpx.get(f"{base_url}/api/openapi.json")
-    assert answer.json() == make_document(OPERATIONS, base_url)
-    assert answer.json()["openapi"] == "3.1.0"
-
-
-@described.parametrize()
-@settings(max_examples=8, suppress_health_check=list(HealthCheck))
-def test_the_service_does_what_its_document_says(case: Case[Any], world: World) -> None:
-    _call_and_validate(case, world)
-    path = case.operation.path.partition("/{id}")[0].removeprefix("/api")
-    can_create = any(
-        (each.method, each.path) == ("POST", path) and "name" in each.request.model_fields
-        for each in OPERATIONS
-    )
-    if "id" in case.path_parameters and can_create:  # and once more with something that is there
-        case.path_parameters["id"] = world.bob.ask("POST", path, json={"name": "x"}).json()["id"]
-        _call_and_validate(case, world)
-
-
-def _call_and_validate(case: Case[Any], world: World) -> None:
-    case.call_and_validate(
-        base_url=f"http://{world.service.host}",
-        headers={
-            "Authorization": f"Bearer {world.bob.raw_key}",
-            # Some calls come with a bad key, on purpose.
-            "X-Forwarded-For": f"198.51.100.{next(_addresses) % 250}",
-        },
-        # What makes a name, a cursor, or two days that go together is said in words, not in a schema.
-        # The front door refuses a body in a GET or DELETE before it looks at the address.
-        excluded_checks=[positive_data_acceptance, unsupported_method],
-    )
 
 
 # --- the documentation --------------------------------------------------------------------------
