@@ -7,9 +7,16 @@ provider has verified their address, is for the test to say.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import httpx
-import oidc_provider_mock
+
+from tests.lazily import import_lazily
+
+if TYPE_CHECKING:
+    import oidc_provider_mock
+else:
+    oidc_provider_mock = import_lazily("oidc_provider_mock")  # which brings a whole web framework
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
 """Datasette with patches. Import it from here only."""
 
-import gc
 import sqlite3
 import sys
-import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
@@ -14,9 +14,29 @@ from dashboard.tables.csv_pages import neutralize_page
 # quarter of that time. Our metadata names no unit.
 sys.modules["datasette.vendored.pint"] = SimpleNamespace(UnitRegistry=lambda: None)  # type: ignore[assignment]
 
-with warnings.catch_warnings():
-    # To find out what SQLite can, it opens connections and leaves them to the collector.
-    warnings.simplefilter("ignore", ResourceWarning)
+
+@contextmanager
+def _closing_connections() -> Iterator[None]:
+    """Close the connections that are opened meanwhile."""
+    connect = sqlite3.connect
+    opened: list[sqlite3.Connection] = []
+
+    def keep_connection(*arguments: Any, **options: Any) -> sqlite3.Connection:
+        opened.append(connect(*arguments, **options))
+        return opened[-1]
+
+    sqlite3.connect = keep_connection  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        sqlite3.connect = connect
+        for connection in opened:
+            connection.close()
+
+
+# To find out what SQLite can, it opens connections and leaves them to the collector of garbage, which would
+# take a seventh of the start of a query process to find them.
+with _closing_connections():
     import datasette.app
     import datasette.facets
     import datasette.handle_exception
@@ -41,8 +61,6 @@ with warnings.catch_warnings():
     from datasette.utils.asgi import AsgiStream, BadRequest, Base400, Request, Response
     from datasette.views.base import DatasetteError, DataView
     from datasette.views.table import TableView, display_columns_and_rows
-
-    gc.collect()  # some hang in cycles
 
 __all__ = [
     "BadRequest",
