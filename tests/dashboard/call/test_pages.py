@@ -458,6 +458,7 @@ BODIES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("body", BODIES, ids=lambda body: f"{len(body)}-{body[:8]!r}")
 async def test_files_are_the_exact_bytes(ask, ann, body):
     ann.record(request_body=body, response_body=body)

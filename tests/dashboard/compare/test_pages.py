@@ -285,6 +285,7 @@ def test_bodies_that_are_missing_are_named(ann):
     assert "The response of call 2 is too large, or not text." in page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "body",
     [

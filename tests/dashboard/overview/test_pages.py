@@ -132,6 +132,7 @@ FILTERS = [
 ]
 
 
+@pytest.mark.slow
 def test_figures_are_those_of_the_calls(ann, calls, subtests):
     for filters in FILTERS:
         with subtests.test(str(filters)):
@@ -262,6 +263,7 @@ def count_list(ann, address):
     return len(rows.json()["rows"])
 
 
+@pytest.mark.slow
 def test_each_number_of_calls_leads_to_just_these(ann, calls):
     for by in COLUMNS:
         page = ann.get(f"/overview?span=7d&by={by}&endpoint=batch").text

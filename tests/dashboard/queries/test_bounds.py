@@ -54,6 +54,7 @@ def make_organizations(data_dir, count):
         path.write_bytes(content)
 
 
+@pytest.mark.slow
 async def test_a_hundred_organisations_take_no_more_than_the_few_that_stay_open(tmp_path):
     make_organizations(tmp_path, 100)
     process = psutil.Process()
@@ -155,7 +156,7 @@ async def test_a_download_ends_when_its_reader_is_removed(
     client, ann, control, settings, monkeypatch, caplog, signed_in_by
 ):
     """Entries that came after the removal were in it."""
-    record(ann.path, OURS, 3000)
+    record(ann.path, OURS, 1000)
     member = Someone(control, settings.data_dir, "bob@example.org", ann.organization_id)
     headers = getattr(member, signed_in_by)
     parts, pass_on = 0, responses.Body._send_part
@@ -285,6 +286,7 @@ async def test_a_file_that_cannot_be_read_is_our_fault_and_tells_nothing(
 # -- exports -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_a_stream_of_many_rows_is_whole(client, ann):
     record(ann.path, OURS, 700)
     for table in ("usage", "usage_log"):

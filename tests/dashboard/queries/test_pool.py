@@ -142,7 +142,7 @@ async def serve_during(proxy, *tasks):
 @pytest.mark.parametrize("name", ENDLESS_STEPS)
 async def test_what_nothing_interrupts_ends_with_its_process_and_nobody_waits(proxy, pool, name):
     before = pool.pids()
-    attack = asyncio.create_task(ask(proxy, "ours", sql(ENDLESS_STEPS[name]), deadline_s=0.7))
+    attack = asyncio.create_task(ask(proxy, "ours", sql(ENDLESS_STEPS[name]), deadline_s=0.4))
     assert await serve_during(proxy, attack)
     with pytest.raises(StoppedError):
         await attack
@@ -626,7 +626,7 @@ async def test_a_process_knows_no_secret_and_has_only_traces_open(proxy, pool, m
 async def test_many_organisations_in_turn_take_no_more_than_the_few_that_stay_open(proxy, pool):
     """Threads that have ended must not keep their part of the address space."""
     content = trace_path_in(pool.traces, "theirs").read_bytes()
-    names = [f"org_{number}" for number in range(90)]
+    names = [f"org_{number}" for number in range(60)]
     for name in names:
         path = trace_path_in(pool.traces, name)
         path.parent.mkdir(exist_ok=True)

@@ -181,6 +181,7 @@ DANGEROUS_SQL = [
 ]
 
 
+@pytest.mark.slow
 async def test_dangerous_sql_shows_nothing(client, ann, cid, settings, subtests):
     for query in DANGEROUS_SQL:
         for suffix in (".json", "", ".csv"):
@@ -423,6 +424,7 @@ async def test_bodies_of_markup_are_shown_as_text(client, ann):
         assert "<script>alert" not in page.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "path",
     [
@@ -476,6 +478,7 @@ async def test_head_is_answered_without_a_body(client, ann):
 # -- instances ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_forty_organisations_through_four_places_leave_nothing_behind(tmp_path):
     for n in range(40):
         record(trace_path(tmp_path, f"org_{n}"), f"marker-{n}", 1)
@@ -589,6 +592,7 @@ async def test_plain_datasette_shows_the_same_with_the_metadata_file(plain):
     }
 
 
+@pytest.mark.slow
 async def test_every_canned_query_answers(plain, client, ann, subtests):
     for name, query in METADATA["queries"].items():
         with subtests.test(name):

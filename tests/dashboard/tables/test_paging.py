@@ -63,6 +63,7 @@ SORTS = ("", *(f"_sort{way}={column}" for way in ("", "_desc") for column in (
 )))  # fmt: skip
 
 
+@pytest.mark.slow
 async def test_every_row_is_on_one_page_in_both_directions(ask, subtests):
     for sort in SORTS:
         with subtests.test(sort):
