@@ -1,7 +1,8 @@
 """``python -m cluster``: the work of a node for its cluster, each part in a thread.
 
 A thread that fails, because the server is away or the disk is full, says so once, and tries again after
-growing pauses. Meanwhile calls wait in the spool, and slugs are what they were.
+growing pauses. Meanwhile calls wait in the spool, and slugs are what they were. A thread that fails for a
+reason which nobody foresaw ends the process, which is then started again.
 """
 
 import logging
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 import redis
 
 from cluster import server
+from cluster.copies import Copy, load_node
 from cluster.directory import Follower, Publisher
 from cluster.log import BUCKETS
 from cluster.receiver import Receiver
@@ -33,14 +35,17 @@ logger = logging.getLogger(__name__)
 
 SHIP_S, DIRECTORY_S, TRIM_S, BEAT_S = 0.05, 0.2, 1.0, 1.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 2.0
+LAST_SHIPPING_S = 2.0  # the supervisor gives this process three
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A thing to do again and again: ``run`` returns after how many seconds it is to be done next."""
+    """A thing to do again and again: ``run`` returns after how many seconds it is to be done next.
+    ``finish`` is done at the end of the process."""
 
     name: str
     run: Callable[[], float]
+    finish: Callable[[], object] = lambda: None
 
 
 class Node:
@@ -52,31 +57,45 @@ class Node:
         self._settings = settings
         self._url = settings.cluster
         self._stop = threading.Event()
-        self._waiting = 0
+        self._has_failed = False
 
     def stop(self, *_: object) -> None:
         self._stop.set()
 
-    def run(self) -> None:
+    def run(self) -> bool:
+        """Work until it is stopped; return whether all was well to the end."""
         threads = [
-            threading.Thread(target=self._repeat, args=(work,), name=work.name)
+            threading.Thread(target=self._keep_repeating, args=(work,), name=work.name)
             for work in self._find_work()
         ]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
+        return not self._has_failed
 
     def _find_work(self) -> Iterator[Work]:
         roles = self._settings.role
         if "proxy" in roles:
-            yield Work("shipper", self._begin_shipping())
+            yield self._begin_shipping()
+            if "recorder" not in roles:
+                yield Work("beat", self._beat)
         if "recorder" in roles:
             yield Work("receiver", self._begin_receiving())
         if "web" in roles:
             yield Work("publisher", self._begin_publishing())
         elif "proxy" in roles:
             yield Work("follower", self._begin_following())
+
+    def _keep_repeating(self, work: Work) -> None:
+        ended_well = False
+        try:
+            self._repeat(work)
+            ended_well = True
+        finally:
+            if not ended_well:
+                self._has_failed = True
+                self.stop()
 
     def _repeat(self, work: Work) -> None:
         trouble = TroubleLog(logger, f"THE CLUSTER IS IMPAIRED, {work.name}: %s")
@@ -92,40 +111,51 @@ class Node:
                 trouble.clear()
                 pause_s = FIRST_PAUSE_S
             self._stop.wait(next_s)
+        try:
+            work.finish()
+        except (redis.RedisError, OSError) as error:
+            trouble.report(f"{error}")
 
-    def _begin_shipping(self) -> Callable[[], float]:
+    def _begin_shipping(self) -> Work:
         client = server.connect(self._url)
         shipper = Shipper(self._settings.proxy_spool_path, client, time.monotonic)
-        beat_at_s = 0.0
 
         def run() -> float:
-            nonlocal beat_at_s
-            waiting = sum(1 for _ in reader.find_waiting(self._settings.proxy_spool_path))
-            if "recorder" not in self._settings.role and time.monotonic() >= beat_at_s:
-                beat_at_s = time.monotonic() + BEAT_S
-                self._write_beat(waiting)
             try:
-                shipped, left = shipper.run_round()
+                _, left = shipper.run_round()
             except redis.RedisError:
                 shipper.disconnect()
                 raise
-            return 0.0 if left and shipped else SHIP_S
+            return 0.0 if left else SHIP_S
 
-        return run
+        def finish() -> None:
+            """Ship what the proxies have left: nobody may start this node again."""
+            ends_s = time.monotonic() + LAST_SHIPPING_S
+            while shipper.run_round()[1] and time.monotonic() < ends_s:
+                pass
 
-    def _write_beat(self, waiting: int) -> None:
+        return Work("shipper", run, finish)
+
+    def _beat(self) -> float:
         """Say that this process lives, where a recorder would."""
-        unreadable = reader.count_unreadable(self._settings.proxy_spool_path)
+        spool = self._settings.proxy_spool_path
         Heartbeat(
-            pid=os.getpid(), beat_s=time.monotonic(), waiting=waiting, unreadable=unreadable
+            pid=os.getpid(),
+            beat_s=time.monotonic(),
+            waiting=sum(1 for _ in reader.find_waiting(spool)),
+            unreadable=reader.count_unreadable(spool),
         ).write(self._settings.data_dir)
+        return BEAT_S
 
     def _begin_receiving(self) -> Callable[[], float]:
+        client = server.connect(self._url)
+        copy = Copy(client, self._settings.group, load_node(self._settings.data_dir))
         receiver = Receiver(
             self._settings.spool_path,
-            server.connect(self._url),
-            self._settings.group,
+            client,
+            copy,
             range(BUCKETS),
+            reserve_bytes=self._settings.disk_reserve,
         )
         trim_at_s = 0.0
 
@@ -153,7 +183,8 @@ class Node:
 
     def _begin_following(self) -> Callable[[], float]:
         follower = Follower(
-            ControlDatabase(self._settings.control_path, any_thread=True), server.connect(self._url)
+            ControlDatabase(self._settings.control_path, any_thread=True, checks_references=False),
+            server.connect(self._url),
         )
 
         def run() -> float:
@@ -173,7 +204,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, node.stop)
     parent_watch.watch(node.stop)
     readiness.announce()
-    node.run()
+    sys.exit(0 if node.run() else 1)
 
 
 if __name__ == "__main__":

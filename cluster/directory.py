@@ -74,7 +74,9 @@ def read_rows(db: sqlite3.Connection) -> Rows:
 def write_rows(
     db: sqlite3.Connection, before: Mapping[bytes, bytes], after: Mapping[bytes, bytes]
 ) -> None:
-    """Write the difference into ``control.db``, in the transaction that is open."""
+    """Write the difference into ``control.db``, in the transaction that is open.
+
+    Its connection must not check references: the people to whom keys belong are not told."""
     tables = {table.name: table for table in _TABLES}
     for key in before.keys() - after.keys():
         name, _, first = key.decode().partition(":")

@@ -2,7 +2,8 @@
 
 A window is a list of the instants of its last admissions, newest first, as many as its limit. One more is
 admitted when there are fewer, or the oldest is a minute ago. The script runs as one step of the server, so
-two nodes never take the same place.
+two nodes never take the same place. Where the clock was set back by more than a minute, the window begins
+anew; where it was by less, nobody waits longer than a minute at a time.
 """
 
 from cluster import server
@@ -13,8 +14,11 @@ local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local limit, window = tonumber(ARGV[1]), tonumber(ARGV[2])
 local oldest = redis.call('LINDEX', KEYS[1], limit - 1)
-if oldest and now - tonumber(oldest) < window then
-  return window - (now - tonumber(oldest))
+if oldest then
+  local age = now - tonumber(oldest)
+  if age < window and age > -window then
+    return math.min(window - age, window)
+  end
 end
 redis.call('LPUSH', KEYS[1], string.format('%d', now))
 redis.call('LTRIM', KEYS[1], 0, limit - 1)

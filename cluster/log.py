@@ -4,7 +4,6 @@
         v      the version of this format
         name   the name of the file, which says the entry and its owner
         z      the file, compressed by Zstandard   (or)   f  the file as it is
-    taximeter:groups           a set: the groups that have a copy each, so many must acknowledge an entry
 
 Entries of one organisation are in one stream, in the order in which they were shipped.
 """
@@ -19,7 +18,6 @@ import zstandard
 from store.spool.format import SpoolError
 
 BUCKETS = 64
-GROUPS = "taximeter:groups"
 VERSION = b"1"
 MIN_COMPRESSED_BYTES = 512
 MAX_FILE_BYTES = 256 * 1024 * 1024

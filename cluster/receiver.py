@@ -5,24 +5,32 @@ its file and the folder of it are on the disk, so the recorder beside may be dow
 organisation without holding up the log. An entry that is delivered again is a file again; the recorder
 stores it once, by its id.
 
-An entry leaves the log when every group has acknowledged it.
+An entry leaves the log when every group has acknowledged it. While a recorder has much to do, its entries
+wait in the log, not on the disk of its node.
 """
 
+import errno
 import logging
 import os
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import redis
 
-from cluster import log, server
+from cluster import copies, log, server
+from cluster.copies import COPIES, Copy
 from cluster.log import LoggedFile
+from store.spool import reader
 from store.spool.format import DONE, UNREADABLE, SpoolError
 from store.spool.writer import SpoolRun
 
 logger = logging.getLogger(__name__)
 
-BATCH = 200
+MOST_ENTRIES = 16  # of each stream at once, and fewer where they are large
+BATCH_BYTES = 32 << 20
+MOST_WAITING = 5000  # files for the recorder
+LOOK_S = 0.25
 BLOCK_MS = 200
 PART = ".part"
 
@@ -31,11 +39,25 @@ class Receiver:
     """Receives the entries of some buckets for one group."""
 
     def __init__(
-        self, root: Path, client: server.Client, group: str, buckets: Sequence[int]
+        self,
+        root: Path,
+        client: server.Client,
+        copy: Copy,
+        buckets: Sequence[int],
+        reserve_bytes: int = 0,
+        clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Write files below ``root``, the spool. Raises OSError."""
+        """Write files below ``root``, the spool, as long as ``reserve_bytes`` of its disk are free.
+
+        Raises OSError."""
         self._client = client
-        self._group = group
+        self._copy = copy
+        self._group = copy.group
+        self._reserve_bytes = reserve_bytes
+        self._clock_s = clock_s
+        self._looked_at_s = -LOOK_S
+        self._has_room = True
+        self._count = 1
         self._streams = [log.stream_name(bucket) for bucket in buckets]
         self._root = root
         self._run = SpoolRun(root, reserve_bytes=0)
@@ -49,33 +71,51 @@ class Receiver:
         Raises redis.RedisError and OSError; then what is not acknowledged is delivered again."""
         try:
             self._join()
-            position = "0" if self._is_repeating else ">"
-            found = self._client.xreadgroup(
-                self._group,
-                self._group,
-                dict.fromkeys(self._streams, position),
-                count=BATCH,
-                block=None if self._is_repeating else BLOCK_MS,
-            )
-        except redis.RedisError:
+            return self._receive() if self._look_for_room() else 0
+        except (redis.RedisError, OSError):
             self._identity, self._is_repeating = None, True
             raise
-        received = 0
-        acknowledged = self._client.pipeline(transaction=False)
-        for stream, entries in found or []:
-            ids = []
-            for entry_id, fields in entries:
-                self._write(entry_id, fields)
-                ids.append(entry_id)
-            if ids:
-                acknowledged.xack(stream, self._group, *ids)
-            received += len(ids)
-        if received:
-            _sync_folder(self._run.path)
-            acknowledged.execute()
-        elif self._is_repeating:
+
+    def _receive(self) -> int:
+        found = self._client.xreadgroup(
+            self._group,
+            self._copy.node,
+            dict.fromkeys(self._streams, "0" if self._is_repeating else ">"),
+            count=self._count,
+            block=None if self._is_repeating else BLOCK_MS,
+        )
+        batches = [(stream, entries) for stream, entries in found or [] if entries]
+        if not batches:
             self._is_repeating = False
-        return received
+            return 0
+        largest = 1
+        acknowledged = self._client.pipeline(transaction=False)
+        for stream, entries in batches:
+            for entry_id, fields in entries:
+                largest = max(largest, self._write(stream, entry_id, fields))
+            acknowledged.xack(stream, self._group, *(entry_id for entry_id, _ in entries))
+        _sync_folder(self._run.path)
+        acknowledged.execute()
+        self._count = choose_count(self._count, largest, len(batches))
+        return sum(len(entries) for _, entries in batches)
+
+    def _look_for_room(self) -> bool:
+        """Return whether there is room for more files: the log waits on the server, and not on this disk,
+        while the recorder has enough to do. Raises OSError where the reserve of the disk is reached."""
+        now_s = self._clock_s()
+        if now_s - self._looked_at_s >= LOOK_S:
+            self._looked_at_s = now_s
+            disk = os.statvfs(self._root)
+            if disk.f_bavail * disk.f_frsize < self._reserve_bytes:
+                self._looked_at_s = -LOOK_S
+                raise OSError(
+                    errno.ENOSPC,
+                    "less of the disk is free than its reserve: calls wait on the server",
+                    str(self._root),
+                )
+            waiting = sum(1 for _ in reader.find_waiting(self._root))
+            self._has_room = waiting < MOST_WAITING
+        return self._has_room
 
     def measure_lag(self) -> int:
         """Return how many entries this group has not acknowledged, of its buckets."""
@@ -88,10 +128,10 @@ class Receiver:
 
     def trim(self) -> None:
         """Remove what every group has acknowledged. Raises redis.RedisError."""
-        wanted = {name.decode() for name in self._client.smembers(log.GROUPS)}
+        wanted = copies.find_groups(self._client, COPIES).keys()
         for stream in self._streams:
-            groups = {each["name"].decode(): each for each in self._client.xinfo_groups(stream)}
-            if wanted <= groups.keys():
+            groups = copies.find_groups(self._client, stream)
+            if wanted and wanted <= groups.keys():
                 ends = [self._find_end(stream, groups[name]) for name in sorted(wanted)]
                 self._client.xtrim(stream, minid=_first(ends), approximate=False)
 
@@ -103,16 +143,14 @@ class Receiver:
     def _join(self) -> None:
         """Make sure that the server which answers knows the group: one in its place may not."""
         found = server.identify(self._client)
-        if found == self._identity:
-            return
-        self._client.sadd(log.GROUPS, self._group)
-        for stream in self._streams:
-            try:
-                self._client.xgroup_create(stream, self._group, id="0", mkstream=True)
-            except redis.ResponseError as error:
-                if not str(error).startswith("BUSYGROUP"):
-                    raise
-        self._identity, self._is_repeating = found, True
+        if found != self._identity:
+            self._copy.let_go()
+            for stream in (COPIES, *self._streams):
+                copies.make_group(self._client, stream, self._group)
+            self._copy.hold()
+            self._copy.claim(self._streams)
+            self._identity, self._is_repeating = found, True
+        self._copy.hold()
 
     def _find_end(self, stream: str, group: dict[str, bytes]) -> bytes:
         """Return the id of the first entry that the group still needs, or of the last it has had."""
@@ -120,19 +158,34 @@ class Receiver:
         first: bytes | None = pending["min"]
         return first or group["last-delivered-id"]
 
-    def _write(self, entry_id: bytes, fields: dict[bytes, bytes]) -> None:
+    def _write(self, stream: bytes, entry_id: bytes, fields: dict[bytes, bytes]) -> int:
+        """Write the file of an entry; return how many bytes the entry has."""
+        if not fields:
+            logger.error(
+                "entry %s of %s was removed from the server before this copy had it",
+                entry_id.decode(),
+                stream.decode(),
+            )
+            return 0
         try:
             file = log.decode(fields)
         except SpoolError as error:
             self._set_aside(entry_id, fields, error)
         else:
             _write_durably(self._run.path, file)
+        return sum(map(len, fields.values()))
 
     def _set_aside(self, entry_id: bytes, fields: dict[bytes, bytes], error: SpoolError) -> None:
         logger.error("entry %s of the log is set aside: %s", entry_id.decode(), error)
         folder = self._root / UNREADABLE
         folder.mkdir(mode=0o700, exist_ok=True)
         _write_durably(folder, LoggedFile(f"log-{entry_id.decode()}", repr(fields).encode()))
+
+
+def choose_count(count: int, largest: int, streams: int) -> int:
+    """Return how many entries of each stream to ask for, after so many, of which one was the largest: no
+    more than what fits into a batch if all are as large, and twice as many at most."""
+    return max(1, min(2 * count, MOST_ENTRIES, BATCH_BYTES // (largest * streams)))
 
 
 def _first(ids: Sequence[bytes]) -> str:

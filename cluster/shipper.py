@@ -1,8 +1,9 @@
 """Shipping the spool of a proxy node: each finished exchange becomes an entry of the log.
 
 A file is removed some seconds after the server has acknowledged its entry, and only if the same server
-still answers. A server that has restarted or taken another's place may lack the last moments, so what was
-shipped then is shipped again; recorders know an entry by its id. Until it is removed, a shipped file is
+still takes what is written. A server that has restarted or taken another's place may lack the last moments,
+so what was shipped then is shipped again; recorders know an entry by its id. Until it is removed, a shipped
+file is
 
     data/spool/<run id>/<entry id>~<organization id>.sent
 
@@ -28,8 +29,10 @@ from store.spool.reader import Waiting
 logger = logging.getLogger(__name__)
 
 SENT = ".sent"
-REMEMBERED_S = 5.0
+REMEMBERED_S, FORGET_S = 5.0, 0.5
+ROUND_S = 1.0
 BATCH_FILES, BATCH_BYTES = 200, 8 << 20
+PROOF = "taximeter:proof"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +50,26 @@ class Shipper:
         self._clock_s = clock_s
         self._identity: server.Identity | None = None
         self._sent: deque[_Sent] = deque()
+        self._forgot_at_s = -FORGET_S
+        self._unread: set[str] = set()
         self._recall()
 
     def run_round(self) -> tuple[int, int]:
-        """Ship a batch of what waits; return how many files were shipped and how many wait.
+        """Ship what waits, for about a second; return how many files were shipped and how many wait.
 
         Raises redis.RedisError; then what is not acknowledged is shipped again."""
         self._check_identity()
         waiting = list(reader.find_waiting(self._root))
         shipped = 0
-        for batch in _divide(waiting[:BATCH_FILES]):
+        done = 0
+        ends_s = self._clock_s() + ROUND_S
+        for batch in _divide(waiting):
             shipped += self._ship(batch)
+            done += len(batch)
+            if self._clock_s() >= ends_s:
+                break
         self._forget()
-        return shipped, len(waiting) - shipped
+        return shipped, len(waiting) - done
 
     def disconnect(self) -> None:
         """Begin anew after an error: whoever answers next may be another server."""
@@ -83,6 +93,11 @@ class Shipper:
                 files = list(_read(waiting))
             except FileNotFoundError:
                 continue
+            except OSError as error:  # of this file alone: it is tried again, and the others go on
+                if waiting.file not in self._unread:
+                    logger.error("A spool file waits, since it cannot be read: %s", error)  # noqa: TRY400
+                    self._unread.add(waiting.file)
+                continue
             except (SpoolError, ValueError) as error:
                 kept = reader.set_aside(self._root, waiting.path)
                 logger.error("A spool file cannot be shipped (%s); it is kept as %s", error, kept)  # noqa: TRY400
@@ -102,8 +117,15 @@ class Shipper:
         return len(shipped)
 
     def _forget(self) -> None:
-        """Remove what was shipped a while ago, to the server that still answers."""
-        limit_s = self._clock_s() - REMEMBERED_S
+        """Remove what was shipped a while ago, if the server still takes what is written: one that is cut
+        off from its replicas, and about to be replaced, refuses that when it is told to
+        (``min-replicas-to-write``)."""
+        now_s = self._clock_s()
+        limit_s = now_s - REMEMBERED_S
+        if not self._sent or self._sent[0].at_s > limit_s or now_s < self._forgot_at_s + FORGET_S:
+            return
+        self._client.incr(PROOF)
+        self._forgot_at_s = now_s
         while self._sent and self._sent[0].at_s <= limit_s:
             with suppress(FileNotFoundError):
                 os.unlink(self._sent.popleft().file)  # noqa: PTH108
@@ -124,7 +146,7 @@ def _divide(waiting: Sequence[Waiting]) -> Iterator[Sequence[Waiting]]:
         with suppress(FileNotFoundError):
             size += os.stat(each.file).st_size  # noqa: PTH116
         batch.append(each)
-        if size >= BATCH_BYTES:
+        if size >= BATCH_BYTES or len(batch) == BATCH_FILES:
             yield batch
             batch, size = [], 0
     if batch:
@@ -139,7 +161,7 @@ def _read(waiting: Waiting) -> Iterator[tuple[int, LoggedFile]]:
     if waiting.owner == REJECTIONS:
         yield from _split_rejections(path)
         return
-    data = path.read_bytes()
+    data = reader.read_file(path)
     if path.suffix == OPEN:
         completed = spool_format.complete(data, path.name)
         if completed is None:

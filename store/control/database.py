@@ -40,9 +40,12 @@ class ControlDatabase:
     """A connection to ``control.db`` that may write. Raises sqlite3.Error where the file cannot be
     used."""
 
-    def __init__(self, path: Path, *, any_thread: bool = False) -> None:
+    def __init__(
+        self, path: Path, *, any_thread: bool = False, checks_references: bool = True
+    ) -> None:
         """Open the database, made and migrated if need be. With ``any_thread`` it may be handed
-        from one thread to another, though not used by two at once."""
+        from one thread to another, though not used by two at once. Without ``checks_references`` rows
+        may be written that refer to rows which are not there: those of a part of another database."""
         self._db = database.open_database(
             path,
             schema.migrations,
@@ -50,7 +53,7 @@ class ControlDatabase:
             busy_timeout_ms=BUSY_TIMEOUT_MS,
             any_thread=any_thread,
         )
-        self._db.execute("pragma foreign_keys = on")
+        self._db.execute(f"pragma foreign_keys = {'on' if checks_references else 'off'}")
 
     def __enter__(self) -> Self:
         return self

@@ -170,7 +170,7 @@ def read_rejections(path: str | os.PathLike[str]) -> list[Rejection]:
     """Read a spool file that counts refused requests.
 
     Raises SpoolError when it is no such file, OSError when it cannot be read."""
-    return parse_rejections(_read(path), _name(path))
+    return parse_rejections(read_file(path), _name(path))
 
 
 def read_exchange(path: str | os.PathLike[str]) -> SpooledExchange | None:
@@ -181,7 +181,7 @@ def read_exchange(path: str | os.PathLike[str]) -> SpooledExchange | None:
     the exchange was complete on the wire, but an unknown part of its response is missing.
 
     Raises SpoolError for a file that is not a spool file, OSError when it cannot be read."""
-    return parse_exchange(_read(path), _name(path), handed_over=_name(path).endswith(DONE))
+    return parse_exchange(read_file(path), _name(path), handed_over=_name(path).endswith(DONE))
 
 
 def read_beginning(path: str | os.PathLike[str], most_bytes: int) -> SpooledExchange | None:
@@ -203,7 +203,7 @@ def read_beginning(path: str | os.PathLike[str], most_bytes: int) -> SpooledExch
     return exchange
 
 
-def _read(path: str | os.PathLike[str]) -> bytes:
+def read_file(path: str | os.PathLike[str]) -> bytes:
     """Return what is in a regular file, at half the cost of ``Path.read_bytes``: no file object.
 
     A pipe, a device or a link is not one of ours, and might never end. Raises SpoolError, OSError.

@@ -1,10 +1,12 @@
 """A Redis server of the tests' own, and a clock."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from cluster import server
+from store.spool.writer import SpoolRun
 from tests.redis_server import RedisServer
 
 
@@ -35,3 +37,16 @@ class Clock:
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Return the spool of a proxy node."""
+    return tmp_path / "spool"
+
+
+@pytest.fixture
+def run(root: Path) -> Iterator[SpoolRun]:
+    run = SpoolRun(root, reserve_bytes=0)
+    yield run
+    run.close()

@@ -36,3 +36,15 @@ async def test_a_server_that_is_away_is_an_error_at_once(redis_server):
     redis_server.kill()
     with pytest.raises(redis.RedisError):
         await admit(redis_server.url, 1, 2)
+
+
+async def test_nobody_waits_for_hours_when_the_clock_of_the_server_was_set_back(
+    redis_server, client
+):
+    now_us = int(client.time()[0]) * 1_000_000
+    key = "taximeter:limit:messages default"
+    client.lpush(key, now_us + 3_600_000_000)
+    assert await admit(redis_server.url, 1, 1) == [0]
+    client.lset(key, 0, now_us + 30_000_000)
+    (wait_s,) = await admit(redis_server.url, 1, 1)
+    assert 0 < wait_s <= 60

@@ -1,61 +1,12 @@
 """Exchanges go from a spool over Redis into the spool of each group, whole and at least once."""
 
-from pathlib import Path
-
-import pytest
-
-from cluster.log import BUCKETS, GROUPS, find_bucket, stream_name
-from cluster.receiver import Receiver
+from cluster.copies import COPIES, find_groups
+from cluster.log import find_bucket, stream_name
 from cluster.shipper import REMEMBERED_S, Shipper
 from store.spool import reader
-from store.spool.format import Ending, Rejection, RequestHead, ResponseHead
+from store.spool.format import Rejection, ResponseHead
 from store.spool.writer import SpoolRun
-
-ORGANIZATION = "org-1"
-
-
-def make_head(entry_id: str) -> RequestHead:
-    return RequestHead(
-        entry_id=entry_id,
-        created_at="2026-01-01T00:00:00.000Z",
-        organization_id=ORGANIZATION,
-        proxy_endpoint_id="endpoint",
-        slug="default",
-        metadata_only=False,
-        request_bytes=4,
-        request_body="whole",
-    )
-
-
-def spool(run: SpoolRun, entry_id: str, body: bytes = b"body") -> None:
-    file = run.create(make_head(entry_id), body)
-    file.write_response_head(ResponseHead(status_code=200), 1.0)
-    file.write_chunk(body * 100, 2.0)
-    file.finish(Ending(outcome="complete", duration_ms=2.0), 2.0)
-
-
-def names(root: Path) -> list[str]:
-    return sorted(path.name for path in root.glob("*/*~*"))
-
-
-@pytest.fixture
-def root(tmp_path):
-    return tmp_path / "spool"
-
-
-@pytest.fixture
-def run(root):
-    run = SpoolRun(root, reserve_bytes=0)
-    yield run
-    run.close()
-
-
-def receive(tmp_path, client, group="main"):
-    receiver = Receiver(tmp_path / group, client, group, range(BUCKETS))
-    receiver.run_round()  # what was delivered before
-    while receiver.run_round():
-        pass
-    return receiver
+from tests.cluster.spools import ORGANIZATION, make_head, names, receive, spool
 
 
 def test_an_exchange_arrives_as_it_was_and_is_removed_once_it_is_remembered_no_more(
@@ -66,7 +17,7 @@ def test_an_exchange_arrives_as_it_was_and_is_removed_once_it_is_remembered_no_m
     sent = next(root.glob("*/0001*")).read_bytes()
     assert shipper.run_round() == (1, 0)
     assert names(root) == ["0001~org-1.sent"]
-    receive(tmp_path, client)
+    receive(tmp_path / "main", client)
     (found,) = reader.find_waiting(tmp_path / "main")
     assert found.path.read_bytes() == sent
     clock.now_s += REMEMBERED_S
@@ -75,20 +26,20 @@ def test_an_exchange_arrives_as_it_was_and_is_removed_once_it_is_remembered_no_m
 
 
 def test_each_group_gets_everything_and_then_the_log_is_empty(run, root, tmp_path, client, clock):
-    first, second = receive(tmp_path, client, "a"), receive(tmp_path, client, "b")
+    first, second = receive(tmp_path / "a", client, "a"), receive(tmp_path / "b", client, "b")
     for number in range(5):
         spool(run, f"000{number}")
     Shipper(root, client, clock).run_round()
-    assert first.run_round() == 5
+    assert sum(first.run_round() for _ in range(3)) == 5
     first.trim()
     assert client.xlen(stream_name(find_bucket(ORGANIZATION))) == 5
     assert second.measure_lag() == 5
-    assert second.run_round() == 5
+    assert sum(second.run_round() for _ in range(3)) == 5
     assert second.measure_lag() == 0
     first.trim()
     assert names(tmp_path / "a") == names(tmp_path / "b") != []
     assert client.xlen(stream_name(find_bucket(ORGANIZATION))) <= 1
-    assert client.smembers(GROUPS) == {b"a", b"b"}
+    assert find_groups(client, COPIES).keys() == {"a", "b"}
 
 
 def test_what_a_server_lost_that_was_killed_is_shipped_again(
@@ -103,7 +54,7 @@ def test_what_a_server_lost_that_was_killed_is_shipped_again(
     redis_server.start()
     shipper.disconnect()
     shipper.run_round()
-    receive(tmp_path, client)
+    receive(tmp_path / "main", client)
     assert names(tmp_path / "main") == ["0001~org-1.done"]
 
 
@@ -113,18 +64,18 @@ def test_what_was_shipped_before_the_shipper_was_killed_is_shipped_again(
     spool(run, "0001")
     Shipper(root, client, clock).run_round()
     assert Shipper(root, client, clock).run_round() == (1, 0)
-    receive(tmp_path, client)
+    receive(tmp_path / "main", client)
     assert names(tmp_path / "main") == ["0001~org-1.done"]
 
 
 def test_a_receiver_that_was_killed_before_it_acknowledged_gets_its_entries_again(
     run, root, tmp_path, client, clock
 ):
-    receive(tmp_path, client)
+    receive(tmp_path / "main", client)
     spool(run, "0001")
     Shipper(root, client, clock).run_round()
-    client.xreadgroup("main", "main", {stream_name(find_bucket(ORGANIZATION)): ">"})
-    receive(tmp_path, client)
+    client.xreadgroup("main", "node-main", {stream_name(find_bucket(ORGANIZATION)): ">"})
+    receive(tmp_path / "main", client)
     assert names(tmp_path / "main") == ["0001~org-1.done"]
 
 
@@ -138,7 +89,7 @@ def test_an_exchange_that_its_proxy_did_not_end_arrives_with_its_ending(
     file.close()
     run.close()
     Shipper(root, client, clock).run_round()
-    receive(tmp_path, client)
+    receive(tmp_path / "main", client)
     (found,) = reader.find_waiting(tmp_path / "main")
     exchange = reader.read_exchange(found.file)
     assert exchange is not None
@@ -159,7 +110,7 @@ def test_rejections_arrive_for_each_organisation(run, root, tmp_path, client, cl
     ]
     run.write_rejections(rejections)
     Shipper(root, client, clock).run_round()
-    receive(tmp_path, client)
+    receive(tmp_path / "main", client)
     found = [
         each
         for waiting in reader.find_waiting(tmp_path / "main")

@@ -1,0 +1,62 @@
+"""What the web node publishes is what proxy nodes know."""
+
+import pytest
+
+from cluster.directory import Follower, Publisher, read_rows
+from store import database
+from store.control import api_keys, endpoints
+from store.control.database import ControlDatabase
+
+
+@pytest.fixture
+def nodes(tmp_path, client):
+    """Return the database of the web node, that of a proxy node, and what brings over a change."""
+    with (
+        ControlDatabase(tmp_path / "web.db") as web,
+        ControlDatabase(tmp_path / "proxy.db", checks_references=False) as proxy,
+    ):
+        web.set_up()
+        reading = database.open_readonly(tmp_path / "web.db", busy_timeout_s=1.0)
+        publisher, follower = Publisher(reading, client), Follower(proxy, client)
+
+        def bring_over():
+            assert publisher.run_round()
+            assert follower.run_round()
+            with web.reading() as first, proxy.reading() as second:
+                assert read_rows(first) == read_rows(second)
+
+        bring_over()
+        yield web, proxy, bring_over
+        reading.close()
+
+
+def test_keys_come_over_without_the_people_to_whom_they_belong(nodes):
+    web, proxy, bring_over = nodes
+    with web.transaction() as db:
+        (user,) = db.execute("select id from users").fetchone()
+        (organization,) = db.execute("select id from organizations").fetchone()
+        _, raw = api_keys.create(db, organization, user, "key")
+    bring_over()
+    with proxy.reading() as db:
+        assert api_keys.is_known(db, raw)
+        assert db.execute("select count(*) from users").fetchone() == (0,)
+
+
+def test_an_organisation_goes_with_its_endpoints_and_another_gets_their_slugs(nodes):
+    web, _, bring_over = nodes
+    with web.transaction() as db:
+        db.execute("delete from proxy_endpoints")
+        db.execute("delete from memberships")
+        db.execute("delete from organizations")
+        db.execute("insert into organizations(id, name, created_at) values('new', 'New', '2026')")
+        endpoints.create(db, "new", "default", "default")
+    bring_over()
+
+
+def test_a_renamed_organisation_keeps_its_endpoints(nodes):
+    web, proxy, bring_over = nodes
+    with web.transaction() as db:
+        db.execute("update organizations set name = 'Other'")
+    bring_over()
+    with proxy.reading() as db:
+        assert db.execute("select slug from proxy_endpoints").fetchall() == [("default",)]

@@ -1,0 +1,37 @@
+"""The process of a node ends as a whole, and ships what is left first."""
+
+import pytest
+
+from cluster.__main__ import Node, Work
+from runtime.settings import Settings
+from store.spool.writer import SpoolRun
+from tests.cluster.spools import names, spool
+
+
+@pytest.fixture
+def node(tmp_path, redis_server):
+    return Node(
+        Settings.from_env(
+            {
+                "TAXIMETER_DATA_DIR": str(tmp_path),
+                "TAXIMETER_CLUSTER": redis_server.url,
+                "TAXIMETER_ROLE": "proxy",
+            }
+        )
+    )
+
+
+def test_a_part_that_fails_for_an_unforeseen_reason_ends_the_process(node, monkeypatch):
+    monkeypatch.setattr("threading.excepthook", lambda _: None)
+    works = [Work("broken", lambda: 1 / 0), Work("sound", lambda: 60.0)]
+    monkeypatch.setattr(node, "_find_work", lambda: works)
+    assert node.run() is False
+
+
+def test_what_is_in_the_spool_is_shipped_before_the_end(node, tmp_path):
+    run = SpoolRun(tmp_path / "outgoing", reserve_bytes=0)
+    spool(run, "0001")
+    run.close()
+    node.stop()
+    assert node.run() is True
+    assert names(tmp_path / "outgoing") == ["0001~org-1.sent"]
