@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import redis
 
 from cluster import server
+from cluster.budgets import BudgetFollower, BudgetPublisher
 from cluster.copies import Copy, load_node
 from cluster.directory import Follower, Publisher
 from cluster.log import BUCKETS
@@ -28,6 +29,7 @@ from runtime.heartbeat import Heartbeat
 from runtime.settings import Settings, SettingsError
 from runtime.trouble_log import TroubleLog
 from store import database
+from store.budget_file import BudgetFile
 from store.control.database import ControlDatabase
 from store.spool import reader
 
@@ -173,21 +175,27 @@ class Node:
         control = database.open_readonly(
             self._settings.control_path, busy_timeout_s=1.0, any_thread=True
         )
-        publisher = Publisher(control, server.connect(self._url))
+        client = server.connect(self._url)
+        publisher = Publisher(control, client)
+        budgets = BudgetPublisher(BudgetFile(self._settings.data_dir), client)
 
         def run() -> float:
+            budgets.run_round()
             publisher.run_round()
             return DIRECTORY_S
 
         return run
 
     def _begin_following(self) -> Callable[[], float]:
-        follower = Follower(
-            ControlDatabase(self._settings.control_path, any_thread=True, checks_references=False),
-            server.connect(self._url),
+        control = ControlDatabase(
+            self._settings.control_path, any_thread=True, checks_references=False
         )
+        client = server.connect(self._url)
+        follower = Follower(control, client)
+        budgets = BudgetFollower(BudgetFile(self._settings.data_dir), client)
 
         def run() -> float:
+            budgets.run_round()
             follower.run_round()
             return DIRECTORY_S
 

@@ -34,6 +34,9 @@ class ReachedBudget:
         return self.subject_id == self.organization_id
 
 
+NONE = b"[]"
+
+
 class BudgetFile:
     """The file of one data directory."""
 
@@ -50,6 +53,20 @@ class BudgetFile:
             return [ReachedBudget(**each) for each in orjson.loads(self._path.read_bytes())]
         except (OSError, ValueError, TypeError):
             return ()
+
+    def copy(self) -> bytes:
+        """Return the content for another data directory."""
+        try:
+            return self._path.read_bytes()
+        except OSError:
+            return NONE
+
+    def paste(self, content: bytes) -> None:
+        """Replace the file by a copy; without budgets there is none. Raises OSError."""
+        if content == NONE:
+            self._path.unlink(missing_ok=True)
+        else:
+            replace_private(self._path, content)
 
     def identify(self) -> tuple[int, int] | None:
         """Return what another version of the file differs in, None while there is no file."""
