@@ -3,6 +3,7 @@
 import resource
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import psutil
 import pytest
@@ -84,3 +85,11 @@ def endpoints_of_both_modes(service: Service, upstream: Upstream) -> list[Endpoi
         make_new_endpoint(service, upstream, "live"),
         make_new_endpoint(service, upstream, "buffered"),
     ]
+
+
+def count_unread(service: Service) -> int:
+    """Return how many bytes have come to the service that its proxy has not read, on Linux."""
+    port = f":{service.address[1]:04X}"
+    lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    ours = [fields for fields in lines if fields[1].endswith(port) and fields[3] != "0A"]
+    return sum(int(fields[4].partition(":")[2], 16) for fields in ours)

@@ -16,6 +16,7 @@ from tests.upstream import Script, SeenRequest, Upstream, answer, message_json
 MARK = ("x-app", "neighbour")
 ENDPOINTS = 20  # each may have 300 calls a minute
 PAUSE_S = 0.005
+PATIENCE_S = 15.0
 LIVEZ = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
@@ -63,14 +64,17 @@ class Neighbours:
         self.waits = Waits()
         self._numbers = itertools.count()
         self._over = threading.Event()
+        self._begun = threading.Event()
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin to call, with new figures."""
+        """Begin to call, with new figures, and return once there is a first response."""
         self.waits = Waits()
         self._over.clear()
+        self._begun.clear()
         self._thread = threading.Thread(target=self._run, name="neighbours")
         self._thread.start()
+        self._begun.wait(PATIENCE_S)
 
     def stop(self) -> Waits:
         """Call no more; return the figures."""
@@ -106,6 +110,7 @@ class Neighbours:
             with suppress(Cut, OSError), self.service.connect() as client:
                 status = client.exchange(LIVEZ).status
             self._note(status, began_s)
+            self._begun.set()
         if kept is not None:
             kept.close()
 

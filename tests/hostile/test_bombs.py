@@ -55,7 +55,7 @@ def test_bombs_take_no_memory_and_no_disk_and_delay_nobody(endpoint: Endpoint) -
     peak, *ill = seen
     assert peak < 300 * MB
     assert ill == []
-    assert measure_data(service) - size_before < 30 * MB
+    assert measure_data(service) - size_before < 60 * MB, "less than one of them decoded"
     assert [row["outcome"] for row in other.rows()] == ["complete"] * 2
     assert len(rows) == 20
     for row in rows:

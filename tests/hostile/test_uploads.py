@@ -2,13 +2,14 @@
 
 import json
 import random
+import sys
 import threading
 from contextlib import ExitStack
 
 import psutil
 import pytest
 
-from tests.hostile.conftest import PAGE, proxy_memory
+from tests.hostile.conftest import PAGE, count_unread, proxy_memory
 from tests.live.service import REQUEST_HEADERS, Endpoint, Service
 from tests.rawclient import RawClient, request
 from tests.upstream import READ_BODY, STALL, Gate, Script, head, last_chunk
@@ -35,6 +36,9 @@ def test_refused_uploads_take_no_memory(service: Service) -> None:
         assert proxy_memory(service) - before < 30 * MEBI
 
 
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="only Linux tells what a process has not read yet; run it there"
+)
 def test_memory_of_abandoned_uploads_comes_back(endpoint: Endpoint) -> None:
     service = endpoint.service
     before = proxy_memory(service)
@@ -43,7 +47,7 @@ def test_memory_of_abandoned_uploads_comes_back(endpoint: Endpoint) -> None:
         client.send(upload_head(endpoint.target(), 32 * MEBI))
         for _ in range(6):
             client.send(SOME_MB)
-    assert service.get("/livez").status == 200
+    service.wait_until(lambda: not count_unread(service), "the proxy to read it all")
     for client in clients:
         client.close()
     service.wait_until(lambda: proxy_memory(service) - before < 20 * MEBI, "the memory")
