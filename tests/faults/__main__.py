@@ -11,10 +11,9 @@ from typing import Any
 from tests.faults import report
 from tests.faults.cases import CASES
 from tests.faults.running import MissingError, choose, open_scene
-from tests.faults.scene import Case, Needs
+from tests.faults.scene import Case, Needs, find_growth
 
 P99_MS = 100.0
-MOST_FDS, MOST_MB = 20, 60.0  # more than before a case, with caches that have grown
 
 
 def main() -> None:
@@ -62,8 +61,9 @@ def run(
         open_scene(Path(folder), rate, lasts_s, needs) as scene,
     ):
         for case in cases:
-            record = report.make_record(scene.run(case, calls=int(2 * rate)))
-            record["wrong"] += _find_growth(record)
+            result = scene.run(case, calls=int(2 * rate))
+            record = report.make_record(result)
+            record["wrong"] += find_growth(case, result.before, result.after)
             records.append(record)
             print(report.format_line(record), flush=True)
             for sentence in record["wrong"][:5]:
@@ -73,16 +73,6 @@ def run(
         for problem in problems:
             print(f"    verify: {problem}", flush=True)
     return records
-
-
-def _find_growth(record: dict[str, Any]) -> list[str]:
-    """Return what the service uses more than before the case."""
-    found = []
-    if record["fds"] > MOST_FDS:
-        found.append(f"{record['fds']} more descriptors than before")
-    if record["memory_mb"] > MOST_MB:
-        found.append(f"{record['memory_mb']} MB more than before")
-    return found
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from tests.upstream import Upstream, wait_until
 
 SLUGS = 16
 RECOVERY_CALLS = 12
+MOST_FDS = 20
 ALWAYS = Span(datetime(2000, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC))
 COLUMNS = (
     "id, entry_id, max_tokens, outcome, status_code, cost_cents, request_body, response_body,"
@@ -44,6 +45,7 @@ class Case:
     in_suite: bool = True
     needs: Needs | None = None
     may_miss_bytes: bool = False
+    may_keep_mb: float = 60.0  # more than before: caches fill
 
 
 @dataclass(slots=True)
@@ -78,6 +80,16 @@ class Result:
     before: Usage
     after: Usage
     seconds: float
+
+
+def find_growth(case: Case, before: Usage, after: Usage) -> list[str]:
+    """Return what the service uses more than before, beyond what caches and connections may."""
+    found = []
+    if after.descriptors > before.descriptors + MOST_FDS:
+        found.append(f"{after.descriptors - before.descriptors} more descriptors than before")
+    if after.memory_mb > before.memory_mb + case.may_keep_mb:
+        found.append(f"{after.memory_mb - before.memory_mb:.0f} MB more than before")
+    return found
 
 
 class Scene:
@@ -130,7 +142,20 @@ class Scene:
         self.service.wait_healthy()
         self.load.wait_for(RECOVERY_CALLS)
         verdict = self.settle(case.may_miss_bytes)
-        return Result(case.name, verdict, before, self.measure(), time.monotonic() - begun_s)
+        seconds = time.monotonic() - begun_s
+        return Result(case.name, verdict, before, self._measure_after(case, before), seconds)
+
+    def _measure_after(self, case: Case, before: Usage) -> Usage:
+        """Return what the service uses once it uses little more than before, or after some seconds."""
+        found = [self.measure()]
+
+        def is_back() -> bool:
+            found.append(self.measure())
+            return not find_growth(case, before, found[-1])
+
+        with suppress(TimeoutError):
+            wait_until(is_back, "memory and descriptors that are back")
+        return found[-1]
 
     def settle(self, may_miss_bytes: bool = False) -> Verdict:
         """End all calls, and compare what was seen, heard and recorded since the last time."""
@@ -259,10 +284,11 @@ class Scene:
 
     @contextmanager
     def everybody_excused(self) -> Iterator[None]:
-        """Excuse all calls within the block."""
+        """Excuse all calls within the block, and those that have waited for its end."""
         begun_s = time.monotonic()
         try:
             yield
+            self.load.catch_up()
         finally:
             self.excuses.spans.append((begun_s, time.monotonic()))
 
