@@ -2,7 +2,7 @@
 # Starts Taximeter:   ./run.sh            the same as ./run.sh up
 #                     ./run.sh test       the whole test suite (arguments go to pytest)
 #                     ./run.sh test --quick  without a browser, running services and slow tests, with fewer examples
-#                     ./run.sh check      lint, format, types, generated files
+#                     ./run.sh check      lint, format, types, generated files, known vulnerabilities
 #                     ./run.sh generate   generate those files anew
 #                     ./run.sh bench      measurements, beside other proxies with --peers (bench/README.md)
 #                     ./run.sh COMMAND …  any command of taximeter
@@ -104,6 +104,7 @@ case "${1:-up}" in
     .venv/bin/mypy
     .venv/bin/python -m dashboard.tables.metadata --check
     PYTHONPATH=. .venv/bin/cog --check --check-fail-msg="Call ./run.sh generate." README.md docs/*.md dashboard/templates/help_costs.html
+    .venv/bin/python -m tests.dependency_audit
     ;;
   generate) # the metadata first: docs are made from it
     .venv/bin/python -m dashboard.tables.metadata
