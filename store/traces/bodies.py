@@ -56,8 +56,8 @@ class PreparedResponse:
 
 
 class _Known(NamedTuple):
-    """The segments of a body and its SHA-256, with the states that had after every ``HASH_STEP`` bytes,
-    beginning with none."""
+    """The segments of a body and its SHA-256. ``states`` are those that had after every ``HASH_STEP``
+    bytes, beginning with none."""
 
     segments: Sequence[Segment]
     sha256: bytes

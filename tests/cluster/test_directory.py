@@ -1,4 +1,4 @@
-"""What the web node publishes is what proxy nodes know."""
+"""Proxy nodes know what the web node publishes."""
 
 import pytest
 
