@@ -18,6 +18,7 @@ from addon.process_config import ProcessConfig
 from addon.spool_troubles import SpoolTroubles
 from runtime.authority import parse_host
 from runtime.child_troubles import read_troubles
+from runtime.cluster_state import ClusterState
 from runtime.heartbeat import Heartbeat
 from runtime.settings import Settings, is_loopback
 from runtime.worker_board import Shared
@@ -30,7 +31,13 @@ class HealthChecks:
 
     def __init__(self, settings: Settings, config: ProcessConfig, troubles: SpoolTroubles) -> None:
         self._is_local = settings.is_local
-        self._report = HealthReport(settings.data_dir, config, troubles, "web" in settings.role)
+        self._report = HealthReport(
+            settings.data_dir,
+            config,
+            troubles,
+            "web" in settings.role,
+            is_in_cluster=settings.cluster is not None,
+        )
 
     def respond_live(self) -> http.Response:
         """Return the response to ``/livez``."""
@@ -52,8 +59,15 @@ class HealthReport:
     """Looks at the files of other processes, the board of workers, and ``/livez`` of the web process."""
 
     def __init__(
-        self, data_dir: Path, config: ProcessConfig, troubles: SpoolTroubles, has_web: bool = True
+        self,
+        data_dir: Path,
+        config: ProcessConfig,
+        troubles: SpoolTroubles,
+        has_web: bool = True,
+        *,
+        is_in_cluster: bool = False,
     ) -> None:
+        self._is_in_cluster = is_in_cluster
         self._data_dir = data_dir
         self._has_web = has_web
         self._web_port = config.web_port
@@ -73,6 +87,7 @@ class HealthReport:
             reasons.append("the web process does not respond")
         if heartbeat is not None and heartbeat.stuck_organizations:
             reasons.append("a trace database cannot be written; its calls wait in the spool")
+        reasons += self._find_cluster_reasons(cluster := self._read_cluster())
         if self._troubles.current is not None:
             reasons.append(self._troubles.current)
         self._troubles.publish(self._board)
@@ -96,7 +111,17 @@ class HealthReport:
                 "stuck_organizations": heartbeat.stuck_organizations,
                 "unreadable_files": heartbeat.unreadable,
             }
+        if cluster is not None:
+            document["cluster"] = {"unshipped": cluster.unshipped, "lag": cluster.lag}
         return (503 if reasons else 200), orjson.dumps(document)
+
+    def _read_cluster(self) -> ClusterState | None:
+        return ClusterState.read(self._data_dir) if self._is_in_cluster else None
+
+    def _find_cluster_reasons(self, state: ClusterState | None) -> list[str]:
+        if state is None:
+            return ["the cluster process is not running"] if self._is_in_cluster else []
+        return [f"the {each} of the cluster fails: see the server log" for each in state.failing]
 
     async def _is_web_up(self) -> bool:
         if self._web_port is None:

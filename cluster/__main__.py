@@ -25,6 +25,7 @@ from cluster.log import BUCKETS
 from cluster.receiver import Receiver
 from cluster.shipper import Shipper
 from runtime import logs, parent_watch, readiness
+from runtime.cluster_state import ClusterState
 from runtime.heartbeat import Heartbeat
 from runtime.settings import Settings, SettingsError
 from runtime.trouble_log import TroubleLog
@@ -60,6 +61,8 @@ class Node:
         self._url = settings.cluster
         self._stop = threading.Event()
         self._has_failed = False
+        self._failing: dict[str, str] = {}
+        self._lag: int | None = None
 
     def stop(self, *_: object) -> None:
         self._stop.set()
@@ -78,10 +81,9 @@ class Node:
 
     def _find_work(self) -> Iterator[Work]:
         roles = self._settings.role
+        yield Work("beat", self._beat)
         if "proxy" in roles:
             yield self._begin_shipping()
-            if "recorder" not in roles:
-                yield Work("beat", self._beat)
         if "recorder" in roles:
             yield Work("receiver", self._begin_receiving())
         if "web" in roles:
@@ -107,10 +109,12 @@ class Node:
                 next_s = work.run()
             except (redis.RedisError, sqlite3.Error, OSError) as error:
                 trouble.report(f"{error}")
+                self._failing[work.name] = f"{error}"
                 next_s = pause_s
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
             else:
                 trouble.clear()
+                self._failing.pop(work.name, None)
                 pause_s = FIRST_PAUSE_S
             self._stop.wait(next_s)
         try:
@@ -139,14 +143,19 @@ class Node:
         return Work("shipper", run, finish)
 
     def _beat(self) -> float:
-        """Say that this process lives, where a recorder would."""
-        spool = self._settings.proxy_spool_path
-        Heartbeat(
-            pid=os.getpid(),
-            beat_s=time.monotonic(),
-            waiting=sum(1 for _ in reader.find_waiting(spool)),
-            unreadable=reader.count_unreadable(spool),
-        ).write(self._settings.data_dir)
+        """Say how this node does, and that this process lives where there is no recorder to say so."""
+        settings, now_s = self._settings, time.monotonic()
+        waiting = None
+        if "proxy" in settings.role:
+            waiting = sum(1 for _ in reader.find_waiting(settings.proxy_spool_path))
+        ClusterState(
+            beat_s=now_s, failing=sorted(self._failing), unshipped=waiting, lag=self._lag
+        ).write(settings.data_dir)
+        if waiting is not None and "recorder" not in settings.role:
+            unreadable = reader.count_unreadable(settings.proxy_spool_path)
+            Heartbeat(pid=os.getpid(), beat_s=now_s, waiting=waiting, unreadable=unreadable).write(
+                settings.data_dir
+            )
         return BEAT_S
 
     def _begin_receiving(self) -> Callable[[], float]:
@@ -165,7 +174,7 @@ class Node:
             nonlocal trim_at_s
             received = receiver.run_round()
             if time.monotonic() >= trim_at_s:
-                receiver.trim()
+                self._lag = receiver.trim()
                 trim_at_s = time.monotonic() + TRIM_S
             return 0.0 if received else 0.01
 

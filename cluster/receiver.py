@@ -117,23 +117,20 @@ class Receiver:
             self._has_room = waiting < MOST_WAITING
         return self._has_room
 
-    def measure_lag(self) -> int:
-        """Return how many entries this group has not acknowledged, of its buckets."""
-        lag = 0
-        for stream in self._streams:
-            for group in self._client.xinfo_groups(stream):
-                if group["name"].decode() == self._group:
-                    lag += (group.get("lag") or 0) + group["pending"]
-        return lag
+    def trim(self) -> int:
+        """Remove what every group has acknowledged; return how many entries this one has not.
 
-    def trim(self) -> None:
-        """Remove what every group has acknowledged. Raises redis.RedisError."""
+        Raises redis.RedisError."""
+        lag = 0
         wanted = copies.find_groups(self._client, COPIES).keys()
         for stream in self._streams:
             groups = copies.find_groups(self._client, stream)
+            if ours := groups.get(self._group):
+                lag += int(ours.get("lag") or 0) + int(ours["pending"])
             if wanted and wanted <= groups.keys():
                 ends = [self._find_end(stream, groups[name]) for name in sorted(wanted)]
                 self._client.xtrim(stream, minid=_first(ends), approximate=False)
+        return lag
 
     def close(self) -> None:
         """Give up the folder; its files are the recorder's."""

@@ -17,6 +17,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 from manage.metrics.figures import Figures, Spool
 from manage.metrics.processes import Process
 from metering import token_counts
+from runtime.cluster_state import ClusterState
 from store.export_positions import ExportTotals
 from store.traces.counters import CALL_SUMS, TIMES, Counters
 
@@ -53,6 +54,7 @@ class _Scrape(Collector):
         yield from self._make_service_gauges()
         yield from _make_refusal_counters(self._figures.refused)
         yield from _make_export_counters(self._figures.exports)
+        yield from _make_cluster_gauges(self._figures.cluster)
         yield from _make_process_metrics(self._processes)
 
     def _make_service_gauges(self) -> Iterator[Metric]:
@@ -170,6 +172,28 @@ def _make_export_counters(exports: Iterable[ExportTotals]) -> Iterator[Metric]:
         exported.add_metric([each.collector], each.exported)
         dropped.add_metric([each.collector], each.dropped)
     yield from (exported, dropped)
+
+
+def _make_cluster_gauges(cluster: ClusterState | None) -> Iterator[Metric]:
+    if cluster is None:
+        return
+    yield GaugeMetricFamily(
+        "taximeter_cluster_failing_parts",
+        "Parts of the node's work for its cluster that fail, 0 when all is well.",
+        value=len(cluster.failing),
+    )
+    if cluster.unshipped is not None:
+        yield GaugeMetricFamily(
+            "taximeter_cluster_unshipped_files",
+            "Calls in the spool that the cluster's server does not have.",
+            value=cluster.unshipped,
+        )
+    if cluster.lag is not None:
+        yield GaugeMetricFamily(
+            "taximeter_cluster_lag_entries",
+            "Entries of the log that the copy of this node does not have.",
+            value=cluster.lag,
+        )
 
 
 def _make_process_metrics(processes: Iterable[Process]) -> Iterator[Metric]:

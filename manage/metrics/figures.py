@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from runtime.cluster_state import ClusterState
 from runtime.heartbeat import Heartbeat
 from runtime.trouble_log import TroubleLog
 from runtime.worker_board import Shared, read_total
@@ -49,6 +50,7 @@ class Figures:
     unreadable_databases: int | None = None
     exports: Sequence[ExportTotals] = ()
     refused: Mapping[str, int] = field(default_factory=dict)
+    cluster: ClusterState | None = None
 
 
 @dataclass(slots=True)
@@ -93,6 +95,7 @@ class FigureReader:
             unreadable_databases=unreadable,
             exports=self._read_exports(),
             refused=self._read_refused(),
+            cluster=ClusterState.read(self.data_dir),
         )
 
     def _read_refused(self) -> dict[str, int]:

@@ -1,4 +1,5 @@
 import json
+import time
 from dataclasses import replace
 
 import pytest
@@ -6,6 +7,7 @@ import pytest
 from addon.errors import Refusal
 from addon.health import HealthChecks, is_loopback_name
 from addon.spool_troubles import SpoolTroubles
+from runtime.cluster_state import ClusterState
 
 
 @pytest.mark.parametrize(
@@ -62,3 +64,23 @@ async def test_healthz_names_all_that_is_wrong(settings, config, make_flow):
         "the web process does not respond",
         "cannot write to the spool: No space left on device",
     ]
+
+
+@pytest.fixture
+def cluster_checks(settings, config):
+    return HealthChecks(replace(settings, cluster="redis://localhost"), config, SpoolTroubles())
+
+
+async def test_healthz_of_a_node_says_what_fails_of_its_cluster(
+    settings, cluster_checks, make_flow
+):
+    async def read():
+        response = cluster_checks.respond(make_flow("GET", "/healthz").request)
+        return json.loads((await response).content or b"")
+
+    assert "the cluster process is not running" in (await read())["reasons"]
+    state = ClusterState(beat_s=time.monotonic(), failing=["shipper"], unshipped=3)
+    state.write(settings.data_dir)
+    document = await read()
+    assert "the shipper of the cluster fails: see the server log" in document["reasons"]
+    assert document["cluster"] == {"unshipped": 3, "lag": None}

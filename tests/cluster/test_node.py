@@ -3,6 +3,7 @@
 import pytest
 
 from cluster.__main__ import Node, Work
+from runtime.cluster_state import ClusterState
 from runtime.settings import Settings
 from store.spool.writer import SpoolRun
 from tests.cluster.spools import names, spool
@@ -35,3 +36,25 @@ def test_what_is_in_the_spool_is_shipped_before_the_end(node, tmp_path):
     node.stop()
     assert node.run() is True
     assert names(tmp_path / "outgoing") == ["0001~org-1.sent"]
+    state = ClusterState.read(tmp_path)
+    assert state is None or state.failing == []
+
+
+def test_a_node_says_which_part_fails_while_it_does(node, tmp_path, redis_server):
+    redis_server.kill()
+    shipper = node._begin_shipping()
+    fails = iter([True, False])
+    seen = []
+
+    def run():
+        if next(fails):
+            return shipper.run()
+        node._beat()
+        seen.append(ClusterState.read(tmp_path))
+        node.stop()
+        return 0.0
+
+    node._repeat(Work("shipper", run))
+    node._beat()
+    seen.append(ClusterState.read(tmp_path))
+    assert [state and state.failing for state in seen] == [["shipper"], []]

@@ -12,6 +12,7 @@ from manage.metrics.access import is_local_request
 from manage.metrics.exposition import render
 from manage.metrics.processes import Process
 from runtime import worker_board
+from runtime.cluster_state import ClusterState
 from runtime.heartbeat import Heartbeat
 from runtime.settings import Settings
 from runtime.worker_board import Shared, WorkerBoard
@@ -275,3 +276,14 @@ def test_the_page_on_metrics_names_every_metric(service_samples):
     ending = re.compile(r"_(bucket|count|sum)$")
     names = {ending.sub("", name) for name, _ in service_samples}
     assert [name for name in sorted(names) if f"`{name}" not in text] == []
+
+
+def test_a_node_of_a_cluster_tells_what_waits_and_what_fails(scrape, site):
+    assert "taximeter_cluster" not in str(scrape())
+    ClusterState(beat_s=time.monotonic(), failing=["receiver"], lag=7).write(site.data_dir)
+    names = {"taximeter_cluster_failing_parts": 1, "taximeter_cluster_lag_entries": 7}
+    reader = figures.FigureReader(site.data_dir, site.data_dir / "spool")
+    text = render(reader.read_all(), [], "1", "text/plain")[0].decode()
+    for name, value in names.items():
+        assert f"{name} {value}.0" in text
+    assert "unshipped" not in text
