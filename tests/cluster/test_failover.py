@@ -1,0 +1,104 @@
+"""A replica takes the place of a primary that dies, chosen by Redis Sentinel, and no call is lost."""
+
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import redis
+
+from cluster import server
+from cluster.shipper import Shipper
+from tests.cluster.spools import make_receiver, names, spool
+from tests.redis_server import SERVER
+from tests.upstream import wait_until
+
+SENTINEL = shutil.which("redis-sentinel") or shutil.which("valkey-sentinel")
+
+
+def find_free_port() -> int:
+    """Return a port that nobody listens on: Redis cannot be told to let the kernel choose one."""
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        port: int = found.getsockname()[1]
+    return port
+
+
+class Servers:
+    """A primary, a replica and a Sentinel on ports of the loopback interface."""
+
+    def __init__(self, folder: Path) -> None:
+        if SERVER is None or SENTINEL is None:
+            pytest.skip("there is no redis-sentinel; Debian's package of that name brings it")
+        self._folder = folder
+        self._processes: list[subprocess.Popen[bytes]] = []
+        ports = [find_free_port() for _ in range(3)]
+        self.primary, self.replica, sentinel = (redis.Redis(port=port) for port in ports)
+        self._start(SERVER, "--port", str(ports[0]), "--save", "")
+        self._start(
+            SERVER, "--port", str(ports[1]), "--save", "", "--replicaof", "127.0.0.1", str(ports[0]),
+            "--repl-diskless-sync-delay", "0",
+        )  # fmt: skip
+        (folder / "sentinel.conf").write_text(
+            f"port {ports[2]}\nsentinel monitor main 127.0.0.1 {ports[0]} 1\n"
+            "sentinel down-after-milliseconds main 200\n"
+        )
+        self._start(SENTINEL, "sentinel.conf")
+        self.url = f"redis+sentinel://127.0.0.1:{ports[2]}/main"
+
+        def is_known() -> bool:
+            with suppress(redis.RedisError):
+                (found,) = sentinel.sentinel_slaves("main") or [{}]
+                return found.get("master-link-status") == "ok"
+            return False
+
+        wait_until(is_known, "the replica at the Sentinel")
+
+    def kill_primary(self) -> None:
+        self._processes[0].kill()
+
+    def _start(self, *command: str) -> None:
+        with (self._folder / "log").open("ab") as output:
+            process = subprocess.Popen(  # noqa: S603
+                command, cwd=self._folder, stdout=output, stderr=output
+            )
+        self._processes.append(process)
+
+    def stop(self) -> None:
+        for process in self._processes:
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    servers = Servers(tmp_path_factory.mktemp("servers"))
+    yield servers
+    servers.stop()
+
+
+def test_the_log_goes_on_at_the_replica_when_the_primary_dies(servers, run, root, tmp_path):
+    shipping, receiving = server.connect(servers.url), server.connect(servers.url)
+    shipper = Shipper(root, shipping, time.monotonic)
+    receiver = make_receiver(tmp_path / "main", receiving)
+    spool(run, "0001")
+    shipper.run_round()
+    receiver.run_round()
+    servers.kill_primary()
+    spool(run, "0002")
+
+    def has_both() -> bool:
+        for work in (shipper.run_round, receiver.run_round):
+            try:
+                work()
+            except redis.RedisError:
+                shipper.disconnect()
+        return names(tmp_path / "main") == ["0001~org-1.done", "0002~org-1.done"]
+
+    wait_until(has_both, "both calls, by way of the replica")
+    assert servers.replica.role()[0] == b"master"
+    shipping.close()
+    receiving.close()
