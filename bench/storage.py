@@ -6,10 +6,12 @@ part shows what a call takes, and the last whether that grows with the length of
 """
 
 import sqlite3
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
 from bench.client import CallsJob
@@ -111,3 +113,7 @@ def _call(client: Client, ours: Proxy, first: int, end: int) -> None:
             connections=CONNECTIONS,
         )
     )
+
+
+if __name__ == "__main__":
+    sys.exit(import_module("bench.__main__").run_alone("storage", sys.argv[1:]))
