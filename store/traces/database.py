@@ -51,8 +51,8 @@ from store.traces.steps import Steps
 # In a page of 4 KB half is left empty beside a response of 2 KB: with 8 KB a call of an agent takes a
 # fifth less. 16 KB would save a tenth of the rest, but writes twice as much where calls come one by one.
 PAGE_BYTES = 8 * 1024
-# The upper pages of its indexes, which each call changes. SQLite's own 2 MB are read again and again; more than
-# this is too much for the recorder, which has up to 64 databases open.
+# The upper pages of its indexes, which each call changes. SQLite's own 2 MB are read again and again; much
+# more than this is too much for the recorder, which has up to 64 databases open.
 CACHE_KIB = 4 * 1024
 _NOT_SCALAR = ("request_body", "response_body", "cost_items", "rate_limits", "output_size")
 

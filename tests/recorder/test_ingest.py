@@ -637,7 +637,7 @@ def test_a_lack_of_descriptors_is_not_taken_for_a_bad_file(
         raise OSError(errno.EMFILE, "Too many open files")
 
     with monkeypatch.context() as broken:
-        broken.setattr("store.spool.reader._read", refuse)
+        broken.setattr("store.spool.reader.read_file", refuse)
         ingester.run_round()
     assert not (tmp_path / "spool" / "unreadable").exists()
     clock.now_s += 100
