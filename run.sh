@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Starts Taximeter:   ./run.sh            the same as ./run.sh up
 #                     ./run.sh test       the whole test suite (arguments go to pytest)
-#                     ./run.sh test --quick  without a browser, running services and slow tests, with fewer examples
+#                     ./run.sh test --quick  without a browser, running services, pages and slow tests, with fewer examples
 #                     ./run.sh check      lint, format, types, generated files, known vulnerabilities
 #                     ./run.sh generate   generate those files anew
 #                     ./run.sh bench      measurements, beside other proxies with --peers (bench/README.md)
@@ -91,7 +91,7 @@ case "${1:-up}" in
     shift
     if [ "${1:-}" = --quick ]; then # --ignore: only to import a module takes time, too
       shift
-      set -- --hypothesis-profile quick -m "not live and not browser and not slow" --ignore tests/live --ignore tests/browser "$@"
+      set -- --hypothesis-profile quick -m "not live and not browser and not served and not slow" --ignore tests/live --ignore tests/browser "$@"
     fi
     # Without bytecode each worker would rewrite the asserts of 500 files, and each process compile the rooms.
     unset PYTHONDONTWRITEBYTECODE

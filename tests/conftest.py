@@ -17,8 +17,8 @@ ROOM_BYTES = 2 * 1024**3
 # How long an example takes says more about the machine than about the code. Each run draws others, so that
 # half as many as usual find as much in twice the runs.
 settings.register_profile("suite", max_examples=50, deadline=None, database=None, print_blob=True)
-# For ``./run.sh test --quick``: the search for examples is a fifth of what it would take by itself.
-settings.register_profile("quick", settings.get_profile("suite"), max_examples=15)
+# For ``./run.sh test --quick``: the search for examples is a tenth of what it would take by itself.
+settings.register_profile("quick", settings.get_profile("suite"), max_examples=10)
 settings.load_profile("suite")
 
 
@@ -36,6 +36,21 @@ def pytest_configure(config: pytest.Config) -> None:
     gc.disable()
     if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= ROOM_BYTES:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
+
+# What a test asks for says what it starts.
+MARKED_BY_FIXTURES = {
+    "redis_server": pytest.mark.live,
+    "app": pytest.mark.served,
+    "make_person": pytest.mark.served,
+}
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark a test by the fixtures that it asks for, itself or through others."""
+    for name, mark in MARKED_BY_FIXTURES.items():
+        if name in getattr(item, "fixturenames", ()):
+            item.add_marker(mark)
 
 
 @pytest.hookimpl(trylast=True)  # after those that mark

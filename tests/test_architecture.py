@@ -172,6 +172,7 @@ def test_the_innermost_row_holds_for_a_file(place, imported, expected):
     assert is_allowed(find_room(Path(place)), imported) == expected
 
 
+@pytest.mark.slow
 def test_imports_point_one_way():
     bad = [
         f"{name} imports {imported}, which the row {room.path} does not allow"

@@ -32,6 +32,7 @@ CHILD = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {GRANDCH
 COUNTED_S = BUSY_S - 0.02  # the kernel counts in ticks of 0.01 s
 
 
+@pytest.mark.slow
 def test_the_time_of_grandchildren_counts_while_they_run_and_when_they_have_ended():
     before_s = tree_cpu_s(psutil.Process())
     with subprocess.Popen(  # noqa: S603 - this Python

@@ -86,7 +86,10 @@ def test_a_fresh_clone_can_be_tested_at_once(clone):
 
 def test_a_quick_test_leaves_out_what_is_live_and_the_browser(clone):
     *_, call = calls_of(clone, "test", "--quick", "tests/store")
-    assert " --hypothesis-profile quick -m not live and not browser and not slow " in call
+    assert (
+        " --hypothesis-profile quick -m not live and not browser and not served and not slow "
+        in call
+    )
     assert call.endswith(" --ignore tests/live --ignore tests/browser tests/store")
     *_, call = calls_of(clone, "test", "tests/store")
     assert "not live" not in call

@@ -9,6 +9,8 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 
+import pytest
+
 from tests import ROOT
 from tests.sources import parse
 
@@ -69,6 +71,7 @@ def test_no_test_replaces_the_clock_of_the_whole_process():
     assert replaced == []
 
 
+@pytest.mark.slow
 def test_processes_of_tests_can_be_interrupted_where_the_suite_runs_in_the_background():
     ask = (
         "import subprocess, tests.conftest as _\n"

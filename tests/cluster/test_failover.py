@@ -17,6 +17,7 @@ from tests.cluster.spools import make_receiver, names, spool
 from tests.redis_server import SERVER
 from tests.upstream import wait_until
 
+pytestmark = pytest.mark.live  # three servers
 SENTINEL = shutil.which("redis-sentinel") or shutil.which("valkey-sentinel")
 
 

@@ -528,6 +528,7 @@ async def test_plain_datasette_reads_whole_bodies(plain):
     assert await read_body(plain, id=2, which="response") == []
 
 
+@pytest.mark.slow
 async def test_a_long_body_can_be_read_on_from_any_piece(plain):
     whole = await read_body(plain, id=1)
     for start in (1, 2, 99, 100, 101, 150, 10_000):
@@ -554,6 +555,7 @@ async def test_bodies_that_are_no_text_can_be_fetched_from_the_list(client, ann,
 NO_PAGES = {"usage_log", "search_text", "search_response"}
 
 
+@pytest.mark.slow
 async def test_plain_datasette_shows_every_page(plain):
     """All but those of queries and described tables, which ``tables/test_datasette.py`` has."""
     tables = METADATA["tables"].items()

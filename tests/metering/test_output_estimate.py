@@ -246,6 +246,7 @@ def test_any_bytes_are_measured(noise):
 
 
 @needs_recorded
+@pytest.mark.slow
 def test_the_median_error_over_recorded_streams_is_at_most_a_tenth():
     found = [each for each in measure_errors(load_exchanges()) if each.others]
     assert len(found) >= 20

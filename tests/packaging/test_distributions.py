@@ -32,6 +32,7 @@ def test_the_wheel_holds_every_file_of_the_rooms_and_nothing_else(built):
     assert contents == expected
 
 
+@pytest.mark.slow
 def test_the_sdist_holds_every_file_of_the_repository_and_its_metadata(built):
     generated = {"PKG-INFO", "setup.cfg"}
     contents = {name for name in built.read_sdist() if ".egg-info/" not in name}

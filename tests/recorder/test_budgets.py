@@ -431,6 +431,7 @@ def simulate(management, ann, traces, watch, clock, tmp_path):
         max_size=40,
     ),
 )
+@pytest.mark.slow
 def test_calls_are_refused_at_the_limit_and_let_through_no_more_than_is_stated(
     simulate, limit_cents, calls
 ):

@@ -402,6 +402,7 @@ def test_databases_of_an_older_schema_are_updated_and_one_that_is_broken_blocks_
 # --- bodies that are more than they seem -------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_batch_is_bounded_by_what_its_bodies_decode_to(ingester, run, tmp_path):
     text = b'{"model":"haiku","text":"' + b"x" * 2_000_000 + b'"}'
     wire = gzip.compress(gzip.compress(text))

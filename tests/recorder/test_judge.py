@@ -395,6 +395,7 @@ def make_recording(tmp_path_factory):
     steps=st.lists(st.tuples(st.booleans(), st.booleans(), st.integers(1, 400)), max_size=10),
     session=st.sampled_from(["s1", None]),
 )
+@pytest.mark.slow
 def test_no_more_is_missed_than_was_written_or_uncached(make_recording, steps, session):
     """Each step edits the first message or not, starts the recorder again or not, and waits."""
     recording = make_recording()

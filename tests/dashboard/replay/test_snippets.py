@@ -58,6 +58,7 @@ def run(upstream, tmp_path, monkeypatch):
 @pytest.mark.parametrize("request_", [REQUEST, LONG], ids=["pasted", "from its file"])
 @pytest.mark.parametrize("more", [{}, {"stream": True}], ids=["whole", "streamed"])
 @pytest.mark.parametrize("path", ["/v1/messages", "/v1/messages?beta=true"])
+@pytest.mark.slow
 def test_python_sends_the_same_request(run, request_, more, path):
     request = request_ | more
     sent = run(request, path_query=path, api_version="2023-06-01", betas="one-2025,two-2026")
@@ -68,6 +69,7 @@ def test_python_sends_the_same_request(run, request_, more, path):
     assert "not-a-key" in (sent.header("x-api-key") or sent.header("authorization") or "")
 
 
+@pytest.mark.slow
 def test_python_sends_another_query_and_version_too(run):
     path = "/v1/messages?a=1&b=x%20y"
     sent = run(REQUEST, path_query=path, api_version="2024-01-01")

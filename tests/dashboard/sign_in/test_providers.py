@@ -116,6 +116,7 @@ BOTH = pytest.mark.parametrize("provider", ["github", "google"])
 
 
 @BOTH
+@pytest.mark.slow
 def test_who_is_known_to_a_provider_is_signed_in(site, provider):
     answer = go_through(site, provider)
     assert (answer.status_code, answer.headers["location"]) == (303, "/")

@@ -514,6 +514,7 @@ async def test_the_thread_of_a_closed_instance_is_let_go_without_a_collection(tm
         instances.close()
 
 
+@pytest.mark.slow
 async def test_an_instance_that_runs_a_query_is_not_closed(endless_begun, tmp_path):
     for n in range(3):
         record(trace_path(tmp_path, f"org_{n}"), f"marker-{n}", 1)
@@ -614,6 +615,7 @@ async def test_canned_queries_find_what_is_there(client, ann):
         assert answer.json(), name
 
 
+@pytest.mark.slow
 async def test_every_column_is_described(plain, subtests):
     tables = METADATA["tables"].items()
     for table, about in ((name, about) for name, about in tables if "columns" in about):

@@ -197,6 +197,7 @@ def test_every_organisation_is_exported_with_its_id(run, entries, data_dir):
     assert (rows[-1]["organization_id"], rows[-1]["entry_id"]) == ("zzz", "theirs")
 
 
+@pytest.mark.slow
 def test_parquet_has_the_same_calls_with_times_and_exact_costs(run, traces, tmp_path):
     traces.insert(
         [

@@ -428,6 +428,7 @@ def test_an_entry_that_is_gone_gets_no_cost(traces):
     assert rows(traces, "select * from usage_hourly") == []
 
 
+@pytest.mark.slow
 def test_all_unpriced_entries_can_be_priced_while_they_are_listed(traces):
     traces.insert([make_entry(cost_cents=None, cost_items=()) for _ in range(1200)])
     item = make_item(cents=Decimal(1))
@@ -517,6 +518,7 @@ def insert_in_turns(path: Path, seed: int) -> None:
             traces.insert([entry])
 
 
+@pytest.mark.slow
 def test_two_processes_can_write_the_same_database(traces_path):
     context = multiprocessing.get_context("fork")
     processes = [context.Process(target=insert_in_turns, args=(traces_path, n)) for n in range(3)]

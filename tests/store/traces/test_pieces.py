@@ -165,6 +165,7 @@ def test_one_piece_repeated_for_ever_still_makes_bounded_segments():
     assert max(sizes) <= pieces.MAX_PIECES_PER_SEGMENT
 
 
+@pytest.mark.slow
 def test_a_piece_found_in_every_message_does_not_end_a_segment_at_each():
     """Whatever the hash of the common piece is."""
     for common in range(64):

@@ -336,6 +336,7 @@ def open_slowly(path: Path, barrier: object) -> None:
     database.open_database(path, slow).close()
 
 
+@pytest.mark.slow
 def test_a_second_process_waits_for_a_migration_longer_than_the_busy_timeout(tmp_path):
     context = multiprocessing.get_context("fork")
     barrier = context.Barrier(3)

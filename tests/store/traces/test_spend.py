@@ -71,6 +71,7 @@ def busy(tmp_path_factory):
     length=st.integers(1, 1100),
     day_left=st.sampled_from([None, 20260226, 20260301, 20260331]),
 )
+@pytest.mark.slow
 def test_the_parts_of_a_period_add_up_to_its_calls(busy, monkeypatch, start, length, day_left):
     """Periods begin and end at quarters of an hour, as days do in every time zone."""
     connection, calls = busy

@@ -217,6 +217,7 @@ def index_and_die(path, statements):
 
 
 @pytest.mark.parametrize("old", [True, False])
+@pytest.mark.slow
 def test_an_indexer_that_is_killed_anywhere_loses_and_doubles_nothing(
     traces, traces_path, index, monkeypatch, old
 ):
