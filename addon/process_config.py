@@ -8,7 +8,7 @@ from typing import Any, Self
 from runtime.settings import CLIENT_MARK_VARIABLE, Settings
 from runtime.shared_windows import SharedWindows
 from runtime.worker_board import WorkerBoard
-from store.control.database import ControlDatabase
+from store.control.database import FINGERPRINT_KEY, ControlDatabase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +31,6 @@ class ProcessConfig:
 
         Raises sqlite3.Error when ``control.db`` cannot be used."""
         with ControlDatabase(settings.control_path) as control:
-            fingerprint_key = control.get_secret("credential fingerprint")
+            fingerprint_key = control.get_secret(FINGERPRINT_KEY)
         token = os.environ.get(CLIENT_MARK_VARIABLE) or secrets.token_urlsafe(16)
         return cls(web_port=web_port, client_token=token, fingerprint_key=fingerprint_key, **shared)

@@ -60,10 +60,11 @@ class UsageProxy:
         self._browsers = BrowserRules(settings.allowed_origins, settings.vendor, host)
         self.draining = Draining(settings.drain_seconds)
         self._responder = Responder(self._browsers, self.draining)
+        self._requests = RequestMetadata(config.fingerprint_key, settings.vendor)
         self._spooler = Spooler(
             settings.proxy_spool_path,
             settings.disk_reserve,
-            RequestMetadata(config.fingerprint_key, settings.vendor),
+            self._requests,
             ResponseMetadata(settings.vendor),
             settings.workers,
         )
@@ -108,7 +109,15 @@ class UsageProxy:
                 lambda _now_s: self._spooler.check_disk(),
                 lambda _now_s: self._spooler.flush_rejections(),
                 lambda _now_s: self._upstream.notice_replacement(),
+                lambda _now_s: self._renew_fingerprint_key(),
             ),
+        )
+
+    def _renew_fingerprint_key(self) -> None:
+        """Use the key that ``control.db`` has now: another one comes with a backup that is restored, and
+        to a new proxy node from the node with the pages."""
+        self._requests.fingerprint_key = (
+            self._upstream.find_fingerprint_key() or self._requests.fingerprint_key
         )
 
     # -- life of the process ----------------------------------------------------------------------

@@ -26,7 +26,7 @@ class RequestMetadata:
     def __init__(self, fingerprint_key: bytes, vendor: str) -> None:
         """Use this key for fingerprints of credentials (see ``headers.fingerprint``). ``vendor``
         begins the names of the upstream's own headers."""
-        self._fingerprint_key = fingerprint_key
+        self.fingerprint_key = fingerprint_key
         self._version_header = f"{vendor}-version".encode()
         self._beta_header = f"{vendor}-beta".encode()
         self._workspace_header = f"{vendor}-workspace-id".encode()
@@ -64,7 +64,7 @@ class RequestMetadata:
             request_body="whole" if is_kept else "omitted",
             credential_hmac=None
             if credential is None
-            else headers.fingerprint(credential, self._fingerprint_key, endpoint.organization_id),
+            else headers.fingerprint(credential, self.fingerprint_key, endpoint.organization_id),
             content_encoding=drop_credential(named.get(b"content-encoding")),
             user_agent=drop_credential(named.get(b"user-agent")),
             session_id=drop_credential(named.get(b"x-claude-code-session-id"))

@@ -107,6 +107,10 @@ class UpstreamForwarder:
         """Open ``control.db`` anew if it is another file by now."""
         self._slugs.notice_replacement()
 
+    def find_fingerprint_key(self) -> bytes | None:
+        """Return the key of fingerprints that ``control.db`` has now, or None when that is not known."""
+        return self._slugs.find_fingerprint_key()
+
     def close(self) -> None:
         """Close ``control.db``."""
         self._slugs.close()

@@ -1,11 +1,11 @@
 """The directory of a cluster: what proxy nodes must know of the ``control.db`` of the web node.
 
     taximeter:directory           a hash: the rows of some tables, each as JSON
-    taximeter:directory:version   a number, one more with each change; also the channel on which it is told
+    taximeter:directory:version   a number, one more with each change
 
 The web node publishes, and each proxy node writes what it reads into a ``control.db`` of its own. So a
-proxy resolves slugs as on one machine, also while Redis is away and after a restart without it. What a
-node was not told by the channel it finds when it compares versions.
+proxy resolves slugs as on one machine, also while Redis is away and after a restart without it. It
+compares versions five times a second.
 
 Rows hold no secret of a person: keys are SHA-256 digests, as in the file. Among the secrets of the service
 only that of fingerprints is told, so that a credential has the same one on every node.
@@ -20,7 +20,7 @@ import orjson
 
 from cluster import server
 from store import database
-from store.control.database import ControlDatabase
+from store.control.database import FINGERPRINT_KEY, ControlDatabase
 
 ROWS, VERSION = "taximeter:directory", "taximeter:directory:version"
 
@@ -56,7 +56,7 @@ _TABLES = (
         "api_keys",
         ("id", "user_id", "organization_id", "name", "key_sha256", "key_prefix", "created_at"),
     ),
-    _Table("secrets", ("name", "value"), "name = 'credential fingerprint'"),
+    _Table("secrets", ("name", "value"), f"name = '{FINGERPRINT_KEY}'"),
 )
 
 type Rows = dict[bytes, bytes]
@@ -124,7 +124,6 @@ class Publisher:
             if gone:
                 pipeline.hdel(ROWS, *gone)
             pipeline.incr(VERSION)
-            pipeline.publish(VERSION, b"")
             pipeline.execute()
         self._published, self._seen = rows, seen
         return bool(changed or gone)

@@ -33,6 +33,7 @@ __all__ = [
 _FIND_SLUG = (
     f"select {endpoints.COLUMNS} from proxy_endpoints where slug = ? and deleted_at is null"  # noqa: S608
 )
+FINGERPRINT_KEY = "credential fingerprint"  # the secret with which upstream credentials are hashed
 BUSY_TIMEOUT_MS = 5000  # people wait for each other, if they must
 
 
@@ -174,6 +175,19 @@ class SlugDirectory:
         except sqlite3.Error:
             self.close()
             raise
+
+    def find_fingerprint_key(self) -> bytes | None:
+        """Return the key of fingerprints, or None while the file has none or cannot be read."""
+        try:
+            row = (
+                self._connect()
+                .execute("select value from secrets where name = ?", (FINGERPRINT_KEY,))
+                .fetchone()
+            )
+        except sqlite3.Error:
+            self.close()
+            return None
+        return None if row is None else row[0]
 
     def _connect(self) -> sqlite3.Connection:
         if self._db is None:

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 import pytest
 
+from addon.headers import fingerprint
+from store.control.database import FINGERPRINT_KEY, ControlDatabase
 from tests.live.conftest import make_new_endpoint
-from tests.live.service import Endpoint, Row, Service
+from tests.live.service import API_KEY, Endpoint, Row, Service
 from tests.redis_server import RedisServer
 from tests.upstream import Upstream, wait_until
 
@@ -71,6 +73,21 @@ def test_a_call_through_the_proxy_node_is_the_same_entry_in_both_copies(nodes):
     assert row["request_body"] == sent.decode()
     assert row["response_body"] == response.body.decode()
     assert list(nodes.proxy.data_dir.glob("traces/*/*")) == []
+
+
+def test_a_credential_has_the_fingerprint_of_the_web_node(nodes):
+    """A proxy node makes a key of its own when it first starts, before it is told of that one."""
+    endpoint = nodes.endpoint()
+    with ControlDatabase(nodes.web.data_dir / "control.db") as control:
+        key = control.get_secret(FINGERPRINT_KEY)
+        organization_id = control.get_local_organization().id
+    expected = fingerprint(API_KEY.encode(), key, organization_id)
+
+    def has_it() -> bool:
+        endpoint.send()
+        return bool(nodes.web.rows(endpoint.slug)[-1]["credential_hmac"] == expected)
+
+    wait_until(has_it, "a call with the fingerprint that the web node would give it")
 
 
 def test_a_deleted_slug_stops_on_the_proxy_node(nodes):
