@@ -51,14 +51,22 @@ class Site:
 
     @contextmanager
     def call(
-        self, path: str = CALL, headers: Mapping[str, str] = MappingProxyType({})
+        self,
+        path: str = CALL,
+        headers: Mapping[str, str] = MappingProxyType({}),
+        body: bytes = b"",
     ) -> Iterator[http.client.HTTPResponse]:
-        """Send a request with no header but these and those that HTTP wants."""
+        """Send a request with no header but these and those that HTTP wants.
+
+        It has no body where the response is read. This upstream answers within the microseconds in
+        which a Caddy 2.6 still looks for the end of the body, and that Caddy then cuts the response:
+        some 6 in 1,000 on a loaded machine, none without a body.
+        """
         with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)) as connection:
             connection.putrequest("POST", path, skip_accept_encoding=True)
-            for name, value in {**headers, "content-length": str(len(BODY))}.items():
+            for name, value in {**headers, "content-length": str(len(body))}.items():
                 connection.putheader(name, value)
-            connection.endheaders(BODY)
+            connection.endheaders(body)
             yield connection.getresponse()
 
 
@@ -133,7 +141,9 @@ def test_each_event_of_a_stream_goes_on_as_it_comes(site: Site) -> None:
 def test_requests_go_through_as_they_are_with_the_address_of_the_client(site: Site) -> None:
     site.upstream.enqueue(answer(200, b"{}"))
     path = "/proxy/default//v1/messages?beta=true&x=%2F"
-    with site.call(path, {"x-api-key": CREDENTIAL, "x-forwarded-for": "203.0.113.9"}) as response:
+    with site.call(
+        path, {"x-api-key": CREDENTIAL, "x-forwarded-for": "203.0.113.9"}, BODY
+    ) as response:
         assert response.status == 200
     seen = site.upstream.requests[-1]
     assert (seen.method, seen.target, bytes(seen.body)) == ("POST", path, BODY)
