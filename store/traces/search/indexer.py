@@ -12,7 +12,7 @@ most one batch.
 """
 
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import batched
 from typing import NamedTuple
@@ -29,7 +29,7 @@ from store.traces.search.walk import Step, Texts
 MAX_NEW = 300  # calls that came since the last time; more than that wait like old ones
 BATCH = 16
 MAX_BODY_BYTES = 8 * 1024 * 1024  # a larger request is not searched
-FLUSH_CHARS = 40_000  # so many are written in some 10 ms, and merging parts takes up to 50 ms
+FLUSH_CHARS = 60_000  # so many are written in some 10 ms, and merging parts takes up to 50 ms
 _MOVES_AT_ONCE = 4_000
 _MAX_REMEMBERED = 50_000
 _MAX_RESPONSES_READ = 300
@@ -151,8 +151,7 @@ class Indexer:
     def _go_on(self, batch: _Batch, ends_at_s: float) -> None:
         """Read the next calls of a batch, and write what has been read when it is enough."""
         with database.snapshot(self._db):
-            while batch.done < len(batch.ids):
-                call = self._read_call(batch.ids[batch.done])
+            for call in self._read_calls(batch.ids[batch.done :]):
                 if call is not None:
                     self._take(call, batch)
                 batch.done += 1
@@ -162,14 +161,16 @@ class Indexer:
         if is_last or self._chars >= FLUSH_CHARS:
             self._write(batch, is_last=is_last)
 
-    def _read_call(self, usage_id: int) -> _Call | None:
-        row = self._db.execute(
+    def _read_calls(self, ids: Sequence[int]) -> Iterator[_Call | None]:
+        """Yield these calls in their order, None for one that is gone. Each is read when it is asked for."""
+        sql = (
             "select u.id, u.session_id, u.agent_id, u.request_body_length, q.segment_ids,"
-            " cast(r.body as blob) from usage as u left join request_bodies as q on q.usage_id = u.id"
-            " left join response_bodies as r on r.usage_id = u.id where u.id = ?",
-            (usage_id,),
-        ).fetchone()
-        return None if row is None else _Call(*row)
+            " cast(r.body as blob) from json_each(?) as asked left join usage as u on u.id = asked.value"
+            " left join request_bodies as q on q.usage_id = u.id"
+            " left join response_bodies as r on r.usage_id = u.id"
+        )
+        for row in self._db.execute(sql, (orjson.dumps(ids).decode(),)):
+            yield None if row[0] is None else _Call(*row)
 
     def _take(self, call: _Call, batch: _Batch) -> None:
         if call.segment_ids is not None and (call.request_bytes or 0) <= MAX_BODY_BYTES:

@@ -151,7 +151,11 @@ class Place:
         self.tokens += len(tokens)
         for string, closing, mark in tokens:
             if not mark:
-                self._take_string(string, said, is_closed=bool(closing))
+                # `in` takes nine times as long for bytes as `find` does.
+                if self._wants_name and closing and string.find(b"\\") < 0:  # nearly every name
+                    self._take_name(_KNOWN_NAMES.get(string, ""))
+                else:
+                    self._take_string(string, said, is_closed=bool(closing))
             elif mark == b",":
                 self._wants_name = self._stack.endswith("{")
             elif mark in b"{[":
@@ -160,10 +164,6 @@ class Place:
                 self._close()
 
     def _take_string(self, string: bytes, said: list[_Said], *, is_closed: bool) -> None:
-        # `in` takes nine times as long for bytes as `find` does.
-        if self._wants_name and is_closed and string.find(b"\\") < 0:  # nearly every name
-            self._take_name(_KNOWN_NAMES.get(string, ""))
-            return
         self._begin_string(string)
         self._read_string(string, said)
         if is_closed:
