@@ -35,7 +35,7 @@ class HealthChecks:
             settings.data_dir,
             config,
             troubles,
-            "web" in settings.role,
+            has_web="web" in settings.role,
             is_in_cluster=settings.cluster is not None,
         )
 
@@ -63,9 +63,9 @@ class HealthReport:
         data_dir: Path,
         config: ProcessConfig,
         troubles: SpoolTroubles,
-        has_web: bool = True,
         *,
-        is_in_cluster: bool = False,
+        has_web: bool,
+        is_in_cluster: bool,
     ) -> None:
         self._is_in_cluster = is_in_cluster
         self._data_dir = data_dir

@@ -62,6 +62,7 @@ class Node:
         self._stop = threading.Event()
         self._has_failed = False
         self._failing: dict[str, str] = {}
+        self._unshipped: int | None = None
         self._lag: int | None = None
 
     def stop(self, *_: object) -> None:
@@ -128,11 +129,11 @@ class Node:
 
         def run() -> float:
             try:
-                _, left = shipper.run_round()
+                _, self._unshipped = shipper.run_round()
             except redis.RedisError:
                 shipper.disconnect()
                 raise
-            return 0.0 if left else SHIP_S
+            return 0.0 if self._unshipped else SHIP_S
 
         def finish() -> None:
             """Ship what the proxies have left: nobody may start this node again."""
@@ -145,9 +146,7 @@ class Node:
     def _beat(self) -> float:
         """Say how this node does, and that this process lives where there is no recorder to say so."""
         settings, now_s = self._settings, time.monotonic()
-        waiting = None
-        if "proxy" in settings.role:
-            waiting = sum(1 for _ in reader.find_waiting(settings.proxy_spool_path))
+        waiting = self._count_waiting() if "proxy" in settings.role else None
         ClusterState(
             beat_s=now_s, failing=sorted(self._failing), unshipped=waiting, lag=self._lag
         ).write(settings.data_dir)
@@ -157,6 +156,12 @@ class Node:
                 settings.data_dir
             )
         return BEAT_S
+
+    def _count_waiting(self) -> int:
+        """Count the calls in the spool, unless the shipper did so a moment ago."""
+        if self._unshipped is not None and "shipper" not in self._failing:
+            return self._unshipped
+        return sum(1 for _ in reader.find_waiting(self._settings.proxy_spool_path))
 
     def _begin_receiving(self) -> Callable[[], float]:
         client = server.connect(self._url)

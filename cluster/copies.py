@@ -12,6 +12,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import redis
 
@@ -22,6 +23,9 @@ from runtime.private_file import replace_private
 COPIES = "taximeter:copies"
 ALIVE_S, RENEW_S = 10.0, 1.0
 MOST_CLAIMED = 1000
+
+# What the server says of each group of a stream, by its name.
+type Groups = dict[str, dict[str, Any]]
 
 
 class CopyTakenError(redis.RedisError):
@@ -90,19 +94,25 @@ class Copy:
         ]
 
 
-def find_groups(client: server.Client, stream: str) -> dict[str, dict[str, bytes]]:
-    """Return the groups of a stream by their names, none where there is no such stream."""
-    try:
-        return {each["name"].decode(): each for each in client.xinfo_groups(stream)}
-    except redis.ResponseError as error:
-        if "no such key" not in str(error):
-            raise
-        return {}
+def find_groups(client: server.Client, streams: Sequence[str]) -> list[Groups]:
+    """Return the groups of each stream, none where there is no such stream. Raises redis.RedisError."""
+    pipeline = client.pipeline(transaction=False)
+    for stream in streams:
+        pipeline.xinfo_groups(stream)
+    return [_read_groups(result) for result in pipeline.execute(raise_on_error=False)]
+
+
+def _read_groups(result: list[dict[str, Any]] | Exception) -> Groups:
+    if not isinstance(result, Exception):
+        return {each["name"].decode(): each for each in result}
+    if "no such key" not in str(result):
+        raise result
+    return {}
 
 
 def make_group(client: server.Client, stream: str, group: str) -> None:
     """Make sure that a stream has the group. A server that is full cannot be asked for more than that."""
-    if group not in find_groups(client, stream):
+    if group not in find_groups(client, [stream])[0]:
         client.xgroup_create(stream, group, id="0", mkstream=True)
 
 

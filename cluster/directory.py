@@ -100,13 +100,14 @@ class Publisher:
     def __init__(self, control: sqlite3.Connection, client: server.Client) -> None:
         """Read from a connection to ``control.db``, which is only for this."""
         self._control, self._client = control, client
+        self._watch = server.ServerWatch(client)
         self._seen: int | None = None
         self._identity: server.Identity | None = None
         self._published: Rows = {}
 
     def run_round(self) -> bool:
         """Publish what has changed; return whether something had. Raises redis.RedisError."""
-        identity = server.identify(self._client)
+        identity = self._watch.identify()
         if identity != self._identity:  # one that may know less
             self._published = self._client.hgetall(ROWS)
             self._seen, self._identity = None, identity
@@ -134,11 +135,12 @@ class Follower:
 
     def __init__(self, control: ControlDatabase, client: server.Client) -> None:
         self._control, self._client = control, client
+        self._watch = server.ServerWatch(client)
         self._version: tuple[server.Identity, bytes | None] | None = None
 
     def run_round(self) -> bool:
         """Write what has changed; return whether something had. Raises redis.RedisError, sqlite3.Error."""
-        version = (server.identify(self._client), self._client.get(VERSION))
+        version = (self._watch.identify(), self._client.get(VERSION))
         if version == self._version:
             return False
         rows: Rows = self._client.hgetall(ROWS)

@@ -13,13 +13,13 @@ import errno
 import logging
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from pathlib import Path
 
 import redis
 
 from cluster import copies, log, server
-from cluster.copies import COPIES, Copy
+from cluster.copies import COPIES, Copy, Groups
 from cluster.log import LoggedFile
 from store.spool import reader
 from store.spool.format import DONE, UNREADABLE, SpoolError
@@ -61,9 +61,13 @@ class Receiver:
         self._streams = [log.stream_name(bucket) for bucket in buckets]
         self._root = root
         self._run = SpoolRun(root, reserve_bytes=0)
+        self._watch = server.ServerWatch(client, clock_s)
         self._identity: server.Identity | None = None
         # First what was delivered and not acknowledged, by this process or the one before it.
         self._is_repeating = True
+        self._is_behind = True
+        self._acknowledged: set[str] = set()
+        self._groups: Set[str] = frozenset()
 
     def run_round(self) -> int:
         """Receive a batch, waiting for it a moment; return how many entries it had.
@@ -71,9 +75,11 @@ class Receiver:
         Raises redis.RedisError and OSError; then what is not acknowledged is delivered again."""
         try:
             self._join()
-            return self._receive() if self._look_for_room() else 0
+            has_room = self._look_for_room()
+            self._is_behind |= not has_room
+            return self._receive() if has_room else 0
         except (redis.RedisError, OSError):
-            self._identity, self._is_repeating = None, True
+            self._identity, self._is_repeating, self._is_behind = None, True, True
             raise
 
     def _receive(self) -> int:
@@ -85,6 +91,9 @@ class Receiver:
             block=None if self._is_repeating else BLOCK_MS,
         )
         batches = [(stream, entries) for stream, entries in found or [] if entries]
+        self._is_behind = self._is_repeating or any(
+            len(entries) >= self._count for _, entries in batches
+        )
         if not batches:
             self._is_repeating = False
             return 0
@@ -96,6 +105,7 @@ class Receiver:
             acknowledged.xack(stream, self._group, *(entry_id for entry_id, _ in entries))
         _sync_folder(self._run.path)
         acknowledged.execute()
+        self._acknowledged.update(stream.decode() for stream, _ in batches)
         self._count = choose_count(self._count, largest, len(batches))
         return sum(len(entries) for _, entries in batches)
 
@@ -120,17 +130,37 @@ class Receiver:
     def trim(self) -> int:
         """Remove what every group has acknowledged; return how many entries this one has not.
 
-        Raises redis.RedisError."""
-        lag = 0
-        wanted = copies.find_groups(self._client, COPIES).keys()
-        for stream in self._streams:
-            groups = copies.find_groups(self._client, stream)
-            if ours := groups.get(self._group):
-                lag += int(ours.get("lag") or 0) + int(ours["pending"])
-            if wanted and wanted <= groups.keys():
-                ends = [self._find_end(stream, groups[name]) for name in sorted(wanted)]
-                self._client.xtrim(stream, minid=_first(ends), approximate=False)
-        return lag
+        The last group to acknowledge something removes it, so streams without acknowledgements since the
+        last time are left alone, unless a group has come or gone. Raises redis.RedisError."""
+        (known,) = copies.find_groups(self._client, [COPIES])
+        is_new = known.keys() != self._groups
+        streams = set(self._streams) if is_new else self._acknowledged
+        looked_at = self._streams if self._is_behind else sorted(streams)
+        found = dict(zip(looked_at, copies.find_groups(self._client, looked_at), strict=True))
+        self._trim(
+            {
+                stream: {name: found[stream][name] for name in known}
+                for stream in streams
+                if known and known.keys() <= found[stream].keys()
+            }
+        )
+        self._groups = known.keys()
+        self._acknowledged.clear()
+        ours = [groups[self._group] for groups in found.values() if self._group in groups]
+        return sum(int(each["lag"] or 0) + int(each["pending"]) for each in ours)
+
+    def _trim(self, streams: Mapping[str, Groups]) -> None:
+        """Remove from each stream what all of these groups have acknowledged."""
+        pipeline = self._client.pipeline(transaction=False)
+        for stream, groups in streams.items():
+            for name in groups:
+                pipeline.xpending(stream, name)
+        pending = iter(pipeline.execute())
+        for stream, groups in streams.items():
+            # Of each group the first entry that it still needs, or the last it has had.
+            ends = [next(pending)["min"] or each["last-delivered-id"] for each in groups.values()]
+            pipeline.xtrim(stream, minid=_first(ends), approximate=False)
+        pipeline.execute()
 
     def close(self) -> None:
         """Give up the folder; its files are the recorder's."""
@@ -139,7 +169,7 @@ class Receiver:
 
     def _join(self) -> None:
         """Make sure that the server which answers knows the group: one in its place may not."""
-        found = server.identify(self._client)
+        found = self._watch.identify()
         if found != self._identity:
             self._copy.let_go()
             for stream in (COPIES, *self._streams):
@@ -148,12 +178,6 @@ class Receiver:
             self._copy.claim(self._streams)
             self._identity, self._is_repeating = found, True
         self._copy.hold()
-
-    def _find_end(self, stream: str, group: dict[str, bytes]) -> bytes:
-        """Return the id of the first entry that the group still needs, or of the last it has had."""
-        pending = self._client.xpending(stream, group["name"].decode())
-        first: bytes | None = pending["min"]
-        return first or group["last-delivered-id"]
 
     def _write(self, stream: bytes, entry_id: bytes, fields: dict[bytes, bytes]) -> int:
         """Write the file of an entry; return how many bytes the entry has."""

@@ -5,6 +5,8 @@ pauses, so that a call to a dead server returns after seconds; and it would send
 without anybody knowing. Here a command fails at once, and the caller decides.
 """
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -19,6 +21,7 @@ from redis.sentinel import Sentinel
 
 CONNECT_S, READ_S = 1.0, 5.0
 QUICK_S = 0.3
+ASK_S = 1.0
 SENTINEL_PORT = 26379
 
 # redis-py types a result as one of a synchronous or an asynchronous client, which says nothing.
@@ -27,11 +30,15 @@ type Client = Any
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The server that answers. One that was restarted, or has taken another's place, may lack what its
-    predecessor had acknowledged."""
+    """The server that answers, and which history of writes it has. One that was restarted, that has taken
+    another's place, or that was a replica in between, may lack what was acknowledged before.
+
+    A primary also has another history when its first replica comes, or an hour after its last one went:
+    that is taken for a change too, which only repeats some work."""
 
     run_id: str
     role: str
+    history: str
 
 
 def connect(url: str) -> Client:
@@ -41,6 +48,7 @@ def connect(url: str) -> Client:
     (TLS) or ``redis+sentinel://``. Sentinels are named with the name of their service as path:
     ``redis+sentinel://user:password@host:26379,host:26379/main?tls=true``. Raises ValueError."""
     options = _options(CONNECT_S, READ_S, Retry(NoBackoff(), 0))
+    options["redis_connect_func"] = _Connections()
     return _connect(url, redis.Redis, Sentinel, options)
 
 
@@ -73,11 +81,48 @@ def _connect(url: str, direct: Any, sentinel: Any, options: dict[str, Any]) -> C
     return sentinels.master_for(service)
 
 
-def identify(client: Client) -> Identity:
-    """Return which server answers now. Raises redis.RedisError."""
-    info: dict[str, Any] = client.info("server")
-    role: list[Any] = client.execute_command("ROLE")
-    return Identity(str(info["run_id"]), role[0].decode())
+class _Connections:
+    """Counts the connections that a client has made."""
+
+    def __init__(self) -> None:
+        self.made = 0
+
+    def __call__(self, connection: Any) -> None:
+        connection.on_connect()
+        self.made += 1
+
+
+class ServerWatch:
+    """Knows which server answers a client of ``connect``.
+
+    Another one can only answer on another connection, which is why it asks there; nobody cuts the
+    connections of a primary that is made a replica by hand, so it also asks each second."""
+
+    def __init__(self, client: Client, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._client = client
+        self._connections: _Connections = client.get_connection_kwargs()["redis_connect_func"]
+        self._clock_s = clock_s
+        self._found: Identity | None = None
+        self._asked_on, self._asked_at_s = 0, 0.0
+
+    def identify(self) -> Identity:
+        """Return which server answers now. Raises redis.RedisError."""
+        now_s = self._clock_s()
+        is_known = self._asked_on == self._connections.made and now_s < self._asked_at_s + ASK_S
+        if self._found is None or not is_known:
+            self.forget()
+            self._found = _ask(self._client)
+            self._asked_on, self._asked_at_s = self._connections.made, now_s
+        return self._found
+
+    def forget(self) -> None:
+        """Ask again the next time."""
+        self._found = None
+
+
+def _ask(client: Client) -> Identity:
+    info: dict[str, Any] = client.info("server", "replication")
+    return Identity(str(info["run_id"]), str(info["role"]), str(info["master_replid"]))
 
 
 def _parse_host(text: str) -> tuple[str, int]:

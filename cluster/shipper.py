@@ -48,6 +48,7 @@ class Shipper:
         self._root = root
         self._client = client
         self._clock_s = clock_s
+        self._watch = server.ServerWatch(client, clock_s)
         self._identity: server.Identity | None = None
         self._sent: deque[_Sent] = deque()
         self._forgot_at_s = -FORGET_S
@@ -74,9 +75,10 @@ class Shipper:
     def disconnect(self) -> None:
         """Begin anew after an error: whoever answers next may be another server."""
         self._client.close()
+        self._watch.forget()
 
     def _check_identity(self) -> None:
-        found = server.identify(self._client)
+        found = self._watch.identify()
         if found.role != "master":
             self._client.close()
             raise redis.ReadOnlyError(f"the server is a {found.role}, not a primary")
@@ -126,6 +128,7 @@ class Shipper:
             return
         self._client.incr(PROOF)
         self._forgot_at_s = now_s
+        self._check_identity()  # of the server that took it: the connection may be another one by now
         while self._sent and self._sent[0].at_s <= limit_s:
             with suppress(FileNotFoundError):
                 os.unlink(self._sent.popleft().file)  # noqa: PTH108

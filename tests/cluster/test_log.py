@@ -1,12 +1,30 @@
 """Exchanges go from a spool over Redis into the spool of each group, whole and at least once."""
 
+from collections import Counter
+
+from cluster import server
 from cluster.copies import COPIES, find_groups
 from cluster.log import find_bucket, stream_name
 from cluster.shipper import REMEMBERED_S, Shipper
 from store.spool import reader
 from store.spool.format import Rejection, ResponseHead
 from store.spool.writer import SpoolRun
-from tests.cluster.spools import ORGANIZATION, make_head, names, receive, spool
+from tests.cluster.spools import (
+    ORGANIZATION,
+    make_head,
+    make_receiver,
+    names,
+    receive,
+    spool,
+)
+
+STREAM = stream_name(find_bucket(ORGANIZATION))
+
+
+def count_commands(client: server.Client) -> Counter[str]:
+    """Count what the server was told to do, by commands."""
+    stats = client.info("commandstats")
+    return Counter({name.removeprefix("cmdstat_"): each["calls"] for name, each in stats.items()})
 
 
 def test_an_exchange_arrives_as_it_was_and_is_removed_once_it_is_remembered_no_more(
@@ -32,14 +50,61 @@ def test_each_group_gets_everything_and_then_the_log_is_empty(run, root, tmp_pat
     Shipper(root, client, clock).run_round()
     assert sum(first.run_round() for _ in range(3)) == 5
     first.trim()
-    assert client.xlen(stream_name(find_bucket(ORGANIZATION))) == 5
-    assert second.trim() == 5
+    assert client.xlen(STREAM) == 5
     assert sum(second.run_round() for _ in range(3)) == 5
     assert second.trim() == 0
     first.trim()
     assert names(tmp_path / "a") == names(tmp_path / "b") != []
-    assert client.xlen(stream_name(find_bucket(ORGANIZATION))) <= 1
-    assert find_groups(client, COPIES).keys() == {"a", "b"}
+    assert client.xlen(STREAM) <= 1
+    assert find_groups(client, [COPIES])[0].keys() == {"a", "b"}
+
+
+def test_what_was_kept_for_a_copy_that_is_given_up_leaves_the_log(
+    run, root, tmp_path, client, clock
+):
+    receive(tmp_path / "b", client, "b")
+    spool(run, "0001")
+    spool(run, "0002")
+    Shipper(root, client, clock).run_round()
+    first = receive(tmp_path / "a", client, "a")
+    first.trim()
+    first.trim()
+    assert client.xlen(STREAM) == 2
+    client.xgroup_destroy(COPIES, "b")
+    first.trim()
+    assert client.xlen(STREAM) == 1
+
+
+def test_a_copy_that_does_not_keep_up_tells_how_many_entries_it_lacks(
+    run, root, tmp_path, client, clock
+):
+    for number in range(5):
+        spool(run, f"000{number}")
+    Shipper(root, client, clock).run_round()
+    receiver = make_receiver(tmp_path / "main", client)
+    lags: list[int] = []
+    while not lags or lags[-1]:
+        receiver.run_round()
+        lags.append(receiver.trim())
+    assert lags == [5, 4, 2, 0]
+
+
+def test_nodes_with_nothing_to_do_ask_the_server_almost_nothing(
+    run, root, tmp_path, client, redis_server, clock
+):
+    shipper, receiver = Shipper(root, client, clock), receive(tmp_path / "main", client)
+    spool(run, "0001")
+    shipper.run_round()
+    while receiver.run_round():
+        pass
+    receiver.trim()
+    observer = server.connect(redis_server.url)
+    before = count_commands(observer)
+    for _ in range(20):
+        shipper.run_round()
+        receiver.trim()
+    assert count_commands(observer) - before == {"xinfo|groups": 20, "info": 1}  # its own
+    observer.close()
 
 
 def test_what_a_server_lost_that_was_killed_is_shipped_again(
@@ -74,7 +139,7 @@ def test_a_receiver_that_was_killed_before_it_acknowledged_gets_its_entries_agai
     receive(tmp_path / "main", client)
     spool(run, "0001")
     Shipper(root, client, clock).run_round()
-    client.xreadgroup("main", "node-main", {stream_name(find_bucket(ORGANIZATION)): ">"})
+    client.xreadgroup("main", "node-main", {STREAM: ">"})
     receive(tmp_path / "main", client)
     assert names(tmp_path / "main") == ["0001~org-1.done"]
 
