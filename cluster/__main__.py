@@ -146,7 +146,10 @@ class Node:
     def _beat(self) -> float:
         """Say how this node does, and that this process lives where there is no recorder to say so."""
         settings, now_s = self._settings, time.monotonic()
-        waiting = self._count_waiting() if "proxy" in settings.role else None
+        waiting = None
+        if "proxy" in settings.role:
+            reader.remove_empty_runs(settings.proxy_spool_path)
+            waiting = self._count_waiting()
         ClusterState(
             beat_s=now_s, failing=sorted(self._failing), unshipped=waiting, lag=self._lag
         ).write(settings.data_dir)

@@ -60,6 +60,10 @@ class Receiver:
         self._count = 1
         self._streams = [log.stream_name(bucket) for bucket in buckets]
         self._root = root
+        for path in root.glob(
+            f"*/*{PART}"
+        ):  # of one that was killed: what it has is delivered again
+            path.unlink()
         self._run = SpoolRun(root, reserve_bytes=0)
         self._watch = server.ServerWatch(client, clock_s)
         self._identity: server.Identity | None = None

@@ -7,7 +7,8 @@ file is
 
     data/spool/<run id>/<entry id>~<organization id>.sent
 
-which also tells the next shipper, after this one was killed, what to ship again.
+(or ``.open.sent``, of an exchange that its proxy did not end), which also tells the next shipper, after this
+one was killed, what to ship again.
 """
 
 import logging
@@ -113,7 +114,7 @@ class Shipper:
         pipeline.execute()
         now_s = self._clock_s()
         for waiting in shipped:
-            target = waiting.file.rpartition(".")[0] + SENT
+            target = waiting.file.removesuffix(DONE) + SENT
             os.rename(waiting.file, target)  # noqa: PTH104 - see Waiting
             self._sent.append(_Sent(target, now_s))
         return len(shipped)
@@ -137,8 +138,9 @@ class Shipper:
         """Let all that was shipped and is remembered wait again."""
         self._sent.clear()
         for path in self._root.glob(f"*/*{SENT}"):
+            is_unfinished = path.stem.endswith(OPEN)
             with suppress(FileNotFoundError):
-                path.rename(path.with_suffix(DONE))
+                path.rename(path.with_suffix("" if is_unfinished else DONE))
 
 
 def _divide(waiting: Sequence[Waiting]) -> Iterator[Sequence[Waiting]]:

@@ -64,7 +64,7 @@ class Recorder:
         self._budgets = BudgetWatch(
             settings.data_dir,
             settings.control_path,
-            CallsInFlight(settings.spool_path, self._prices),
+            CallsInFlight(settings.proxy_spool_path, self._prices),
             time.monotonic,
         )
         self._waiting = 0

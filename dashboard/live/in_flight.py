@@ -77,10 +77,16 @@ class _Known:
 
 
 class SpoolWatch:
-    """A view of the spool that several organisations share. Times are of the monotonic clock."""
+    """A view of the spool that several organisations share. Times are of the monotonic clock.
 
-    def __init__(self, root: Path, clock_s: Callable[[], float] = time.monotonic) -> None:
+    Calls in flight are in the spool of the proxy, and those that wait to be stored in that of the recorder,
+    which is the same one unless the node belongs to a cluster."""
+
+    def __init__(
+        self, root: Path, recorder_root: Path, clock_s: Callable[[], float] = time.monotonic
+    ) -> None:
         self._root = root
+        self._roots = {root, recorder_root}
         self._clock_s = clock_s
         self._lock = asyncio.Lock()
         self._listed_s = float("-inf")
@@ -103,7 +109,8 @@ class SpoolWatch:
         """Return whether a call has ended and waits to be stored. It blocks."""
         return any(
             (file.entry_id, file.owner) == (entry_id, organization_id)
-            for file in reader.find_waiting(self._root)
+            for root in self._roots
+            for file in reader.find_waiting(root)
         )
 
     def describe(self, file: Waiting) -> InFlight | None:

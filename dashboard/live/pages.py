@@ -69,7 +69,7 @@ class LivePages(TracePages):
         self, settings: Settings, visitors: Visitors, connections: KeptConnections
     ) -> None:
         super().__init__(settings, visitors, connections)
-        self._spool = SpoolWatch(settings.spool_path)
+        self._spool = SpoolWatch(settings.proxy_spool_path, settings.spool_path)
         self.feeds = Feeds(settings.data_dir, self._spool, connections)
         self.streams = Streams()
 

@@ -55,9 +55,11 @@ class Figures:
 
 @dataclass(slots=True)
 class FigureReader:
-    """Reads figures. It blocks: use it in a thread. ``board_fd`` is the board of the proxy's workers."""
+    """Reads figures. It blocks: use it in a thread. ``proxy_spool_path`` is where calls in flight are,
+    ``spool_path`` where others wait, and ``board_fd`` the board of the proxy's workers."""
 
     data_dir: Path
+    proxy_spool_path: Path
     spool_path: Path
     board_fd: int | None = None
     _trouble: TroubleLog = field(
@@ -111,7 +113,7 @@ class FigureReader:
             return []
 
     def _read_spool(self, organization_id: str | None) -> Spool:
-        in_flight = _of(organization_id, reader.find_in_flight(self.spool_path))
+        in_flight = _of(organization_id, reader.find_in_flight(self.proxy_spool_path))
         waiting = _of(organization_id, reader.find_waiting(self.spool_path))
         return Spool(in_flight=len(in_flight), files=len(waiting), age_s=_find_age_s(waiting))
 

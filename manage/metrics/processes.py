@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 PROC = Path("/proc")
-_MODULES = {"addon": "proxy", "recorder": "recorder", "manage.server": "web", "dashboard.queries": "queries", "manage.otel": "otel"}  # fmt: skip
+_MODULES = {
+    "addon": "proxy",
+    "recorder": "recorder",
+    "manage.server": "web",
+    "dashboard.queries": "queries",
+    "cluster": "cluster",
+    "manage.otel": "otel",
+}
 
 
 class Process(NamedTuple):

@@ -47,7 +47,9 @@ class Metrics:
         self._bad_keys = bad_keys
         self._supervisor_pid = supervisor_pid
         self._clock_s = clock_s
-        self._reader = FigureReader(settings.data_dir, settings.spool_path, board_fd)
+        self._reader = FigureReader(
+            settings.data_dir, settings.proxy_spool_path, settings.spool_path, board_fd
+        )
         self._version = version("taximeter")
         # One at a time, so that scrapes take one of the threads that the API needs too.
         self._turn = asyncio.Lock()

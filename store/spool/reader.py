@@ -190,6 +190,7 @@ def read_beginning(path: str | os.PathLike[str], most_bytes: int) -> SpooledExch
     Returns None before the response has begun. Raises SpoolError, OSError."""
     fd = os.open(path, READ_FLAGS)
     try:
+        free_files.keep(fd, path)
         head = os.pread(fd, measure_frame(os.pread(fd, FRAME.size, 0)), 0)
         request_size = measure_frame(os.pread(fd, FRAME.size, len(head)))
         response = os.pread(fd, most_bytes, len(head) + request_size)

@@ -144,6 +144,14 @@ def test_a_receiver_that_was_killed_before_it_acknowledged_gets_its_entries_agai
     assert names(tmp_path / "main") == ["0001~org-1.done"]
 
 
+def test_what_a_receiver_had_begun_to_write_when_it_was_killed_is_removed(tmp_path, client):
+    run = SpoolRun(tmp_path / "main", reserve_bytes=0)
+    (run.path / "0001~org-1.part").write_bytes(b"beginning")
+    run.close()
+    receive(tmp_path / "main", client).close()
+    assert names(tmp_path / "main") == []
+
+
 def test_an_exchange_that_its_proxy_did_not_end_arrives_with_its_ending(
     root, tmp_path, client, clock
 ):
@@ -159,6 +167,24 @@ def test_an_exchange_that_its_proxy_did_not_end_arrives_with_its_ending(
     exchange = reader.read_exchange(found.file)
     assert exchange is not None
     assert (exchange.ending.outcome, exchange.response_body) == ("proxy_restarted", b"part")
+
+
+def test_an_exchange_that_its_proxy_did_not_end_arrives_the_same_when_it_is_shipped_again(
+    root, tmp_path, client, clock
+):
+    run = SpoolRun(root, reserve_bytes=0)
+    run.create(make_head("0001"), b"body").close()
+    run.close()
+    received = []
+    for group in ("first", "second"):
+        assert Shipper(root, client, clock).run_round() == (1, 0)
+        receive(tmp_path / group, client, group)
+        (found,) = reader.find_waiting(tmp_path / group)
+        exchange = reader.read_exchange(found.file)
+        assert exchange is not None
+        received.append(exchange.ending.outcome)
+        client.flushall()
+    assert received == ["proxy_restarted"] * 2
 
 
 def test_rejections_arrive_for_each_organisation(run, root, tmp_path, client, clock):

@@ -58,3 +58,11 @@ def test_a_node_says_which_part_fails_while_it_does(node, tmp_path, redis_server
     node._beat()
     seen.append(ClusterState.read(tmp_path))
     assert [state and state.failing for state in seen] == [["shipper"], []]
+
+
+def test_the_folder_of_a_proxy_that_has_ended_is_removed(node, tmp_path):
+    ended, alive = (SpoolRun(tmp_path / "outgoing", reserve_bytes=0) for _ in range(2))
+    ended.close()
+    node._beat()
+    assert [path.name for path in (tmp_path / "outgoing").iterdir()] == [alive.path.name]
+    alive.close()

@@ -5,6 +5,8 @@ import sys
 import pytest
 
 from manage.metrics.processes import find_name, find_processes
+from manage.supervision.services import ServiceMaker
+from runtime.settings import Settings
 
 
 @pytest.mark.parametrize(
@@ -23,6 +25,17 @@ from manage.metrics.processes import find_name, find_processes
 )
 def test_a_process_is_named_as_its_log_lines_are(command, name):
     assert find_name(command.split(" ")) == name
+
+
+def test_every_process_of_a_node_has_the_name_of_its_service(tmp_path):
+    everything = {"TAXIMETER_CLUSTER": "redis://localhost", "TAXIMETER_OTEL": "on"}
+    settings = Settings.from_env({"TAXIMETER_DATA_DIR": str(tmp_path)} | everything)
+    maker = ServiceMaker(
+        settings, web_fd=3, board_fd=4, parent_fd=5, stdout_fd=None, sockets=tmp_path
+    )
+    children = [service.child for service in maker.make({}, {})]
+    assert {child.name for child in children} == {"web", "queries", "cluster", "recorder", "otel"}
+    assert [find_name(child.command) for child in children] == [child.name for child in children]
 
 
 @pytest.mark.skipif(

@@ -176,8 +176,12 @@ def test_the_spool_is_counted_for_its_organisation(scrape, site):
     assert find(everybody, "taximeter_in_flight") == 0
 
 
-def test_a_call_in_flight_is_counted_until_it_ends(scrape, site):
-    run = SpoolRun(site.data_dir / "spool")
+@pytest.mark.parametrize(
+    ("settings_given", "folder"),
+    [({}, "spool"), ({"TAXIMETER_CLUSTER": "redis://localhost"}, "outgoing")],
+)
+def test_a_call_in_flight_is_counted_until_it_ends(scrape, site, folder):
+    run = SpoolRun(site.data_dir / folder)
     (run.path / f"1~{site.theirs.organization_id}.open").touch()
     assert find(scrape(), "taximeter_in_flight") == 1
     assert find(scrape(authorization=f"Bearer {site.our_key}"), "taximeter_in_flight") == 0
@@ -226,7 +230,9 @@ def test_what_the_proxy_refused_is_counted_by_reason(site):
     board_fd = worker_board.create(1)
     WorkerBoard(board_fd, 0).add(Shared.CONNECTIONS_REFUSED, 3)
     WorkerBoard(board_fd, 1).add(Shared.SLOW_HEADS_REFUSED, 1)
-    reader = figures.FigureReader(site.data_dir, site.data_dir / "spool", board_fd)
+    reader = figures.FigureReader(
+        site.data_dir, site.data_dir / "spool", site.data_dir / "spool", board_fd
+    )
     samples = parse(render(reader.read_all(), [], "1.0", "")[0].decode())
     counts = {
         reason: find(samples, "taximeter_refused_total", reason=reason)
@@ -240,7 +246,9 @@ def service_samples(site):
     """The samples of the operator, with processes and a collector."""
     with ExportPositions(site.data_dir) as positions:
         positions.write("http://c:1/v1/traces", "a", Position(exported=1))
-    reader = figures.FigureReader(site.data_dir, site.data_dir / "spool", worker_board.create(1))
+    reader = figures.FigureReader(
+        site.data_dir, site.data_dir / "spool", site.data_dir / "spool", worker_board.create(1)
+    )
     processes = [Process("web", cpu_s=1.5, resident_bytes=1000, descriptors=10)]
     return parse(render(reader.read_all(), processes, "1.0", "")[0].decode())
 
@@ -282,7 +290,7 @@ def test_a_node_of_a_cluster_tells_what_waits_and_what_fails(scrape, site):
     assert "taximeter_cluster" not in str(scrape())
     ClusterState(beat_s=time.monotonic(), failing=["receiver"], lag=7).write(site.data_dir)
     names = {"taximeter_cluster_failing_parts": 1, "taximeter_cluster_lag_entries": 7}
-    reader = figures.FigureReader(site.data_dir, site.data_dir / "spool")
+    reader = figures.FigureReader(site.data_dir, site.data_dir / "spool", site.data_dir / "spool")
     text = render(reader.read_all(), [], "1", "text/plain")[0].decode()
     for name, value in names.items():
         assert f"{name} {value}.0" in text

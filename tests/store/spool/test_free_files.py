@@ -104,6 +104,8 @@ def test_a_file_that_is_being_emptied_has_ended(run):
     fcntl.flock(recorders, fcntl.LOCK_EX)
     with pytest.raises(FileNotFoundError):
         free_files.keep(readers, file.path)
+    with pytest.raises(FileNotFoundError):
+        reader.read_beginning(file.path, 100)
     os.close(recorders)
     os.close(readers)
 
