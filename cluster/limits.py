@@ -30,17 +30,16 @@ return 0
 class ClusterWindows:
     """The windows on the server, as one process uses them."""
 
-    def __init__(self, client: server.Client, window_us: int = WINDOW_US) -> None:
+    def __init__(self, client: server.Client) -> None:
         """Use a client of ``connect_async``."""
         self._client = client
-        self._window_us = window_us
         self._admit = client.register_script(_ADMIT)
 
     async def admit(self, name: str, limit: int) -> float:
         """Count one request. Returns 0 when it may pass, else the seconds until one may.
 
         Raises redis.RedisError when the server does not answer at once."""
-        wait_us: int = await self._admit([f"taximeter:limit:{name}"], [limit, self._window_us])
+        wait_us: int = await self._admit([f"taximeter:limit:{name}"], [limit, WINDOW_US])
         return wait_us / 1e6
 
     async def close(self) -> None:

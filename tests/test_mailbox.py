@@ -33,7 +33,7 @@ def trusting(authority):
 
 
 def connect(mailbox: Mailbox) -> smtplib.SMTP:
-    return smtplib.SMTP("127.0.0.1", mailbox.port, timeout=10)
+    return smtplib.SMTP("127.0.0.1", mailbox.port, timeout=60)
 
 
 def test_a_mail_is_kept_and_read_decoded():
@@ -83,7 +83,7 @@ def test_starttls_and_a_password_are_required(authority, trusting):
 def test_tls_from_the_first_byte(authority, trusting):
     with (
         Mailbox.with_tls(authority) as mailbox,
-        smtplib.SMTP_SSL("127.0.0.1", mailbox.port, timeout=10, context=trusting) as client,
+        smtplib.SMTP_SSL("127.0.0.1", mailbox.port, timeout=60, context=trusting) as client,
     ):
         with pytest.raises(smtplib.SMTPException, match="Authentication required"):
             client.send_message(mail())

@@ -11,6 +11,7 @@ import trustme
 from tests.rawclient import Cut, RawClient, request
 from tests.upstream import (
     CLOSE,
+    PATIENCE_S,
     READ_BODY,
     RESET,
     STALL,
@@ -54,7 +55,7 @@ def test_a_request_is_kept_exactly_as_it_came(upstream: Upstream, client: RawCli
     assert seen.head == sent[:-3]
     assert seen.headers[:3] == [("Host", "x"), ("X-Odd", "1"), ("x-odd", "2")]
     assert seen.framing == "length"
-    assert seen.answered.wait(5)
+    assert seen.answered.wait(PATIENCE_S)
 
 
 def test_a_chunked_request_is_joined_and_its_framing_kept(
@@ -166,7 +167,7 @@ def test_a_peer_that_leaves_a_stalled_exchange_is_noticed(
     client.send(post())
     [seen] = upstream.wait_for_requests(1)
     client.reset()
-    assert seen.abandoned.wait(5)
+    assert seen.abandoned.wait(PATIENCE_S)
 
 
 def test_stopping_ends_stalled_exchanges() -> None:
@@ -201,7 +202,7 @@ def test_tls_is_spoken_with_the_given_certificate() -> None:
     authority.configure_trust(client_side)
     with Upstream(tls=server_side) as upstream:
         assert upstream.url == f"https://localhost:{upstream.port}"
-        raw = socket.create_connection(("127.0.0.1", upstream.port), timeout=5)
+        raw = socket.create_connection(("127.0.0.1", upstream.port), timeout=PATIENCE_S)
         with client_side.wrap_socket(raw, server_hostname="localhost") as secured:
             secured.sendall(post())
             assert secured.recv(12) == b"HTTP/1.1 200"
@@ -227,6 +228,13 @@ def test_an_upstream_can_refuse_for_a_while_and_keeps_what_is_connected(
     upstream.accept()
     with RawClient(("127.0.0.1", upstream.port)) as another:
         assert another.exchange(post()).status == 200
+
+
+def test_nobody_is_given_the_port_of_an_upstream_while_it_refuses(upstream: Upstream) -> None:
+    upstream.refuse()
+    with socket.socket() as other, pytest.raises(OSError, match="in use"):
+        other.bind(("127.0.0.1", upstream.port))
+    upstream.accept()
 
 
 def test_the_events_of_a_message_have_the_form_of_the_api() -> None:

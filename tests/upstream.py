@@ -21,7 +21,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Literal, Self
@@ -29,7 +29,7 @@ from typing import Literal, Self
 type Headers = Sequence[tuple[str, str]]
 type Framing = Literal["none", "length", "chunked", "close"]
 
-PATIENCE_S = 15.0
+PATIENCE_S = 40.0
 """The seconds that a test waits for a condition before it fails; never how long something takes."""
 
 _PEEK_S = 0.005
@@ -455,6 +455,7 @@ class Upstream:
         self._ready = threading.Event()
         self._stopping = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name="upstream", daemon=True)
+        self._port = ExitStack()
         self.port = 0
 
     @property
@@ -485,6 +486,7 @@ class Upstream:
         return list(self.requests)
 
     def __enter__(self) -> Self:
+        self.port = self._port.enter_context(kept_port())
         self._thread.start()
         assert self._ready.wait(PATIENCE_S), "the upstream did not start"
         return self
@@ -497,6 +499,7 @@ class Upstream:
     ) -> None:
         self._loop.call_soon_threadsafe(self._stopping.set)
         self._thread.join(PATIENCE_S)
+        self._port.close()
         assert not self._thread.is_alive(), "the upstream did not stop"
 
     def _run(self) -> None:
@@ -521,7 +524,6 @@ class Upstream:
         self._server = await self._loop.create_server(
             lambda: _Protocol(self._accept), "127.0.0.1", self.port, ssl=self._tls, backlog=1024
         )
-        self.port = self._server.sockets[0].getsockname()[1]
 
     async def _stop_listening(self) -> None:
         if self._server is not None:
@@ -578,9 +580,21 @@ class Upstream:
 
 
 @contextmanager
+def kept_port() -> Iterator[int]:
+    """A port of the loopback address that nobody else is given for as long as the block runs.
+
+    Connections to it are refused until somebody listens there by its number, with SO_REUSEADDR, as
+    servers do. A port that was merely free a moment ago may be that of any connection by then.
+    """
+    with socket.socket() as keeper:
+        keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        keeper.bind(("127.0.0.1", 0))
+        port: int = keeper.getsockname()[1]
+        yield port
+
+
+@contextmanager
 def refusing_address() -> Iterator[str]:
-    """An address that refuses connections for as long as the block runs: bound, never listening."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        host, port = sock.getsockname()
-        yield f"http://{host}:{port}"
+    """An address that refuses connections for as long as the block runs."""
+    with kept_port() as port:
+        yield f"http://127.0.0.1:{port}"

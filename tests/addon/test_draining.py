@@ -53,7 +53,7 @@ async def test_events_for_an_open_page_are_not_waited_for(
     flow = make_flow()
     flow.client_conn = following.client
     exchanges.begin(flow, Exchange(is_endless=True), flow.request.headers.fields)
-    await asyncio.wait_for(Draining(patience_s=60).drain(exchanges), 10)
+    await asyncio.wait_for(Draining(patience_s=60).drain(exchanges), 30)
     assert following.client in following.closed
 
 

@@ -57,7 +57,7 @@ class Facts:
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
-        with closing(sqlite3.connect(f"file:{self._path}?mode=ro", uri=True, timeout=5)) as db:
+        with closing(sqlite3.connect(f"file:{self._path}?mode=ro", uri=True, timeout=30)) as db:
             db.row_factory = sqlite3.Row
             yield db
 

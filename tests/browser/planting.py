@@ -108,14 +108,14 @@ class Planter:
 
     def _look_back(self) -> None:
         """Let the recorder do all that it does after a pause."""
-        with closing(sqlite3.connect(self._path, timeout=10)) as db, db:
+        with closing(sqlite3.connect(self._path, timeout=30)) as db, db:
             db.execute("update savings_due set due_at = 0")
         is_looking = True
         while is_looking:
             self._now_s += PAUSE_S
             self._ingester.look_for_savings()
             is_looking = self._ingester.fill_columns() | self._ingester.index_texts()
-            with closing(sqlite3.connect(self._path, timeout=10)) as db:
+            with closing(sqlite3.connect(self._path, timeout=30)) as db:
                 (due,) = db.execute("select count(*) from savings_due").fetchone()
             is_looking |= due > 0
 

@@ -155,6 +155,6 @@ def _make_token(control: ControlDatabase, email: str | None) -> str:
 
 def _read(path: Path, sql: str, *values: str) -> int | None:
     """Return the only value that a query finds in a database."""
-    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=5)) as db:
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=30)) as db:
         (value,) = db.execute(sql, values).fetchone()
     return None if value is None else int(value)

@@ -28,11 +28,9 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from tests.browser.chromium import call_browser
+from tests.upstream import PATIENCE_S
 
 type Role = Literal["any", "button", "link", "menu"]
-
-PATIENCE_S = 15.0
-"""A visitor looks so long for something before the test fails; it is never how long something takes."""
 
 _PEEK_S = 0.02
 _PAGE_JS = (Path(__file__).parent / "page.js").read_text()

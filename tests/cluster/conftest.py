@@ -8,6 +8,14 @@ import pytest
 from cluster import server
 from store.spool.writer import SpoolRun
 from tests.redis_server import RedisServer
+from tests.upstream import PATIENCE_S
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait longer for a server on a machine that does much else; what is away refuses at once."""
+    for name in ("CONNECT_S", "READ_S", "QUICK_S"):
+        monkeypatch.setattr(server, name, PATIENCE_S)
 
 
 @pytest.fixture

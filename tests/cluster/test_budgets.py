@@ -6,24 +6,15 @@ from addon.budgets import Budgets
 from addon.routing import Destination
 from cluster.budgets import BudgetFollower, BudgetPublisher
 from store.budget_file import BudgetFile, ReachedBudget
-from store.control.database import ProxyEndpoint
+from tests.addon.endpoints import ENDPOINT
 
 REACHED = ReachedBudget(
-    organization_id="org-1",
-    subject_id="org-1",
+    organization_id=ENDPOINT.organization_id,
+    subject_id=ENDPOINT.organization_id,
     period="day",
     starts_s=0.0,
     resets_s=100.0,
     resets_at="1970-01-01",
-)
-ENDPOINT = ProxyEndpoint(
-    id="endpoint",
-    organization_id="org-1",
-    name="default",
-    slug="default",
-    streaming=None,
-    metadata_only=False,
-    created_at="2026",
 )
 
 

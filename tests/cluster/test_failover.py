@@ -1,11 +1,10 @@
 """A replica takes the place of a primary that dies, chosen by Redis Sentinel, and no call is lost."""
 
 import shutil
-import socket
 import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -15,44 +14,40 @@ from cluster import server
 from cluster.shipper import Shipper
 from tests.cluster.spools import make_receiver, names, spool
 from tests.redis_server import SERVER
-from tests.upstream import wait_until
+from tests.upstream import kept_port, wait_until
 
 pytestmark = pytest.mark.live  # three servers
 SENTINEL = shutil.which("redis-sentinel") or shutil.which("valkey-sentinel")
 
 
-def find_free_port() -> int:
-    """Return a port that nobody listens on: Redis cannot be told to let the kernel choose one."""
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port: int = found.getsockname()[1]
-    return port
-
-
 class Servers:
-    """A primary, a replica and a Sentinel on ports of the loopback interface."""
+    """A primary, a replica and a Sentinel on these ports of the loopback address."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, ports: Sequence[int]) -> None:
         if SERVER is None or SENTINEL is None:
             pytest.skip("there is no redis-sentinel; Debian's package of that name brings it")
         self._folder = folder
         self._processes: list[subprocess.Popen[bytes]] = []
-        ports = [find_free_port() for _ in range(3)]
-        self.primary, self.replica, sentinel = (redis.Redis(port=port) for port in ports)
-        self._start(SERVER, "--port", str(ports[0]), "--save", "")
+        self.primary, self.replica, self._sentinel = (redis.Redis(port=port) for port in ports)
+        here = ("--bind", "127.0.0.1", "--save", "", "--port")
+        self._start(SERVER, *here, str(ports[0]))
         self._start(
-            SERVER, "--port", str(ports[1]), "--save", "", "--replicaof", "127.0.0.1", str(ports[0]),
+            SERVER, *here, str(ports[1]), "--replicaof", "127.0.0.1", str(ports[0]),
             "--repl-diskless-sync-delay", "0",
         )  # fmt: skip
         (folder / "sentinel.conf").write_text(
-            f"port {ports[2]}\nsentinel monitor main 127.0.0.1 {ports[0]} 1\n"
+            f"bind 127.0.0.1\nport {ports[2]}\nsentinel monitor main 127.0.0.1 {ports[0]} 1\n"
             "sentinel down-after-milliseconds main 200\n"
         )
         self._start(SENTINEL, "sentinel.conf")
         self.url = f"redis+sentinel://127.0.0.1:{ports[2]}/main"
 
+    def wait_known(self) -> None:
+        """Wait until the Sentinel knows the replica, and that has all of the primary."""
+
         def is_known() -> bool:
             with suppress(redis.RedisError):
-                (found,) = sentinel.sentinel_slaves("main") or [{}]
+                (found,) = self._sentinel.sentinel_slaves("main") or [{}]
                 return found.get("master-link-status") == "ok"
             return False
 
@@ -76,9 +71,12 @@ class Servers:
 
 @pytest.fixture
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
-    servers = Servers(tmp_path_factory.mktemp("servers"))
-    yield servers
-    servers.stop()
+    with ExitStack() as stack:  # Redis cannot be told to let the kernel choose
+        ports = [stack.enter_context(kept_port()) for _ in range(3)]
+        servers = Servers(tmp_path_factory.mktemp("servers"), ports)
+        stack.callback(servers.stop)
+        servers.wait_known()
+        yield servers
 
 
 def test_the_log_goes_on_at_the_replica_when_the_primary_dies(servers, run, root, tmp_path):

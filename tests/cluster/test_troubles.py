@@ -113,7 +113,10 @@ def test_an_entry_that_was_removed_before_it_was_written_is_reported_and_holds_u
     assert list((tmp_path / "main").glob("unreadable/*")) == []
 
 
-def test_a_second_node_for_the_same_copy_is_refused(run, root, tmp_path, client, clock):
+def test_a_second_node_for_the_same_copy_is_refused(
+    run, root, tmp_path, client, clock, monkeypatch
+):
+    monkeypatch.setattr("cluster.copies.ALIVE_S", 1000.0)  # however long this machine takes
     first = receive(tmp_path / "a", client, node="a")
     second = make_receiver(tmp_path / "b", client, node="b")
     for _ in range(2):

@@ -62,7 +62,7 @@ class Site:
         which a Caddy 2.6 still looks for the end of the body, and that Caddy then cuts the response:
         some 6 in 1,000 on a loaded machine, none without a body.
         """
-        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)) as connection:
+        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)) as connection:
             connection.putrequest("POST", path, skip_accept_encoding=True)
             for name, value in {**headers, "content-length": str(len(body))}.items():
                 connection.putheader(name, value)

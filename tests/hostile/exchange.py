@@ -8,9 +8,7 @@ from tests.hostile.witness import Evidence, find_harm, find_statuses, respond, r
 from tests.live.conftest import make_new_endpoint
 from tests.live.service import Service
 from tests.rawclient import RawClient
-from tests.upstream import Upstream
-
-PATIENCE_S = 5.0
+from tests.upstream import PATIENCE_S, Upstream
 
 
 def judge_all(

@@ -11,12 +11,11 @@ import psutil
 
 from tests.live.service import REQUEST_HEADERS, Row, Service
 from tests.rawclient import Cut, RawClient, request
-from tests.upstream import Script, SeenRequest, Upstream, answer, message_json
+from tests.upstream import PATIENCE_S, Script, SeenRequest, Upstream, answer, message_json
 
 MARK = ("x-app", "neighbour")
 ENDPOINTS = 20  # each may have 300 calls a minute
 PAUSE_S = 0.005
-PATIENCE_S = 15.0
 LIVEZ = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
 
 

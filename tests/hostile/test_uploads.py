@@ -12,7 +12,7 @@ import pytest
 from tests.hostile.conftest import PAGE, count_unread, proxy_memory
 from tests.live.service import REQUEST_HEADERS, Endpoint, Service
 from tests.rawclient import RawClient, request
-from tests.upstream import READ_BODY, STALL, Gate, Script, head, last_chunk
+from tests.upstream import PATIENCE_S, READ_BODY, STALL, Gate, Script, head, last_chunk
 
 MEBI = 1 << 20
 SOME_MB = random.Random(4).randbytes(MEBI)  # noqa: S311
@@ -117,7 +117,7 @@ def test_a_client_that_stops_within_its_body_is_ended(endpoint: Endpoint) -> Non
             )
             assert response.header("access-control-allow-origin") == PAGE
             assert client.is_closed_by_peer()
-    assert endpoint.upstream.requests[0].abandoned.wait(5)
+    assert endpoint.upstream.requests[0].abandoned.wait(PATIENCE_S)
     assert endpoint.rows() == []
 
 
@@ -207,5 +207,5 @@ def test_a_client_that_sends_on_without_end_before_its_answer_is_disconnected(
         endpoint.upstream.wait_for_requests(1)
         with pytest.raises(ConnectionError):
             client.send(SOME_MB * 64)
-    assert endpoint.upstream.requests[0].abandoned.wait(5)
+    assert endpoint.upstream.requests[0].abandoned.wait(PATIENCE_S)
     assert endpoint.row()["outcome"] == "client_disconnected"

@@ -315,7 +315,7 @@ class Service:
         assert len(paths) <= 1, f"more than one organisation: {paths}"
         if not paths:
             return []
-        with closing(sqlite3.connect(f"file:{paths[0]}?mode=ro", uri=True, timeout=5)) as database:
+        with closing(sqlite3.connect(f"file:{paths[0]}?mode=ro", uri=True, timeout=30)) as database:
             database.row_factory = sqlite3.Row
             try:
                 found = database.execute(
@@ -384,7 +384,7 @@ class Service:
         *,
         patience_s: float = TIMEOUT_S,
     ) -> None:
-        """Like the plain one; a failure also shows what the program has printed."""
+        """Wait as the plain function does; a failure also shows what the program has printed."""
         try:
             wait_until(condition, "the condition", patience_s=patience_s)
         except TimeoutError as error:
@@ -464,7 +464,7 @@ class Endpoint:
 
 
 def is_over(process: psutil.Process) -> bool:
-    """Has it ended, whether or not somebody has fetched its exit code?"""
+    """Return whether it has ended, also while nobody has fetched its exit code."""
     try:
         return process.status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

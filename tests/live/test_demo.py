@@ -60,7 +60,7 @@ def test_the_demo_has_every_kind_of_call_and_leaves_nothing(tmp_path: Path) -> N
         (traces,) = find_trace_files(data_dir)
 
         def read_kinds() -> list[str]:
-            with closing(sqlite3.connect(f"file:{traces}?mode=ro", uri=True, timeout=5)) as db:
+            with closing(sqlite3.connect(f"file:{traces}?mode=ro", uri=True, timeout=30)) as db:
                 return [found.kind for found in list_secrets(traces, db)]
 
         wait_until(read_kinds, "the credential that was pasted", patience_s=PATIENCE_S)

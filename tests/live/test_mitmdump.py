@@ -14,16 +14,10 @@ from store.spool import reader
 from tests import ROOT
 from tests.live.service import API_KEY
 from tests.rawclient import RawClient, request
-from tests.upstream import Upstream, answer, wait_until
+from tests.upstream import Upstream, answer, kept_port, wait_until
 
 pytestmark = pytest.mark.live
 MITMDUMP = Path(sys.executable).parent / "mitmdump"
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
 
 
 def is_listening(port: int) -> bool:
@@ -38,7 +32,6 @@ def is_listening(port: int) -> bool:
 def test_stock_mitmdump_runs_the_addon(upstream: Upstream, tmp_path: Path) -> None:
     with ControlDatabase(tmp_path / "data" / "control.db") as control:
         control.set_up()
-    port = free_port()
     environment = {
         "PATH": os.environ.get("PATH", os.defpath),
         "HOME": str(tmp_path),
@@ -46,15 +39,18 @@ def test_stock_mitmdump_runs_the_addon(upstream: Upstream, tmp_path: Path) -> No
         "TAXIMETER_UPSTREAM_URL": upstream.url,
     }
     upstream.enqueue(answer(200, b'{"type":"message"}'))
-    with subprocess.Popen(  # noqa: S603 - the program under test
-        [MITMDUMP, "-q", "--listen-host", "127.0.0.1", "-p", str(port), "-s", "addon/main.py"],
-        cwd=ROOT,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-    ) as mitmdump:
+    with (
+        kept_port() as port,
+        subprocess.Popen(  # noqa: S603 - the program under test
+            [MITMDUMP, "-q", "--listen-host", "127.0.0.1", "-p", str(port), "-s", "addon/main.py"],
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        ) as mitmdump,
+    ):
         try:
-            wait_until(lambda: is_listening(port), "mitmdump listening", patience_s=30)
+            wait_until(lambda: is_listening(port), "mitmdump listening")
             with RawClient(("127.0.0.1", port)) as client:
                 headers = [("Host", "x"), ("x-api-key", API_KEY), ("x-unknown", "1")]
                 response = client.exchange(

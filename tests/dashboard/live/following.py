@@ -68,7 +68,7 @@ class EventStream:
 
     async def close(self) -> None:
         self._left.set()
-        await asyncio.wait_for(self.task, 10)
+        await asyncio.wait_for(self.task, 60)
 
     async def _receive(self) -> dict[str, Any]:
         await self._left.wait()

@@ -179,7 +179,7 @@ async def test_an_idle_stream_asks_the_database_nothing(app, ann, live, monkeypa
     async with following(app, FOLLOW, ann.cookie) as stream:
         await stream.find("calls")
         (feed, _) = live.feeds._feeds[ann.organization_id]
-        await asyncio.wait_for(_wait_for(lambda: feed._is_settled), 10)
+        await asyncio.wait_for(_wait_for(lambda: feed._is_settled), 60)
         read = []
 
         def note():
@@ -196,7 +196,7 @@ async def test_an_idle_stream_asks_the_database_nothing(app, ann, live, monkeypa
             await look()
 
         monkeypatch.setattr(feed, "look", count)
-        await asyncio.wait_for(_wait_for(lambda: looked > 5), 10)
+        await asyncio.wait_for(_wait_for(lambda: looked > 5), 60)
         assert read == []
 
 
@@ -227,7 +227,7 @@ async def test_the_end_of_the_service_ends_streams_at_once(app, ann, monkeypatch
         app.state.end_streams()
         while await stream.next() is not None:
             pass
-        await asyncio.wait_for(stream.task, 10)
+        await asyncio.wait_for(stream.task, 60)
     async with following(app, FOLLOW, ann.cookie) as late:
         assert late.status == 503
 

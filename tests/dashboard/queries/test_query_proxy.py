@@ -36,7 +36,7 @@ async def test_a_response_that_is_cut_while_its_client_takes_a_part_ends():
     body.cut()
     body.cut()
     with pytest.raises(CutError):
-        await asyncio.wait_for(forwarding, 10)
+        await asyncio.wait_for(forwarding, 60)
     body.cut()
 
 

@@ -98,7 +98,7 @@ def test_responses_that_nobody_reads_hold_no_memory(service, people):
 
 
 def memory_mb(service):
-    """Of everything but what processes share."""
+    """Return the memory of all children, without what processes share."""
     total = 0
     for process in psutil.Process(service.pid).children(recursive=True):
         try:
@@ -137,7 +137,7 @@ def test_while_the_pool_is_away_only_tables_are_missing_and_they_come_back(servi
     try:
         processes = list(map(psutil.Process, service.query_pids()))
         killed = service.kill9("queries")
-        psutil.wait_procs(processes, timeout=10)
+        psutil.wait_procs(processes, timeout=60)
         answer = victim.get("/traces/usage", [("Accept", "text/html")])
         assert answer.status == 503
         assert b"Queries cannot be run at the moment; other pages work." in answer.body

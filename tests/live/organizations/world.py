@@ -24,7 +24,7 @@ class Person:
         return httpx.Client(
             base_url=f"http://{self.service.host}/api",
             headers={"authorization": f"Bearer {self.raw_key}"},
-            timeout=15,
+            timeout=60,
             verify=False,  # noqa: S501 - there is no TLS, and reading certificates takes longest
         )
 
@@ -61,7 +61,7 @@ class World:
         return request("POST", f"/proxy/{slug}/v1/messages", REQUEST_HEADERS, b"{}")
 
     def rows(self, slug: str) -> list[Row]:
-        """Like ``Service.settled_rows``, for a service with several organisations."""
+        """Return the rows of a slug, as ``Service.settled_rows`` does where there is one organisation."""
         self.service.wait_spool_empty()
         found = []
         for path in self.service.data_dir.glob("traces/*/traces.db"):

@@ -19,6 +19,7 @@ from tests.live.wire.checks import (
 from tests.rawclient import request
 from tests.upstream import (
     CLOSE,
+    PATIENCE_S,
     Script,
     answer,
     chunked,
@@ -175,7 +176,7 @@ def test_an_idle_upstream_connection_that_closed_is_opened_again(live: Endpoint)
     live.upstream.enqueue(answer(200, b"{}").then(CLOSE))
     with live.connect() as client:
         assert client.exchange(live.message()).body == b"{}"
-        assert live.upstream.requests[0].answered.wait(5)
+        assert live.upstream.requests[0].answered.wait(PATIENCE_S)
         barrier(live.service)
         assert client.exchange(live.message()).body == message_json()
     assert len({seen.connection for seen in live.upstream.requests}) == 2

@@ -5,7 +5,7 @@ import pytest
 from tests.live.service import REQUEST_HEADERS, Endpoint, body_bytes
 from tests.live.wire.checks import EVENTS, STREAM, barrier, wait_spooled
 from tests.rawclient import RawClient, request
-from tests.upstream import STALL, Gate, Script, sse
+from tests.upstream import PATIENCE_S, STALL, Gate, Script, sse
 
 
 def _leave(client: RawClient, how: str) -> None:
@@ -24,7 +24,7 @@ def test_a_client_that_leaves_before_the_answer_ends_the_upstream_call(
     client.send(endpoint.message(b'{"x":1}'))
     [seen] = endpoint.upstream.wait_for_requests(1)
     _leave(client, how)
-    assert seen.abandoned.wait(5)
+    assert seen.abandoned.wait(PATIENCE_S)
     row = endpoint.row()
     assert (row["outcome"], row["status_code"]) == ("client_disconnected", None)
     assert body_bytes(row["request_body"]) == b'{"x":1}'
@@ -41,7 +41,7 @@ def test_a_client_that_leaves_during_the_answer_ends_the_upstream_call(
     gate.wait_reached()
     wait_spooled(endpoint.service, EVENTS[2])
     _leave(client, how)
-    assert endpoint.upstream.requests[0].abandoned.wait(5)
+    assert endpoint.upstream.requests[0].abandoned.wait(PATIENCE_S)
     row = endpoint.row()
     assert (row["outcome"], row["status_code"]) == ("client_disconnected", 200)
     assert body_bytes(row["response_body"]) == b"".join(EVENTS[:3])

@@ -10,6 +10,7 @@ from tests.live.service import REQUEST_HEADERS, Endpoint, body_bytes
 from tests.live.wire.checks import MEBI, assert_own_error, barrier
 from tests.rawclient import Cut, request
 from tests.upstream import (
+    PATIENCE_S,
     READ_BODY,
     RESET,
     Script,
@@ -138,7 +139,7 @@ def test_a_client_that_leaves_during_an_upload_ends_the_upstream_call(live: Endp
     client.send(request("POST", live.target("/v1/files"), headers) + bytes(MEBI))
     wait_until(lambda: live.upstream.requests, "the upload at the upstream")
     client.reset()
-    assert live.upstream.requests[0].abandoned.wait(5)
+    assert live.upstream.requests[0].abandoned.wait(PATIENCE_S)
     assert live.rows() == []
 
 

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from tests.live.conftest import make_new_endpoint
 from tests.live.service import Endpoint, Service, body_bytes
 from tests.live.wire.checks import EVENTS, assert_own_error, is_cut
-from tests.upstream import STALL, Script, Upstream, cut_sse
+from tests.upstream import PATIENCE_S, STALL, Script, Upstream, cut_sse
 
 
 def make_both_kinds(
@@ -29,7 +29,10 @@ def test_an_upstream_that_never_answers_is_a_504_and_an_entry(
         assert_own_error(response, 504, "api_error")
         row = endpoint.row()
         assert (row["outcome"], row["status_code"]) == ("upstream_timeout", None)
-    assert [seen.abandoned.wait(5) for seen in endpoints[0].upstream.requests] == [True, True]
+    assert [seen.abandoned.wait(PATIENCE_S) for seen in endpoints[0].upstream.requests] == [
+        True,
+        True,
+    ]
 
 
 def test_an_answer_that_falls_silent_is_cut_and_an_entry(
@@ -42,4 +45,7 @@ def test_an_answer_that_falls_silent_is_cut_and_an_entry(
         row = endpoint.row()
         assert (row["outcome"], row["status_code"]) == ("upstream_timeout", 200)
         assert body_bytes(row["response_body"]) == b"".join(EVENTS[:3])
-    assert [seen.abandoned.wait(5) for seen in endpoints[0].upstream.requests] == [True, True]
+    assert [seen.abandoned.wait(PATIENCE_S) for seen in endpoints[0].upstream.requests] == [
+        True,
+        True,
+    ]

@@ -22,7 +22,7 @@ def python(code: str) -> Child:
 
 
 async def wait_until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.01)
 
@@ -72,7 +72,7 @@ async def test_the_end_of_a_child_is_its_own_and_not_that_of_what_it_forked():
         "os.abort()"
     )
     child = python(code)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         assert await child.run_once(os.environ) == -signal.SIGABRT
     (forked,) = child.last_lines
     os.kill(int(forked), signal.SIGKILL)

@@ -24,7 +24,7 @@ def find_local_user(control):
 
 
 async def test_each_call_has_a_connection_alone(workers):
-    barrier = threading.Barrier(COUNT, timeout=10)
+    barrier = threading.Barrier(COUNT, timeout=60)
 
     def meet(control):
         barrier.wait()
