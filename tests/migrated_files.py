@@ -35,7 +35,7 @@ def migrated_files(tmp_path_factory: pytest.TempPathFactory) -> Contents:
 
 @pytest.fixture
 def quick_databases(migrated_files: Contents, monkeypatch: pytest.MonkeyPatch) -> None:
-    """For the time of a test, a new database begins as a copy."""
+    """Let new databases begin as copies for the time of a test."""
     open_database = database.open_database
 
     def open_copy(path: Path, migrations: Migrations, **options: Any) -> Any:

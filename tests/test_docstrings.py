@@ -27,8 +27,14 @@ FRAGMENTS = re.compile(
 )
 THIRD_PERSON = re.compile(r"[a-z]+[^s]s")  # "Returns", and not "Pass"
 QUESTIONS = re.compile(r"(?:How|Is|What|When|Where|Which|Who|With)\b")
-# Also those of variables. It takes a moment, and to parse all tests takes seconds.
-QUESTIONS_IN_FILE = re.compile(rf'^[ \t]*r?"""({QUESTIONS.pattern}.*?)(?:"""|$)', re.MULTILINE)
+# What begins questions and other fragments in docstrings of the tests, also in those of variables.
+# To look for them takes a moment, and to parse all tests takes seconds.
+NO_SENTENCES = re.compile(
+    r'^[ \t]*r?"""'
+    r"((?:As|By|Does|Has|How|Is|Like|Of|Those|What|When|Where|Which|Who|With)\b.*?)"
+    r'(?:"""|$)',
+    re.MULTILINE,
+)
 # "Requests are limited" is a fact about the world; "Limits on requests" is a module.
 MAIN_VERB = re.compile(r"\b(?:are|becomes?|can|gets?|is|may)\b")
 SUBORDINATE = re.compile(
@@ -118,12 +124,12 @@ def test_docstrings_of_functions_begin_with_a_sentence_in_the_imperative(package
     assert list(find_faults(package, ast.AsyncFunctionDef)) == []
 
 
-def test_no_docstring_of_the_tests_begins_as_a_question():
+def test_no_docstring_of_the_tests_begins_as_a_fragment():
     """Their names are the sentences there, and a docstring may be a remark, but not a fragment."""
     found = [
-        f"{path.relative_to(ROOT)}: {question}"
+        f"{path.relative_to(ROOT)}: {fragment}"
         for path in sorted((ROOT / "tests").rglob("*.py"))
-        for question in QUESTIONS_IN_FILE.findall(path.read_text())
+        for fragment in NO_SENTENCES.findall(path.read_text())
     ]
     assert found == []
 
@@ -134,13 +140,16 @@ def test_no_docstring_of_the_tests_begins_as_a_question():
         ('"""How it ends."""\n', ["How it ends."]),
         ('LIMIT = 3\n"""What there may be."""\n', ["What there may be."]),
         ('    r"""With a\n    second line."""\n', ["With a"]),
+        ('"""As in a shell."""\n', ["As in a shell."]),
+        ('"""Has it ended?"""\n', ["Has it ended?"]),
+        ('"""Without them it ends."""\n', []),
         ('"""The end."""\n', []),
         ('"""However it ends."""\n', []),
         ('text = """How are you?"""\n', []),
     ],
 )
-def test_a_question_is_found_in_docstrings_of_variables_too(text, found):
-    assert QUESTIONS_IN_FILE.findall(text) == found
+def test_a_fragment_is_found_in_docstrings_of_variables_too(text, found):
+    assert NO_SENTENCES.findall(text) == found
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ class Page(HTMLParser):
         ]
 
     def unnamed_controls(self) -> list[Element]:
-        """Those that a screen reader has no name for."""
+        """Return those that a screen reader has no name for."""
         named = {each.attributes["for"] for each in self.find("label") if "for" in each.attributes}
         return [
             each

@@ -478,7 +478,7 @@ def test_the_metadata_has_no_markup():
 
 @pytest.fixture
 async def plain(tmp_path):
-    """As `datasette traces.db --metadata datasette-metadata.json` serves it, to an analyst."""
+    """Return what `datasette traces.db --metadata datasette-metadata.json` serves an analyst."""
     path = tmp_path / "traces.db"
     with TraceDatabase(path) as traces:
         traces.insert(

@@ -16,6 +16,7 @@ from tests.live import command
 from tests.upstream import wait_until
 
 FILLING = b"x" * 65_536
+PAGE_BYTES = 4096
 TORN_BYTES = 40
 BUDGET_USD = 0.001
 
@@ -52,15 +53,7 @@ def _corrupt_traces(scene: Scene) -> None:
     """Overwrite most pages of a trace database. Calls wait in the spool until a copy is put back."""
     path = scene.trace_path
     with _without_recorder(scene):
-        with closing(sqlite3.connect(path, timeout=30)) as database:
-            wait_until(
-                lambda: database.execute("pragma wal_checkpoint(truncate)").fetchone()[0] == 0,
-                "a write-ahead log that is written back",
-            )
-        good = path.read_bytes()
-        with path.open("r+b") as file:
-            file.seek(8192)
-            file.write(b"\xa5" * (len(good) - 8192))
+        good = _overwrite_pages(path, 2)
     wait_until(lambda: "trace database" in " ".join(scene.complaints()), "a complaint")
     environ = command.environment(scene.service)
     said = command.call_here(("doctor",), environ)
@@ -70,14 +63,23 @@ def _corrupt_traces(scene: Scene) -> None:
     with _without_recorder(scene):
         for ending in ("-wal", "-shm"):
             path.with_name(path.name + ending).unlink(missing_ok=True)
-        with path.open("r+b") as file:
-            file.write(good)
+        _put_back(path, good)
 
 
 def _corrupt_control(scene: Scene) -> None:
     """Overwrite most pages of the database of endpoints. Each worker goes by those that it knows."""
     scene.load.wait_for(250)  # so that each knows all
     path = scene.service.data_dir / "control.db"
+    good = _overwrite_pages(path, 1)
+    try:
+        scene.last()
+    finally:
+        _put_back(path, good)
+
+
+def _overwrite_pages(path: Path, first: int) -> bytes:
+    """Overwrite the pages of a database from this one on, once its log is written back into it; return
+    what it was."""
     with closing(sqlite3.connect(path, timeout=30)) as database:
         wait_until(
             lambda: database.execute("pragma wal_checkpoint(truncate)").fetchone()[0] == 0,
@@ -85,14 +87,14 @@ def _corrupt_control(scene: Scene) -> None:
         )
     good = path.read_bytes()
     with path.open("r+b") as file:
-        file.seek(4096)
-        file.write(b"\xa5" * (len(good) - 4096))
-        file.flush()
-        try:
-            scene.last()
-        finally:
-            file.seek(0)
-            file.write(good)
+        file.seek(first * PAGE_BYTES)
+        file.write(b"\xa5" * (len(good) - first * PAGE_BYTES))
+    return good
+
+
+def _put_back(path: Path, good: bytes) -> None:
+    with path.open("r+b") as file:
+        file.write(good)
 
 
 # --- the disk -------------------------------------------------------------------------------------

@@ -55,7 +55,7 @@ def run(data_dir: Path) -> Run:
 
 @pytest.fixture
 def traces(data_dir: Path) -> Iterator[TraceDatabase]:
-    """Those of the local organisation."""
+    """Open the traces of the local organisation."""
     with ControlDatabase(data_dir / "control.db") as control:
         organization = control.get_local_organization()
     with TraceDatabase(trace_path(data_dir, organization.id)) as traces:

@@ -301,7 +301,7 @@ def die_in_the_middle(folder, statements):
 
 @pytest.mark.slow
 def test_whenever_it_is_killed_what_is_done_and_how_far_it_is_agree(path, tmp_path):
-    """As others see the database at each statement: that is what a killed process leaves."""
+    """A killed process leaves what others see of the database at that statement."""
     store_as_before(path, [make_entry(request_body=REQUEST) for _ in range(10)])
     databases = OpenDatabases(tmp_path, RequestPreparer())
     ticks = iter(range(10**9))

@@ -186,7 +186,7 @@ def test_calls_are_looked_at_a_few_at_a_time(path, work, monkeypatch):
 
 @pytest.mark.slow
 def test_whenever_it_is_killed_what_is_done_and_how_far_it_is_agree(path, tmp_path):
-    """As others see the database at each statement: that is what a killed process leaves."""
+    """A killed process leaves what others see of the database at that statement."""
     store(path, [as_before(record(START + TEXT)) for _ in range(10)])
     databases = OpenDatabases(tmp_path, RequestPreparer())
     ticks = count()

@@ -49,7 +49,7 @@ class Pool:
     start: Callable[[], subprocess.Popen[bytes]]
 
     def pids(self) -> list[int]:
-        """Those that can be asked now."""
+        """Return the processes that can be asked now."""
         return sorted(int(path.stem) for path in self.folder.glob(f"*{SOCKET_SUFFIX}"))
 
     def children(self) -> list[psutil.Process]:

@@ -15,7 +15,7 @@ def test_the_exit_status_is_what_a_shell_would_give(script, status):
 
 
 def test_what_a_shell_handed_down_reaches_the_client():
-    """As in ``taximeter run client <(command)``."""
+    """The shell does so for ``taximeter run client <(command)``."""
     read, write = os.pipe()
     os.set_inheritable(read, True)
     os.write(write, b"7\n")
@@ -34,7 +34,7 @@ def test_handlers_are_as_before_when_the_client_has_ended():
 
 
 def test_what_is_ignored_on_purpose_stays_ignored_for_the_client(monkeypatch):
-    """As under nohup."""
+    """That is what nohup does."""
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         assert run_client(["sh", "-c", "kill -HUP $$; exit 3"], os.environ) == 3

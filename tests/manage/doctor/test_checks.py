@@ -44,7 +44,7 @@ def upstream_url(listener):
 
 @contextmanager
 def tls_listener(authority):
-    """Does the handshakes of two connections; gives its address, and what came after them."""
+    """Do the handshakes of two connections; yield the address, and what came after them."""
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("localhost").configure_cert(tls)
     received = []

@@ -59,7 +59,7 @@ def write_exchange(run, entry_id="0001", **head):
 
 
 def test_the_file_of_an_older_proxy_is_read_and_what_it_did_not_note_is_none(root, run):
-    """As written before there were any of the fields that have a default."""
+    """It was written before there were any of the fields that have a default."""
     head = {
         "entry_id": "0001", "created_at": "2026-01-02T03:04:05.678Z", "organization_id": "org",
         "proxy_endpoint_id": "endpoint", "slug": "default", "metadata_only": False,

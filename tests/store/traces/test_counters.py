@@ -48,7 +48,7 @@ def test_a_time_is_in_the_bucket_with_the_next_bound(traces, traces_path):
 
 
 def test_an_entry_that_is_inserted_again_is_counted_once(traces, traces_path):
-    """As by a recorder that was killed after the commit."""
+    """A recorder that was killed after the commit does so."""
     entry = make_entry(slug="a")
     traces.insert([entry])
     traces.insert([entry, make_entry(slug="b")])

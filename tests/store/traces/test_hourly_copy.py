@@ -49,7 +49,7 @@ def few_rows(monkeypatch):
 
 @pytest.fixture
 def watch(monkeypatch):
-    """Has a function called before the end of each transaction of this process, with its connection
+    """Have a function called before the end of each transaction of this process, with its connection
     and the rows that it changes."""
 
     def watch(look):

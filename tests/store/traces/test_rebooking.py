@@ -128,7 +128,7 @@ def test_each_call_is_counted_once_at_any_moment(make_pair):
 
 @pytest.mark.usefixtures("small_steps")
 def test_calls_and_costs_that_come_meanwhile_are_booked_once(make_pair):
-    """Of calls that are booked anew, and of such that are not yet."""
+    """They are of calls that are booked anew, and of such that are not yet."""
     entries = make_entries()
     pair = make_pair(entries)
     items = make_pass("claude-opus-5", rate="7")

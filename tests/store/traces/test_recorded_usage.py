@@ -153,7 +153,7 @@ def test_a_day_of_which_some_entries_are_left_is_not_counted_twice(path, record)
 
 
 def add_columns(path, table, *columns):
-    """As a later migration does, unless it has."""
+    """Add the columns that are missing, as a later migration does."""
     with closing(sqlite3.connect(path)) as db, db:
         known = {row[1] for row in db.execute(f"pragma table_info({table})")}
         for column in columns:

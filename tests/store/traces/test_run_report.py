@@ -52,7 +52,7 @@ def test_a_run_without_calls_has_zeros(tmp_path, traces, traces_path):
 
 
 def test_each_pass_of_a_run_is_booked_to_the_model_that_ran_it(traces, traces_path):
-    """As in the hourly sums: an advisor and a declined hop are not of the model of the call."""
+    """The hourly sums do so too: an advisor and a declined hop are not of the model of the call."""
     items = (
         make_item(model="m1", component="input", quantity=10, cents=Decimal(3)),
         make_item(model="advisor", component="input", quantity=20, cents=Decimal(40)),

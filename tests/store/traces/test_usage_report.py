@@ -213,7 +213,7 @@ def test_a_database_without_clients_has_one_group_that_is_not_known(traces, trac
 
 @pytest.mark.parametrize("name", token_counts.NAMES)
 def test_a_class_of_tokens_that_has_no_column_yet_is_zero(tmp_path, traces, traces_path, name):
-    """As in a database that no newer recorder has migrated: the reader is newer than its tables."""
+    """The reader may be newer than the tables: no recorder has migrated that database yet."""
     traces.insert([with_items(replace(CALL, run_id="mine"))])
     older = tmp_path / "older.db"
     with closing(sqlite3.connect(older)) as db:

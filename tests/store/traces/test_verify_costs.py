@@ -26,7 +26,7 @@ def list_problems(traces):
 
 
 def list_hourly_problems(traces):
-    """Without those of days, which are compared with the hours."""
+    """Return the problems but for those of days, which are compared with the hours."""
     return [each for each in list_problems(traces) if not each[1].startswith("usage_daily")]
 
 

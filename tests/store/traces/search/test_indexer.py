@@ -188,7 +188,7 @@ def test_what_came_while_the_index_was_off_is_indexed_before_what_is_older(
 
 
 def test_no_transaction_takes_long_however_much_there_is(traces, monkeypatch):
-    """By what is written in each: time depends on the machine."""
+    """The rows that each writes are counted, since time depends on the machine."""
     monkeypatch.setattr(indexer, "FLUSH_CHARS", 3_000)
     bodies = [(body, None) for body in agent_requests(30)]
     record(traces, *bodies)
