@@ -15,10 +15,11 @@ as missing: no count is better than a wrong one.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from metering import output, refusals, token_counts
 from metering.entry import CostNote, UsageSource
-from metering.json_reading import as_object, parse_object
+from metering.json_reading import as_list, as_object, parse_object
 from metering.sse import BYTE_ORDER_MARK, looks_like_sse, parse_events
 from metering.token_counts import UNKNOWN, TokenCounts
 
@@ -36,6 +37,7 @@ OTHER_KEYS = ("iterations", "service_tier", "speed", "inference_geo")
 # Blocks without one of these hold nothing that is read here. Every kind of event that matters has
 # one in its type; a fallback is announced as a content block that names the model taking over.
 MARKERS = (b"message_", b"error", b"fallback")
+NO_MESSAGE: Mapping[str, object] = MappingProxyType({})
 # A key of our own in a usage object that was merged; no JSON of upstream has it.
 _PASSES_ARE_STALE = "(the iterations are older than the counts)"
 _SERVER_TOOLS = tuple(
@@ -83,7 +85,8 @@ class Usage:
     ``passes_are_stale``: the counts changed after the passes were listed. ``is_sum``: the counts are
     known to be of several passes, which are not listed. ``hops`` are the models that declined, in
     order. ``is_empty``: nothing came from the model that spoke last; it is looked for after a refusal,
-    a fallback or an error status, and False otherwise."""
+    a fallback or an error status, and False otherwise. ``message`` is the document, or the message that
+    a stream begins with; ``has_edits``: upstream has shortened the history in the course of a stream."""
 
     streamed: bool
     is_document: bool = False
@@ -106,6 +109,8 @@ class Usage:
     has_message_stop: bool = False
     has_error: bool = False
     error_type: str | None = None
+    message: Mapping[str, object] = field(default=NO_MESSAGE, compare=False, repr=False)
+    has_edits: bool = field(default=False, compare=False)
 
 
 def read_usage(
@@ -142,6 +147,11 @@ def clean_text(value: object, max_chars: int = MAX_TEXT_CHARS) -> str | None:
     return text.encode("utf-8", "replace").decode() if not text.isascii() else text
 
 
+def has_edits(document: Mapping[str, object]) -> bool:
+    """Return whether a message, or an event of a stream, says that upstream has shortened the history."""
+    return bool(as_list(as_object(document.get("context_management")).get("applied_edits")))
+
+
 @dataclass(slots=True, kw_only=True)
 class _Reading:
     """The state of reading a response; ``start`` and ``delta`` are usage objects without nulls.
@@ -156,6 +166,8 @@ class _Reading:
     has_message_stop: bool = False
     has_error: bool = False
     error_type: str | None = None
+    message: Mapping[str, object] = NO_MESSAGE
+    has_edits: bool = False
     fallbacks: list[Mapping[str, object]] = field(default_factory=list)
     outputs: list[bool] = field(default_factory=list)
 
@@ -193,6 +205,8 @@ class _Reading:
             has_message_stop=self.has_message_stop,
             has_error=self.has_error,
             error_type=self.error_type,
+            message=self.message,
+            has_edits=self.has_edits,
         )
 
     @property
@@ -239,11 +253,13 @@ class _Reading:
         match kind:
             case "message_start":
                 message = as_object(document.get("message"))
+                self.message = message
                 self.model = clean_text(message.get("model")) or self.model
                 self.start = _merge(self.start, as_object(message.get("usage")))
             case "message_delta":
                 self.read_stop(as_object(document.get("delta")))
                 self.delta = _merge(self.delta, as_object(document.get("usage")))
+                self.has_edits = self.has_edits or has_edits(document)
             case "content_block_start":
                 block = as_object(document.get("content_block"))
                 if output.is_fallback(block):
@@ -260,7 +276,7 @@ def _read_json(body: bytes, *, is_failed: bool) -> _Reading:
     document = parse_object(body)
     if document is None:
         return reading
-    reading.is_document = True
+    reading.is_document, reading.message = True, document
     if document.get("type") == "error" or is_failed:
         reading.read_error(document)
     reading.model = clean_text(document.get("model"))

@@ -102,7 +102,7 @@ class Judge:
             return []
 
     def _judge(self, owner: str, call: RecordedCall, connect: Connect) -> list[Judgement]:
-        report = read_cache_report(call.response)
+        report = read_cache_report(call.usage)
         prompt = self._read_prompt(call, report)
         summary = summarize_call(call.entry, call.usage, prompt, report)
         if not self._recent.knows(owner, summary):
@@ -202,7 +202,7 @@ class Judge:
         return self._batch.get(entry_id) or recorded_calls.read_by_entry_id(connect(), entry_id)
 
     def _summarize(self, call: RecordedCall) -> tuple[CallSummary, Prompt | None, CacheReport]:
-        report = read_cache_report(call.response)
+        report = read_cache_report(call.usage)
         prompt = self._read_prompt(call, report)
         return summarize_call(call.entry, call.usage, prompt, report), prompt, report
 

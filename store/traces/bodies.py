@@ -13,8 +13,9 @@ the ids of that transaction were never stored.
 
 import hashlib
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import batched
 from typing import NamedTuple
 
 import orjson
@@ -28,6 +29,7 @@ from store.traces import pieces
 from store.traces.pieces import Beginning, Segment
 
 HASH_STEP = 8 * 1024
+DIGESTS_AT_ONCE = 100
 MAX_CACHED_IDS = 20_000  # some 4 MB; one more than that and the cache starts again
 
 
@@ -169,61 +171,79 @@ class PieceStore:
         """Return how many ids are remembered."""
         return len(self._segment_ids) + len(self._piece_ids)
 
-    def store(self, prepared: PreparedRequest, usage_id: int) -> None:
-        sha256, body, segments = prepared
-        ids = None
-        if segments is not None:
-            ids = orjson.dumps([self._segment_id(each, body) for each in segments]).decode()
-        self._connection.execute(
+    def store(self, requests: Sequence[tuple[int, PreparedRequest]]) -> None:
+        """Store requests, which are given with the row ids of their calls. New segments and pieces get
+        their ids in this order."""
+        self._add_segments(requests)
+        self._connection.executemany(
             "insert into request_bodies (usage_id, sha256, segment_ids, whole) values (?, ?, ?, ?)",
-            (usage_id, sha256, ids, body if ids is None else None),
+            [(usage_id, *self._make_row(each)) for usage_id, each in requests],
         )
 
-    def _segment_id(self, segment: Segment, body: bytes) -> int:
-        known = self._segment_ids.get(segment.digest)
-        if known is not None:
-            return known
-        found = self._connection.execute(
-            "select id from segments where hash = ?", (segment.digest,)
-        ).fetchone()
-        new = found[0] if found else self._add_segment(segment, body)
-        self._segment_ids[segment.digest] = new
-        return new
+    def _make_row(self, prepared: PreparedRequest) -> tuple[bytes, str | None, bytes | None]:
+        sha256, body, segments = prepared
+        if segments is None:
+            return sha256, None, body
+        ids = orjson.dumps([self._segment_ids[each.digest] for each in segments]).decode()
+        return sha256, ids, None
 
-    def _add_segment(self, segment: Segment, body: bytes) -> int:
-        pairs = zip(segment.piece_digests, segment.pieces(body), strict=True)
-        ids = orjson.dumps([self._piece_id(*pair) for pair in pairs]).decode()
-        return _inserted_id(
-            self._connection.execute(
-                "insert into segments (hash, piece_ids) values (?, ?)", (segment.digest, ids)
-            )
+    def _add_segments(self, requests: Sequence[tuple[int, PreparedRequest]]) -> None:
+        """Store the segments that are not stored yet, and remember the ids of all."""
+        unknown = {
+            segment.digest: (segment, each.body)
+            for _, each in requests
+            for segment in each.segments or ()
+            if segment.digest not in self._segment_ids
+        }
+        self._segment_ids |= self._find("segments", unknown)
+        new = [each for digest, each in unknown.items() if digest not in self._segment_ids]
+        self._add_pieces(new)
+        self._connection.executemany(
+            "insert into segments (hash, piece_ids) values (?, ?)",
+            [
+                (
+                    segment.digest,
+                    orjson.dumps(
+                        [self._piece_ids[each] for each in segment.piece_digests]
+                    ).decode(),
+                )
+                for segment, _ in new
+            ],
         )
+        self._segment_ids |= self._find("segments", [segment.digest for segment, _ in new])
 
-    def _piece_id(self, digest: bytes, piece: bytes) -> int:
-        known = self._piece_ids.get(digest)
-        if known is not None:
-            return known
+    def _add_pieces(self, segments: Iterable[tuple[Segment, bytes]]) -> None:
+        """Store the pieces of new segments as far as they are not stored yet, and remember their ids."""
+        unknown = {
+            digest: piece
+            for segment, body in segments
+            for digest, piece in zip(segment.piece_digests, segment.pieces(body), strict=True)
+            if digest not in self._piece_ids
+        }
         # Of those that are not remembered nearly all are new.
-        cursor = self._connection.execute(
+        self._connection.executemany(
             "insert into pieces (hash, text) values (?, ?) on conflict (hash) do nothing",
-            (digest, piece.decode()),
+            ((digest, piece.decode()) for digest, piece in unknown.items()),
         )
-        if cursor.rowcount:
-            new = _inserted_id(cursor)
-        else:
-            (new,) = self._connection.execute(
-                "select id from pieces where hash = ?", (digest,)
-            ).fetchone()
-        self._piece_ids[digest] = new
-        return new
+        self._piece_ids |= self._find("pieces", unknown)
+
+    def _find(self, table: str, digests: Iterable[bytes]) -> dict[bytes, int]:
+        """Return the ids of those that are stored."""
+        found: dict[bytes, int] = {}
+        for some in batched(digests, DIGESTS_AT_ONCE):
+            marks = ", ".join("?" * len(some))
+            sql = f"select hash, id from {table} where hash in ({marks})"  # noqa: S608 - our own names
+            found |= self._connection.execute(sql, some)
+        return found
 
 
-def store_response(
-    connection: sqlite3.Connection, prepared: PreparedResponse, usage_id: int
+def store_responses(
+    connection: sqlite3.Connection, responses: Iterable[tuple[int, PreparedResponse]]
 ) -> None:
-    connection.execute(
+    """Store responses, which are given with the row ids of their calls."""
+    connection.executemany(
         "insert into response_bodies (usage_id, sha256, body) values (?, ?, ?)",
-        (usage_id, prepared.sha256, prepared.body),
+        [(usage_id, each.sha256, each.body) for usage_id, each in responses],
     )
 
 
@@ -286,9 +306,3 @@ def _get(found: dict[int, bytes], key: int, kind: str) -> bytes:
         return found[key]
     except KeyError:
         raise MissingPieceError(f"{kind} {key} is missing") from None
-
-
-def _inserted_id(cursor: sqlite3.Cursor) -> int:
-    if cursor.lastrowid is None:
-        raise sqlite3.InternalError("an insert gave no id")
-    return cursor.lastrowid

@@ -121,12 +121,9 @@ class TraceDatabase:
         try:
             with database.immediate(self.connection):
                 self._pieces.start_transaction()
-                ids = [self._insert_one(each) for each in prepared]
-                new = [
-                    (usage_id, each.entry)
-                    for usage_id, each in zip(ids, prepared, strict=True)
-                    if usage_id is not None
-                ]
+                inserted = self._insert_rows(prepared)
+                self._insert_bodies(inserted)
+                new = [(usage_id, each.entry) for usage_id, each in inserted]
                 self._insert_details(new)
                 new_ids = [usage_id for usage_id, _ in new]
                 if new:
@@ -158,17 +155,23 @@ class TraceDatabase:
             response=None if response is None else bodies.prepare_response(response),
         )
 
-    def _insert_one(self, prepared: _Prepared) -> int | None:
-        """Insert an entry with its bodies. Returns its row id, None when it is stored already."""
-        cursor = self.connection.execute(_INSERT, prepared.row)
-        usage_id = cursor.lastrowid
-        if cursor.rowcount == 0 or usage_id is None:
-            return None
-        if prepared.request is not None:
-            self._pieces.store(prepared.request, usage_id)
-        if prepared.response is not None:
-            bodies.store_response(self.connection, prepared.response, usage_id)
-        return usage_id
+    def _insert_rows(self, prepared: Sequence[_Prepared]) -> list[tuple[int, _Prepared]]:
+        """Insert the rows of entries. Returns those that were not stored already, by row id."""
+        (last,) = self.connection.execute("select coalesce(max(id), 0) from usage").fetchone()
+        self.connection.executemany(_INSERT, [each.row for each in prepared])
+        ids = dict(self.connection.execute("select entry_id, id from usage where id > ?", (last,)))
+        return [
+            (usage_id, each)
+            for each in prepared
+            if (usage_id := ids.pop(each.entry.entry_id, None)) is not None
+        ]
+
+    def _insert_bodies(self, inserted: Sequence[tuple[int, _Prepared]]) -> None:
+        self._pieces.store([(n, each.request) for n, each in inserted if each.request is not None])
+        bodies.store_responses(
+            self.connection,
+            [(n, each.response) for n, each in inserted if each.response is not None],
+        )
 
     def _insert_details(self, new: Sequence[tuple[int, UsageLogEntry]]) -> None:
         """Insert what entries have in other tables, one statement for all of them."""

@@ -45,7 +45,7 @@ class Replay:
             session_id="s",
         )
         prompt = self.prompts.read(request, "s")
-        report = read_cache_report(response)
+        report = read_cache_report(usage)
         call = summarize_call(entry, usage, prompt, report)
         measured = detect_break(call, prompt, self.calls)
         self.calls.append(call)

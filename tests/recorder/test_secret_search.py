@@ -124,6 +124,20 @@ def test_a_call_without_a_finding_costs_no_transaction_until_the_search_ends(sea
     assert read_progress(searched).usage_id == 4
 
 
+def test_calls_without_a_finding_are_read_together(searched):
+    calls = [
+        {"request_body": body(said("user", f"No {n}.")), "response_body": b"{}"} for n in range(12)
+    ]
+    searched.record(*calls)
+    searched.run()
+    statements: list[str] = []
+    searched.databases.open("org").connection.set_trace_callback(statements.append)
+    searched.record(*calls)
+    statements.clear()
+    searched.run()
+    assert 0 < len(statements) < 6
+
+
 def test_a_search_that_is_killed_finds_the_same_once_more(searched):
     first, second = said("user", f"One {KEY}."), said("user", f"Two {TOKEN}.")
     searched.record({"request_body": body(first)}, {"request_body": body(first, second)})

@@ -75,6 +75,18 @@ def dump(traces: TraceDatabase) -> list[str]:
 # --- paths
 
 
+def test_what_is_stored_already_is_looked_up_for_a_whole_batch(traces):
+    reads: list[int] = []
+    for turns in (1, 2, 20):
+        entries = agent_entries(turns, seed=turns)
+        statements: list[str] = []
+        traces.connection.set_trace_callback(statements.append)
+        traces.insert(entries)
+        traces.connection.set_trace_callback(None)
+        reads.append(sum(each.startswith("select") for each in statements))
+    assert reads[1] == reads[2]
+
+
 def test_each_organization_has_a_folder_of_its_own():
     path = trace_path(Path("data"), "org_A-1")
     assert path == Path("data/traces/org_A-1/traces.db")
