@@ -8,7 +8,7 @@ from typing import Any
 
 from mitmproxy import addonmanager, http
 from mitmproxy.addons import next_layer
-from mitmproxy.net.http import http1
+from mitmproxy.net.http import http1, url
 from mitmproxy.proxy import commands, context, layer, mode_servers, server
 from mitmproxy.proxy.layers import http as http_layer
 from mitmproxy.proxy.layers.http import HttpStream, _http1
@@ -17,6 +17,7 @@ from addon.core import (
     body_reading,
     connection_reading,
     direct_reading,
+    inline_hooks,
     patch,
     request_reading,
     response_reading,
@@ -155,6 +156,42 @@ INLINE_HOOKS: tuple[Patch[DispatchTable], ...] = (
         digest="a4c3982ff63e01e8",
         replace=reverse_mode.run_hooks_inline,
     ),
+    Patch(
+        owner=layer.Layer,
+        name="handle_event",
+        reason="For each of some hundred commands a call, it is asked twice whether to print it.",
+        contract_test="test_inline_hooks.py::test_the_core_still_asks_for_each_command_whether_to_print_it",
+        written_for="12.2.3",
+        digest="1dd2c9090fd69965",
+        replace=inline_hooks.handle_without_pauses,
+    ),
+    Patch(
+        owner=layer.Layer,
+        name="_Layer__process",
+        reason="As for handle_event, in a layer that was paused.",
+        contract_test="test_inline_hooks.py::test_the_core_still_pauses_at_each_hook",
+        written_for="12.2.3",
+        digest="d086f9b125debcea",
+        replace=inline_hooks.process_without_pauses,
+    ),
+    Patch(
+        owner=http_layer.HttpLayer,
+        name="event_to_child",
+        reason="For each command, it is asked of eight kinds whether it is one.",
+        contract_test="test_inline_hooks.py::test_the_core_still_asks_commands_for_each_kind",
+        written_for="12.2.3",
+        digest="4c839d60a5dd3c7a",
+        replace=inline_hooks.tell_commands_by_type,
+    ),
+    Patch(
+        owner=HttpStream,
+        name="make_server_connection",
+        reason="A stream pauses to be given the connection that is open.",
+        contract_test="test_inline_hooks.py::test_the_core_still_pauses_for_an_open_connection",
+        written_for="12.2.3",
+        digest="a08ce3538129b5c4",
+        replace=inline_hooks.find_open_connection,
+    ),
 )
 
 SHORTCUTS: tuple[Patch[None], ...] = (
@@ -167,6 +204,42 @@ SHORTCUTS: tuple[Patch[None], ...] = (
         written_for="12.2.3",
         digest="8ba8fea74e96e85e",
         replace=shortcuts.index_headers,
+    ),
+    Patch(
+        owner=http.Headers,
+        name="get",
+        reason="A header that is not there, as most that are looked for, is told by an exception.",
+        contract_test="test_shortcuts.py::test_the_core_still_raises_for_each_header_that_is_not_there",
+        written_for="12.2.3",
+        digest=None,
+        replace=shortcuts.get_by_index,
+    ),
+    Patch(
+        owner=http.Headers,
+        name="__contains__",
+        reason="As for get.",
+        contract_test="test_shortcuts.py::test_the_core_still_raises_for_each_header_that_is_not_there",
+        written_for="12.2.3",
+        digest=None,
+        replace=shortcuts.contain_by_index,
+    ),
+    Patch(
+        owner=http.Headers,
+        name="__init__",
+        reason="No headers are added to those that were read, by a way that looks for their kind.",
+        contract_test="test_shortcuts.py::test_the_core_still_adds_no_headers_to_those_it_is_given",
+        written_for="12.2.3",
+        digest="f4d2876b005465c9",
+        replace=shortcuts.make_of_fields,
+    ),
+    Patch(
+        owner=url,
+        name="parse_authority",
+        reason="The host that clients name is parsed, and converted to bytes and back, for each call.",
+        contract_test="test_shortcuts.py::test_the_core_still_parses_each_authority",
+        written_for="12.2.3",
+        digest="d8338265c05d8491",
+        replace=shortcuts.remember_authorities,
     ),
     *(
         Patch(
@@ -197,24 +270,6 @@ SHORTCUTS: tuple[Patch[None], ...] = (
         written_for="12.2.3",
         digest="4341473d392e52d6",
         replace=shortcuts.make_without_asking,
-    ),
-    Patch(
-        owner=layer.Layer,
-        name="handle_event",
-        reason="For each of some hundred commands a call, it is asked twice whether to print it.",
-        contract_test="test_shortcuts.py::test_the_core_still_asks_for_each_command_whether_to_print_it",
-        written_for="12.2.3",
-        digest="1dd2c9090fd69965",
-        replace=shortcuts.handle_without_debugging,
-    ),
-    Patch(
-        owner=http_layer.HttpLayer,
-        name="event_to_child",
-        reason="For each command, it is asked of eight kinds whether it is one.",
-        contract_test="test_shortcuts.py::test_the_core_still_asks_commands_for_each_kind",
-        written_for="12.2.3",
-        digest="4c839d60a5dd3c7a",
-        replace=shortcuts.tell_commands_by_type,
     ),
     Patch(
         owner=server.ConnectionHandler,

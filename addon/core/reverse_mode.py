@@ -1,7 +1,6 @@
 """Replacements for functions of mitmproxy's reverse mode, for ``python -m addon`` alone."""
 
 import socket
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -34,8 +33,8 @@ class InlineHooks:
     write: a small call takes two instead of four.
 
     The core makes a task of every hook, which then waits for its turn of the loop to report back;
-    with some eight hooks a call that is an eighth of the proxy's time. A hook whose handlers have
-    all returned is reported to the layer at once; the core still gets those that must be awaited."""
+    with some eight hooks a call that is an eighth of the proxy's time. A layer whose hook has run goes
+    on at once; the core still gets the hooks that must be awaited."""
 
     def __init__(self, top: layer.Layer, table: DispatchTable) -> None:
         self.context = top.context
@@ -44,26 +43,24 @@ class InlineHooks:
         self._table = table
 
     def handle_event(self, event: events.Event) -> Iterator[commands.Command]:
-        pending: deque[events.Event] = deque((event,))
         held: commands.SendData | None = None
-        while pending:
-            for command in self._top.handle_event(pending.popleft()):
-                if isinstance(command, commands.SendData):
-                    if held is None:
-                        held = command
-                    elif _belong_together(held, command):
-                        held.data += command.data
-                    else:
-                        yield held
-                        held = command
-                    continue
-                if held is not None and not isinstance(command, commands.Log):
-                    yield held  # also before a hook: what it is told of has been sent
-                    held = None
-                if not isinstance(command, commands.StartHook) or not self._table.start(command):
-                    yield command
-                elif command.blocking:
-                    pending.append(events.HookCompleted(command))
+        for command in self._top.handle_event(event):
+            if isinstance(command, commands.SendData):
+                if held is None:
+                    held = command
+                elif _belong_together(held, command):
+                    held.data += command.data
+                else:
+                    yield held
+                    held = command
+                continue
+            if held is not None and not isinstance(command, commands.Log):
+                yield held  # also before a hook: what it is told of has been sent
+                held = None
+            if isinstance(command, commands.StartHook) and self._table.start(command):
+                command.blocking = False  # the layer that yielded it goes on (``inline_hooks.py``)
+            else:
+                yield command
         if held is not None:
             yield held
         self._pass_by()

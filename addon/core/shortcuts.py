@@ -4,17 +4,17 @@ They are for ``python -m addon`` alone, and change nothing of what is sent, refu
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
 from mitmproxy import http, options
-from mitmproxy.proxy import commands, context, events, layer
-from mitmproxy.proxy.layers import http as http_layers
-from mitmproxy.proxy.layers.http import _base, _events
+from mitmproxy.proxy import commands, context
 
 # Of these names the lower case is remembered: those that are looked up are few.
 MOST_NAMES = 1024
+# An authority is what a Host header names. Clients name the same few.
+MOST_AUTHORITIES, MOST_REMEMBERED_CHARS = 256, 256
 
 # Requests, and responses to them, of which a length is the size of the body.
 _USUAL = frozenset({(b"POST", None), (b"POST", 200)})
@@ -33,6 +33,66 @@ def index_headers(_original: GetAll, _given: None) -> GetAll:
         return [value.decode("utf-8", "surrogateescape") for value in values]
 
     return get_all
+
+
+type Get = Callable[[http.Headers, str | bytes, str | None], str | None]
+
+
+def get_by_index(_original: Get, _given: None) -> Get:
+    """Return a ``Headers.get`` without the KeyError of ``__getitem__`` for a header that is not there."""
+
+    def get(self: http.Headers, key: str | bytes, default: str | None = None) -> str | None:
+        values = _index(self).get(_lower(key))
+        if values is None:
+            return default
+        return ", ".join([value.decode("utf-8", "surrogateescape") for value in values])
+
+    return get
+
+
+type Contains = Callable[[http.Headers, str | bytes], bool]
+
+
+def contain_by_index(_original: Contains, _given: None) -> Contains:
+    """Return a ``Headers.__contains__`` that needs no KeyError either."""
+
+    def contains(self: http.Headers, key: str | bytes) -> bool:
+        return _lower(key) in _index(self)
+
+    return contains
+
+
+type Make = Callable[..., None]
+
+
+def make_of_fields(original: Make, _given: None) -> Make:
+    """Return a ``Headers.__init__`` that takes fields in one pass."""
+
+    def make(self: http.Headers, fields: Iterable[tuple[bytes, bytes]] = (), **named: str) -> None:
+        if named:
+            original(self, fields, **named)
+            return
+        given: tuple[tuple[Any, Any], ...] = tuple([(name, value) for name, value in fields])
+        for name, value in given:
+            if not isinstance(name, bytes) or not isinstance(value, bytes):
+                raise TypeError("Header fields must be bytes.")
+        self.fields = given
+
+    return make
+
+
+type ParseAuthority = Callable[[str | bytes, bool], tuple[str, int | None]]
+
+
+def remember_authorities(original: ParseAuthority, _given: None) -> ParseAuthority:
+    """Return a ``parse_authority`` that parses the few that clients name once."""
+    recall = lru_cache(MOST_AUTHORITIES)(original)
+
+    def parse_authority(authority: str | bytes, check: bool) -> tuple[str, int | None]:
+        parse = recall if len(authority) <= MOST_REMEMBERED_CHARS else original
+        return parse(authority, check)
+
+    return parse_authority
 
 
 def _index(headers: http.Headers) -> dict[bytes, list[bytes]]:
@@ -108,80 +168,6 @@ def make_without_asking(_original: MakeHook, _given: None) -> MakeHook:
         return object.__new__(kind)
 
     return make
-
-
-type HandleEvent = Callable[[layer.Layer, events.Event], layer.CommandGenerator[None]]
-
-
-def handle_without_debugging(original: HandleEvent, _given: None) -> HandleEvent:
-    """Return a ``Layer.handle_event`` that does not ask for each command whether to print it."""
-
-    def handle_event(self: layer.Layer, event: events.Event) -> layer.CommandGenerator[None]:
-        if self._paused is not None or self.debug is not None:
-            return original(self, event)
-        return _run(self, self._handle_event(event))
-
-    return handle_event
-
-
-def _run(
-    self: layer.Layer, generator: layer.CommandGenerator[None]
-) -> layer.CommandGenerator[None]:
-    for command in generator:
-        if command.blocking is True:
-            command.blocking = self
-            self._paused = layer.Paused(command, generator)
-            yield command
-            return
-        yield command
-
-
-type HandleInHttp = Callable[
-    [http_layers.HttpLayer, layer.Layer, events.Event], layer.CommandGenerator[None]
-]
-
-
-def tell_commands_by_type(_original: HandleInHttp, _given: None) -> HandleInHttp:
-    """Return an ``HttpLayer.event_to_child`` that looks once what kind of command it has."""
-
-    def event_to_child(
-        self: http_layers.HttpLayer, child: layer.Layer, event: events.Event
-    ) -> layer.CommandGenerator[None]:
-        command: Any  # of the kind that was looked up
-        for command in child.handle_event(event):
-            kind = type(command)
-            if kind is commands.SendData or kind is commands.Log:
-                yield command
-            elif kind is http_layers.SendHttp:
-                yield from event_to_child(self, self.connections[command.connection], command.event)
-            elif kind is _base.ReceiveHttp:
-                if type(command.event) is _events.RequestHeaders:
-                    yield from self.make_stream(command.event.stream_id)
-                stream = self.streams.get(command.event.stream_id)
-                if stream is not None:
-                    yield from event_to_child(self, stream, command.event)
-            elif kind is http_layers.DropStream:
-                self.streams.pop(command.stream_id, None)
-            else:
-                yield from _order(self, child, command)
-
-    return event_to_child
-
-
-def _order(
-    self: http_layers.HttpLayer, child: layer.Layer, command: commands.Command
-) -> layer.CommandGenerator[None]:
-    """Do what the core does with the commands that are few."""
-    if command.blocking or isinstance(command, commands.RequestWakeup):
-        self.command_sources[command] = child
-    if isinstance(command, http_layers.GetHttpConnection):
-        yield from self.get_connection(command)
-    elif isinstance(command, http_layers.RegisterHttpConnection):
-        yield from self.register_connection(command)
-    else:
-        if isinstance(command, commands.OpenConnection):
-            self.connections[command.connection] = child
-        yield command
 
 
 def fix_options(opts: options.Options) -> None:

@@ -1,5 +1,6 @@
 """Patches are applied to what they were written for, and to nothing else."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -55,6 +56,19 @@ def test_an_overridden_function_is_left_alone(core):
 
 def test_patches_that_fit_pass_the_check(core):
     patch.check([make_patch(core)])
+
+
+def test_a_function_without_a_digest_is_one_that_mitmproxy_does_not_have(core):
+    def fits(module):
+        core.add.__module__ = module
+        return replace(make_patch(core), digest=None).fits
+
+    before = Core.add.__module__
+    try:
+        assert (fits("collections.abc"), fits("mitmproxy.http")) == (True, False)
+    finally:
+        Core.add.__module__ = before
+    assert not replace(make_patch(core, name="subtract"), digest=None).fits
 
 
 @pytest.mark.parametrize(("name", "digest"), [("add", "0" * 16), ("subtract", None)])

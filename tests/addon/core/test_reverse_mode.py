@@ -151,7 +151,7 @@ def test_what_goes_to_different_connections_stays_apart_and_in_order(handle, cli
 def test_what_came_before_a_hook_is_sent_before_it(handle, client):
     hook = HttpResponseHook(tflow.tflow())
     sent = [commands.SendData(client, data) for data in (b"1", b"2", b"3")]
-    assert handle([*sent[:2], hook], [sent[2]]) == [b"12", "response", b"3"]
+    assert handle([*sent[:2], hook, sent[2]]) == [b"12", "response", b"3"]
 
 
 def test_much_data_is_not_copied_to_be_sent_in_one_write(handle, client):

@@ -4,17 +4,14 @@ When one of the ``still`` tests fails, mitmproxy has changed: see whether the pa
 """
 
 from contextlib import suppress
-from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 from mitmproxy import connection, hooks, options
 from mitmproxy.addons import proxyserver
-from mitmproxy.connection import ConnectionState
 from mitmproxy.http import Headers
-from mitmproxy.net.http import http1
-from mitmproxy.proxy import commands, context, events, layer
-from mitmproxy.proxy.layers.http import HttpLayer, HTTPMode
+from mitmproxy.net.http import http1, url
+from mitmproxy.proxy import context
 from mitmproxy.proxy.layers.http._hooks import HttpRequestHook
 from mitmproxy.test import taddons, tflow, tutils
 
@@ -95,14 +92,116 @@ def test_what_is_found_follows_changes_and_copies_are_apart():
     assert headers == Headers([(b"host", b"b"), (b"x-a", b"1")])
 
 
+class RaisingHeaders(Headers):
+    """Headers that count how often one was looked for that is not there."""
+
+    raised = 0
+
+    def __getitem__(self, name):
+        try:
+            return super().__getitem__(name)
+        except KeyError:
+            RaisingHeaders.raised += 1
+            raise
+
+
+def look_for_absent():
+    RaisingHeaders.raised = 0
+    headers = RaisingHeaders([(b"host", b"a")])
+    assert headers.get("accept") is None
+    assert headers.get(b"accept", "b") == "b"
+    assert "accept" not in headers
+    return RaisingHeaders.raised
+
+
+@pytest.mark.usefixtures("unpatched")
+def test_the_core_still_raises_for_each_header_that_is_not_there():
+    assert look_for_absent() == 3
+
+
+@pytest.mark.usefixtures("unpatched")
+def test_a_header_that_is_not_there_is_told_without_an_exception():
+    mitmproxy_patches.take_shortcuts()
+    assert look_for_absent() == 0
+
+
+@pytest.mark.usefixtures("unpatched")
+@given(FIELDS)
+def test_headers_are_made_and_looked_up_as_before(fields):
+    def look_up():
+        headers = Headers([list(field) for field in fields])  # type: ignore[misc]
+        names = ("host", b"HOST", "x-A", "absent", b"\xff", "\udcff")
+        found = [(headers.get(name), headers.get(name, "other"), name in headers) for name in names]
+        return headers.fields, found
+
+    before = look_up()
+    mitmproxy_patches.take_shortcuts()
+    assert look_up() == before
+    for patch in mitmproxy_patches.SHORTCUTS:
+        setattr(patch.owner, patch.name, patch.original)
+
+
+def count_updates(monkeypatch):
+    added = []
+    monkeypatch.setattr(Headers, "update", lambda _self, more: added.append(more), raising=False)
+    Headers([(b"host", b"a")])
+    return len(added)
+
+
+@pytest.mark.usefixtures("unpatched")
+def test_the_core_still_adds_no_headers_to_those_it_is_given(monkeypatch):
+    assert count_updates(monkeypatch) == 1
+
+
+@pytest.mark.usefixtures("unpatched")
+def test_headers_are_made_in_one_pass_and_still_of_bytes_alone(monkeypatch):
+    mitmproxy_patches.take_shortcuts()
+    assert Headers([(b"x-a", b"1")], host="a", content_type="b").fields == (
+        (b"x-a", b"1"), (b"host", b"a"), (b"content-type", b"b"),
+    )  # fmt: skip
+    with pytest.raises(TypeError):
+        Headers([("host", b"a")])  # type: ignore[list-item]
+    assert count_updates(monkeypatch) == 0
+
+
+def count_parsed_hosts(monkeypatch):
+    parsed: list[str] = []
+
+    def is_valid(host):
+        parsed.append(host)
+        return True
+
+    with monkeypatch.context() as patched:
+        patched.setattr(url, "is_valid_host", is_valid)
+        for _ in range(3):
+            assert url.parse_authority("a.example:8080", check=True) == ("a.example", 8080)
+    return len(parsed)
+
+
+@pytest.mark.usefixtures("unpatched")
+def test_the_core_still_parses_each_authority(monkeypatch):
+    assert count_parsed_hosts(monkeypatch) == 3
+
+
+@pytest.mark.usefixtures("unpatched")
+def test_an_authority_is_parsed_once(monkeypatch):
+    mitmproxy_patches.take_shortcuts()
+    assert count_parsed_hosts(monkeypatch) == 1
+    for authority in ("a:b", "a b", "x" * 300):
+        for _ in range(2):
+            with pytest.raises(ValueError, match=r"^$"):
+                url.parse_authority(authority, check=True)
+            assert url.parse_authority(authority, check=False) == (authority, None)
+
+
 class CountingHeaders(Headers):
     """Headers that count how often one was looked up."""
 
     look_ups = 0
 
-    def get_all(self, name):
+    def get(self, name, default=None):
         CountingHeaders.look_ups += 1
-        return super().get_all(name)
+        return super().get(name, default)
 
 
 def ask_for_size(times, fields=((b"content-length", b"5"),)):
@@ -211,133 +310,6 @@ def test_the_core_still_asks_each_hook_for_its_class(monkeypatch):
 def test_hooks_are_made_without_asking_for_their_class(monkeypatch):
     mitmproxy_patches.take_shortcuts()
     assert count_class_checks(monkeypatch) == 0
-
-
-class Log(commands.Log):
-    """A command that counts how often it was asked whether it is of another kind."""
-
-    asked = 0
-
-    @property  # type: ignore[misc]
-    def __class__(self):
-        Log.asked += 1
-        return commands.Log
-
-
-class Speaker(layer.Layer):
-    """A layer that says what it is told to make, and counts how often it is asked whether to print it."""
-
-    looks = 0
-
-    def __init__(self, here, *makers):
-        super().__init__(here)
-        self.makers = makers
-        self.replies = []
-
-    @property
-    def debug(self):  # type: ignore[override]
-        Speaker.looks += 1
-
-    def _handle_event(self, event):
-        for make in self.makers:
-            self.replies.append((yield make()))
-
-
-def count_looks():
-    Speaker.looks = 0
-    speaker = Speaker(make_context(), *[lambda: commands.Log("a line")] * 5)
-    assert len([*speaker.handle_event(events.Start())]) == 5
-    return Speaker.looks
-
-
-@pytest.mark.usefixtures("unpatched")
-def test_the_core_still_asks_for_each_command_whether_to_print_it():
-    assert count_looks() > 5
-
-
-@pytest.mark.usefixtures("unpatched")
-def test_it_is_asked_once_for_each_event_whether_to_print_commands():
-    mitmproxy_patches.take_shortcuts()
-    assert count_looks() == 1
-
-
-def count_questions():
-    Log.asked = 0
-    here = make_context()
-    http_layer = HttpLayer(here, HTTPMode.transparent)
-    said = [*http_layer.event_to_child(Speaker(here, lambda: Log("a line")), events.Start())]
-    assert len(said) == 1
-    return Log.asked
-
-
-@pytest.mark.usefixtures("unpatched")
-def test_the_core_still_asks_commands_for_each_kind():
-    assert count_questions() > 5
-
-
-@pytest.mark.usefixtures("unpatched")
-def test_the_kind_of_a_command_is_looked_up():
-    mitmproxy_patches.take_shortcuts()
-    assert count_questions() <= 4
-
-
-@pytest.mark.usefixtures("unpatched")
-def test_a_layer_that_waits_goes_on_with_the_reply_and_what_came_meanwhile():
-    mitmproxy_patches.take_shortcuts()
-    here = make_context()
-    line = commands.Log("a line")
-    speaker = Speaker(here, lambda: commands.OpenConnection(here.server), lambda: line)
-    wait: Any
-    (wait,) = speaker.handle_event(events.Start())
-    assert [*speaker.handle_event(events.Start())] == []
-    first, second = speaker.handle_event(events.OpenConnectionCompleted(wait, "refused"))
-    assert first is line
-    assert isinstance(second, commands.OpenConnection)
-    assert speaker.replies == ["refused", None]
-
-
-REQUEST = b"POST /v1 HTTP/1.1\r\nhost: a\r\ncontent-length: 4\r\n\r\nbody"
-RESPONSE = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n"
-
-
-def hold_conversation():
-    """Return what the layers of a connection order in the course of two exchanges, and its end."""
-    with taddons.context(proxyserver.Proxyserver()) as tctx:
-        client = tflow.tclient_conn()
-        client.state = ConnectionState.OPEN
-        here = context.Context(client, tctx.options)
-        here.server.address = ("a", 1)
-        top, heard, waiting = HttpLayer(here, HTTPMode.transparent), [], []
-
-        def tell(event):
-            waiting.append(event)
-            while waiting:
-                for command in top.handle_event(waiting.pop(0)):
-                    heard.append((type(command), getattr(command, "data", None)))
-                    if isinstance(command, commands.StartHook):
-                        heard[-1] = (type(command), None)
-                        waiting.append(events.HookCompleted(command))
-                    if isinstance(command, commands.OpenConnection):
-                        command.connection.state = ConnectionState.OPEN
-                        waiting.append(events.OpenConnectionCompleted(command, None))
-
-        tell(events.Start())
-        for _ in range(2):
-            tell(events.DataReceived(client, REQUEST))
-            (upstream,) = [each for each in top.connections if each is not client]
-            for start in range(0, len(RESPONSE), 30):
-                tell(events.DataReceived(upstream, RESPONSE[start : start + 30]))
-        client.state = ConnectionState.CAN_WRITE
-        tell(events.ConnectionClosed(client))
-        return heard
-
-
-@pytest.mark.usefixtures("unpatched")
-def test_layers_order_the_same_by_shorter_ways():
-    ordered = hold_conversation()
-    assert sum(kind is commands.SendData for kind, _ in ordered) >= 8
-    mitmproxy_patches.take_shortcuts()
-    assert hold_conversation() == ordered
 
 
 @pytest.mark.usefixtures("unpatched")
