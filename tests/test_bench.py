@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from bench import __main__ as command, report
+from bench.background import background
 from bench.charts import Bar, draw_bars
 from bench.figures import Figure, Results, Section, format_number, make_figure, summarize
 from bench.load import BenchError, Proxy, tree_cpu_s, upstream
@@ -45,6 +46,16 @@ def test_the_time_of_grandchildren_counts_while_they_run_and_when_they_have_ende
         child.stdin.close()
         child.wait(30)
     assert tree_cpu_s(psutil.Process()) - before_s >= COUNTED_S
+
+
+def test_a_measurement_fails_with_what_was_to_go_on_beside_it():
+    def fail(_is_over):
+        raise OSError("gone")
+
+    measured = []
+    with pytest.raises(BenchError, match="gone"), background(fail, lambda over: over.wait()):
+        measured.append(1)
+    assert measured == [1]
 
 
 def make_one(value, target=None, *, is_least=False):
