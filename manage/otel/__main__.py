@@ -34,7 +34,8 @@ try:
     from manage.otel.spans import SpanMaker
 except ImportError as error:  # an extra
     sys.exit(
-        f"taximeter: {error}. TAXIMETER_OTEL needs OpenTelemetry's packages: install taximeter[otel]"
+        f"taximeter: {error}. TAXIMETER_OTEL needs OpenTelemetry's packages: install Taximeter with the"
+        " extra [otel], as docs/metrics.md has it"
     )
 
 logger = logging.getLogger(__name__)

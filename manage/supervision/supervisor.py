@@ -268,7 +268,8 @@ def check_cluster(url: str | None) -> None:
     """Check that what a cluster takes is installed. Raises StartError."""
     if url is not None and find_spec("redis") is None:
         raise StartError(
-            "TAXIMETER_CLUSTER needs the client of the Redis server: pip install 'taximeter[cluster]'"
+            "TAXIMETER_CLUSTER needs the client of the Redis server: install Taximeter with the extra"
+            " [cluster], as docs/cluster.md has it"
         )
 
 

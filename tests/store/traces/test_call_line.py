@@ -8,6 +8,7 @@ import pytest
 from metering.entry import UsageLogEntry
 from metering.token_counts import TokenCounts
 from store.traces.call_line import LINE_FORMATS, format_entry
+from tests import ROOT
 
 
 @pytest.fixture(autouse=True)
@@ -32,18 +33,20 @@ def make_entry(**changes):
     return replace(entry, **changes)
 
 
-def test_a_call_is_one_readable_line():
+def test_a_call_is_one_readable_line_as_the_readme_has_it():
     entry = make_entry(
-        model="claude-opus-5-5", cost_cents=Decimal("1.234"),
+        model="claude-opus-5-5", cost_cents=Decimal("0.2876"),
         status_code=200, duration_ms=2310.4,
         tokens=TokenCounts(
             input_tokens=200, cache_read_input_tokens=980, cache_creation_input_tokens=24,
             output_tokens=88,
         ),
     )  # fmt: skip
-    assert format_entry(entry) == (
-        "2026-01-02 14:03:27Z  default  claude-opus-5-5  1,204 in (980 cached)  88 out  $0.0123  200  2,310 ms"
+    line = format_entry(entry)
+    assert line == (
+        "2026-01-02 14:03:27Z  default  claude-opus-5-5  1,204 in (980 cached)  88 out  $0.0029  200  2,310 ms"
     )
+    assert f"\n{line}\n" in (ROOT / "README.md").read_text()
 
 
 def test_an_estimated_output_is_called_so():
