@@ -52,8 +52,11 @@ def test_a_measurement_fails_with_what_was_to_go_on_beside_it():
     def fail(_is_over):
         raise OSError("gone")
 
+    def go_on(is_over):
+        is_over.wait()
+
     measured = []
-    with pytest.raises(BenchError, match="gone"), background(fail, lambda over: over.wait()):
+    with pytest.raises(BenchError, match="gone"), background(fail, go_on):
         measured.append(1)
     assert measured == [1]
 
