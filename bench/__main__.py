@@ -2,7 +2,8 @@
 
 Each section starts what it compares, all on loopback and each a process of its own, and ends it. The exit
 status is 1 when a section fails, for example since a call did not become exactly one good row; a target that
-is missed is a row that says so.
+is missed is a row that says so. With --json each section is in the file once it has ended, and the same
+command with the same file goes on with those that are missing.
 """
 
 import argparse
@@ -45,6 +46,8 @@ PARTS: Mapping[str, Sequence[str]] = {
     "workers": workers.PARTS,
     "streams": list(streams.MEASUREMENTS),
 }
+# The options whose values are places of this machine.
+PATHS = ("--json", "--dir", "--peers-dir")
 
 
 def run_section(name: str, options: Options) -> tuple[Section, str | None]:
@@ -64,6 +67,7 @@ def run_section(name: str, options: Options) -> tuple[Section, str | None]:
         seconds=round(time.monotonic() - began_s, 1),
         others_share=round(neighbours.share(), 3),
         figures=figures,
+        is_whole=failure is None and not options.parts,
     )
     print(
         f"  {name} took {section.seconds:.0f} s; others took {section.others_share:.0%} of the machine",
@@ -75,7 +79,7 @@ def run_section(name: str, options: Options) -> tuple[Section, str | None]:
 def describe_state(arguments: list[str], options: Options) -> Mapping[str, Any]:
     """Return what a run was made on."""
     return {
-        "command": shlex.join(["./run.sh", "bench", *arguments]),
+        "command": shlex.join(["./run.sh", "bench", *drop_paths(arguments)]),
         "is_quick": options.is_quick,
         "at": clock.format_ms(clock.now()),
         "commit": _find_commit(),
@@ -90,6 +94,39 @@ def describe_state(arguments: list[str], options: Options) -> Mapping[str, Any]:
     }
 
 
+def drop_paths(arguments: list[str]) -> Iterator[str]:
+    """Yield the arguments without those that name places of this machine."""
+    rest = iter(arguments)
+    for word in rest:
+        name, has_value, _ = word.partition("=")
+        if name not in PATHS:
+            yield word
+        elif not has_value:
+            next(rest, None)
+
+
+def open_results(path: Path | None, state: Mapping[str, Any]) -> Results:
+    """Return the results that a run goes on with: those of the file, or none yet. Raises ValueError."""
+    if path is None or not path.exists():
+        return Results(state=state)
+    try:
+        return Results.read(path).continue_with(state)
+    except ValueError as error:
+        raise ValueError(
+            f"{path} cannot be continued: {error}. Name another file, or delete it."
+        ) from error
+
+
+def choose_sections(
+    asked_for: Mapping[str, Sequence[str]] | None, results: Results
+) -> Mapping[str, Sequence[str]]:
+    """Return the sections to measure with their parts: those asked for, or all that are not there."""
+    if asked_for is not None:
+        return asked_for
+    there = {section.name for section in results.sections if section.is_whole}
+    return {name: [] for name in SECTIONS if name not in there}
+
+
 def _find_commit() -> str:
     """Return the commit that is measured, with a plus where files differ from it."""
     command = ["git", "describe", "--always", "--dirty=+", "--exclude=*"]
@@ -101,7 +138,7 @@ def _find_commit() -> str:
 
 def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     """Return the arguments of the command."""
-    parser = argparse.ArgumentParser(prog="./run.sh bench", description=__doc__)
+    parser = argparse.ArgumentParser(prog="./run.sh bench", description=__doc__, allow_abbrev=False)
     parser.add_argument(
         "--quick",
         action="store_true",
@@ -111,11 +148,16 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
         "--only",
         metavar="NAMES",
         type=parse_names,
-        default={name: [] for name in SECTIONS},
-        help=f"sections, separated by commas: {', '.join(SECTIONS)}; or parts of them, as in cpu/2kb",
+        help=f"sections, separated by commas: {', '.join(SECTIONS)}; or parts of them, as in cpu/2kb"
+        " (default: those that the file of --json does not have)",
     )
     parser.add_argument("--rounds", type=int, help="instead of as many as each section has")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
+    parser.add_argument(
+        "--json",
+        type=Path,
+        metavar="FILE",
+        help="write the figures there too, after each section, beside those of the same commit that are there",
+    )
     parser.add_argument(
         "--peers",
         action="store_true",
@@ -161,13 +203,19 @@ def main(arguments: list[str]) -> int:
     options = Options(is_quick=parsed.quick, parent=parsed.dir, peers=peers, rounds=parsed.rounds)
     for peer in peers:
         print(f"  {peer.title}{f': {peer.failure}' if peer.failure else ''}", flush=True)
-    state = describe_state(arguments, options)
-    ran = [run_section(name, replace(options, parts=parts)) for name, parts in parsed.only.items()]
-    results = Results(state=state, sections=[section for section, _ in ran])
+    try:
+        results = open_results(parsed.json, describe_state(arguments, options))
+    except ValueError as error:
+        sys.exit(f"bench: {error}")
+    failures = []
+    for name, parts in choose_sections(parsed.only, results).items():
+        section, failure = run_section(name, replace(options, parts=parts))
+        results = results.with_section(section)
+        if parsed.json is not None:
+            results.write(parsed.json)
+        if failure is not None:
+            failures.append(failure)
     print(summarize(results.figures))
-    if parsed.json is not None:
-        results.write(parsed.json)
-    failures = [failure for _, failure in ran if failure is not None]
     for failure in failures:
         print(f"bench: {failure}", file=sys.stderr)
     return 1 if failures else 0

@@ -5,12 +5,14 @@ They are printed as rows of one table, kept as JSON, and drawn by ``bench.report
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import Any, Literal, Self
 
 type Verdict = Literal["met", "NOT MET", "not measured", ""]
+# What must be equal in two runs for their sections to stand in one file.
+SAME_STATE = ("is_quick", "commit", "python", "mitmproxy", "processors", "memory_gb", "system")
 
 TITLE_WIDTH = 62
 
@@ -106,17 +108,37 @@ def format_row(figure: Figure) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A part of a run: its figures, how long it took, and what others took of the machine."""
+    """A part of a run: its figures, how long it took, and what others took of the machine.
+
+    It is not whole where it failed, or where only parts of it were asked for."""
 
     name: str
     seconds: float
     others_share: float
     figures: Sequence[Figure]
+    is_whole: bool = True
+
+    def add_rows_of(self, old: "Section") -> "Section":
+        """Return the section with the rows of an older one that it does not have itself."""
+        if self.is_whole:
+            return self
+        rows = {figure.row for figure in self.figures}
+        kept = [figure for figure in old.figures if figure.row not in rows]
+        seconds = self.seconds + old.seconds
+        busy_s = self.others_share * self.seconds + old.others_share * old.seconds
+        return replace(
+            self,
+            seconds=round(seconds, 1),
+            others_share=round(busy_s / seconds, 3) if seconds else 0.0,
+            figures=[*kept, *self.figures],
+            is_whole=old.is_whole,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results:
-    """A whole run. ``state`` says on what: versions, processors, time, the command."""
+    """A whole run, or several of the same commit. ``state`` says on what: versions, processors, time,
+    the commands."""
 
     state: Mapping[str, Any]
     sections: Sequence[Section] = field(default_factory=list)
@@ -129,8 +151,31 @@ class Results:
         """Return the figure of a row, or None where it was not part of the run."""
         return next((figure for figure in self.figures if figure.row == row), None)
 
+    def continue_with(self, state: Mapping[str, Any]) -> "Results":
+        """Return the sections that there are in the state of another run that goes on with them.
+
+        Raises ValueError for a run of something else."""
+        for name in SAME_STATE:
+            if self.state[name] != state[name]:
+                raise ValueError(
+                    f"it is of a run with {name} {self.state[name]}, not {state[name]}"
+                )
+        commands = dict.fromkeys([*self.state["command"].split(" && "), state["command"]])
+        peers = {**self.state["peers"], **state["peers"]}
+        return replace(self, state={**self.state, "command": " && ".join(commands), "peers": peers})
+
+    def with_section(self, section: Section) -> "Results":
+        """Return the results with a section that was measured now, in the place of an older one."""
+        sections = {each.name: each for each in self.sections}
+        if old := sections.get(section.name):
+            section = section.add_rows_of(old)
+        return replace(self, sections=[*(sections | {section.name: section}).values()])
+
     def write(self, path: Path) -> None:
-        path.write_text(json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n")
+        """Write all of it to a file, which has the earlier state until then."""
+        draft = path.with_name(path.name + ".part")
+        draft.write_text(json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n")
+        draft.replace(path)
 
     @classmethod
     def read(cls, path: Path) -> Self:

@@ -56,13 +56,15 @@ def make_attack_figures(report: Mapping[str, Any]) -> Iterator[Figure]:
         p99_ms, harm = attack["p99_ms"], attack["harm"]
         if p99_ms is None and harm is None:
             continue
+        control_ms = attack["control_p99_ms"]
+        control = "" if control_ms is None else f"; {control_ms:g} ms without the attack meanwhile"
         yield Figure(
             row=f"attacks/p99/{attack['name']}",
             title=f"other clients' p99: {attack['name']}",
             value=p99_ms,
             unit="ms",
             target=None if p99_ms is None else report["p99_target_ms"],
-            note=f"{attack['calls']} calls{f'; HARMFUL: {harm}' if harm else ''}",
+            note=f"{attack['calls']} calls{control}{f'; HARMFUL: {harm}' if harm else ''}",
         )
     for name, what in (
         ("harmful", "attacks that did harm"),

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 from argparse import ArgumentTypeError
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from itertools import chain
 from xml.etree import ElementTree
 
@@ -155,15 +155,22 @@ def test_what_faults_do_is_counted_apart_from_what_kills_do():
 
 def test_an_attack_is_judged_where_enough_others_called_meanwhile_and_named_where_it_did_harm():
     attacks = [
-        {"name": "slow heads", "p99_ms": 130.0, "calls": 500, "harm": None},
-        {"name": "two lengths", "p99_ms": None, "calls": 9, "harm": "upstream saw two requests"},
-        {"name": "a large head", "p99_ms": None, "calls": 9, "harm": None},
+        {"name": "slow heads", "p99_ms": 130.0, "calls": 500, "harm": None, "control_p99_ms": 90.0},
+        {
+            "name": "two lengths",
+            "p99_ms": None,
+            "calls": 9,
+            "harm": "two seen",
+            "control_p99_ms": None,
+        },
+        {"name": "a large head", "p99_ms": None, "calls": 9, "harm": None, "control_p99_ms": None},
     ]
     counts = {"cases": 3, "calls": 509, "harmful": 1, "lost": 0, "double": 0}
     report = {"attacks": attacks, "p99_target_ms": 100.0} | counts
     slow, two, harmful, *others = make_attack_figures(report)
     assert (slow.verdict, two.verdict, harmful.verdict) == ("NOT MET", "", "NOT MET")
-    assert two.note == "9 calls; HARMFUL: upstream saw two requests"
+    assert slow.note == "500 calls; 90 ms without the attack meanwhile"
+    assert two.note == "9 calls; HARMFUL: two seen"
     assert all(figure.verdict == "met" for figure in others)
 
 
@@ -229,6 +236,61 @@ def test_a_section_that_fails_keeps_its_figures_and_the_exit_status_says_so(
     assert command.main(["--quick", "--only", "cpu/2kb", "--json", str(path)]) == 1
     assert [figure.value for figure in Results.read(path).figures] == [1]
     assert "cpu: a call is missing" in capsys.readouterr().err
+
+
+def make_section(name, *rows, **more):
+    figures = [Figure(row=f"{name}/{row}", title=row, value=1.0) for row in rows]
+    return Section(name=name, seconds=2.0, others_share=0.5, figures=figures, **more)
+
+
+def run_sections(monkeypatch, path, *options, commit="abc", pages=1.0):
+    """Run a benchmark of two sections, and return its rows in the file with their values."""
+
+    def measure_pages(_):
+        if pages is None:
+            raise KeyboardInterrupt
+        yield Figure(row="pages/home", title="home", value=pages)
+
+    sections = {"cpu": lambda _: iter([make_one(pages or 0.0)]), "pages": measure_pages}
+    monkeypatch.setattr(command, "SECTIONS", sections)
+    monkeypatch.setattr(command, "_find_commit", lambda: commit)
+    with suppress(KeyboardInterrupt):
+        command.main(["--json", str(path), *options])
+    return {figure.row: figure.value for figure in Results.read(path).figures}
+
+
+def test_an_interrupted_run_keeps_its_sections_and_the_next_one_makes_the_others(
+    monkeypatch, tmp_path
+):
+    path = tmp_path / "results.json"
+    assert run_sections(monkeypatch, path, pages=None) == {"row": 0.0}
+    assert run_sections(monkeypatch, path, pages=2.0) == {"row": 0.0, "pages/home": 2.0}
+    again = run_sections(monkeypatch, path, "--only", "pages", pages=3.0)
+    assert again == {"row": 0.0, "pages/home": 3.0}
+    assert Results.read(path).state["command"] == "./run.sh bench && ./run.sh bench --only pages"
+
+
+def test_a_run_of_another_commit_is_not_continued(monkeypatch, tmp_path):
+    path = tmp_path / "results.json"
+    run_sections(monkeypatch, path)
+    with pytest.raises(SystemExit, match="with commit abc, not def"):
+        run_sections(monkeypatch, path, commit="def")
+
+
+def test_a_part_that_is_measured_again_replaces_its_rows_alone():
+    whole = Results(state={}, sections=[make_section("cpu", "2kb", "300kb"), make_section("pages")])
+    part = make_section("cpu", "300kb", "new", is_whole=False)
+    cpu, _ = whole.with_section(part).sections
+    assert [figure.title for figure in cpu.figures] == ["2kb", "300kb", "new"]
+    assert (cpu.seconds, cpu.others_share, cpu.is_whole) == (4.0, 0.5, True)
+    assert (
+        whole.with_section(make_section("cpu", "2kb")).figures == make_section("cpu", "2kb").figures
+    )
+
+
+def test_places_of_this_machine_are_no_part_of_the_command_that_is_told():
+    given = ["--quick", "--dir", "/srv/bench", "--json=/root/r.json", "--only", "cpu/2kb"]
+    assert [*command.drop_paths(given)] == ["--quick", "--only", "cpu/2kb"]
 
 
 def test_sections_and_parts_that_there_are_not_are_refused_with_those_there_are():
