@@ -23,7 +23,7 @@ from pathlib import Path
 
 from manage.otel.collector import find_collector, without_otel
 from manage.otel.exporter import begin
-from manage.supervision.child_environ import without_credentials
+from manage.supervision.child_environ import give_back_memory, without_credentials
 from manage.supervision.children import (
     DEATHS_WINDOW_S,
     MAX_DEATHS,
@@ -106,7 +106,7 @@ class Supervisor:
         Raises ChildError; the children are stopped first."""
         descriptors.raise_limit()  # here, once: the children inherit it
         self._write_troubles()  # remove those of an earlier service
-        environ = without_credentials(environ)
+        environ = give_back_memory(without_credentials(environ))
         otel_environ, environ = dict(environ), without_otel(environ)
         environ[parent_watch.VARIABLE] = str(self._parent_pipe_read)
         environ[CLIENT_MARK_VARIABLE] = secrets.token_urlsafe(24)

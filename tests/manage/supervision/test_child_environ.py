@@ -1,12 +1,20 @@
 import os
+import platform
 import signal
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from dataclasses import replace
 
 import pytest
 
-from manage.supervision.child_environ import CREDENTIAL_VARIABLES, make_query_environ
+from manage.supervision.child_environ import (
+    CREDENTIAL_VARIABLES,
+    GIVING_BACK,
+    give_back_memory,
+    make_query_environ,
+)
 from manage.supervision.run_service import RunService
 from manage.supervision.supervisor import Supervisor
 from runtime.settings import Settings
@@ -49,6 +57,31 @@ async def test_no_process_of_the_service_gets_a_credential(settings, monkeypatch
     assert [name for name, environ in environs.items() if "PATH" in environ] == [
         "recorder", "web", "proxy-1", "proxy-2",
     ]  # fmt: skip
+    assert all(
+        environs[name].items() >= GIVING_BACK.items() for name in environs.keys() - {"queries"}
+    )
+
+
+# After the first large block is freed, glibc takes the next ones from where small ones hold them.
+TAKING_LARGE_BLOCKS = """
+import re
+for _ in range(2):
+    large, after = bytearray(24 << 20), bytearray(100_000)
+    kept = bytearray(50_000)
+    del large
+print(*re.findall(r"RssAnon:[^0-9]+([0-9]+)", open("/proc/self/status").read()))
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries do not keep it")
+def test_a_process_gives_back_the_memory_of_large_bodies():
+    def measure_mb(environ):
+        command = [sys.executable, "-I", "-S", "-c", TAKING_LARGE_BLOCKS]
+        done = subprocess.run(command, env=environ, capture_output=True, check=True)  # noqa: S603
+        return int(done.stdout) / 1000
+
+    plain = {"PATH": os.defpath}
+    assert measure_mb(plain) - measure_mb(give_back_memory(plain)) > 20
 
 
 async def test_only_the_exporting_process_gets_the_variables_of_opentelemetry(
