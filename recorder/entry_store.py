@@ -109,7 +109,7 @@ class EntryStore:
 
         batch: list[Recorded] = []
         judged: list[Judgement] = []
-        self._judge.begin_batch()
+        self._judge.forget_batch()
         size, ends_at_s = 0, self._clock_s() + BATCH_S
         for waiting in files:
             taken.append(waiting)
@@ -125,6 +125,7 @@ class EntryStore:
                 break
         if batch:
             self._insert_all(organization_id, batch, judged, size)
+        self._judge.forget_batch()  # its bodies may be large, and the next batch may be long in coming
 
     def _store_alone(self, organization_id: str, waiting: Waiting) -> None:
         """Store one file, or set it aside when it does not fit into memory time after time.

@@ -79,7 +79,7 @@ class Judge:
         self._batch: dict[str, RecordedCall] = {}
         self._trouble = TroubleLog(logger, "A call is stored without looking for a cache break: %s")
 
-    def begin_batch(self) -> None:
+    def forget_batch(self) -> None:
         """Forget the calls of the last batch: they are stored, or will be judged again."""
         self._batch.clear()
 

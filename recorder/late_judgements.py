@@ -34,7 +34,7 @@ class LateJudgements:
         if up_to_id is None:
             return True
         found: dict[str, Judgement] = {}
-        self._judge.begin_batch()
+        self._judge.forget_batch()
         while (next_id := judgements.find_unjudged(connection, up_to_id)) is not None:
             call = recorded_calls.read_by_id(connection, next_id)
             if call is not None:  # retention may remove it meanwhile

@@ -1,4 +1,5 @@
 import errno
+import gc
 import gzip
 import json
 import os
@@ -22,6 +23,7 @@ from recorder.entry_store import (
 from recorder.ingest import TIDY_S, Ingester
 from recorder.output_sizes import EVERY, FIRST_CALLS
 from recorder.record import make_recorded
+from recorder.recorded_calls import RecordedCall
 from store import database
 from store.control.database import ControlDatabase
 from store.price_file import load_prices
@@ -422,6 +424,13 @@ def test_a_batch_is_bounded_by_the_time_that_its_bodies_take(ingester, run, cloc
     for number in range(20):
         spool_call(run, f"{number:02}")
     assert 1 <= ingester.run_round().handled <= 8
+
+
+def test_the_bodies_of_a_batch_are_not_kept_until_the_next_one(ingester, run):
+    spool_call(run, "not-kept")
+    ingester.run_round()
+    calls = [each for each in gc.get_objects() if type(each) is RecordedCall]
+    assert "not-kept" not in {call.entry.entry_id for call in calls}
 
 
 def test_the_backlog_of_one_organisation_delays_another_by_one_batch(ingester, run, tmp_path):
