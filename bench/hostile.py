@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, suppress
 from functools import partial
 from http.client import HTTPConnection, HTTPException
@@ -86,14 +86,16 @@ def measure(options: Options) -> Iterator[Figure]:
         yield _measure("nothing", service, victim, [], seconds)
         for name, query in ATTACKS.items():
             path = f"/traces.json?sql={quote_plus(query)}"
-            attacks = [_repeating(service.port, each, path) for each in attackers]
+            attacks = [repeat(service.port, each, path) for each in attackers]
             yield _measure(name, service, victim, attacks, seconds)
             time.sleep(seconds)  # so that one does not pay for another
-        attacks = [_unread(service.port, each) for each in attackers[:2]]
+        attacks = [leave_unread(service.port, each) for each in attackers[:2]]
         yield _measure("not reading", service, victim, attacks, seconds)
 
 
-def _repeating(port: int, visitor: Visitor, path: str) -> Attack:
+def repeat(port: int, visitor: Visitor, path: str) -> Attack:
+    """Return an attack that requests a page again and again."""
+
     def attack(is_over: threading.Event, /, *, statuses: Counter[object]) -> None:
         while not is_over.is_set():
             with closing(HTTPConnection(HOST, port, timeout=60)) as connection:
@@ -111,7 +113,8 @@ def _repeating(port: int, visitor: Visitor, path: str) -> Attack:
     return attack
 
 
-def _unread(port: int, visitor: Visitor) -> Attack:
+def leave_unread(port: int, visitor: Visitor) -> Attack:
+    """Return an attack that requests large results and reads none of them."""
     path = f"/traces.json?sql={quote(FIFTEEN_MB)}"
 
     def attack(is_over: threading.Event, /, *, statuses: Counter[object]) -> None:
@@ -130,7 +133,8 @@ def _measure(
     statuses: Counter[object] = Counter()
     peaks = _Peaks(service)
     with background(peaks.watch, *(partial(attack, statuses=statuses) for attack in attacks)):
-        times_ms, failures = _request_others(victim, service.port, seconds)
+        end_s = time.monotonic() + seconds
+        times_ms, failures = request_others(victim, service.port, lambda: time.monotonic() >= end_s)
     memory = ", ".join(f"{part} {mb:.0f} MB" for part, mb in peaks.peaks_mb.items())
     note = f"peaks: {memory}; attackers got {dict(statuses)}"
     row, title = f"hostile/{name}", f"others' slowest p99 during hostile queries: {name}"
@@ -153,14 +157,13 @@ def _measure(
     )
 
 
-def _request_others(
-    victim: Visitor, port: int, seconds: float
+def request_others(
+    victim: Visitor, port: int, until: Callable[[], bool]
 ) -> tuple[Mapping[str, list[float]], list[str]]:
     """Return the times of pages by their names, and what went wrong."""
     times_ms: dict[str, list[float]] = {name: [] for name in OTHERS}
     failures = []
-    end_s = time.monotonic() + seconds
-    while time.monotonic() < end_s:
+    while not until():
         for name, path in OTHERS.items():
             victim.connect(port)
             with closing(victim):

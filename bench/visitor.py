@@ -14,13 +14,17 @@ from store.traces.paths import trace_path
 class Visitor:
     """A person with an organisation of their own, on a connection that stays open."""
 
-    def __init__(self, control: ControlDatabase, data_dir: Path, name: str) -> None:
+    def __init__(
+        self, control: ControlDatabase, data_dir: Path, name: str, address: str = ""
+    ) -> None:
         with control.transaction() as db:
             organization = people.create_organization(db, name)
             user_id = people.create_user(db, f"{name}@example.org")
             people.join(db, organization.id, user_id, "owner")
         session = SignIn(control).sign_in(f"{name}@example.org")
         self.headers = {"cookie": f"taximeter={session}", "accept": "text/html"}
+        if address:  # of a person who comes through a reverse proxy
+            self.headers["x-forwarded-for"] = address
         self._connection: HTTPConnection | None = None
         self.path = trace_path(data_dir, organization.id)
 

@@ -268,6 +268,7 @@ class SeenRequest:
     body: bytearray = field(default_factory=bytearray)
     chunk_sizes: list[int] = field(default_factory=list)
     trailers: list[tuple[str, str]] = field(default_factory=list)
+    peer_port: int = 0
     whole: threading.Event = field(default_factory=threading.Event)
     """The body was read to its end."""
     answered: threading.Event = field(default_factory=threading.Event)
@@ -331,7 +332,10 @@ class _Connection:
         lines = raw[:-4].decode("latin-1").split("\r\n")
         method, target, _version = lines[0].split(" ", 2)
         headers = [_parse_header(line) for line in lines[1:]]
-        return SeenRequest(connection, raw, method, target, headers, _parse_framing(headers))
+        return SeenRequest(
+            *(connection, raw, method, target, headers, _parse_framing(headers)),
+            peer_port=self.writer.get_extra_info("peername")[1],
+        )
 
     async def read_body(self, request: SeenRequest) -> None:
         """Read what is left of the request's body. Raises _Gone when it never comes."""

@@ -11,7 +11,7 @@ from typing import Any
 from tests.faults import report
 from tests.faults.cases import CASES
 from tests.faults.running import MissingError, choose, open_scene
-from tests.faults.scene import Case, Needs, find_growth
+from tests.faults.scene import Case, Needs
 
 P99_MS = 100.0
 
@@ -42,7 +42,11 @@ def main() -> None:
     print(", ".join(f"{name} {value}" for name, value in totals.items()))
     for missing, reason in skipped.items():
         print(f"left out what needs a {missing}: {reason}")
-    slow = [each["case"] for each in records if (each["p99_ms"] or 0) > P99_MS]
+    slow = [
+        f"{each['case']} ({each['p99_ms']:g}, control {each['control_p99_ms'] or 0:g})"
+        for each in records
+        if (each["p99_ms"] or 0) > P99_MS
+    ]
     print(f"p99 above {P99_MS:g} ms: {', '.join(slow) or 'never'}")
     if options.json:
         document = {"totals": totals, "skipped": skipped, "cases": records}
@@ -58,12 +62,12 @@ def run(
     records = []
     with (
         TemporaryDirectory(prefix="taximeter-faults-") as folder,
-        open_scene(Path(folder), rate, lasts_s, needs) as scene,
+        open_scene(Path(folder), rate, lasts_s, needs, with_control=True) as scene,
     ):
         for case in cases:
             result = scene.run(case, calls=int(2 * rate))
             record = report.make_record(result)
-            record["wrong"] += find_growth(case, result.before, result.after)
+            record["wrong"] += result.find_growth()
             records.append(record)
             print(report.format_line(record), flush=True)
             for sentence in record["wrong"][:5]:

@@ -194,8 +194,7 @@ CASES: Sequence[Case] = (
     Case("upstream resets", _spoil(partial(_cut, end=RESET)), in_suite=False),
     Case("upstream stalls", _spoil(partial(_cut, end=STALL)), in_suite=False),
     Case("upstream sends garbage", _spoil(_send_garbage)),
-    # glibc keeps what a large response took until something else takes it.
-    Case("upstream floods", _spoil(_flood), in_suite=False, may_keep_mb=150.0),
+    Case("upstream floods", _spoil(_flood), in_suite=False),
     Case("upstream refuses connections", _refuse, in_suite=False),
     *STORAGE_CASES,
 )

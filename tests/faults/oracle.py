@@ -114,6 +114,19 @@ def judge(
     return found
 
 
+def list_times(calls: Sequence[Call]) -> list[float]:
+    """Return the seconds that each plain call took which had its whole response at the first attempt."""
+    plans = [(make_plan(call.number), call) for call in calls]
+    return [
+        call.last.ended_s - call.last.begun_s
+        for plan, call in plans
+        if plan.kind != "held"
+        and len(call.attempts) == 1
+        and call.last.is_whole
+        and call.last.status == plan.status
+    ]
+
+
 def _count(found: Verdict, call: Call, seen: Sequence[Seen], rows: Sequence[Row]) -> None:
     """Compare numbers: a row for each request that upstream saw, and none besides but for those that
     were kept and then perhaps not sent."""

@@ -9,18 +9,17 @@ from tests.faults.scene import Result
 
 COLUMNS = (
     f"{'case':40} {'calls':>6} {'rows':>6} {'lost':>5} {'double':>6} {'wrong':>5} {'disturbed':>9}"
-    f" {'excused':>7} {'not kept':>8} {'p50 ms':>7} {'p99 ms':>7} {'fds':>5} {'MB':>6} {'s':>5}"
+    f" {'excused':>7} {'not kept':>8} {'p50 ms':>7} {'p99 ms':>7} {'control':>7} {'fds':>5} {'MB':>6}"
+    f" {'s':>5}"
 )
 
 
 def make_record(result: Result) -> dict[str, Any]:
     """Return a result as JSON has it. ``fds`` and ``memory_mb`` are what the service uses more than
-    before the case."""
-    verdict = result.verdict
-    times = sorted(verdict.times_s)
-    quantiles = statistics.quantiles(times, n=100, method="inclusive") if len(times) > 1 else None
+    before the case, and ``control_p99_ms`` the p99 of the same load on another service meanwhile."""
+    verdict, before, after = result.verdict, result.before, result.after
     return {
-        "case": result.name,
+        "case": result.case.name,
         "calls": verdict.calls,
         "rows": verdict.rows,
         "lost": len(verdict.lost),
@@ -29,23 +28,31 @@ def make_record(result: Result) -> dict[str, Any]:
         "disturbed": len(verdict.disturbed),
         "excused": verdict.excused,
         "not_kept": verdict.not_kept,
-        "p50_ms": quantiles and round(quantiles[49] * 1000, 1),
-        "p99_ms": quantiles and round(quantiles[98] * 1000, 1),
-        "fds": result.after.descriptors - result.before.descriptors,
-        "memory_mb": round(result.after.memory_mb - result.before.memory_mb, 1),
-        "before": asdict(result.before),
-        "after": asdict(result.after),
+        "p50_ms": _find_percentile(verdict.times_s, 50),
+        "p99_ms": _find_percentile(verdict.times_s, 99),
+        "control_p99_ms": _find_percentile(result.control_s, 99),
+        "fds": after.total_descriptors - before.total_descriptors,
+        "memory_mb": round(after.total_mb - before.total_mb, 1),
+        "before": asdict(before),
+        "after": asdict(after),
         "seconds": round(result.seconds, 1),
     }
 
 
+def _find_percentile(times_s: Sequence[float], percent: int) -> float | None:
+    """Return the milliseconds that so many of a hundred calls took at most."""
+    if len(times_s) < 2:
+        return None
+    return round(statistics.quantiles(times_s, n=100, method="inclusive")[percent - 1] * 1000, 1)
+
+
 def format_line(record: dict[str, Any]) -> str:
     """Return the line of a result in the table."""
-    p50, p99 = record["p50_ms"] or 0, record["p99_ms"] or 0
+    p50, p99, control = (record[f"{each}_ms"] or 0 for each in ("p50", "p99", "control_p99"))
     return (
         f"{record['case']:40} {record['calls']:6} {record['rows']:6} {record['lost']:5}"
         f" {record['double']:6} {len(record['wrong']):5} {record['disturbed']:9}"
-        f" {record['excused']:7} {record['not_kept']:8} {p50:7.1f} {p99:7.1f}"
+        f" {record['excused']:7} {record['not_kept']:8} {p50:7.1f} {p99:7.1f} {control:7.1f}"
         f" {record['fds']:+5} {record['memory_mb']:+6.1f} {record['seconds']:5.1f}"
     )
 

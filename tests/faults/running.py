@@ -4,9 +4,10 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from tests.faults.control import open_control
 from tests.faults.scene import Case, Needs, Scene
 from tests.live.service import Service
 from tests.upstream import Upstream
@@ -36,29 +37,35 @@ class FaultService(Service):
 
 @contextmanager
 def open_scene(
-    folder: Path, rate: float, lasts_s: float, needs: Needs | None = None
+    folder: Path,
+    rate: float,
+    lasts_s: float,
+    needs: Needs | None = None,
+    *,
+    with_control: bool = False,
 ) -> Iterator[Scene]:
-    """Start a service and its load, paused. Raises MissingError."""
+    """Start a service and its load, paused, and perhaps another to compare with. Raises MissingError."""
     settings, clock_file = dict(SETTINGS), None
     if needs == "clock":
         clock_file = folder / "clock"
         clock_file.write_text("+0")
-    with mounted(folder) if needs == "small disk" else _plain(folder) as place, Upstream() as up:
+    with ExitStack() as stack:
+        place = stack.enter_context(mounted(folder)) if needs == "small disk" else folder
+        up = stack.enter_context(Upstream())
         service = FaultService(place, up.url, **settings)
         if clock_file is not None:
             service.environment |= make_clock_environ(clock_file)
-        with service, Scene(service, up, rate, lasts_s, clock_file=clock_file) as scene:
-            yield scene
+        stack.enter_context(service)
+        control = None
+        if with_control:
+            control = stack.enter_context(open_control(folder / "control", rate, **SETTINGS))
+        scene = Scene(service, up, rate, lasts_s, clock_file=clock_file, control=control)
+        yield stack.enter_context(scene)
 
 
 def choose(cases: Sequence[Case], needs: Needs | None) -> list[Case]:
     """Return the cases that take what this service has, and no more."""
     return [case for case in cases if case.needs == needs]
-
-
-@contextmanager
-def _plain(folder: Path) -> Iterator[Path]:
-    yield folder
 
 
 @contextmanager

@@ -17,15 +17,16 @@ import psutil
 from metering.budget_periods import Span
 from store.traces.database import TraceDatabase
 from store.traces.spend import find_spend, read_spend_of
+from tests.faults.control import Control
 from tests.faults.load import HEADERS, Load
 from tests.faults.oracle import Call, Row, Seen, Verdict, is_numbered, judge, number_of
+from tests.faults.usage import Usage, find_growth, measure
 from tests.live.service import START_S, Child, Service
 from tests.rawclient import request
 from tests.upstream import Upstream, wait_until
 
 SLUGS = 16
 RECOVERY_CALLS = 12
-MOST_FDS = 20
 ALWAYS = Span(datetime(2000, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC))
 COLUMNS = (
     "id, entry_id, max_tokens, outcome, status_code, cost_cents, request_body, response_body,"
@@ -63,38 +64,26 @@ class Excuses:
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
-    """The number of processes of a service, their descriptors, and the memory of their own."""
-
-    processes: int
-    descriptors: int
-    memory_mb: float
-
-
-@dataclass(frozen=True, slots=True)
 class Result:
-    """The verdict on a case, what the service used before and after it, and how long it took."""
+    """The verdict on a case, what the service used before and after it, and how long it took.
 
-    name: str
+    ``control_s`` are the times of calls that another service had meanwhile, if there is one."""
+
+    case: Case
     verdict: Verdict
     before: Usage
     after: Usage
     seconds: float
+    control_s: Sequence[float] = ()
 
-
-def find_growth(case: Case, before: Usage, after: Usage) -> list[str]:
-    """Return what the service uses more than before, beyond what caches and connections may."""
-    found = []
-    if after.descriptors > before.descriptors + MOST_FDS:
-        found.append(f"{after.descriptors - before.descriptors} more descriptors than before")
-    if after.memory_mb > before.memory_mb + case.may_keep_mb:
-        found.append(f"{after.memory_mb - before.memory_mb:.0f} MB more than before")
-    return found
+    def find_growth(self) -> list[str]:
+        """Return what the service uses more than before, beyond what caches and connections may."""
+        return find_growth(self.before, self.after, self.case.may_keep_mb)
 
 
 class Scene:
-    """A running service under load. ``lasts_s`` is how long a fault lasts that lasts for a time, and
-    ``clock_file`` the file that libfaketime reads."""
+    """A running service under load. ``lasts_s`` is how long a fault lasts that lasts for a time,
+    ``clock_file`` the file that libfaketime reads, and ``control`` a service to compare with."""
 
     def __init__(
         self,
@@ -104,8 +93,10 @@ class Scene:
         lasts_s: float,
         *,
         clock_file: Path | None = None,
+        control: Control | None = None,
     ) -> None:
         self.service = service
+        self._control = control
         self.upstream = upstream
         self.lasts_s = lasts_s
         self.clock_file = clock_file
@@ -130,10 +121,12 @@ class Scene:
     def run(self, case: Case, calls: int) -> Result:
         """Run a case with so many calls before it, and compare. The load is paused at the end."""
         begun_s = time.monotonic()
-        before = self.measure()
+        before = measure(self.service)
         self.excuses = Excuses()
         self._not_kept = self._count_not_kept()
         self.load.resume()
+        if self._control is not None:
+            self._control.resume()
         self.load.wait_for(calls)
         try:
             case.do(self)
@@ -141,17 +134,19 @@ class Scene:
             self.load.spoil = None
         self.service.wait_healthy()
         self.load.wait_for(RECOVERY_CALLS)
+        control_s = self._control.pause() if self._control is not None else []
         verdict = self.settle(case.may_miss_bytes)
         seconds = time.monotonic() - begun_s
-        return Result(case.name, verdict, before, self._measure_after(case, before), seconds)
+        after = self._measure_after(case, before)
+        return Result(case, verdict, before, after, seconds, control_s)
 
     def _measure_after(self, case: Case, before: Usage) -> Usage:
         """Return what the service uses once it uses little more than before, or after some seconds."""
-        found = [self.measure()]
+        found = [measure(self.service)]
 
         def is_back() -> bool:
-            found.append(self.measure())
-            return not find_growth(case, before, found[-1])
+            found.append(measure(self.service))
+            return not find_growth(before, found[-1], case.may_keep_mb)
 
         with suppress(TimeoutError):
             wait_until(is_back, "memory and descriptors that are back")
@@ -211,17 +206,6 @@ class Scene:
     def _count_not_kept(self) -> int:
         """Return how many calls the service says that it could not keep."""
         return int(json.loads(self.service.get("/healthz").body)["not_kept"]["calls"])
-
-    def measure(self) -> Usage:
-        """Return what the processes use now."""
-        processes, descriptors, memory = 0, 0, 0
-        root = psutil.Process(self.service.pid)
-        for process in (root, *root.children(recursive=True)):
-            with suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
-                descriptors += process.num_fds()
-                memory += process.memory_full_info().uss
-                processes += 1
-        return Usage(processes, descriptors, memory / 1e6)
 
     # --- what cases do ---
 

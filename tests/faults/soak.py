@@ -1,4 +1,4 @@
-"""``python -m tests.faults.soak --hours 1 --rate 50``: does anything grow while nothing is broken?
+"""``python -m tests.faults.soak --minutes 60 --rate 50``: does anything grow while nothing is broken?
 
 Memory and descriptors of each process, and the disk, are noted between stretches of load, when no call is
 in flight; the rows of each stretch are compared as after a fault.
@@ -9,17 +9,16 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import psutil
-
 from tests.faults.plot import Panel, draw
 from tests.faults.running import open_scene
 from tests.faults.scene import Scene
+from tests.faults.usage import measure
 from tests.live.service import Service
 
 MOST_MB, MOST_SHARE = 10.0, 0.10  # that a process may grow from the third quarter to the last
@@ -32,26 +31,15 @@ class Sample:
 
     minute: float
     calls: int
-    memory_mb: dict[str, float]
-    descriptors: dict[str, int]
+    memory_mb: Mapping[str, float]
+    descriptors: Mapping[str, int]
     disk_mb: dict[str, float]
 
 
 def take_sample(service: Service, minute: float, calls: int) -> Sample:
-    memory, descriptors = {}, {}
-    for name, process in _name_processes(service).items():
-        with suppress(psutil.NoSuchProcess):
-            memory[name] = process.memory_full_info().uss / 1e6
-            descriptors[name] = process.num_fds()
-    return Sample(minute, calls, memory, descriptors, _measure_disk(service.data_dir))
-
-
-def _name_processes(service: Service) -> dict[str, psutil.Process]:
-    pids = {"up": service.pid}
-    pids |= {name: pid for name, pid in service.pids().items() if name != "proxy"}
-    pids |= {f"proxy {place}": pid for place, pid in enumerate(sorted(service.worker_pids()), 1)}
-    pids |= {f"query process {place}": pid for place, pid in enumerate(service.query_pids(), 1)}
-    return {name: psutil.Process(pid) for name, pid in pids.items()}
+    usage = measure(service)
+    disk_mb = _measure_disk(service.data_dir)
+    return Sample(minute, calls, usage.memory_mb, usage.descriptors, disk_mb)
 
 
 def _measure_disk(data_dir: Path) -> dict[str, float]:
@@ -123,7 +111,7 @@ def run(scene: Scene, seconds: float, every_s: float) -> tuple[list[Sample], dic
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.faults.soak", description=__doc__)
-    parser.add_argument("--hours", type=float, default=1.0)
+    parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--rate", type=float, default=50.0, help="calls a second, at most 75")
     parser.add_argument("--every", type=float, default=30.0, help="seconds between two samples")
     parser.add_argument("--json", type=Path, default=Path("soak.json"))
@@ -133,7 +121,7 @@ def main() -> None:
         TemporaryDirectory(prefix="taximeter-soak-") as folder,
         open_scene(Path(folder), options.rate, 0) as scene,
     ):
-        samples, totals = run(scene, 3600 * options.hours, options.every)
+        samples, totals = run(scene, 60 * options.minutes, options.every)
     growth = find_growth(samples)
     rate = totals["calls"] / (60 * samples[-1].minute)
     title = f"{totals['calls']:,} calls at {rate:.0f} a second for {samples[-1].minute:.0f} minutes"

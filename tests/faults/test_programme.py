@@ -6,7 +6,7 @@ import pytest
 
 from tests.faults.cases import CASES
 from tests.faults.running import choose, is_possible, open_scene
-from tests.faults.scene import Case, Scene, find_growth
+from tests.faults.scene import Case, Scene
 
 RATE, LASTS_S, CALLS_BEFORE = 40.0, 0.3, 12
 SHORT = [case for case in choose(CASES, None) if case.in_suite]
@@ -31,4 +31,4 @@ def test_under_a_fault_nothing_is_lost_double_or_wrong_and_nobody_else_is_distur
     assert verdict.wrong == []
     assert (verdict.lost, verdict.double, verdict.disturbed) == ([], [], [])
     assert verdict.calls >= CALLS_BEFORE
-    assert find_growth(case, result.before, result.after) == []
+    assert result.find_growth() == []

@@ -3,17 +3,19 @@
 import itertools
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 import psutil
 
-from tests.live.service import REQUEST_HEADERS, Row, Service
+from tests.live.service import REQUEST_HEADERS, Service
 from tests.rawclient import Cut, RawClient, request
 from tests.upstream import PATIENCE_S, Script, SeenRequest, Upstream, answer, message_json
 
 MARK = ("x-app", "neighbour")
+_numbers = itertools.count(1)
 ENDPOINTS = 20  # each may have 300 calls a minute
 PAUSE_S = 0.005
 LIVEZ = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -43,12 +45,15 @@ class Waits:
     """The time that neighbours waited for each response, in ms, and how many got none or another one."""
 
     times_ms: list[float] = field(default_factory=list)
+    pages_ms: list[float] = field(default_factory=list)  # where somebody visits pages, too
     failed: int = 0
     peak_rss_mb: float = 0.0
 
-    def percentile(self, percent: float) -> float:
-        ordered = sorted(self.times_ms) or [0.0]
-        return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))]
+
+def find_percentile(times_ms: Sequence[float], percent: float) -> float:
+    """Return the time that so many of a hundred took at most, 0 of none."""
+    ordered = sorted(times_ms) or [0.0]
+    return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))]
 
 
 class Neighbours:
@@ -56,18 +61,20 @@ class Neighbours:
 
     def __init__(self, service: Service) -> None:
         self.service = service
-        self.slugs = [f"neighbour-{number}" for number in range(ENDPOINTS)]
+        self.slugs = [f"neighbour-{next(_numbers)}" for _ in range(ENDPOINTS)]
         for slug in self.slugs:
             service.create_endpoint(slug)
-        self.answered: set[str] = set()
+        self.answered: dict[str, str] = {}  # by the body of the request: the case
         self.waits = Waits()
+        self._case = ""
         self._numbers = itertools.count()
         self._over = threading.Event()
         self._begun = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def start(self) -> None:
+    def start(self, case: str) -> None:
         """Begin to call, with new figures, and return once there is a first response."""
+        self._case = case
         self.waits = Waits()
         self._over.clear()
         self._begun.clear()
@@ -103,7 +110,7 @@ class Neighbours:
                     continue  # it was idle and gave way; clients send again on a new connection
             self._note(status, began_s)
             if status == 200:
-                self.answered.add(body)
+                self.answered[body] = self._case
             began_s = time.monotonic()
             status = 0
             with suppress(Cut, OSError), self.service.connect() as client:
@@ -118,7 +125,10 @@ class Neighbours:
         if status != 200:
             self.waits.failed += 1
 
-    def count_lost(self, rows: Sequence[Row]) -> tuple[int, int]:
-        """Return how many calls that had their response are not recorded, and how many are twice."""
-        bodies = [row["request_body"] for row in rows if row["slug"] in self.slugs]
-        return len(self.answered - set(bodies)), len(bodies) - len(set(bodies))
+    def find_lost(self) -> tuple[list[str], list[str]]:
+        """Return the calls that had their response and are not recorded, with their cases, and those that
+        are recorded twice."""
+        rows = self.service.settled_rows("neighbour-%")
+        bodies = Counter(row["request_body"] for row in rows if row["slug"] in self.slugs)
+        lost = [f"{body} of {case}" for body, case in self.answered.items() if body not in bodies]
+        return lost, [str(body) for body, count in bodies.items() if count > 1]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.hostile.neighbours import Neighbours, Waits
+from tests.hostile.neighbours import AttackedUpstream, Neighbours, Waits, find_percentile
 from tests.live.service import Service
 
 TARGET_MS = 100.0
@@ -19,7 +19,9 @@ ENOUGH = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attack:
-    """The figures of one case. ``p99_ms`` is None where too few neighbours called meanwhile."""
+    """The figures of one case. A p99 is None where too few neighbours called meanwhile, or visited pages.
+
+    ``control_…`` are those of others who did the same at the same time on a service that is not attacked."""
 
     name: str
     harm: str | None
@@ -28,6 +30,9 @@ class Attack:
     failed: int
     p50_ms: float
     p99_ms: float | None
+    control_p99_ms: float | None
+    pages_p99_ms: float | None
+    control_pages_p99_ms: float | None
     worst_ms: float
     peak_rss_mb: float
 
@@ -39,8 +44,8 @@ class Report:
 
     attacks: Sequence[Attack]
     calls: int
-    lost: int
-    double: int
+    lost: Sequence[str]
+    double: Sequence[str]
 
     @property
     def harmful(self) -> int:
@@ -48,7 +53,9 @@ class Report:
 
     @property
     def slow(self) -> int:
-        return sum((attack.p99_ms or 0) > TARGET_MS for attack in self.attacks)
+        return sum(
+            max(attack.p99_ms or 0, attack.pages_p99_ms or 0) > TARGET_MS for attack in self.attacks
+        )
 
     def write(self, path: Path) -> None:
         document = {
@@ -56,8 +63,9 @@ class Report:
             "cases": len(self.attacks),
             "harmful": self.harmful,
             "calls": self.calls,
-            "lost": self.lost,
-            "double": self.double,
+            "lost": len(self.lost),
+            "double": len(self.double),
+            "lost_or_double": [*self.lost, *self.double],
             "p99_target_ms": TARGET_MS,
             "above_target": self.slow,
             "attacks": [asdict(attack) for attack in self.attacks],
@@ -66,21 +74,31 @@ class Report:
 
     def __str__(self) -> str:
         lines = [
-            f"{'case':72} {'calls':>6} {'failed':>6} {'p50':>6} {'p99':>7} {'worst':>7} {'RSS':>6}"
+            f"{'case':72} {'calls':>6} {'failed':>6} {'p50':>6} {'p99':>7} {'control':>7}"
+            f" {'pages':>7} {'control':>7} {'worst':>7} {'RSS':>6}"
         ]
         for each in self.attacks:
-            p99 = "-" if each.p99_ms is None else f"{each.p99_ms:.1f}"
+            waits = (
+                *(each.p99_ms, each.control_p99_ms),
+                *(each.pages_p99_ms, each.control_pages_p99_ms),
+            )
+            cells = " ".join(f"{'-' if ms is None else f'{ms:.1f}':>7}" for ms in waits)
             lines.append(
-                f"{each.name[:72]:72} {each.calls:6} {each.failed:6} {each.p50_ms:6.1f} {p99:>7}"
+                f"{each.name[:72]:72} {each.calls:6} {each.failed:6} {each.p50_ms:6.1f} {cells}"
                 f" {each.worst_ms:7.1f} {each.peak_rss_mb:6.0f}"
             )
             if each.harm is not None:
                 lines.append(f"    HARMFUL: {each.harm}")
+        lines += [f"    LOST OR DOUBLE: {each}" for each in (*self.lost, *self.double)]
         lines.append(
             f"{len(self.attacks)} cases, harmful {self.harmful}; {self.calls} calls of others, lost"
-            f" {self.lost}, double {self.double}; p99 above {TARGET_MS:g} ms in {self.slow} cases"
+            f" {len(self.lost)}, double {len(self.double)}; p99 above {TARGET_MS:g} ms in {self.slow} cases"
         )
         return "\n".join(lines)
+
+
+def _find_p99(times_ms: Sequence[float]) -> float | None:
+    return round(find_percentile(times_ms, 99), 2) if len(times_ms) >= ENOUGH else None
 
 
 class Programme:
@@ -89,16 +107,30 @@ class Programme:
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self.attacks: list[Attack] = []
-        self._neighbours: Neighbours | None = None
-        self._waits: Waits | None = None
-        self._lost = self._double = self._calls = 0
+        self._waits: tuple[Waits, Waits] | None = None
+        self._lost: list[str] = []
+        self._double: list[str] = []
+        self._calls = 0
 
-    @pytest.fixture(scope="session")
+    @pytest.fixture(scope="module")
     def neighbours(self, service: Service) -> Iterator[Neighbours]:
+        """The others, who use the service that is attacked."""
         neighbours = Neighbours(service)
         yield neighbours
-        self._lost, self._double = neighbours.count_lost(service.settled_rows())
-        self._calls = len(neighbours.answered)
+        lost, double = neighbours.find_lost()
+        self._lost += lost
+        self._double += double
+        self._calls += len(neighbours.answered)
+
+    @pytest.fixture(scope="session")
+    def control(self, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Neighbours]:
+        """Others who do the same on a service that nobody attacks."""
+        folder = tmp_path_factory.mktemp("control")
+        with (
+            AttackedUpstream() as upstream,
+            Service(folder, upstream.url, TRUSTED_PROXIES="127.0.0.1") as service,
+        ):
+            yield Neighbours(service)
 
     @pytest.fixture
     def until(self) -> Callable[[], bool]:
@@ -114,9 +146,11 @@ class Programme:
             yield
             return
         neighbours: Neighbours = request.getfixturevalue("neighbours")
-        neighbours.start()
+        control: Neighbours = request.getfixturevalue("control")
+        neighbours.start(request.node.name)
+        control.start(request.node.name)
         yield
-        self._waits = neighbours.stop()
+        self._waits = neighbours.stop(), control.stop()
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -125,8 +159,7 @@ class Programme:
             self._harm = str(report.longrepr).splitlines()[-1] if report.failed else None
             self._seconds = report.duration
         elif report.when == "teardown" and self._waits is not None:
-            waits = self._waits
-            has_enough = len(waits.times_ms) >= ENOUGH
+            waits, control = self._waits
             self.attacks.append(
                 Attack(
                     name=report.nodeid.rpartition("::")[2].removeprefix("test_").replace("_", " "),
@@ -134,8 +167,11 @@ class Programme:
                     seconds=round(self._seconds, 2),
                     calls=len(waits.times_ms),
                     failed=waits.failed,
-                    p50_ms=round(waits.percentile(50), 2),
-                    p99_ms=round(waits.percentile(99), 2) if has_enough else None,
+                    p50_ms=round(find_percentile(waits.times_ms, 50), 2),
+                    p99_ms=_find_p99(waits.times_ms),
+                    control_p99_ms=_find_p99(control.times_ms),
+                    pages_p99_ms=_find_p99(waits.pages_ms),
+                    control_pages_p99_ms=_find_p99(control.pages_ms),
                     worst_ms=round(max(waits.times_ms, default=0.0), 2),
                     peak_rss_mb=round(waits.peak_rss_mb, 1),
                 )

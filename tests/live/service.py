@@ -312,20 +312,8 @@ class Service:
     def rows(self, slug: str = "%") -> list[Row]:
         """The entries of the only organisation, in order of insertion; of one endpoint if asked."""
         paths = list(self.data_dir.glob("traces/*/traces.db"))
-        assert len(paths) <= 1, f"more than one organisation: {paths}"
-        if not paths:
-            return []
-        with closing(sqlite3.connect(f"file:{paths[0]}?mode=ro", uri=True, timeout=30)) as database:
-            database.row_factory = sqlite3.Row
-            try:
-                found = database.execute(
-                    "select * from usage_log where slug like ? order by id", (slug,)
-                ).fetchall()
-            except sqlite3.OperationalError as error:
-                if "no such table" in str(error):
-                    return []
-                raise
-        return [dict(row) for row in found]
+        assert len(paths) <= 1 or slug != "%", f"more than one organisation: {paths}"
+        return [row for path in paths for row in _read_rows(path, slug)]
 
     def wait_for_rows(self, count: int, slug: str = "%") -> list[Row]:
         """Wait until there are at least so many entries; the caller asserts that there are no more."""
@@ -474,6 +462,20 @@ def is_over(process: psutil.Process) -> bool:
 def body_bytes(stored: str | bytes | None) -> bytes | None:
     """A body column as bytes: text where it is valid UTF-8, a BLOB where it is not."""
     return stored.encode() if isinstance(stored, str) else stored
+
+
+def _read_rows(path: Path, slug: str) -> list[Row]:
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=30)) as database:
+        database.row_factory = sqlite3.Row
+        try:
+            found = database.execute(
+                "select * from usage_log where slug like ? order by id", (slug,)
+            ).fetchall()
+        except sqlite3.OperationalError as error:
+            if "no such table" in str(error):
+                return []
+            raise
+    return [dict(row) for row in found]
 
 
 def _setting_name(name: str) -> str:
