@@ -54,11 +54,9 @@ def find_open(path):
 
 
 async def settle(condition):
-    for _ in range(200):
-        if condition():
-            return
-        await asyncio.sleep(0.02)
-    raise AssertionError("it did not come to rest")
+    async with asyncio.timeout(60):
+        while not condition():
+            await asyncio.sleep(0.02)
 
 
 async def ask_for(instances, organization_id, path="/traces/usage.json"):
