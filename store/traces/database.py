@@ -48,9 +48,10 @@ from store.traces.bodies import (
 from store.traces.judgements import StoredCall
 from store.traces.steps import Steps
 
-# In a page of 4 KB half is left empty beside a response of 2 KB: with 8 KB a call of an agent takes a
-# fifth less. 16 KB would save a tenth of the rest, but writes twice as much where calls come one by one.
-PAGE_BYTES = 8 * 1024
+# A text that does not fit into what is left of a page begins the next one: with 16 KB a call of an agent
+# takes a tenth less than with 8 KB, and a quarter less than with 4 KB. Calls that come together share the
+# pages that they change; one that comes alone writes 0.6 MB to the log instead of 0.3 MB.
+PAGE_BYTES = 16 * 1024
 # The upper pages of its indexes, which each call changes. SQLite's own 2 MB are read again and again; much
 # more than this is too much for the recorder, which has up to 64 databases open.
 CACHE_KIB = 4 * 1024

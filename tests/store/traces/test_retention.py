@@ -123,7 +123,7 @@ def test_a_size_that_cannot_be_reached_empties_the_database_and_ends(traces):
 def test_bodies_stored_whole_go_too(traces):
     traces.insert([make_entry(request_body=b"\xff" * 500_000, response_body=b"\0" * 500_000)])
     pruned = traces.prune(before="9999", pause=no_pause)
-    assert pruned.bytes_before - pruned.bytes_after >= 990_000
+    assert pruned.bytes_before - pruned.bytes_after >= 960_000  # whole pages
 
 
 def test_hourly_sums_are_the_history_and_stay(traces):
