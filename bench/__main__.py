@@ -23,7 +23,7 @@ from typing import Any
 import psutil
 from platformdirs import user_cache_path
 
-from bench import cpu, hostile, pages, programmes, searching, storage, streams, workers
+from bench import cluster, cpu, hostile, pages, programmes, searching, storage, streams, workers
 from bench.figures import Figure, Results, Section, format_row, summarize
 from bench.load import REPOSITORY, BenchError, Neighbours
 from bench.options import Options
@@ -37,6 +37,7 @@ SECTIONS: Mapping[str, Callable[[Options], Iterator[Figure]]] = {
     "storage": storage.measure,
     "pages": pages.measure,
     "indexing": searching.measure,
+    "cluster": cluster.measure,
     "faults": programmes.measure_faults,
     "attacks": programmes.measure_attacks,
     "hostile": hostile.measure,
@@ -45,6 +46,7 @@ PARTS: Mapping[str, Sequence[str]] = {
     "cpu": [case.name for case in cpu.CASES],
     "workers": workers.PARTS,
     "streams": list(streams.MEASUREMENTS),
+    "cluster": cluster.PARTS,
 }
 # The options whose values are places of this machine.
 PATHS = ("--json", "--dir", "--peers-dir")

@@ -26,7 +26,7 @@ from store.control.database import ControlDatabase
 from store.control.management import Management
 from store.traces.paths import trace_path
 
-type Part = Literal["proxy", "recorder", "web", "queries", "supervisor"]
+type Part = Literal["proxy", "recorder", "web", "queries", "cluster", "supervisor"]
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
@@ -38,6 +38,7 @@ MODULES: Mapping[str, Part] = {
     "recorder": "recorder",
     "manage.server": "web",
     "dashboard.queries": "queries",
+    "cluster": "cluster",
 }
 
 
@@ -225,16 +226,22 @@ def taximeter(
 
 @contextmanager
 def service(
-    folder: Path, upstream_port: int, paths: Sequence[str], workers: int = 1
+    folder: Path,
+    upstream_port: int,
+    paths: Sequence[str],
+    workers: int = 1,
+    settings: Mapping[str, str] | None = None,
 ) -> Iterator[Proxy]:
-    """Run the whole service on the data in the folder, which has the endpoints of these paths."""
+    """Run the whole service on the data in the folder, which has the endpoints of these paths.
+
+    ``settings`` are further ones, such as those of a node in a cluster."""
     port = free_port()
     environment = {
         "TAXIMETER_LISTEN": f"{HOST}:{port}",
         "TAXIMETER_DATA_DIR": str(folder / "data"),
         "TAXIMETER_UPSTREAM_URL": f"http://{HOST}:{upstream_port}",
         "TAXIMETER_WORKERS": str(workers),
-    }
+    } | dict(settings or {})
     with running([BIN / "taximeter", "up"], folder / "taximeter.log", environment) as process:
         wait_until_healthy(port, process)
         pids, others = find_parts(process.pid)

@@ -1,7 +1,8 @@
 """``python -m bench.report FILE``: the figures of a run in the documentation.
 
 Copies the run to ``docs/performance.json``, and makes from it the plots in ``docs/performance`` and the
-tables in ``docs/performance.md`` and ``README.md``. ``./run.sh check`` compares those with the JSON.
+tables in ``docs/performance.md`` and ``README.md``, and by ``bench.capacity`` those in ``docs/cluster.md``.
+``./run.sh check`` compares them with the JSON.
 """
 
 import argparse
@@ -15,6 +16,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from bench import capacity
 from bench.charts import Bar, draw_bars
 from bench.figures import Figure, Results
 from bench.load import BIN, REPOSITORY
@@ -208,6 +210,7 @@ def write(results: Results) -> None:
         old.unlink()
     for name, document in draw_plots(results):
         (PLOTS_FOLDER / name).write_text(document)
+    capacity.keep(results)
     pages = [DOCS / "performance.md", REPOSITORY / "README.md"]
     subprocess.run(  # noqa: S603 - cog
         [BIN / "cog", "-r", *pages],

@@ -18,7 +18,6 @@ from bench.client import CallsJob, StreamsJob
 from bench.figures import Figure
 from bench.load import (
     CALLS_PER_SLUG,
-    BenchError,
     Client,
     Proxy,
     UsageLog,
@@ -28,10 +27,11 @@ from bench.load import (
 )
 from bench.options import Options
 from bench.turns import Programs
+from bench.visible import time_entry
 
 FIRST_EVENT_ROUNDS, FIRST_EVENT_STREAMS = 12, 40
 LAG_ROUNDS = 5
-VISIBLE_CALLS, VISIBLE_PATIENCE_S, POLL_S = 100, 10.0, 0.002
+VISIBLE_CALLS = 100
 BUSY_CALLS, BUSY_RATE, BUSY_CONNECTIONS = 3_000, 200.0, 4
 MAX_CALLS = 12_000  # more than all of these make together
 
@@ -223,14 +223,9 @@ def _wait_for_entries(service: Service, name: str) -> list[float]:
     """Return how long after its last byte each call was readable in the view."""
     waits_ms = []
     for number in range(service.options.choose(VISIBLE_CALLS, VISIBLE_CALLS // 5)):
-        session = f"bench-{name}-{number}"
-        job = replace(service.stream(service.ours, [_pace(3, 5)]), sessions=[session])
-        (ended_s,) = service.client.run_streams(job).ended_s
-        while not service.log.has(session):
-            if time.monotonic() - ended_s > VISIBLE_PATIENCE_S:
-                raise BenchError(f"the call of {session} did not become a row")
-            time.sleep(POLL_S)
-        waits_ms.append((time.monotonic() - ended_s) * 1000)
+        job = service.stream(service.ours, [_pace(3, 5)])
+        job = replace(job, sessions=[f"bench-{name}-{number}"])
+        waits_ms.append(time_entry(service.client, service.log, job))
     return waits_ms
 
 

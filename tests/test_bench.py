@@ -4,14 +4,16 @@ import subprocess
 import sys
 from argparse import ArgumentTypeError
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from itertools import chain
 from xml.etree import ElementTree
 
 import psutil
 import pytest
 
-from bench import __main__ as command, report
+from bench import __main__ as command, cluster, report
 from bench.background import background
+from bench.capacity import Costs, Need, compute_alone, compute_need
 from bench.charts import Bar, draw_bars
 from bench.figures import Figure, Results, Section, format_number, make_figure, summarize
 from bench.load import BenchError, Proxy, tree_cpu_s, upstream
@@ -128,6 +130,57 @@ def test_the_most_that_workers_can_make_is_bound_by_the_processors():
     rate, possible, cpu = make_worker_figures([(one, several)], processors=2)
     assert (rate.value, possible.value) == (1.5, 1.6)
     assert cpu.value == pytest.approx(1.1)
+
+
+COSTS = Costs(
+    title="call",
+    alone_proxy=1.0,
+    alone_recorder=1.0,
+    parts={"proxy": 2.0, "shipper": 0.4, "redis": 0.3, "receiver": 0.6, "recorder": 1.2},
+    memory=10.0,
+    received=8.0,
+    stored=5.0,
+)
+
+
+def test_what_a_rate_needs_follows_from_what_a_call_costs_each_part():
+    assert compute_need(COSTS, 1_000) == Need(
+        proxy_nodes=2,
+        redis_processors=0.5,
+        redis_memory_mb=600.0,
+        redis_mb_s=8.0,
+        recorder_nodes=2,
+        disk_gb=432.0,
+    )
+    assert compute_need(COSTS, 10_000).proxy_nodes == 10
+    assert compute_need(COSTS, 1).proxy_nodes == 2
+
+
+def test_one_machine_records_no_more_than_its_recorder_does():
+    assert [compute_alone(COSTS, count) for count in (1, 2, 4)] == [300, 600, 600]
+
+
+def test_the_costs_of_a_cluster_are_read_from_the_figures_that_its_benchmark_makes():
+    case = cluster.CASES[0]
+    round_ = cluster.Round(per_s=100.0, parts_ms={**COSTS.parts, "web": 0.0})
+    measured = cluster.Measured(
+        alone=[round_],
+        cluster=[round_],
+        backlog=cluster.Backlog(memory=10_000, received=8_000, per_s=500.0),
+        stored=5_000,
+        idle={"proxy": 0.01},
+        idle_commands=25.0,
+    )
+    section = Section(
+        name="cluster",
+        seconds=1.0,
+        others_share=0.0,
+        figures=list(cluster.make_figures(case, measured)),
+    )
+    found = Costs.read(Results(state={}, sections=[section]), case)
+    expected = replace(COSTS, title=case.title, alone_proxy=2.0, alone_recorder=1.2)
+    assert found == expected
+    assert Costs.read(Results(state={}, sections=[section]), cluster.CASES[1]) is None
 
 
 def test_the_bytes_of_responses_are_no_part_of_what_a_call_takes():
