@@ -95,10 +95,10 @@ def run_caddy(folder: Path, clients: str) -> Iterator[Site]:
         assert upstream.faults == []
 
 
-def adapt(folder: Path, **variables: str) -> dict[str, Any]:
-    """Return the Caddyfile as Caddy reads it with these variables, once it has found no fault."""
+def adapt(folder: Path, name: str = "Caddyfile", **variables: str) -> dict[str, Any]:
+    """Return a Caddyfile as Caddy reads it with these variables, once it has found no fault."""
     done = subprocess.run(  # noqa: S603 - the program that is tested
-        [str(CADDY), "adapt", "--config", str(DEPLOY / "Caddyfile"), "--validate"],
+        [str(CADDY), "adapt", "--config", str(DEPLOY / name), "--adapter", "caddyfile", "--validate"],
         env=make_environ(folder) | variables, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -46,6 +46,15 @@ def test_dependencies_are_wheels_whose_hashes_are_checked():
     assert "--no-deps --no-build-isolation ." in ours
 
 
+def test_the_client_of_a_cluster_s_server_is_the_one_that_is_tested():
+    [extra] = PROJECT["project"]["optional-dependencies"]["cluster"]
+    pinned = (
+        (ROOT / "requirements-cluster.lock").read_text().partition("\n" + extra.partition(">")[0])
+    )
+    assert pinned[1]
+    assert (pinned[1] + pinned[2]) in (ROOT / "requirements-dev.lock").read_text()
+
+
 def test_pip_is_in_neither_environment_of_the_result():
     removals = {
         each.stage
@@ -63,7 +72,7 @@ def test_the_build_gets_every_room_of_the_program_and_no_data_of_a_checkout():
     found = PROJECT["tool"]["setuptools"]["packages"]["find"]["include"]
     rooms = {pattern.rstrip("*") for pattern in found}
     # What the build of the wheel and the instructions of the image read besides.
-    files = {"LICENSE", "README.md", "datasette-metadata.json", "pyproject.toml", "requirements.lock"}  # fmt: skip
+    files = {"LICENSE", "README.md", "datasette-metadata.json", "pyproject.toml", "requirements.lock", "requirements-cluster.lock"}  # fmt: skip
     assert "*" in lines
     assert sent == rooms | files
     assert all((ROOT / name).exists() for name in sent)

@@ -1,0 +1,193 @@
+"""The Compose file of a cluster fits its settings, its Caddyfile and the script that starts Valkey."""
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
+from ipaddress import ip_address, ip_network
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+import yaml
+
+from cluster import server
+from runtime.settings import Settings
+from tests import ROOT
+from tests.deploy import DEPLOY, VARIABLES
+from tests.deploy.test_caddy import CADDY, adapt
+from tests.redis_server import SERVER
+from tests.upstream import wait_until
+
+COMPOSE = yaml.safe_load((DEPLOY / "compose.cluster.yaml").read_text())
+SINGLE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+NODES = {name: each for name, each in SERVICES.items() if each["image"] == "taximeter"}
+VALKEYS = {name: each for name, each in SERVICES.items() if each["image"].startswith("valkey/")}
+SENTINELS = [each for each in VALKEYS.values() if each["command"] == ["sentinel"]]
+SCRIPT = DEPLOY / "valkey.sh"
+CLI = shutil.which("redis-cli") or shutil.which("valkey-cli")
+PASSWORDS = {"VALKEY_PASSWORD": "secret", "VALKEY_ADMIN_PASSWORD": "other"}
+
+
+def settle(node: dict[str, Any]) -> Settings:
+    """Return the settings of a node, with what `.env` has filled in."""
+    texts = node["environment"]
+    assert texts.keys() <= VARIABLES
+    return Settings.from_env(
+        {name: re.sub(r"\$\{[^}]*\}", "example.org", text) for name, text in texts.items()}
+    )
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_containers_are_read_only_without_rights_and_as_on_one_machine(name: str) -> None:
+    service, model = SERVICES[name], SINGLE["services"]["taximeter"]
+    for key in ("read_only", "cap_drop", "security_opt", "restart", "logging"):
+        assert service[key] == model[key]
+    if name != "caddy":
+        assert not service.keys() & {"cap_add", "ports", "privileged"}
+    if name in NODES:
+        assert service["stop_grace_period"] == model["stop_grace_period"]
+        assert service["build"] == model["build"]
+    if name in VALKEYS:
+        assert service["user"] == "999:999"  # of the image, whose folder /data is that user's
+        assert service["healthcheck"]["test"][-1] == "check"
+
+
+def test_its_nodes_are_three_proxies_the_pages_and_two_copies():
+    found = {name: settle(node) for name, node in NODES.items()}
+    roles = [found[f"proxy-{number}"].role for number in (1, 2, 3)]
+    assert roles == [frozenset({"proxy"})] * 3
+    assert found["main"].role == {"recorder", "web"}
+    assert found["copy"].role == {"recorder"}
+    assert found["main"].group != found["copy"].group
+    data = [volume for node in NODES.values() for volume in node["volumes"] if volume.endswith(":/data")]  # fmt: skip
+    assert len(set(data)) == len(NODES)
+
+
+def test_its_nodes_know_the_sentinels_and_those_the_primary():
+    addresses = {each["networks"]["log"]["ipv4_address"] for each in SENTINELS}
+    [url] = {node["environment"]["TAXIMETER_CLUSTER"] for node in NODES.values()}
+    assert set(url.rpartition("@")[2].removesuffix("/main").split(",")) == addresses
+    primary = VALKEYS["valkey-1"]["networks"]["log"]["ipv4_address"]
+    assert "PRIMARY" not in VALKEYS["valkey-1"]["environment"]
+    others = [each for name, each in VALKEYS.items() if name != "valkey-1"]
+    assert {each["environment"]["PRIMARY"] for each in others} == {f"{primary} 6379"}
+    [log] = COMPOSE["networks"]["log"]["ipam"]["config"]
+    assert all(ip_address(each) in ip_network(log["subnet"]) for each in (primary, *addresses))
+
+
+def test_nobody_but_nodes_reaches_the_server():
+    assert COMPOSE["networks"]["log"]["internal"] is True
+    assert all(list(each["networks"]) == ["log"] for each in VALKEYS.values())
+    assert list(SERVICES["caddy"]["networks"]) == ["front"]
+
+
+def test_caddy_gets_every_variable_of_its_file_and_is_trusted():
+    wanted = set(re.findall(r"\{\$(\w+)", (DEPLOY / "Caddyfile.cluster").read_text()))
+    given = SERVICES["caddy"]["environment"]
+    assert given.keys() == wanted
+    assert given["PROXIES"].split() == [f"proxy-{number}:8080" for number in (1, 2, 3)]
+    address = SERVICES["caddy"]["networks"]["front"]["ipv4_address"]
+    assert {node["environment"]["TAXIMETER_TRUSTED_PROXIES"] for node in NODES.values()} == {
+        address
+    }
+
+
+@pytest.mark.skipif(CADDY is None, reason="there is no caddy; apt-get install caddy brings it")
+def test_its_caddyfile_lets_strangers_no_more_than_the_one_of_one_machine(tmp_path: Path) -> None:
+    config = adapt(tmp_path, "Caddyfile.cluster", PROXIES="a:8080 b:8080")
+    single = adapt(tmp_path)
+    first, *_, pages = find_routes(config)
+    assert first == find_routes(single)[0]
+    assert pages == find_routes(single)[-1]
+    assert config["logging"] == single["logging"]
+    upstreams = find_routes(config)[1]["handle"][0]["routes"][0]["handle"][0]["upstreams"]
+    assert upstreams == [{"dial": "a:8080"}, {"dial": "b:8080"}]
+
+
+def find_routes(config: dict[str, Any]) -> list[dict[str, Any]]:
+    [server_] = config["apps"]["http"]["servers"].values()
+    [route] = server_["routes"]
+    routes: list[dict[str, Any]] = route["handle"][0]["routes"]
+    for each in routes:
+        each.pop("group", None)
+    return routes
+
+
+def test_the_user_of_the_nodes_may_do_what_the_documentation_says():
+    (line,) = re.findall(r"^ACL SETUSER (.*)$", (ROOT / "docs" / "cluster.md").read_text(), re.M)
+    (user,) = re.findall(r"^user (.*)$", SCRIPT.read_text(), re.M)
+    assert user.replace("$password", "PASSWORD") == line
+
+
+@contextmanager
+def run_script(folder: Path, what: str, port: int, primary: int | None = None) -> Iterator[None]:
+    """Run a server or a Sentinel as the container does, with what is installed here."""
+    data = folder / f"{what}-{port}"
+    data.mkdir(exist_ok=True)
+    environment = make_environment(folder, data, port)
+    if primary is not None:
+        environment["PRIMARY"] = f"127.0.0.1 {primary}"
+    with (folder / "log").open("ab") as output:
+        process = subprocess.Popen(  # noqa: S603 - the script that is tested
+            ["/bin/sh", SCRIPT, what], env=environment, stdout=output, stderr=output
+        )
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def make_environment(folder: Path, data: Path, port: int) -> dict[str, str]:
+    path = f"{folder}:{os.environ.get('PATH', os.defpath)}"
+    return {"PATH": path, "DATA": str(data), "PORT": str(port), **PASSWORDS}
+
+
+def find_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        port: int = found.getsockname()[1]
+    return port
+
+
+@pytest.mark.live
+@pytest.mark.skipif(
+    not SERVER or not CLI,
+    reason="there is no redis-server with its redis-cli; apt-get install redis-server redis-tools brings them",
+)
+def test_the_script_starts_servers_and_a_sentinel_that_a_node_can_use(tmp_path: Path) -> None:
+    (tmp_path / "valkey-server").symlink_to(str(SERVER))
+    (tmp_path / "valkey-cli").symlink_to(str(CLI))
+    primary, replica, sentinel = find_port(), find_port(), find_port()
+    with ExitStack() as stack:
+        for what, port, first in (
+            ("server", primary, None),
+            ("server", replica, primary),
+            ("sentinel", sentinel, primary),
+        ):
+            stack.enter_context(run_script(tmp_path, what, port, first))
+        url = f"redis+sentinel://taximeter:secret@127.0.0.1:{sentinel}/main"
+        node = stack.enter_context(closing(server.connect(url)))
+        admin = stack.enter_context(closing(redis.Redis(port=replica, password="other")))
+
+        def arrives() -> bool:
+            with suppress(redis.RedisError):
+                node.xadd("taximeter:log:0", {"v": "1"})
+                return admin.xlen("taximeter:log:0") > 0
+            return False
+
+        wait_until(arrives, "an entry at the replica, written through the Sentinel")
+        with pytest.raises(redis.exceptions.NoPermissionError):
+            node.execute_command("FLUSHALL")
+        for what, port in (("server", primary), ("sentinel", sentinel)):
+            checked = subprocess.run(  # noqa: S603 - the script that is tested
+                ["/bin/sh", SCRIPT, "check"],
+                env=make_environment(tmp_path, tmp_path / f"{what}-{port}", port),
+                check=False,
+            )
+            assert checked.returncode == 0
