@@ -54,11 +54,11 @@ def find_predecessor(
             if each.message_id == call.previous_message_id and may_precede(each, call):
                 return Predecessor(each, "upstream")
     if prompt is None or call.prompt is None:
-        return _find_by_counts(call, [each for each in candidates if may_precede(each, call)])
+        return _find_by_counts(call, (each for each in candidates if may_precede(each, call)))
     if (found := _find_by_units(call, call.prompt, prompt, candidates)) is not None:
         return found
     return _find_by_counts(
-        call, [each for each in candidates if each.prompt is None and may_precede(each, call)]
+        call, (each for each in candidates if each.prompt is None and may_precede(each, call))
     )
 
 
@@ -68,14 +68,16 @@ def _find_by_units(
     """Return the call that shares most units. The longest ones are looked at first, because no shorter
     one shares more than all of its units."""
     units = _Units(now.message_digests)
-    # Programs that name no session have many candidates, of which nearly none share anything.
+    first, known = units.first, units.known
+    # Programs that name no session have many candidates, of which nearly none share anything. So each is
+    # asked here what `may_share` asks: a call of that would take as long as the answer.
     ordered = sorted(
         [
-            (len(each.prompt.message_digests), each.began_at, place, each, each.prompt)
+            (len(digests), each.began_at, place, each, each.prompt)
             for place, each in enumerate(candidates)
             if each.prompt is not None
-            and each.prompt.message_digests
-            and units.may_share(each.prompt.message_digests)
+            and (digests := each.prompt.message_digests)
+            and (digests.startswith(first) or digests[-DIGEST_BYTES:] in known)
         ],
         reverse=True,
     )

@@ -8,7 +8,8 @@ A call may be stored after its successor, because entries are stored in the orde
 So whoever adds a call asks which later ones to judge again.
 """
 
-from collections import OrderedDict, deque
+from collections import OrderedDict
+from collections.abc import Sequence
 
 from conversations.predecessor import may_precede
 from conversations.summaries import CallSummary
@@ -18,7 +19,8 @@ KEPT, KEPT_WITHOUT_SESSION = 16, 64
 MAX_AGENTS = 16  # of a session, those that called last
 
 type _Key = tuple[str, str, str | None]
-type _Agents = OrderedDict[str | None, deque[CallSummary]]
+type _Calls = dict[str, CallSummary]  # by entry id, in the order in which they were added
+type _Agents = OrderedDict[str | None, _Calls]
 
 
 class RecentCalls:
@@ -34,15 +36,15 @@ class RecentCalls:
         key = _make_key(owner, call)
         agents = self._sessions.setdefault(key, OrderedDict())
         self._sessions.move_to_end(key)
-        calls = agents.setdefault(call.agent_id, deque())
+        calls = agents.setdefault(call.agent_id, {})
         agents.move_to_end(call.agent_id)
-        for known in [each for each in calls if each.entry_id == call.entry_id]:
-            calls.remove(known)
+        known = calls.pop(call.entry_id, None)
+        if known is not None:
             self.total_bytes -= known.memory_bytes
-        calls.append(call)
+        calls[call.entry_id] = call
         self.total_bytes += call.memory_bytes
         if len(calls) > (KEPT_WITHOUT_SESSION if call.session_id is None else KEPT):
-            self.total_bytes -= calls.popleft().memory_bytes
+            self.total_bytes -= calls.pop(next(iter(calls))).memory_bytes
         if len(agents) > MAX_AGENTS:
             self._release(agents.popitem(last=False)[1])
         while self.total_bytes > self._max_bytes:
@@ -56,18 +58,19 @@ class RecentCalls:
     def list_candidates(self, owner: str, call: CallSummary) -> list[CallSummary]:
         """Return the calls of the same session, of all agents."""
         agents: _Agents = self._sessions.get(_make_key(owner, call), OrderedDict())
-        return [each for calls in agents.values() for each in calls]
+        return [each for calls in agents.values() for each in calls.values()]
 
-    def list_successors(self, owner: str, call: CallSummary) -> list[CallSummary]:
-        """Return the calls that were added already and may continue this one: to be judged again."""
-        return [
-            each
-            for each in self.list_candidates(owner, call)
-            if each.began_at >= call.began_at and may_precede(call, each)  # nearly none began later
-        ]
+    def _release(self, calls: _Calls) -> None:
+        self.total_bytes -= sum(call.memory_bytes for call in calls.values())
 
-    def _release(self, calls: deque[CallSummary]) -> None:
-        self.total_bytes -= sum(call.memory_bytes for call in calls)
+
+def list_successors(call: CallSummary, candidates: Sequence[CallSummary]) -> list[CallSummary]:
+    """Return the calls that were added already and may continue this one: to be judged again."""
+    return [
+        each
+        for each in candidates
+        if each.began_at >= call.began_at and may_precede(call, each)  # nearly none began later
+    ]
 
 
 def _make_key(owner: str, call: CallSummary) -> _Key:

@@ -116,8 +116,8 @@ def read_prompt(request: Mapping[str, object], *, is_first_party: bool = True) -
     removes the attribution block of Claude Code."""
     messages = list_message_units(as_list(request.get("messages")), 0)
     front = list_front_units(request, is_first_party=is_first_party)
-    units = [*front["tools"], *front["system"]]
-    return make_prompt(request, [*units, *messages], len(units), EMPTY.add(units).add(messages))
+    units = [*front["tools"], *front["system"], *messages]
+    return make_prompt(request, units, len(units) - len(messages), EMPTY.add(units))
 
 
 def make_prompt(

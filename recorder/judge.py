@@ -25,7 +25,13 @@ from conversations.predecessor import (
     may_be_continued_by,
 )
 from conversations.prompt_reader import PromptReader
-from conversations.recent_calls import KEPT, KEPT_WITHOUT_SESSION, MAX_BYTES, RecentCalls
+from conversations.recent_calls import (
+    KEPT,
+    KEPT_WITHOUT_SESSION,
+    MAX_BYTES,
+    RecentCalls,
+    list_successors,
+)
 from conversations.summaries import CallSummary, summarize_call
 from conversations.units import Prompt, list_failed_tools
 from metering.conversation_memory import ConversationMemory
@@ -111,7 +117,7 @@ class Judge:
         candidates = self._recent.list_candidates(owner, summary)
         found = self._judge_among(candidates, call, summary, prompt, report, connect)
         self._recent.add(owner, summary)
-        again = self._judge_again(owner, summary, connect)
+        again = self._judge_again(owner, summary, candidates, connect)
         return [*again, found] if found is not None else again
 
     def _recall(self, owner: str, call: CallSummary, connect: Connect) -> None:
@@ -127,13 +133,18 @@ class Judge:
         for each in recorded_calls.read_latest(connect(), where, values, count, RECALLED_BYTES):
             self._recent.add(owner, self._summarize(each)[0])
 
-    def _judge_again(self, owner: str, call: CallSummary, connect: Connect) -> list[Judgement]:
-        """Return the judgements of calls that continue this one, and were judged without it."""
+    def _judge_again(
+        self,
+        owner: str,
+        call: CallSummary,
+        others: Sequence[CallSummary],
+        connect: Connect,
+    ) -> list[Judgement]:
+        """Return the judgements of those of the others that continue this call, and were judged without
+        it."""
         found: list[Judgement] = []
         successors = [
-            each
-            for each in self._recent.list_successors(owner, call)
-            if may_be_continued_by(call, each)
+            each for each in list_successors(call, others) if may_be_continued_by(call, each)
         ]
         if not successors:
             return found

@@ -46,6 +46,7 @@ from store.traces.bodies import (
     StoredBodies,
 )
 from store.traces.judgements import StoredCall
+from store.traces.row_writer import insert_rows
 from store.traces.steps import Steps
 
 # A text that does not fit into what is left of a page begins the next one: with 16 KB a call of an agent
@@ -64,10 +65,6 @@ SCALARS = tuple(_PATHS)
 _MONEY = ("cost_cents", "estimated_cents")
 _PLAIN = tuple(name for name in SCALARS if name not in _MONEY)
 _COLUMNS = (*_PLAIN, *_MONEY, "request_body_length", "response_body_length")
-_INSERT = (
-    f"insert into usage ({', '.join(_COLUMNS)}) values ({', '.join('?' * len(_COLUMNS))})"  # noqa: S608
-    " on conflict (entry_id) do nothing"
-)
 _read_plain = attrgetter(*(_PATHS[name] for name in _PLAIN))
 _TEXTS = tuple(field.name for field in fields(UsageLogEntry) if field.type in (str, str | None))
 _texts = attrgetter(*_TEXTS)
@@ -159,7 +156,13 @@ class TraceDatabase:
     def _insert_rows(self, prepared: Sequence[_Prepared]) -> list[tuple[int, _Prepared]]:
         """Insert the rows of entries. Returns those that were not stored already, by row id."""
         (last,) = self.connection.execute("select coalesce(max(id), 0) from usage").fetchone()
-        self.connection.executemany(_INSERT, [each.row for each in prepared])
+        insert_rows(
+            self.connection,
+            "usage",
+            _COLUMNS,
+            [each.row for each in prepared],
+            "on conflict (entry_id) do nothing",
+        )
         ids = dict(self.connection.execute("select entry_id, id from usage where id > ?", (last,)))
         return [
             (usage_id, each)

@@ -14,12 +14,9 @@ from typing import Protocol
 
 from metering.rate_limits import RateLimits
 from store.traces.rollup import MAX_CREDENTIALS, OTHER, UNKNOWN, admit
+from store.traces.row_writer import insert_rows
 
 _NAMES = RateLimits._fields
-_INSERT = (
-    f"insert into rate_limits (usage_id, {', '.join(_NAMES)})"  # noqa: S608 - our own names
-    f" values (?, {', '.join('?' * len(_NAMES))})"
-)
 RATE_LIMITED, OVERLOADED = 429, 529
 
 
@@ -134,7 +131,8 @@ def _subtract(used: float | None) -> float | None:
 
 def write_limits(connection: sqlite3.Connection, stated: Iterable[tuple[int, RateLimits]]) -> None:
     """Insert the limits that the responses to calls stated, which are given by row id."""
-    connection.executemany(_INSERT, [(usage_id, *limits) for usage_id, limits in stated])
+    rows = ((usage_id, *limits) for usage_id, limits in stated)
+    insert_rows(connection, "rate_limits", ("usage_id", *_NAMES), rows)
 
 
 def read_limits(connection: sqlite3.Connection, usage_id: int) -> RateLimits | None:

@@ -1,7 +1,13 @@
 from dataclasses import replace
 from typing import Any
 
-from conversations.recent_calls import KEPT, KEPT_WITHOUT_SESSION, MAX_AGENTS, RecentCalls
+from conversations.recent_calls import (
+    KEPT,
+    KEPT_WITHOUT_SESSION,
+    MAX_AGENTS,
+    RecentCalls,
+    list_successors,
+)
 from conversations.summaries import CallSummary, PromptTokens
 
 
@@ -52,11 +58,11 @@ def test_a_call_that_comes_late_names_those_that_may_continue_it():
     recent = RecentCalls()
     for number in (1, 3, 5):
         recent.add("o", call(number))
-    assert ids(recent.list_successors("o", call(2))) == ["e0003", "e0005"]
-    slow = call(2, answered_at=4.0)
-    assert ids(recent.list_successors("o", slow)) == ["e0005"]
-    assert recent.list_successors("o", call(9)) == []
-    assert recent.list_successors("o", call(2, answered_at=None)) == []
+    others = recent.list_candidates("o", call(2))
+    assert ids(list_successors(call(2), others)) == ["e0003", "e0005"]
+    assert ids(list_successors(call(2, answered_at=4.0), others)) == ["e0005"]
+    assert list_successors(call(9), others) == []
+    assert list_successors(call(2, answered_at=None), others) == []
 
 
 def test_a_call_that_is_added_again_takes_its_own_place():
