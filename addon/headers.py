@@ -143,11 +143,15 @@ def get_all(fields: Fields, name: bytes) -> list[bytes]:
 
 def with_host(fields: Fields, host: bytes) -> Fields:
     """Return the headers with another host, at the place of the one that is there."""
-    if not any(len(name) == 4 and name.lower() == b"host" for name, _ in fields):
-        return ((b"host", host), *fields)
-    return tuple(
-        (name, host) if name.lower() == b"host" else (name, value) for name, value in fields
-    )
+    changed, is_there = [], False
+    for field in fields:
+        name = field[0]
+        if len(name) == 4 and name.lower() == b"host":
+            is_there = True
+            changed.append((name, host))
+        else:
+            changed.append(field)
+    return tuple(changed) if is_there else ((b"host", host), *fields)
 
 
 def requests_close(fields: Fields, http_version: str) -> bool:

@@ -6,7 +6,7 @@ the event loop or the memory from all others. What they are replaced with is in 
 
 from typing import Any
 
-from mitmproxy import addonmanager, http
+from mitmproxy import addonmanager, connection, flow, http
 from mitmproxy.addons import next_layer
 from mitmproxy.net.http import http1, url
 from mitmproxy.proxy import commands, context, layer, mode_servers, server
@@ -252,6 +252,33 @@ SHORTCUTS: tuple[Patch[None], ...] = (
             replace=shortcuts.remember_body_size,
         )
         for owner in (http1, http_layer)
+    ),
+    Patch(
+        owner=http_layer,
+        name="validate_headers",
+        reason="Each name of each message is checked anew, and looked at for those that frame it.",
+        contract_test="test_shortcuts.py::test_the_core_still_checks_each_name_anew",
+        written_for="12.2.3",
+        digest="e7647a94704363e7",
+        replace=shortcuts.validate_by_index,
+    ),
+    Patch(
+        owner=flow.Flow,
+        name="__init__",
+        reason="Each flow gets a random id.",
+        contract_test="test_shortcuts.py::test_the_core_still_gives_each_flow_a_random_id",
+        written_for="12.2.3",
+        digest="272367424e2c624c",
+        replace=shortcuts.make_flow_without_uuid,
+    ),
+    Patch(
+        owner=connection.Connection,
+        name="__hash__",
+        reason="Connections are keys by their ids, by a function of Python for each look-up.",
+        contract_test="test_shortcuts.py::test_the_core_still_hashes_connections_by_their_ids",
+        written_for="12.2.3",
+        digest="407148f212165b71",
+        replace=shortcuts.hash_by_identity,
     ),
     Patch(
         owner=context.Context,

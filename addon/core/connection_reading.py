@@ -50,11 +50,12 @@ def give_way(original: Drain, policy: ReadPolicy) -> Drain:
 
 def _has_unsent(handler: ConnectionHandler) -> bool:
     """Return whether something that was written has not been taken yet, or cannot be any more."""
-    return any(
-        isinstance(io.writer, asyncio.StreamWriter)
-        and (io.writer.transport.get_write_buffer_size() > 0 or io.writer.is_closing())
-        for io in handler.transports.values()
-    )
+    for io in handler.transports.values():
+        if isinstance(io.writer, asyncio.StreamWriter) and (
+            io.writer.transport.get_write_buffer_size() or io.writer.is_closing()
+        ):
+            return True
+    return False
 
 
 def _has_more(handler: ConnectionHandler) -> bool:

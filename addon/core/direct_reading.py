@@ -9,7 +9,9 @@ Reading rests meanwhile where the core would rest: while what was written has no
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import types
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from functools import partial
 from typing import Any
 
 from mitmproxy.connection import Connection
@@ -75,13 +77,17 @@ class DirectReader:
         return data
 
     def _take(self, data: bytes) -> None:
+        work = self._deal_with(data)
         self._is_starting = True
-        work = asyncio.Task(self._deal_with(data), loop=self._loop, eager_start=True)
-        self._is_starting = False
-        if not work.done():
-            self._reader._transport.pause_reading()
-            self._work = work
-            work.add_done_callback(self._go_on)
+        try:
+            awaited = work.send(None)
+        except StopIteration:  # nothing to wait for, as nearly always: a task would take its time
+            return
+        finally:
+            self._is_starting = False
+        self._reader._transport.pause_reading()
+        self._work = asyncio.Task(_finish(work, awaited), loop=self._loop, eager_start=True)
+        self._work.add_done_callback(self._go_on)
 
     async def _deal_with(self, data: bytes) -> None:
         """Do what the core does after each read."""
@@ -93,6 +99,27 @@ class DirectReader:
         transport = self._reader._transport
         if transport is not None:
             transport.resume_reading()
+
+
+async def _finish(work: Coroutine[Any, None, None], awaited: Any) -> None:
+    """Await what a coroutine waits for that was begun without a task, and then the rest of it."""
+    await _resume(work, awaited)
+
+
+@types.coroutine
+def _resume(work: Coroutine[Any, None, None], awaited: Any) -> Generator[Any, None, None]:
+    step: Callable[[], Any]
+    while True:
+        try:
+            yield awaited
+        except BaseException as error:
+            step = partial(work.throw, error)
+        else:
+            step = partial(work.send, None)
+        try:
+            awaited = step()
+        except StopIteration:
+            return
 
 
 def read_directly(original: ConnectionReader, _given: None) -> ConnectionReader:

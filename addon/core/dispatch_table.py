@@ -40,9 +40,12 @@ class DispatchTable(addonmanager.AddonManager):
     def start(self, event: hooks.Hook) -> bool:
         """Call the handlers of a hook right now. Returns whether they are all done; what one of
         them left to be awaited is awaited when ``handle_lifecycle`` is called with the same hook."""
-        for handler in self._handlers(event.name):
+        kind: Any = type(event)
+        handlers = self._handlers(kind.name)
+        arguments = [getattr(event, name) for name in _arguments(kind)] if handlers else ()
+        for handler in handlers:
             try:
-                result = handler(*[getattr(event, name) for name in _arguments(type(event))])  # type: ignore[arg-type]
+                result = handler(*arguments)
             except Exception:
                 logger.exception("Addon error in %s", event.name)
                 continue
@@ -83,8 +86,9 @@ class DispatchTable(addonmanager.AddonManager):
             logger.exception("Addon error in %s", event.name)
 
     def _handlers(self, name: str) -> list[Callable[..., Any]]:
-        if name not in self._table:
+        known = self._table.get(name)
+        if known is None:
             addons = addonmanager.traverse(self.chain)
             found = [getattr(addon, name, None) for addon in addons]
-            self._table[name] = [handler for handler in found if callable(handler)]
-        return self._table[name]
+            known = self._table[name] = [handler for handler in found if callable(handler)]
+        return known

@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Any
 
 from mitmproxy.connection import Server
-from mitmproxy.proxy import commands, events, layer
+from mitmproxy.proxy import commands, events, layer, server
 from mitmproxy.proxy.layers import http as http_layers
 from mitmproxy.proxy.layers.http import _base, _events
 
@@ -75,8 +75,10 @@ def tell_commands_by_type(_original: HandleInHttp, _given: object) -> HandleInHt
         command: Any  # of the kind that was looked up
         for command in child.handle_event(event):
             kind = type(command)
-            if kind is commands.SendData or kind is commands.Log:
+            if kind is commands.SendData:
                 yield command
+            elif kind is commands.Log and not server.logger.isEnabledFor(command.level):
+                continue
             elif kind is http_layers.SendHttp:
                 yield from event_to_child(self, self.connections[command.connection], command.event)
             elif kind is _base.ReceiveHttp:

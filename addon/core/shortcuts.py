@@ -3,12 +3,15 @@
 They are for ``python -m addon`` alone, and change nothing of what is sent, refused or given to a hook.
 """
 
+import itertools
 import re
+import time
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
-from mitmproxy import http, options
+from mitmproxy import connection, flow, http, options
+from mitmproxy.net.http import validate
 from mitmproxy.proxy import commands, context
 
 # Of these names the lower case is remembered: those that are looked up are few.
@@ -18,6 +21,7 @@ MOST_AUTHORITIES, MOST_REMEMBERED_CHARS = 256, 256
 
 # Requests, and responses to them, of which a length is the size of the body.
 _USUAL = frozenset({(b"POST", None), (b"POST", 200)})
+_NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9a-z-]+")
 _LENGTH = re.compile(rb"[1-9][0-9]{0,17}")
 
 type GetAll = Callable[[http.Headers, str | bytes], list[str]]
@@ -104,7 +108,11 @@ def _index(headers: http.Headers) -> dict[bytes, list[bytes]]:
         return index
     index = {}
     for name, value in fields:
-        index.setdefault(name.lower(), []).append(value)
+        name = name.lower()
+        if name in index:
+            index[name].append(value)
+        else:
+            index[name] = [value]
     headers.__dict__["_taximeter_index"] = (fields, index)
     return index
 
@@ -144,6 +152,62 @@ def _find_usual_size(headers: http.Headers, key: tuple[bytes, int | None]) -> in
     if key not in _USUAL or len(lengths) != 1 or b"transfer-encoding" in index:
         return None
     return int(lengths[0]) if _LENGTH.fullmatch(lengths[0]) else None
+
+
+type MakeFlow = Callable[..., None]
+
+
+def make_flow_without_uuid(_original: MakeFlow, _given: None) -> MakeFlow:
+    """Return a ``Flow.__init__`` that numbers flows: nobody asks for their ids."""
+    numbers = itertools.count(1)
+
+    def make(
+        self: flow.Flow,
+        client_conn: connection.Client,
+        server_conn: connection.Server,
+        live: bool = False,
+    ) -> None:
+        self.id = str(next(numbers))
+        self.client_conn, self.server_conn = client_conn, server_conn
+        self.live = live
+        self.timestamp_created = time.time()
+        self.intercepted = False
+        self._resume_event = self._backup = None
+        self.marked = self.comment = ""
+        self.is_replay = None
+        self.metadata = {}
+
+    return make
+
+
+type Validate = Callable[[http.Message], None]
+
+
+def validate_by_index(original: Validate, _given: None) -> Validate:
+    """Return a ``validate_headers`` that looks at a name once, whatever message it is in."""
+
+    def validate_headers(message: http.Message) -> None:
+        index = _index(message.headers)
+        lengths = index.get(b"content-length", ())
+        if b"transfer-encoding" in index or len(lengths) > 1 or not all(map(_is_name, index)):
+            original(message)
+        elif lengths:
+            validate.parse_content_length(lengths[0])
+
+    return validate_headers
+
+
+@lru_cache(MOST_NAMES)
+def _is_name(name: bytes) -> bool:
+    return _NAME.fullmatch(name) is not None
+
+
+type Hash = Callable[[connection.Connection], int]
+
+
+def hash_by_identity(_original: Hash, _given: None) -> Hash:
+    """Return the hash of any object. No connection of a running proxy is a copy of another."""
+    return object.__hash__
 
 
 def fork_without_server(_original: Fork, _given: None) -> Fork:

@@ -128,6 +128,41 @@ async def test_nothing_more_is_read_while_the_connection_has_to_wait(read):
 
 
 @pytest.mark.usefixtures("direct")
+async def test_a_task_is_made_only_where_there_is_something_to_wait_for(read):
+    reading = await read()
+    before = asyncio.all_tasks()
+    reading.reader.feed_data(b"1")
+    assert asyncio.all_tasks() == before
+    reading.handler.free.clear()
+    reading.reader.feed_data(b"2")
+    (work,) = asyncio.all_tasks() - before
+    reading.handler.free.set()
+    await work
+
+
+@pytest.mark.usefixtures("direct")
+async def test_a_connection_that_waits_again_and_again_is_read_on_after_the_last_time(read):
+    reading = await read()
+    waited: list[object] = []
+
+    async def wait():
+        for number in range(3):
+            await asyncio.sleep(0)
+            waited.append(number)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0):
+                await asyncio.Event().wait()
+        waited.append("caught")
+
+    reading.handler.drain_writers = wait
+    reading.reader.feed_data(b"1")
+    async with asyncio.timeout(5):
+        while not reading.transport.is_read:
+            await asyncio.sleep(0)
+    assert waited == [0, 1, 2, "caught"]
+
+
+@pytest.mark.usefixtures("direct")
 async def test_it_is_known_which_connection_is_being_read(read):
     reading, other = await read(), await read()
     at_work = []

@@ -3,6 +3,7 @@
 When one of the ``still`` tests fails, mitmproxy has changed: see whether the patch can go.
 """
 
+import logging
 from typing import Any
 
 import pytest
@@ -94,6 +95,15 @@ def count_questions():
 @pytest.mark.usefixtures("unpatched")
 def test_the_core_still_asks_commands_for_each_kind():
     assert count_questions() > 5
+
+
+@pytest.mark.usefixtures("inline")
+@pytest.mark.parametrize(("level", "said"), [(logging.DEBUG, 0), (logging.CRITICAL, 1)])
+def test_a_line_that_nobody_logs_goes_no_further(level, said):
+    here = make_context()
+    speaker = Speaker(here, lambda: commands.Log("a line", level))
+    http = HttpLayer(here, HTTPMode.transparent)
+    assert len([*http.event_to_child(speaker, events.Start())]) == said
 
 
 @pytest.mark.usefixtures("inline")

@@ -3,15 +3,17 @@
 When one of the ``still`` tests fails, mitmproxy has changed: see whether the patch can go.
 """
 
+import uuid
 from contextlib import suppress
 
 import pytest
 from hypothesis import given, strategies as st
 from mitmproxy import connection, hooks, options
 from mitmproxy.addons import proxyserver
-from mitmproxy.http import Headers
-from mitmproxy.net.http import http1, url
+from mitmproxy.http import Headers, HTTPFlow, Message
+from mitmproxy.net.http import http1, url, validate
 from mitmproxy.proxy import context
+from mitmproxy.proxy.layers import http as http_layers
 from mitmproxy.proxy.layers.http._hooks import HttpRequestHook
 from mitmproxy.test import taddons, tflow, tutils
 
@@ -19,6 +21,7 @@ from addon import mitmproxy_patches
 from addon.core import shortcuts
 
 NAMES = st.sampled_from([b"Host", b"host", b"HOST", b"X-A", b"x-a", b"x-b", b"\xff"])
+CLIENT, SERVER = tflow.tclient_conn(), tflow.tserver_conn()
 FIELDS = st.lists(st.tuples(NAMES, st.binary(max_size=3)), max_size=8)
 
 
@@ -265,6 +268,102 @@ def test_sizes_are_as_before(fields, method, status):
             return str(error)
 
     assert [ask(shorter), ask(shorter)] == [ask(original)] * 2
+
+
+def count_matches(monkeypatch):
+    """Return how often the names of a message are checked in two looks at it."""
+    checked = []
+
+    class Pattern:
+        def match(self, name):
+            checked.append(name)
+            return True
+
+        fullmatch = match
+
+    with monkeypatch.context() as patched:
+        patched.setattr(validate, "_valid_header_name", Pattern())
+        patched.setattr(shortcuts, "_NAME", Pattern())
+        request = tutils.treq(headers=Headers([(b"x-only-here", b"1")]))
+        for _ in range(2):
+            http_layers.validate_headers(request)  # type: ignore[attr-defined]
+    return len(checked)
+
+
+@pytest.mark.usefixtures("unpatched")
+def test_the_core_still_checks_each_name_anew(monkeypatch):
+    assert count_matches(monkeypatch) == 2
+
+
+@pytest.mark.usefixtures("unpatched")
+def test_a_name_is_checked_once(monkeypatch):
+    mitmproxy_patches.take_shortcuts()
+    assert count_matches(monkeypatch) == 1
+
+
+ODD_NAMES = st.sampled_from(
+    [b"x-a", b"X-A", b"a b", b"", b"a:", b"\xff", b"a\n", b"a\x00", b"\xc3\x84"]
+)
+ODD = st.lists(st.tuples(ODD_NAMES, st.just(b"1")), max_size=2)
+
+
+@given(FRAMING, ODD, STATUSES, st.sampled_from([b"HTTP/1.1", b"HTTP/1.0"]))
+def test_headers_are_checked_as_before(framing, others, status, version):
+    (original,) = {
+        each.original for each in mitmproxy_patches.SHORTCUTS if each.name == "validate_headers"
+    }
+    fields = Headers([*framing, *others])
+    message: Message = tutils.treq(headers=fields, http_version=version)
+    if status is not None:
+        message = tutils.tresp(headers=fields, http_version=version, status_code=status)
+
+    def judge(function):
+        try:
+            return function(message)
+        except ValueError as error:
+            return str(error)
+
+    assert judge(shortcuts.validate_by_index(original, None)) == judge(original)
+
+
+@pytest.mark.usefixtures("unpatched")
+def test_the_core_still_hashes_connections_by_their_ids():
+    client = tflow.tclient_conn()
+    assert hash(client) == hash(client.id)
+
+
+@pytest.mark.usefixtures("unpatched")
+def test_connections_are_keys_by_what_they_are():
+    mitmproxy_patches.take_shortcuts()
+    client, server = tflow.tclient_conn(), tflow.tserver_conn()
+    assert {client: 1, server: 2}[server] == 2
+    assert hash(client) == object.__hash__(client)
+
+
+def count_random_ids(monkeypatch):
+    made = []
+    with monkeypatch.context() as patched:
+        patched.setattr(uuid, "uuid4", lambda: made.append(1))
+        HTTPFlow(CLIENT, SERVER)
+    return len(made)
+
+
+@pytest.mark.usefixtures("unpatched")
+def test_the_core_still_gives_each_flow_a_random_id(monkeypatch):
+    assert count_random_ids(monkeypatch) == 1
+
+
+@pytest.mark.usefixtures("unpatched")
+def test_a_flow_is_numbered_and_has_all_that_the_stock_one_has(monkeypatch):
+    stock = vars(HTTPFlow(CLIENT, SERVER, live=True))
+    mitmproxy_patches.take_shortcuts()
+    flows = [vars(HTTPFlow(CLIENT, SERVER, live=True)) for _ in range(2)]
+    assert flows[0].pop("id") != flows[1].pop("id")
+    for each in (stock, *flows):
+        each.pop("id", None)
+        assert each.pop("timestamp_created") > 0
+    assert flows == [stock, stock]
+    assert count_random_ids(monkeypatch) == 0
 
 
 @pytest.mark.usefixtures("unpatched")
