@@ -35,7 +35,7 @@ class HealthChecks:
             settings.data_dir,
             config,
             troubles,
-            has_web="web" in settings.role,
+            has_web=settings.has_pages,
             is_in_cluster=settings.cluster is not None,
         )
 
@@ -121,7 +121,10 @@ class HealthReport:
     def _find_cluster_reasons(self, state: ClusterState | None) -> list[str]:
         if state is None:
             return ["the cluster process is not running"] if self._is_in_cluster else []
-        return [f"the {each} of the cluster fails: see the server log" for each in state.failing]
+        reasons = [f"the {each} of the cluster fails: see the server log" for each in state.failing]
+        if state.unserved:
+            reasons.append(f"no live node has the calls of {state.unserved} organisations")
+        return reasons
 
     async def _is_web_up(self) -> bool:
         if self._web_port is None:

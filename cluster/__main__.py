@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import redis
 
@@ -24,6 +25,7 @@ from cluster.directory import Follower, Publisher
 from cluster.log import BUCKETS
 from cluster.receiver import Receiver
 from cluster.shipper import Shipper
+from cluster.whereabouts import Whereabouts, count_unserved, find_address
 from runtime import logs, parent_watch, readiness
 from runtime.cluster_state import ClusterState
 from runtime.heartbeat import Heartbeat
@@ -36,7 +38,7 @@ from store.spool import reader
 
 logger = logging.getLogger(__name__)
 
-SHIP_S, DIRECTORY_S, TRIM_S, BEAT_S = 0.05, 0.2, 1.0, 1.0
+SHIP_S, DIRECTORY_S, TRIM_S, BEAT_S, LOOK_S = 0.05, 0.2, 1.0, 1.0, 1.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 2.0
 LAST_SHIPPING_S = 2.0  # the supervisor gives this process three
 
@@ -64,6 +66,7 @@ class Node:
         self._failing: dict[str, str] = {}
         self._unshipped: int | None = None
         self._lag: int | None = None
+        self._unserved = 0
 
     def stop(self, *_: object) -> None:
         self._stop.set()
@@ -89,7 +92,8 @@ class Node:
             yield Work("receiver", self._begin_receiving())
         if "web" in roles:
             yield Work("publisher", self._begin_publishing())
-        elif "proxy" in roles:
+            yield Work("whereabouts", self._begin_looking_where())
+        else:
             yield Work("follower", self._begin_following())
 
     def _keep_repeating(self, work: Work) -> None:
@@ -151,13 +155,17 @@ class Node:
             reader.remove_empty_runs(settings.proxy_spool_path)
             waiting = self._count_waiting()
         ClusterState(
-            beat_s=now_s, failing=sorted(self._failing), unshipped=waiting, lag=self._lag
+            beat_s=now_s,
+            failing=sorted(self._failing),
+            unshipped=waiting,
+            lag=self._lag,
+            unserved=self._unserved,
         ).write(settings.data_dir)
-        if waiting is not None and "recorder" not in settings.role:
+        if "recorder" not in settings.role:
             unreadable = reader.count_unreadable(settings.proxy_spool_path)
-            Heartbeat(pid=os.getpid(), beat_s=now_s, waiting=waiting, unreadable=unreadable).write(
-                settings.data_dir
-            )
+            Heartbeat(
+                pid=os.getpid(), beat_s=now_s, waiting=waiting or 0, unreadable=unreadable
+            ).write(settings.data_dir)
         return BEAT_S
 
     def _count_waiting(self) -> int:
@@ -168,7 +176,14 @@ class Node:
 
     def _begin_receiving(self) -> Callable[[], float]:
         client = server.connect(self._url)
-        copy = Copy(client, self._settings.group, load_node(self._settings.data_dir))
+        data_dir = self._settings.data_dir
+        copy = Copy(
+            client,
+            self._settings.group,
+            load_node(data_dir),
+            find_address=partial(find_address, self._settings.listen, self._url),
+            data_dir=data_dir,
+        )
         receiver = Receiver(
             self._settings.spool_path,
             client,
@@ -200,6 +215,21 @@ class Node:
             budgets.run_round()
             publisher.run_round()
             return DIRECTORY_S
+
+        return run
+
+    def _begin_looking_where(self) -> Callable[[], float]:
+        settings = self._settings
+        client = server.connect(self._url)
+        node = load_node(settings.data_dir)
+        whereabouts = Whereabouts(settings.data_dir, client, node, settings.group)
+        control = ControlDatabase(settings.control_path, any_thread=True)
+
+        def run() -> float:
+            whereabouts.run_round()
+            if whereabouts.found is not None:
+                self._unserved = count_unserved(whereabouts.found, control)
+            return LOOK_S
 
         return run
 

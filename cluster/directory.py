@@ -1,14 +1,15 @@
-"""The directory of a cluster: what proxy nodes must know of the ``control.db`` of the web node.
+"""The directory of a cluster: what other nodes must know of the ``control.db`` of the web node.
 
     taximeter:directory           a hash: the rows of some tables, each as JSON
     taximeter:directory:version   a number, one more with each change
 
-The web node publishes, and each proxy node writes what it reads into a ``control.db`` of its own. So a
-proxy resolves slugs as on one machine, also while Redis is away and after a restart without it. It
-compares versions five times a second.
+The web node publishes, and every other node writes what it reads into a ``control.db`` of its own. So a
+proxy resolves slugs as on one machine, also while Redis is away and after a restart without it, and a
+recorder applies the rules of retention to its copy. They compare versions five times a second.
 
 Rows hold no secret of a person: keys are SHA-256 digests, as in the file. Among the secrets of the service
-only that of fingerprints is told, so that a credential has the same one on every node.
+only that of fingerprints is told, so that a credential has the same one on every node, and the public key by
+which statements of the web node are checked.
 """
 
 import sqlite3
@@ -19,24 +20,38 @@ from typing import Any
 import orjson
 
 from cluster import server
+from runtime import clock
 from store import database
-from store.control.database import FINGERPRINT_KEY, ControlDatabase
+from store.control import retention
+from store.control.database import FINGERPRINT_KEY, PAGE_CHECKING_KEY, ControlDatabase
 
 ROWS, VERSION = "taximeter:directory", "taximeter:directory:version"
 
 
 @dataclass(frozen=True, slots=True)
 class _Table:
+    """A table, or a part of it. The first columns, so many as ``keys``, tell its rows apart."""
+
     name: str
     columns: tuple[str, ...]
     where: str = "true"
+    keys: int = 1
 
     @property
     def select(self) -> str:
         names = ", ".join(self.columns)
         return f"select {names} from {self.name} where {self.where} order by 1"  # noqa: S608
 
+    @property
+    def delete(self) -> str:
+        found = " and ".join(f"{column} = ?" for column in self.columns[: self.keys])
+        return f"delete from {self.name} where {found}"  # noqa: S608
 
+    def make_key(self, row: tuple[Any, ...]) -> bytes:
+        return ":".join((self.name, *row[: self.keys])).encode()
+
+
+_RULES = "retention_rules"
 _TABLES = (
     _Table("organizations", ("id", "name", "created_at", "time_zone")),
     _Table(
@@ -56,7 +71,24 @@ _TABLES = (
         "api_keys",
         ("id", "user_id", "organization_id", "name", "key_sha256", "key_prefix", "created_at"),
     ),
-    _Table("secrets", ("name", "value"), f"name = '{FINGERPRINT_KEY}'"),
+    _Table(
+        "budgets",
+        (
+            "id",
+            "organization_id",
+            "proxy_endpoint_id",
+            "period",
+            "limit_usd",
+            "action",
+            "created_at",
+        ),
+    ),
+    _Table(
+        _RULES,
+        ("organization_id", "proxy_endpoint_id", "text_days", "entry_days", "max_bytes"),
+        keys=2,
+    ),
+    _Table("secrets", ("name", "value"), f"name in ('{FINGERPRINT_KEY}', '{PAGE_CHECKING_KEY}')"),
 )
 
 type Rows = dict[bytes, bytes]
@@ -65,7 +97,7 @@ type Rows = dict[bytes, bytes]
 def read_rows(db: sqlite3.Connection) -> Rows:
     """Return the rows to publish, by table and first column, as a transaction sees them."""
     return {
-        f"{table.name}:{row[0]}".encode(): orjson.dumps([_encode(each) for each in row])
+        table.make_key(row): orjson.dumps([_encode(each) for each in row])
         for table in _TABLES
         for row in db.execute(table.select)
     }
@@ -79,9 +111,8 @@ def write_rows(
     Its connection must not check references: the people to whom keys belong are not told."""
     tables = {table.name: table for table in _TABLES}
     for key in before.keys() - after.keys():
-        name, _, first = key.decode().partition(":")
-        table = tables[name]
-        db.execute(f"delete from {name} where {table.columns[0]} = ?", (first,))  # noqa: S608
+        name, *found = key.decode().split(":")
+        db.execute(tables[name].delete, found)
     for key, row in sorted(after.items()):
         name = key.decode().partition(":")[0]
         if name not in tables or before.get(key) == row:
@@ -92,6 +123,10 @@ def write_rows(
             f"insert or replace into {table.name} ({', '.join(table.columns)}) values ({marks})",  # noqa: S608
             [_decode(each) for each in orjson.loads(row)],
         )
+    changed = {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
+    ruled = {parts[1] for key in changed if (parts := key.decode().split(":"))[0] == _RULES}
+    for organization_id in sorted(ruled):
+        retention.schedule(db, organization_id, clock.now())
 
 
 class Publisher:
@@ -131,7 +166,7 @@ class Publisher:
 
 
 class Follower:
-    """Writes the directory into the ``control.db`` of a proxy node."""
+    """Writes the directory into the ``control.db`` of another node."""
 
     def __init__(self, control: ControlDatabase, client: server.Client) -> None:
         self._control, self._client = control, client

@@ -8,16 +8,17 @@
 Entries of one organisation are in one stream, in the order in which they were shipped.
 """
 
-import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import zstandard
 
+from runtime.buckets import BUCKETS, find_bucket
 from store.spool.format import SpoolError
 
-BUCKETS = 64
+__all__ = ["BUCKETS", "LoggedFile", "decode", "encode", "find_bucket", "stream_name"]
+
 VERSION = b"1"
 MIN_COMPRESSED_BYTES = 512
 MAX_FILE_BYTES = 256 * 1024 * 1024
@@ -33,12 +34,6 @@ class LoggedFile:
 
     name: str
     data: bytes
-
-
-def find_bucket(organization_id: str) -> int:
-    """Return the bucket of an organisation. It must never change: its database is where its bucket is."""
-    digest = hashlib.blake2b(organization_id.encode(), digest_size=8).digest()
-    return int.from_bytes(digest) % BUCKETS
 
 
 def stream_name(bucket: int) -> str:

@@ -1,7 +1,7 @@
 """Receiving the log on a recorder node: entries become files of the node's own spool.
 
-A group is one copy of everything; the node reads its buckets for its group. An entry is acknowledged once
-its file and the folder of it are on the disk, so the recorder beside may be down, busy or stuck with one
+A group is one copy of everything; the node reads the buckets that it keeps of it. An entry is acknowledged
+once its file and the folder of it are on the disk, so the recorder beside may be down, busy or stuck with one
 organisation without holding up the log. An entry that is delivered again is a file again; the recorder
 stores it once, by its id.
 
@@ -58,7 +58,8 @@ class Receiver:
         self._looked_at_s = -LOOK_S
         self._has_room = True
         self._count = 1
-        self._streams = [log.stream_name(bucket) for bucket in buckets]
+        self._streams = {bucket: log.stream_name(bucket) for bucket in buckets}
+        self._own: list[str] = []  # of the buckets that this node keeps
         self._root = root
         for path in root.glob(
             f"*/*{PART}"
@@ -90,7 +91,8 @@ class Receiver:
         found = self._client.xreadgroup(
             self._group,
             self._copy.node,
-            dict.fromkeys(self._streams, "0" if self._is_repeating else ">"),
+            # Without buckets it waits for nothing.
+            dict.fromkeys(self._own or [COPIES], "0" if self._is_repeating else ">"),
             count=self._count,
             block=None if self._is_repeating else BLOCK_MS,
         )
@@ -138,8 +140,8 @@ class Receiver:
         last time are left alone, unless a group has come or gone. Raises redis.RedisError."""
         (known,) = copies.find_groups(self._client, [COPIES])
         is_new = known.keys() != self._groups
-        streams = set(self._streams) if is_new else self._acknowledged
-        looked_at = self._streams if self._is_behind else sorted(streams)
+        streams = set(self._own) if is_new else self._acknowledged & set(self._own)
+        looked_at = self._own if self._is_behind else sorted(streams)
         found = dict(zip(looked_at, copies.find_groups(self._client, looked_at), strict=True))
         self._trim(
             {
@@ -176,12 +178,15 @@ class Receiver:
         found = self._watch.identify()
         if found != self._identity:
             self._copy.let_go()
-            for stream in (COPIES, *self._streams):
+            for stream in (COPIES, *self._streams.values()):
                 copies.make_group(self._client, stream, self._group)
-            self._copy.hold()
-            self._copy.claim(self._streams)
+            self._own = []
             self._identity, self._is_repeating = found, True
-        self._copy.hold()
+        own = [self._streams[bucket] for bucket in sorted(self._copy.hold())]
+        if own != self._own:
+            self._copy.claim(set(own) - set(self._own))
+            self._own, self._is_repeating, self._is_behind = own, True, True
+            self._groups = frozenset()  # what is new here may have to be trimmed
 
     def _write(self, stream: bytes, entry_id: bytes, fields: dict[bytes, bytes]) -> int:
         """Write the file of an entry; return how many bytes the entry has."""

@@ -1,4 +1,7 @@
-"""The dashboard application: sign-in, home, settings and the traces of each organisation."""
+"""The dashboard application: sign-in, home, settings and the traces of each organisation.
+
+In a cluster the nodes that keep calls have the pages of calls alone.
+"""
 
 import logging
 import sqlite3
@@ -45,20 +48,14 @@ logger = logging.getLogger(__name__)
 type Handler = Callable[[Request, Any], Awaitable[Response]]
 
 
-class Dashboard:
-    """All pages with their routes. Enter ``running`` before the first request."""
+class CallPages:
+    """The pages of what was recorded, with their routes. Enter ``running`` before the first request."""
 
-    def __init__(
-        self, settings: Settings, pool: ControlPool, mailer: Mailer, bad_keys: AttemptLimit
-    ) -> None:
-        self._visitors = visitors = Visitors(pool, settings.base_url, bad_keys)
+    def __init__(self, settings: Settings, visitors: Visitors) -> None:
+        self._visitors = visitors
         self._connections = connections = KeptConnections()
-        self._budgets = BudgetDeliveries(
-            settings, pool, mailer, WebhookClient(settings.webhook_rule)
-        )
         self._context = ContextPages(settings, visitors, connections)
         self._home = HomePages(settings, visitors, connections)
-        self._help = HelpPages(visitors)
         self._overview = OverviewPages(settings, visitors, connections)
         self._live = LivePages(settings, visitors, connections)
         self._reconciliation = ReconciliationPages(settings, visitors)
@@ -67,14 +64,11 @@ class Dashboard:
         self._search = SearchPages(settings, visitors, connections)
         self._secrets = SecretPages(settings, visitors, connections)
         self._sessions = SessionPages(settings, visitors, connections)
-        self._settings = SettingsPages(settings, pool, visitors, mailer)
-        self._sign_in = SignInPages(settings, pool, visitors, mailer)
         self._traces = Traces(settings, visitors, connections)
 
     def routes(self) -> list[BaseRoute]:
         return [
             *self._home.routes(),
-            *self._help.routes(),
             *self._overview.routes(),
             *self._live.routes(),
             *self._reconciliation.routes(),
@@ -85,8 +79,6 @@ class Dashboard:
             *self._search.routes(),
             *self._secrets.routes(),
             *self._sessions.routes(),
-            *self._settings.routes(),
-            *self._sign_in.routes(),
             *self._traces.routes(),
             Route("/favicon.ico", _serve_icon),
             Mount("/static", StaticFiles(directory=HERE / "static")),
@@ -98,7 +90,7 @@ class Dashboard:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        with closing(self._connections), self._traces.running(), self._budgets.running():
+        with closing(self._connections), self._traces.running():
             yield
 
     def exception_handlers(self) -> Mapping[Any, Handler]:
@@ -129,6 +121,35 @@ class Dashboard:
         is_missing = isinstance(error, NotFoundError)
         detail = "Not Found" if is_missing else as_sentence(str(error))
         return await self._refuse(request, HTTPException(error.status, detail))
+
+
+class Dashboard(CallPages):
+    """All pages: also those for signing in and for settings."""
+
+    def __init__(
+        self, settings: Settings, pool: ControlPool, mailer: Mailer, bad_keys: AttemptLimit
+    ) -> None:
+        self.visitors = visitors = Visitors(pool, settings.base_url, bad_keys)
+        super().__init__(settings, visitors)
+        self._budgets = BudgetDeliveries(
+            settings, pool, mailer, WebhookClient(settings.webhook_rule)
+        )
+        self._help = HelpPages(visitors)
+        self._settings = SettingsPages(settings, pool, visitors, mailer)
+        self._sign_in = SignInPages(settings, pool, visitors, mailer)
+
+    def routes(self) -> list[BaseRoute]:
+        return [
+            *self._help.routes(),
+            *self._settings.routes(),
+            *self._sign_in.routes(),
+            *super().routes(),
+        ]
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        with super().running(), self._budgets.running():
+            yield
 
 
 async def _serve_icon(_request: Request) -> Response:

@@ -26,7 +26,7 @@ maxmemory ${MEMORY:-1gb}
 maxmemory-policy noeviction
 requirepass $admin
 masterauth $admin
-user taximeter on >$password resetchannels ~taximeter:* -@all +info +ping +hello +multi +exec +xadd +xreadgroup +xack +xautoclaim +xgroup|create +xgroup|delconsumer +xinfo|groups +xinfo|consumers +xpending +xtrim +hgetall +hset +hdel +get +set +incrby +evalsha +script|load +time +lindex +lpush +ltrim +pexpire
+user taximeter on >$password resetchannels ~taximeter:* -@all +info +ping +hello +multi +exec +xadd +xreadgroup +xack +xautoclaim +xgroup|create +xinfo|groups +xinfo|consumers +xpending +xtrim +hget +hgetall +hset +hdel +get +set +incrby +evalsha +script|load +time +lindex +lpush +ltrim +pexpire
 ${PRIMARY:+replicaof $PRIMARY}
 END
 }

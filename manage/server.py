@@ -18,7 +18,8 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncGenerator, Callable, Generator
-from typing import cast
+from importlib import import_module
+from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
 
 import uvicorn
@@ -30,7 +31,7 @@ from starlette.routing import Match, Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from dashboard.app import Dashboard
+from dashboard.app import CallPages, Dashboard
 from dashboard.mail.mailer import Mailer
 from manage.api.routes import Api
 from manage.client_address import ClientAddress
@@ -46,6 +47,9 @@ from runtime.settings import CLIENT_MARK_VARIABLE, LOOPBACK_HOSTS, Settings, Set
 from runtime.terminal_output import LineWriter
 
 loading.finish()
+
+if TYPE_CHECKING:
+    from dashboard.nodes.front_door import FrontDoor
 
 logger = logging.getLogger(__name__)
 
@@ -146,14 +150,16 @@ def make_app(
     @contextlib.asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncGenerator[None]:
         with api_workers.running(), page_workers.running(), dashboard.running():
+            if front_door is None:
+                yield
+                return
+            await front_door.start()
             yield
-
-    async def live(_request: Request) -> JSONResponse:
-        return JSONResponse({"status": "ok"})
+            await front_door.close()
 
     hosts = LOOPBACK_HOSTS | {urlsplit(settings.base_url).hostname or ""}
     app = Starlette(
-        routes=[Route("/livez", live), api.route(), metrics.route(), *dashboard.routes()],
+        routes=[Route("/livez", _live), api.route(), metrics.route(), *dashboard.routes()],
         lifespan=lifespan,
         exception_handlers=dashboard.exception_handlers(),
         middleware=[
@@ -163,8 +169,46 @@ def make_app(
         ],
     )
     SlashRedirect(app.router)
+    front_door: FrontDoor | None = None
+    if settings.cluster is not None:
+        # Only here: its libraries take time to load, and one machine needs none of them.
+        front_door = import_module("dashboard.nodes.front_door").install(
+            app.router, settings.data_dir, dashboard.visitors, page_workers
+        )
     app.state.end_streams = dashboard.end_streams
     return app
+
+
+def make_node_app(settings: Settings) -> Starlette:
+    """Return the application of a node of a cluster that keeps calls, and answers the node with people."""
+    api_workers, page_workers = Workers(settings, "api"), Workers(settings, "pages")
+    bad_keys = make_bad_key_limit()
+    stated = import_module("dashboard.nodes.visitors")
+    pages = CallPages(settings, stated.StatedVisitors(page_workers, settings.base_url, bad_keys))
+    api = Api(settings, api_workers, bad_keys)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_app: Starlette) -> AsyncGenerator[None]:
+        with api_workers.running(), page_workers.running(), pages.running():
+            yield
+
+    app = Starlette(
+        routes=[Route("/livez", _live), api.route(), *pages.routes()],
+        lifespan=lifespan,
+        exception_handlers=pages.exception_handlers(),
+        middleware=[
+            Middleware(SecurityHeaders),
+            Middleware(ClientAddress, mark=os.environ.get(CLIENT_MARK_VARIABLE, "")),
+            Middleware(stated.CheckStatements, pool=page_workers, data_dir=settings.data_dir),
+        ],
+    )
+    SlashRedirect(app.router)
+    app.state.end_streams = pages.end_streams
+    return app
+
+
+async def _live(_request: Request) -> JSONResponse:
+    return JSONResponse({"status": "ok"})
 
 
 class _Protocol(HttpToolsProtocol):
@@ -216,12 +260,15 @@ def main() -> None:
     atexit.register(terminal.close)
     supervisor_pid = None if parent_watch.inherited_fd() is None else os.getppid()
     in_format = make_line_format("web", settings.log_format)
-    app = make_app(
-        settings,
-        lambda text: terminal.write_line(in_format(text)),
-        supervisor_pid,
-        arguments.board_fd,
-    )
+    if "web" in settings.role:
+        app = make_app(
+            settings,
+            lambda text: terminal.write_line(in_format(text)),
+            supervisor_pid,
+            arguments.board_fd,
+        )
+    else:
+        app = make_node_app(settings)
     config = uvicorn.Config(
         app,
         http=_Protocol,

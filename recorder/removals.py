@@ -12,6 +12,7 @@ from pathlib import Path
 from recorder.background import RETRY_S, BackgroundWork
 from recorder.open_databases import OpenDatabases
 from runtime import clock
+from runtime.page_nodes import is_elsewhere
 from store import erasure_work
 from store.control import audit, erasures, retention
 from store.control.database import ControlDatabase
@@ -73,7 +74,9 @@ class Removals:
             self._control = ControlDatabase(self._control_path)
         with self._control.reading() as db:
             ordered = [each.organization_id for each in erasures.list_open(db)]
-            return ordered + retention.list_due(db, clock.now())
+            found = ordered + retention.list_due(db, clock.now())
+        # What another node of a cluster keeps is removed there.
+        return [each for each in found if not is_elsewhere(self._control_path.parent, each)]
 
     def _remove_some(self, organization_id: str, _: sqlite3.Connection) -> bool:
         work = self._steps.pop(organization_id, None) or self._find_work(organization_id)

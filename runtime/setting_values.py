@@ -223,8 +223,6 @@ def parse_roles(text: str) -> frozenset[Role]:
     roles = {part.strip() for part in text.split(",")}
     if not roles <= ROLES:
         raise ValueError("write all, or some of proxy, recorder, web, separated by commas")
-    if "web" in roles and "recorder" not in roles:
-        raise ValueError("web reads what a recorder has written on the same node: add recorder")
     return frozenset(each for each in ROLES if each in roles)
 
 

@@ -493,6 +493,11 @@ class Settings:
         return self.data_dir / "spool"
 
     @property
+    def has_pages(self) -> bool:
+        """Return whether this node has a web process: for people, or for the node that has these."""
+        return "web" in self.role or "recorder" in self.role
+
+    @property
     def proxy_spool_path(self) -> Path:
         """Return the spool that the proxy of this node writes. In a cluster it is shipped, and what is
         received comes into the other."""

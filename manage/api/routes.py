@@ -31,6 +31,7 @@ from manage.api.validation import validate
 from manage.supervision.workers import Workers
 from runtime.attempts import AttemptLimit, client_network
 from runtime.errors import ControlError, InvalidInputError
+from runtime.page_nodes import STATED_CALLER
 from runtime.settings import Settings
 from store.control import key_authentication
 from store.control.database import ControlDatabase
@@ -47,9 +48,11 @@ class UnknownKeyError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceivedRequest:
-    """A request before it is validated. ``body`` is None when it was too large to read."""
+    """A request before it is validated. ``body`` is None when it was too large to read. ``caller`` is who
+    another node of the cluster says that makes it."""
 
     bearer: str | None
+    caller: Caller | None
     id: str
     query: Sequence[tuple[str, str]]
     content_type: str
@@ -120,6 +123,7 @@ class Api:
             bearer=key_authentication.parse_bearer(credentials[0])
             if len(credentials) == 1
             else None,
+            caller=request.scope.get(STATED_CALLER),
             id=request.path_params.get("id", ""),
             query=request.query_params.multi_items(),
             content_type=headers.get("content-type", ""),
@@ -176,6 +180,8 @@ class Api:
 def _authenticate(received: ReceivedRequest, management: Management) -> Caller:
     """Return the owner of the key. Raises RefusedError for a request without one, and
     UnknownKeyError."""
+    if received.caller is not None:
+        return received.caller
     if received.bearer is None:
         raise RefusedError(
             HTTPStatus.UNAUTHORIZED,

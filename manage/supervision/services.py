@@ -51,7 +51,7 @@ class ServiceMaker:
         settings = self._settings
         no_secrets = without_web_settings(environ)
         services = []
-        if "web" in settings.role:
+        if settings.has_pages:
             sockets = {QUERY_SOCKETS_VARIABLE: str(self._sockets)}
             services.append(Service(self._make_web(), {**environ, **sockets}))
             services.append(Service(self._make_queries(), make_query_environ(environ)))

@@ -80,7 +80,7 @@ class Supervisor:
         self._writes_json = settings.log_format == "json"
         self._troubles: dict[str, ChildTrouble] = {}
         shared = self._parent_pipe_read
-        web_port = self._web.getsockname()[1] if "web" in settings.role else None
+        web_port = self._web.getsockname()[1] if settings.has_pages else None
         self._workers = ProxyWorkers(settings.workers, self._front.fileno(), web_port, shared)
         self._restarting: asyncio.Task[None] | None = None
         self._sockets = _make_socket_folder()

@@ -13,6 +13,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from metering.budget_periods import Period, Span, find_span
+from runtime import page_nodes
 from runtime.errors import InvalidInputError
 from runtime.webhook_rule import WebhookRule
 from store.control import budget_alerts, budgets, endpoints
@@ -159,6 +160,8 @@ class BudgetManagement:
         self, organization_id: str, span: Span, *, tolerant: bool
     ) -> SpendByEndpoint | None:
         try:
+            if page_nodes.is_elsewhere(self._data_dir, organization_id):
+                raise sqlite3.OperationalError("another node keeps the calls of this organisation")
             return spend.read_spend_of(trace_path(self._data_dir, organization_id), span)
         except sqlite3.Error:
             if not tolerant:

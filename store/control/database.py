@@ -34,6 +34,8 @@ _FIND_SLUG = (
     f"select {endpoints.COLUMNS} from proxy_endpoints where slug = ? and deleted_at is null"  # noqa: S608
 )
 FINGERPRINT_KEY = "credential fingerprint"  # the secret with which upstream credentials are hashed
+# By these the nodes of a cluster know who asks for a page: the first never leaves its node.
+PAGE_SIGNING_KEY, PAGE_CHECKING_KEY = "signing of pages", "checking of pages"
 BUSY_TIMEOUT_MS = 5000  # people wait for each other, if they must
 
 
@@ -130,6 +132,16 @@ class ControlDatabase:
                 "select value from secrets where name = ?", (name,)
             ).fetchone()[0]
             return value
+
+    def find_secret(self, name: str) -> bytes | None:
+        """Return a key that was stored, or None."""
+        row = self._db.execute("select value from secrets where name = ?", (name,)).fetchone()
+        return None if row is None else row[0]
+
+    def put_secret(self, name: str, value: bytes) -> None:
+        """Store a key in the place of the one before."""
+        with self.transaction() as db:
+            db.execute("insert or replace into secrets values (?, ?)", (name, value))
 
     def list_endpoints(self, organization_id: str) -> Sequence[ProxyEndpoint]:
         """Return all endpoints of an organisation, newest first, for the service itself."""

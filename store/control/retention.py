@@ -90,6 +90,11 @@ def write(
             "insert or replace into retention_rules values (?, ?, ?, ?, ?)",
             (organization_id, endpoint_id, rule.text_days, rule.entry_days, rule.max_bytes),
         )
+    schedule(db, organization_id, now)
+
+
+def schedule(db: sqlite3.Connection, organization_id: str, now: datetime) -> None:
+    """Note when the rules of an organisation, which have changed, are applied first; without rules never."""
     if not _read(db, organization_id):
         db.execute("delete from retention_runs where organization_id = ?", (organization_id,))
         return

@@ -79,8 +79,9 @@ async def test_healthz_of_a_node_says_what_fails_of_its_cluster(
         return json.loads((await response).content or b"")
 
     assert "the cluster process is not running" in (await read())["reasons"]
-    state = ClusterState(beat_s=time.monotonic(), failing=["shipper"], unshipped=3)
+    state = ClusterState(beat_s=time.monotonic(), failing=["shipper"], unshipped=3, unserved=2)
     state.write(settings.data_dir)
     document = await read()
     assert "the shipper of the cluster fails: see the server log" in document["reasons"]
+    assert "no live node has the calls of 2 organisations" in document["reasons"]
     assert document["cluster"] == {"unshipped": 3, "lag": None}

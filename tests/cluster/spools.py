@@ -12,11 +12,11 @@ from store.spool.writer import SpoolRun
 ORGANIZATION = "org-1"
 
 
-def make_head(entry_id: str) -> RequestHead:
+def make_head(entry_id: str, organization_id: str = ORGANIZATION) -> RequestHead:
     return RequestHead(
         entry_id=entry_id,
         created_at="2026-01-01T00:00:00.000Z",
-        organization_id=ORGANIZATION,
+        organization_id=organization_id,
         proxy_endpoint_id="endpoint",
         slug="default",
         metadata_only=False,
@@ -25,9 +25,11 @@ def make_head(entry_id: str) -> RequestHead:
     )
 
 
-def spool(run: SpoolRun, entry_id: str, body: bytes = b"body") -> None:
+def spool(
+    run: SpoolRun, entry_id: str, body: bytes = b"body", organization_id: str = ORGANIZATION
+) -> None:
     """Write a call that has ended."""
-    file = run.create(make_head(entry_id), body)
+    file = run.create(make_head(entry_id, organization_id), body)
     file.write_response_head(ResponseHead(status_code=200), 1.0)
     file.write_chunk(body * 100, 2.0)
     file.finish(Ending(outcome="complete", duration_ms=2.0), 2.0)

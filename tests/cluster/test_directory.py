@@ -1,11 +1,16 @@
-"""Proxy nodes know what the web node publishes."""
+"""Other nodes know what the web node publishes."""
+
+from datetime import timedelta
 
 import pytest
 
 from cluster.directory import Follower, Publisher, read_rows
+from dashboard.nodes.statements import load_signing_key
+from runtime import clock
 from store import database
-from store.control import api_keys, endpoints
-from store.control.database import ControlDatabase
+from store.control import api_keys, endpoints, retention
+from store.control.database import PAGE_CHECKING_KEY, PAGE_SIGNING_KEY, ControlDatabase
+from store.control.retention import Rule
 
 
 @pytest.fixture
@@ -60,3 +65,31 @@ def test_a_renamed_organisation_keeps_its_endpoints(nodes):
     bring_over()
     with proxy.reading() as db:
         assert db.execute("select slug from proxy_endpoints").fetchall() == [("default",)]
+
+
+def test_rules_of_retention_are_applied_to_the_copy_and_then_no_longer(nodes):
+    web, other, bring_over = nodes
+    with web.transaction() as db:
+        (organization,) = db.execute("select id from organizations").fetchone()
+        retention.write(db, organization, Rule(entry_days=30), clock.now())
+        retention.write(db, organization, Rule(entry_days=7), clock.now(), "endpoint")
+    bring_over()
+    tomorrow = clock.now() + timedelta(days=2)
+    with other.reading() as db:
+        assert retention.list_due(db, tomorrow) == [organization]
+        assert retention.find(db, organization, "endpoint") == Rule(entry_days=7)
+        assert retention.find_rules(db, organization, tomorrow).limits.entries_before is not None
+    with web.transaction() as db:
+        retention.write(db, organization, Rule(), clock.now())
+        retention.write(db, organization, Rule(), clock.now(), "endpoint")
+    bring_over()
+    with other.reading() as db:
+        assert retention.list_due(db, tomorrow) == []
+
+
+def test_the_key_that_checks_statements_comes_over_and_the_one_that_signs_them_does_not(nodes):
+    web, other, bring_over = nodes
+    load_signing_key(web)
+    bring_over()
+    assert other.find_secret(PAGE_CHECKING_KEY) == web.find_secret(PAGE_CHECKING_KEY)
+    assert other.find_secret(PAGE_SIGNING_KEY) is None

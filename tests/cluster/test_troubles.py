@@ -1,4 +1,4 @@
-"""A log in trouble loses nothing: a full server, a full disk, a slow recorder, the wrong second node."""
+"""A log in trouble loses nothing: a full server, a full disk, a slow recorder."""
 
 import logging
 import os
@@ -7,12 +7,12 @@ import pytest
 import redis
 
 from cluster import receiver as receivers
-from cluster.copies import ALIVE_S, COPIES, Copy, CopyTakenError
+from cluster.copies import Copy
 from cluster.log import BUCKETS, find_bucket, stream_name
 from cluster.receiver import MOST_ENTRIES, Receiver, choose_count
 from cluster.shipper import REMEMBERED_S, Shipper
 from store.spool.format import DONE
-from tests.cluster.spools import ORGANIZATION, make_receiver, names, receive, spool
+from tests.cluster.spools import ORGANIZATION, names, receive, spool
 
 STREAM = stream_name(find_bucket(ORGANIZATION))
 
@@ -111,46 +111,6 @@ def test_an_entry_that_was_removed_before_it_was_written_is_reported_and_holds_u
     assert "was removed from the server before" in caplog.text
     assert receiver.trim() == 0
     assert list((tmp_path / "main").glob("unreadable/*")) == []
-
-
-def test_a_second_node_for_the_same_copy_is_refused(
-    run, root, tmp_path, client, clock, monkeypatch
-):
-    monkeypatch.setattr("cluster.copies.ALIVE_S", 1000.0)  # however long this machine takes
-    first = receive(tmp_path / "a", client, node="a")
-    second = make_receiver(tmp_path / "b", client, node="b")
-    for _ in range(2):
-        with pytest.raises(CopyTakenError, match="TAXIMETER_GROUP"):
-            second.run_round()
-    spool(run, "0001")
-    Shipper(root, client, clock).run_round()
-    assert first.run_round() == 1
-
-
-def test_of_two_nodes_that_begin_at_once_only_one_keeps_the_copy(client, monkeypatch):
-    client.xgroup_create(COPIES, "main", mkstream=True)
-    first, second = Copy(client, "main", "a"), Copy(client, "main", "b")
-    looks = iter([[], ["a"]])  # it looked for the first time before the other had begun
-    monkeypatch.setattr(second, "_find_others", lambda: next(looks))
-    first.hold()
-    with pytest.raises(CopyTakenError):
-        second.hold()
-    first.let_go()
-    first.hold()
-
-
-def test_a_new_node_takes_over_what_was_delivered_to_the_lost_one(
-    run, root, tmp_path, client, clock, monkeypatch
-):
-    lost = receive(tmp_path / "lost", client, node="lost")
-    spool(run, "0001")
-    Shipper(root, client, clock).run_round()
-    client.xreadgroup("main", "lost", {STREAM: ">"})
-    lost.close()
-    monkeypatch.setattr("cluster.copies.ALIVE_S", -1.0)
-    receive(tmp_path / "new", client, node="new")
-    assert names(tmp_path / "new") == ["0001~org-1.done"]
-    assert ALIVE_S > 0
 
 
 def test_a_server_that_takes_no_writes_makes_the_shipper_keep_what_it_sent(

@@ -5,11 +5,18 @@ import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 
+import httpx
 import pytest
 
 from addon.headers import fingerprint
+from runtime.buckets import find_bucket
+from runtime.page_nodes import PageNodes, read_node
+from store.control import endpoints
 from store.control.database import FINGERPRINT_KEY, ControlDatabase
+from store.traces.paths import trace_path
+from tests.dashboard.people import Someone
 from tests.live.conftest import make_new_endpoint
 from tests.live.service import API_KEY, Endpoint, Row, Service
 from tests.redis_server import RedisServer
@@ -133,3 +140,61 @@ def test_a_recorder_node_that_was_away_gets_what_it_missed(nodes):
     nodes.web.wait_for_rows(2, endpoint.slug)
     nodes.copy.start()
     nodes.rows(endpoint.slug, 2)
+
+
+def test_pages_come_from_the_node_that_keeps_the_calls_and_then_from_the_copy(
+    nodes: Nodes, tmp_path: Path
+) -> None:
+    nodes.endpoint()  # what has calls stays where it is
+    home, copy = nodes.web, nodes.copy
+    settings = {"CLUSTER": nodes.redis.url, "ROLE": "recorder", "QUERY_PROCESSES": "1"}
+    with (
+        ControlDatabase(home.data_dir / "control.db") as control,
+        httpx.Client(base_url=f"http://{home.host}", timeout=60) as browser,
+    ):
+
+        def ask(person: Someone, path: str) -> httpx.Response:
+            return browser.get(path, headers=person.cookie)
+
+        def count_rows(person: Someone) -> int:
+            found = ask(person, "/traces/usage_log.json?_shape=array")
+            return len(found.json()) if found.status_code == 200 else 0
+
+        with Service(tmp_path, nodes.upstream.url, **settings) as second:
+            kept = wait_for_buckets(home, second)
+            number = 0
+            ann = Someone(control, tmp_path, "ann0@example.org")
+            while find_bucket(ann.organization_id) not in kept:
+                number += 1
+                ann = Someone(control, tmp_path, f"ann{number}@example.org")
+            with control.transaction() as db:
+                endpoints.create(db, ann.organization_id, "of-ann", "of-ann")
+            endpoint = Endpoint(nodes.proxy, nodes.upstream, "of-ann")
+            wait_until(lambda: endpoint.send().status == 200, "the slug on the proxy node")
+            wait_until(lambda: count_rows(ann) == 1, "the call on the page")
+            assert not trace_path(home.data_dir, ann.organization_id).exists()
+            assert count_rows(Someone(control, tmp_path, "cid@example.org")) == 0
+            assert "of-ann" in ask(ann, "/traces/usage_log.csv?_stream=1").text
+            with browser.stream("GET", "/live/events", headers=ann.cookie) as events:
+                assert next(events.iter_text()).startswith("retry:")
+            refused = httpx.get(f"http://{second.host}/overview.json", headers=ann.cookie)
+            assert refused.status_code == 403
+            path = trace_path(copy.data_dir, ann.organization_id)
+            copy.wait_until(path.exists, "the call in the copy")
+        wait_until(lambda: "read from a copy" in ask(ann, "/overview").text, "the page of the copy")
+        wait_until(lambda: count_rows(ann) == 1, "the call on the page of the copy")
+
+
+def wait_for_buckets(home: Service, node: Service) -> set[int]:
+    """Return the buckets that another node of the first copy keeps, once it has its half."""
+    kept: set[int] = set()
+
+    def has_half() -> bool:
+        found = PageNodes.read(home.data_dir)
+        holders = [] if found is None else found.holders.get("main", [])
+        name = read_node(node.data_dir)
+        kept.update(bucket for bucket, holder in enumerate(holders) if holder == name)
+        return len(kept) == len(holders) // 2 > 0
+
+    home.wait_until(has_half, "the buckets of the second node")
+    return kept

@@ -1,0 +1,163 @@
+"""The front door of a cluster: pages of calls that other nodes keep are forwarded to them.
+
+People sign in here, and everything that changes something is done here. A request for a page of an
+organisation whose calls are elsewhere goes to the node that keeps them, with a statement of who asks; when
+that does not respond, to the node with the other copy.
+"""
+
+import logging
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.routing import Router
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from dashboard.addresses import raw_path, requested
+from dashboard.nodes.forwarding import ForwardedRequest, Forwarder, NodeAwayError, until_gone
+from dashboard.nodes.statements import Statement, load_signing_key
+from dashboard.pool import ControlPool
+from dashboard.visitors import NotSignedInError, TooManyBadKeysError, Visitors
+from runtime.page_nodes import PageNode, PageNodes, PageNodesFile
+from store.control.people import Caller
+from store.control.sessions import Visitor
+
+MAX_BODY_BYTES = 1 << 20  # the front door lets through no more
+_PAGES = re.compile(
+    r"/|/(?:overview|live|reconciliation|savings|search|secrets|sessions|traces)(?:[/.].*)?",
+    re.DOTALL,
+)
+_READ_BY_API = re.compile(
+    r"/api/(?:usage|search|runs/[^/]*|budgets?|retention|proxy-endpoints/[^/]*/budget)"
+)
+_TICKET = re.compile(r"/traces/usage/[0-9]+/replay/ticket")  # for the proxies that this node knows
+_CHECK = re.compile(r"/traces/usage/[0-9]+/replay/check")  # a POST that changes nothing
+_AWAY = (
+    "The node that keeps the calls of your organisation does not respond. They are recorded all the same;"
+    " try again in a moment."
+)
+
+logger = logging.getLogger(__name__)
+
+
+class FrontDoor:
+    """Middleware that forwards requests for pages to the nodes that keep the calls."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        nodes: PageNodesFile,
+        visitors: Visitors,
+        pool: ControlPool,
+        forwarder: Forwarder,
+        clock_s: Callable[[], float] = time.time,
+    ) -> None:
+        """Sign by this clock, in seconds since 1970."""
+        self._app = app
+        self._nodes = nodes
+        self._visitors = visitors
+        self._pool = pool
+        self._forwarder = forwarder
+        self._clock_s = clock_s
+        self._key: Ed25519PrivateKey | None = None
+
+    async def start(self) -> None:
+        """Make the key of this node, so that others know it before the first request. Raises
+        sqlite3.Error."""
+        self._key = await self._pool.run(load_signing_key)
+
+    async def close(self) -> None:
+        """Close the connections to other nodes."""
+        await self._forwarder.close()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        nodes = self._nodes.read() if scope["type"] == "http" else None
+        if nodes is None or not is_of_calls(scope["method"], raw_path(scope)):
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope, receive)
+        try:
+            caller = await self._visitors.require_caller(request)
+        except NotSignedInError:
+            caller = None
+        if caller is None or not nodes.is_elsewhere(caller.organization_id):
+            await self._app(scope, receive, send)
+            return
+        body = await _read_body(request)
+        await until_gone(receive, self._forward(request, body, caller, nodes, send))
+
+    async def _forward(
+        self, request: Request, body: bytes, caller: Caller, nodes: PageNodes, send: Send
+    ) -> None:
+        """Forward a request to the first node that responds. Raises HTTPException where none does."""
+
+        async def check() -> bool:
+            try:
+                await self._visitors.check_caller(request, caller)
+            except (NotSignedInError, TooManyBadKeysError):
+                return False
+            return True
+
+        forwarded = ForwardedRequest(request=request, body=body, check=check)
+        for node in nodes.find(caller.organization_id):
+            statement = self._sign(request, caller, nodes, node)
+            try:
+                await self._forwarder.forward(node.address, forwarded, statement, send)
+            except NodeAwayError as error:
+                logger.warning("node %s at %s: %s", node.id, node.address, error)
+            else:
+                return
+        raise HTTPException(503, _AWAY, {"retry-after": "3"})
+
+    def _sign(self, request: Request, caller: Caller, nodes: PageNodes, node: PageNode) -> str:
+        if self._key is None:
+            raise RuntimeError("used before it was started")
+        return Statement(
+            caller=_without_key(caller),
+            node=node.id,
+            method=request.method,
+            target=requested(request.scope),
+            at_s=self._clock_s(),
+            is_copy=nodes.is_copy(node),
+        ).sign(self._key)
+
+
+def is_of_calls(method: str, path: str) -> bool:
+    """Return whether a request reads what the recorder has stored, and changes nothing."""
+    if method == "POST":
+        return _CHECK.fullmatch(path) is not None
+    if method not in ("GET", "HEAD") or _TICKET.fullmatch(path):
+        return False
+    return _PAGES.fullmatch(path) is not None or _READ_BY_API.fullmatch(path) is not None
+
+
+def _without_key(caller: Caller) -> Caller:
+    """Return the caller alone, without the key that was used."""
+    if isinstance(caller, Visitor):
+        return caller
+    return Caller(user_id=caller.user_id, organization_id=caller.organization_id, role=caller.role)
+
+
+async def _read_body(request: Request) -> bytes:
+    """Return the body. Raises HTTPException for one that is too large, or did not come to its end."""
+    body = bytearray()
+    try:
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > MAX_BODY_BYTES:
+                raise HTTPException(413, "This request is too large.")
+    except ClientDisconnect as error:  # nobody is left to read this
+        raise HTTPException(400, "This request did not come to its end.") from error
+    return bytes(body)
+
+
+def install(router: Router, data_dir: Path, visitors: Visitors, pool: ControlPool) -> FrontDoor:
+    """Put a front door before the routes of an application, where its errors become responses like theirs.
+    Returns it, to be started and closed."""
+    nodes, app = PageNodesFile(data_dir), router.middleware_stack
+    router.middleware_stack = door = FrontDoor(app, nodes, visitors, pool, Forwarder())
+    return door

@@ -1,0 +1,89 @@
+"""Statements of who asks, which the node with people signs and the nodes with calls check.
+
+A statement is for one request to one node, and for half a minute. It is signed by a key that never leaves
+``control.db`` of the node with people; the others are told how to check it, by the directory of the cluster.
+So whoever reads what is on the Redis server, or has a proxy node, can make none.
+"""
+
+import base64
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+import orjson
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from store.control.database import PAGE_CHECKING_KEY, PAGE_SIGNING_KEY, ControlDatabase
+from store.control.people import Caller
+from store.control.sessions import Visitor
+
+HEADER = "x-taximeter-statement"
+VALID_S = 30.0
+_PURPOSE = b"taximeter page 1\0"
+
+
+class StatementError(Exception):
+    """A request without a statement that is valid for it. The message says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """The statement of who makes a request, which one, to which node and when, in seconds since 1970.
+    ``is_copy``: the node has a further copy of the calls."""
+
+    caller: Caller
+    node: str
+    method: str
+    target: str
+    at_s: float
+    is_copy: bool
+
+    def sign(self, key: Ed25519PrivateKey) -> str:
+        """Return the statement as the value of a header."""
+        body = orjson.dumps(asdict(self) | {"is_visitor": isinstance(self.caller, Visitor)})
+        return f"{_encode(body)}.{_encode(key.sign(_PURPOSE + body))}"
+
+    @classmethod
+    def check(cls, text: str, key: Ed25519PublicKey, *, now_s: float) -> Self:
+        """Return a statement that is signed and new. Raises StatementError."""
+        try:
+            body, signature = (_decode(part) for part in text.split("."))
+            key.verify(signature, _PURPOSE + body)
+            found: dict[str, Any] = orjson.loads(body)
+            kind = Visitor if found.pop("is_visitor") else Caller
+            statement = cls(**(found | {"caller": kind(**found["caller"])}))
+        except (InvalidSignature, ValueError, TypeError, KeyError) as error:
+            raise StatementError(
+                "the statement of who asks is not signed by this cluster"
+            ) from error
+        if abs(now_s - statement.at_s) > VALID_S:
+            raise StatementError(
+                f"the statement of who asks is {now_s - statement.at_s:.0f} s old: it is valid for"
+                f" {VALID_S:.0f} s, and the clocks of the nodes may differ by less than that"
+            )
+        return statement
+
+
+def load_signing_key(control: ControlDatabase) -> Ed25519PrivateKey:
+    """Return the key by which this node signs, made when there is none, and store how others check it.
+
+    Raises sqlite3.Error."""
+    key = Ed25519PrivateKey.from_private_bytes(control.get_secret(PAGE_SIGNING_KEY))
+    control.put_secret(PAGE_CHECKING_KEY, key.public_key().public_bytes_raw())
+    return key
+
+
+def load_checking_key(control: ControlDatabase) -> Ed25519PublicKey:
+    """Return the key that this node was told. Raises StatementError, sqlite3.Error."""
+    found = control.find_secret(PAGE_CHECKING_KEY)
+    if found is None:
+        raise StatementError("this node was not told yet by which key the node with people signs")
+    return Ed25519PublicKey.from_public_bytes(found)
+
+
+def _encode(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).decode()
+
+
+def _decode(text: str) -> bytes:
+    return base64.b64decode(text.encode("ascii"), altchars=b"-_", validate=True)

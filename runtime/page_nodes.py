@@ -1,0 +1,124 @@
+"""``nodes.json``: which node keeps the calls of which organisation, for the web process.
+
+The process ``cluster`` of the node with the role ``web`` writes it when it has changed. A node keeps the
+calls of whole buckets; each group has every bucket once, so there are as many copies as groups. While the
+Redis server is away the file stays as it is.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Self
+
+import orjson
+
+from runtime.buckets import find_bucket
+from runtime.private_file import replace_private
+
+NAME = "nodes.json"
+NODE_NAME = "node.id"
+STATED_CALLER = "taximeter.caller"  # in the scope of a request: who another node says that makes it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageNode:
+    """A node with calls. ``address`` is ``host:port``; ``is_alive``: it was heard of in the last seconds."""
+
+    id: str
+    group: str
+    address: str
+    is_alive: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageNodes:
+    """The nodes as one of them sees them.
+
+    ``here`` is its own id and ``group`` its own group, whose copy is the first one; ``holders`` has for each
+    group the id of the node that keeps each bucket."""
+
+    here: str
+    group: str
+    nodes: Sequence[PageNode] = ()
+    holders: Mapping[str, Sequence[str | None]] = field(default_factory=dict)
+
+    def is_here(self, organization_id: str) -> bool:
+        """Return whether this node keeps the calls of an organisation."""
+        return self.here in self._find_holders(organization_id)
+
+    def is_elsewhere(self, organization_id: str) -> bool:
+        """Return whether other nodes keep the calls of an organisation, and this one does not."""
+        holders = self._find_holders(organization_id)
+        return bool(holders) and self.here not in holders
+
+    def find(self, organization_id: str) -> list[PageNode]:
+        """Return the other nodes that keep the calls of an organisation, the one to ask first first: those
+        that live before others, and the first copy before others."""
+        holders = self._find_holders(organization_id)
+        found = [each for each in self.nodes if each.id in holders and each.id != self.here]
+        return sorted(found, key=lambda each: (not each.is_alive, self.is_copy(each), each.group))
+
+    def is_served(self, organization_id: str) -> bool:
+        """Return whether a node that lives keeps the calls of an organisation."""
+        return self.is_here(organization_id) or any(
+            each.is_alive for each in self.find(organization_id)
+        )
+
+    def is_copy(self, node: PageNode) -> bool:
+        """Return whether the pages of a node are those of a further copy."""
+        return node.group != self.group
+
+    def write(self, data_dir: Path) -> None:
+        """Replace the file. Raises OSError."""
+        replace_private(data_dir / NAME, orjson.dumps(asdict(self)))
+
+    @classmethod
+    def read(cls, data_dir: Path) -> Self | None:
+        """Return what the file says, or None where there is none that can be read."""
+        try:
+            found = orjson.loads((data_dir / NAME).read_bytes())
+            nodes = [PageNode(**each) for each in found.pop("nodes")]
+            return cls(nodes=nodes, **found)
+        except (OSError, ValueError, TypeError, KeyError):
+            return None
+
+    def _find_holders(self, organization_id: str) -> set[str]:
+        bucket = find_bucket(organization_id)
+        return {holder for each in self.holders.values() if (holder := each[bucket]) is not None}
+
+
+class PageNodesFile:
+    """The file of a data directory, read again when it is another one."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._data_dir = data_dir
+        self._seen: tuple[int, int] | None = None
+        self._found: PageNodes | None = None
+
+    def read(self) -> PageNodes | None:
+        """Return what the file says, or None where there is none."""
+        try:
+            status = os.stat(self._data_dir / NAME)  # noqa: PTH116 - for each page
+        except OSError:
+            self._seen, self._found = None, None
+            return None
+        seen = status.st_ino, status.st_mtime_ns
+        if seen != self._seen:
+            self._found = PageNodes.read(self._data_dir)
+            self._seen = seen
+        return self._found
+
+
+def is_elsewhere(data_dir: Path, organization_id: str) -> bool:
+    """Return whether other nodes keep the calls of an organisation, and this one does not."""
+    nodes = PageNodes.read(data_dir)
+    return nodes is not None and nodes.is_elsewhere(organization_id)
+
+
+def read_node(data_dir: Path) -> str | None:
+    """Return the id of the node with this data directory, None before it has one."""
+    try:
+        return (data_dir / NODE_NAME).read_text().strip()
+    except OSError:
+        return None

@@ -1,0 +1,263 @@
+"""Pages of calls that another node keeps: forwarded for whoever may read them, and for nobody else."""
+
+import asyncio
+import time
+from contextlib import AsyncExitStack
+from dataclasses import replace
+
+import httpx
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from starlette.applications import Starlette
+
+from cluster.directory import read_rows, write_rows
+from dashboard.nodes import forwarding, front_door, visitors
+from dashboard.nodes.front_door import is_of_calls
+from dashboard.nodes.statements import HEADER, VALID_S, Statement, load_signing_key
+from manage.server import make_app, make_node_app
+from runtime.buckets import BUCKETS
+from runtime.page_nodes import NODE_NAME, PageNode, PageNodes
+from store.control.database import ControlDatabase
+from store.control.people import Caller
+from store.traces.paths import traces_folder
+from tests.dashboard.people import BASE_URL, Someone
+
+NODES = {"main": "first:1", "copy": "second:2"}
+
+
+class Transport(httpx.AsyncBaseTransport):
+    """Connects to the applications of nodes by their addresses."""
+
+    def __init__(self) -> None:
+        self.apps: dict[str, Starlette] = {}
+
+    async def handle_async_request(self, request):
+        app = self.apps.get(request.url.netloc.decode())
+        if app is None:
+            raise httpx.ConnectError("connection refused")
+        return await httpx.ASGITransport(app).handle_async_request(request)
+
+
+class Cluster:
+    """A node with people and no calls, and a node with calls in each of two groups."""
+
+    def __init__(self, home, folders, transport, settings, control) -> None:
+        self.home, self.folders, self.transport = home, folders, transport
+        self._settings, self.control = settings, control
+
+    def person(self, email):
+        """Return somebody with two calls, on both nodes, whose models are named after them."""
+        someone = Someone(self.control, self.folders["main"], email)
+        for group, count in (("main", 2), ("copy", 1)):
+            someone.path = (
+                someone.path.parents[3] / group / "traces" / someone.path.parts[-2] / "traces.db"
+            )
+            someone.record(*[{"model": f"model-of-{email.partition('@')[0]}"}] * count)
+        return someone
+
+    async def get(self, person, path, **headers):
+        return await self.home.get(path, headers=headers or person.cookie)
+
+    def sign(self, person, path="/overview.json", node="main", **changes):
+        """Return the headers of a request to a node itself."""
+        caller = Caller(
+            user_id=person.user_id, organization_id=person.organization_id, role="owner"
+        )
+        statement = Statement(
+            caller=caller,
+            node=node,
+            method="GET",
+            target=path,
+            at_s=time.time(),
+            is_copy=False,
+        )
+        key = changes.pop("key", None) or load_signing_key(self.control)
+        return {HEADER: replace(statement, **changes).sign(key)}
+
+    async def ask_node(self, path="/overview.json", group="main", **headers):
+        """Send a request to a node itself."""
+        app = self.transport.apps[NODES[group]]
+        async with httpx.AsyncClient(
+            transport=httpx.ASGITransport(app), base_url=f"http://{NODES[group]}"
+        ) as client:
+            return await client.get(path, headers=headers)
+
+
+@pytest.fixture
+async def cluster(tmp_path, settings, control, query_server, monkeypatch):
+    transport = Transport()
+    monkeypatch.setattr(front_door, "Forwarder", lambda: forwarding.Forwarder(transport))
+    folders = {}
+    async with AsyncExitStack() as stack:
+        # The tables of the first node.
+        stack.enter_context(query_server.serving(traces_folder(tmp_path / "main"), monkeypatch))
+        for group, address in NODES.items():
+            folders[group] = data_dir = tmp_path / group
+            data_dir.mkdir()
+            (data_dir / NODE_NAME).write_text(group)
+            own = replace(settings, data_dir=data_dir, cluster="redis://none", role={"recorder"})
+            app = transport.apps[address] = make_node_app(own)
+            await stack.enter_async_context(app.router.lifespan_context(app))
+        PageNodes(
+            here="home",
+            group="main",
+            nodes=[
+                PageNode(id=group, group=group, address=address, is_alive=True)
+                for group, address in NODES.items()
+            ],
+            holders={group: [group] * BUCKETS for group in NODES},
+        ).write(settings.data_dir)
+        app = make_app(replace(settings, cluster="redis://none", role={"web"}))
+        await stack.enter_async_context(app.router.lifespan_context(app))
+        for folder in folders.values():
+            with (
+                ControlDatabase(folder / "control.db", checks_references=False) as other,
+                other.transaction() as written,
+                control.reading() as db,
+            ):
+                write_rows(written, read_rows(written), read_rows(db))
+        home = await stack.enter_async_context(
+            httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=BASE_URL)
+        )
+        yield Cluster(home, folders, transport, settings, control)
+
+
+async def test_pages_and_figures_are_those_of_the_node_that_keeps_the_calls(cluster):
+    ann = cluster.person("ann@example.org")
+    for path in ("/", "/overview", "/traces/usage", "/traces/usage/1", "/search?q=x", "/sessions"):
+        page = await cluster.get(ann, path)
+        assert page.status_code == 200, (path, page.text)
+        assert "ann@example.org" in page.text, path
+        assert visitors.COPY not in page.text, path
+    rows = await cluster.get(ann, "/traces/usage_log.json?_shape=array", **ann.bearer)
+    assert [row["model"] for row in rows.json()] == ["model-of-ann"] * 2
+    totals = await cluster.get(ann, "/api/usage?by=model", **ann.bearer)
+    assert [(each["model"], each["calls"]) for each in totals.json()["groups"]] == [
+        ("model-of-ann", 2)
+    ]
+    assert list(cluster.folders["main"].parent.glob("data/traces/*")) == []
+
+
+async def test_nobody_sees_the_calls_of_another_organisation(cluster):
+    ann, cid = cluster.person("ann@example.org"), cluster.person("cid@example.org")
+    for person, name in ((ann, "ann"), (cid, "cid")):
+        rows = await cluster.get(person, "/traces/usage_log.json?_shape=array")
+        assert {row["model"] for row in rows.json()} == {f"model-of-{name}"}
+
+
+async def test_the_copy_responds_where_the_first_node_does_not_and_says_so(cluster):
+    ann = cluster.person("ann@example.org")
+    del cluster.transport.apps[NODES["main"]]
+    for path in ("/", "/overview", "/traces/usage/1"):
+        page = await cluster.get(ann, path)
+        assert page.status_code == 200
+        assert visitors.COPY in page.text
+    totals = await cluster.get(ann, "/api/usage", **ann.bearer)
+    assert totals.json()["totals"]["calls"] == 1
+    del cluster.transport.apps[NODES["copy"]]
+    page = await cluster.get(ann, "/overview")
+    assert page.status_code == 503
+    assert "does not respond" in page.text
+
+
+async def test_people_sign_in_and_change_things_at_home(cluster):
+    ann = cluster.person("ann@example.org")
+    budget = {"period": "month", "limit_usd": 5, "action": "warn"}
+    stored = await cluster.home.put("/api/budget", json=budget, headers=ann.bearer)
+    assert stored.status_code == 200
+    cluster.transport.apps.clear()
+    assert (await cluster.home.get("/overview")).headers["location"].startswith("/sign-in")
+    assert (await cluster.home.get("/overview.json")).status_code == 401
+    page = await cluster.get(ann, "/settings")
+    assert page.status_code == 200
+    assert "what was spent cannot be read now" in page.text  # and not that it is nothing
+    assert (await cluster.get(ann, "/api/proxy-endpoints", **ann.bearer)).status_code == 200
+
+
+async def test_a_node_without_people_answers_only_requests_with_a_statement_for_them(cluster):
+    ann = cluster.person("ann@example.org")
+    assert (await cluster.ask_node(**cluster.sign(ann))).status_code == 200
+    for changes in (
+        {"key": Ed25519PrivateKey.generate()},
+        {"at_s": 0.0},
+        {"at_s": time.time() + 10 * VALID_S},
+        {"node": "copy"},
+        {"path": "/savings.json"},
+        {"method": "HEAD"},
+    ):
+        refused = await cluster.ask_node(**cluster.sign(ann, **changes))
+        assert refused.status_code == 403, changes
+        assert refused.json()["error"]["code"] == visitors.REFUSED
+    for headers in ({}, ann.cookie, ann.bearer, {HEADER: "e30.e30"}, {HEADER: b"\xff"}):
+        assert (await cluster.ask_node(**headers)).status_code == 403
+    good = cluster.sign(ann)[HEADER]
+    body, _, signature = good.partition(".")
+    for forged in (f"{body}x.{signature}", f"{body}.{signature[:-4]}AAA=", body, f"{good}.{good}"):
+        assert (await cluster.ask_node(**{HEADER: forged})).status_code == 403
+    assert (await cluster.ask_node("/livez")).status_code == 200
+
+
+async def test_a_statement_from_outside_says_nothing_at_home(cluster):
+    ann, cid = cluster.person("ann@example.org"), cluster.person("cid@example.org")
+    rows = await cluster.get(
+        cid, "/traces/usage_log.json?_shape=array", **cid.cookie, **cluster.sign(ann)
+    )
+    assert {row["model"] for row in rows.json()} == {"model-of-cid"}
+
+
+async def test_a_response_is_cut_when_its_caller_may_no_longer_read(monkeypatch):
+    monkeypatch.setattr(forwarding, "CHECK_S", 0.0)
+    allowed = iter([True, False])
+
+    async def chunks():
+        while True:
+            yield b"row\n"
+
+    async def check():
+        return next(allowed)
+
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    await forwarding._send(httpx.Response(200, content=chunks()), check, send)
+    assert [each.get("body") for each in sent] == [None, b"row\n"]
+    assert sent[-1]["more_body"]
+
+
+async def test_work_for_a_client_ends_when_it_has_gone():
+    async def receive():
+        return {"type": "http.disconnect"}
+
+    ended = asyncio.Event()
+
+    async def work():
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    await forwarding.until_gone(receive, work())
+    assert ended.is_set()
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "expected"),
+    [
+        ("GET", "/", True),
+        ("HEAD", "/overview.json", True),
+        ("GET", "/live/events", True),
+        ("GET", "/api/usage", True),
+        ("POST", "/traces/usage/7/replay/check", True),
+        ("GET", "/traces/usage/7/replay/ticket", False),
+        ("GET", "/settings", False),
+        ("GET", "/sign-in", False),
+        ("GET", "/sessionsx", False),
+        ("GET", "/api/api-keys", False),
+        ("PUT", "/api/budget", False),
+        ("POST", "/", False),
+    ],
+)
+def test_reading_calls_is_forwarded_and_nothing_else(method, path, expected):
+    assert is_of_calls(method, path) == expected
