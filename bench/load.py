@@ -78,17 +78,20 @@ class UsageLog:
         self._connection: sqlite3.Connection | None = None
 
     def count(self) -> int:
-        return self._query("select count(*) from usage_log")
+        return self._query("select count(*) from usage_log") or 0
 
     def count_bad(self) -> int:
-        """Count the rows that are duplicates or not complete."""
-        return self._query(
+        """Count the rows that are duplicates or not complete. Raises BenchError where none can be read."""
+        bad = self._query(
             "select count(*) - count(distinct case when outcome = 'complete' and status_code = 200"
             " and usage_source = 'final' then entry_id end) from usage_log"
         )
+        if bad is None:
+            raise BenchError(f"the rows of {self.path} cannot be read")
+        return bad
 
     def has(self, session: str) -> bool:
-        return self._query("select count(*) from usage_log where session_id = ?", session) > 0
+        return bool(self._query("select count(*) from usage_log where session_id = ?", session))
 
     def wait_for(self, wanted: int) -> None:
         """Wait until there are this many rows. Raises BenchError when the recorder takes too long."""
@@ -102,16 +105,16 @@ class UsageLog:
         if self._connection is not None:
             self._connection.close()
 
-    def _query(self, statement: str, *parameters: str) -> int:
-        """Return a number from the view, 0 before the recorder has created the database."""
+    def _query(self, statement: str, *parameters: str) -> int | None:
+        """Return a number from the view, None before the recorder has created the database."""
         if not self.path.exists():
-            return 0
+            return None
         if self._connection is None:
             uri = f"{self.path.as_uri()}?mode=ro"
             self._connection = sqlite3.connect(uri, uri=True, timeout=5)
         with suppress(sqlite3.OperationalError):  # the view is still to come
             return int(self._connection.execute(statement, parameters).fetchone()[0])
-        return 0
+        return None
 
 
 class Client:

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 from argparse import ArgumentTypeError
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from itertools import chain
 from xml.etree import ElementTree
@@ -16,7 +16,7 @@ from bench.background import background
 from bench.capacity import Costs, Need, compute_alone, compute_need
 from bench.charts import Bar, draw_bars
 from bench.figures import Figure, Results, Section, format_number, make_figure, summarize
-from bench.load import BenchError, Proxy, tree_cpu_s, upstream
+from bench.load import BenchError, Proxy, UsageLog, tree_cpu_s, upstream
 from bench.options import Options
 from bench.peers import Peer, Start, check_response, install_peer
 from bench.programmes import make_attack_figures, make_fault_figures
@@ -61,6 +61,15 @@ def test_a_measurement_fails_with_what_was_to_go_on_beside_it():
     with pytest.raises(BenchError, match="gone"), background(fail, go_on):
         measured.append(1)
     assert measured == [1]
+
+
+def test_rows_that_cannot_be_read_are_not_taken_for_good_ones(tmp_path):
+    with closing(UsageLog(tmp_path / "traces.db")) as log:
+        for _ in range(2):
+            assert log.count() == 0
+            with pytest.raises(BenchError, match="cannot be read"):
+                log.count_bad()
+            log.path.touch()  # and then there is a file, and no view
 
 
 def make_one(value, target=None, *, is_least=False):

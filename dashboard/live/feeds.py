@@ -7,23 +7,21 @@ Nobody listens: there is no task.
 
 import asyncio
 import logging
-import os
 import sqlite3
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from starlette.concurrency import run_in_threadpool
 
 from dashboard.kept_connections import KeptConnections
 from dashboard.live.in_flight import Flights, SpoolWatch
-from store.traces.paths import trace_path
+from store.traces.paths import Stamp, find_stamp, trace_path
 
 LOOK_EVERY_S = 0.3
 REMEMBERED = 1_000  # new calls whose session is known
 
-type _Stamp = tuple[tuple[int, int], ...]
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +41,7 @@ class Feed:
         self._spool = spool
         self._connections = connections
         self._recent: deque[tuple[int, str | None]] = deque(maxlen=REMEMBERED)
-        self._stamp: _Stamp = ()
+        self._stamp: Stamp = ()
         self._is_settled = self._has_looked = False
         self._listeners: set[asyncio.Event] = set()
 
@@ -76,7 +74,7 @@ class Feed:
         flights = await self._spool.read(self._organization_id)
         is_new = not self._has_looked or flights != self.flights
         self.flights = flights
-        stamp = _stamp(self._path)
+        stamp = find_stamp(self._path)
         # A file may change again within the same tick of its clock: look once more after a change.
         if stamp != self._stamp or not self._is_settled:
             self._is_settled = stamp == self._stamp
@@ -151,13 +149,3 @@ async def _follow(feed: Feed) -> None:
                 logger.warning("Pages cannot follow new calls: %s", error)
             failed = True
         await asyncio.sleep(LOOK_EVERY_S)
-
-
-def _stamp(path: Path) -> _Stamp:
-    """Return what changes when the database does: each commit writes to its write-ahead log."""
-    found = []
-    for file in (path, f"{path}-wal"):
-        with suppress(OSError):
-            status = os.stat(file)  # noqa: PTH116 - of two names, one of which is no Path
-            found.append((status.st_mtime_ns, status.st_size))
-    return tuple(found)

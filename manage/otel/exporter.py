@@ -10,7 +10,6 @@ refused alone is dropped alone, and counted too. What follows does not wait for 
 """
 
 import logging
-import os
 import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -22,7 +21,7 @@ from runtime.trouble_log import TroubleLog
 from store.export_positions import ExportPositions, Position
 from store.traces.bodies import StoredBodies
 from store.traces.finished_calls import FinishedCall, FinishedCalls
-from store.traces.paths import find_trace_files
+from store.traces.paths import Stamp, find_stamp, find_trace_files
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +29,6 @@ BATCH = 100
 BATCH_WITH_BODIES = 10
 MAX_WAITING = 100_000
 
-type Stamp = tuple[tuple[int, int], ...]
 type Batch = Sequence[tuple[FinishedCall, StoredBodies | None]]
 # Sends the calls of an organisation. Raises CollectorAwayError, BatchRefusedError.
 type Send = Callable[[str, Batch], None]
@@ -84,7 +82,7 @@ class Exporter:
 
     def _export_batch(self, path: Path) -> bool:
         """Export one batch of an organisation. Return whether there may be more."""
-        organization_id, stamp = path.parent.name, _stamp(path)
+        organization_id, stamp = path.parent.name, find_stamp(path)
         if self._done.get(organization_id) == stamp:
             return False
         position = self._positions.find(self._collector, organization_id)
@@ -166,13 +164,3 @@ def begin(data_dir: Path, collector: str) -> None:
                 newest[path.parent.name] = Position(last_id=last_id, last_entry_id=entry_id)
     with ExportPositions(data_dir) as positions:
         positions.begin(collector, newest)
-
-
-def _stamp(path: Path) -> Stamp:
-    """Return what changes when the database does: each commit writes to its write-ahead log."""
-    found = []
-    for file in (path, f"{path}-wal"):
-        with suppress(OSError):
-            status = os.stat(file)  # noqa: PTH116 - of two names, one of which is no Path
-            found.append((status.st_mtime_ns, status.st_size))
-    return tuple(found)

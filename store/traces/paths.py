@@ -1,10 +1,13 @@
 """The paths of trace databases: one folder for each organisation."""
 
+import os
 import re
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
 type FileId = tuple[int, int]
+type Stamp = tuple[tuple[int, int], ...]
 
 _ORGANIZATION_ID = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 
@@ -34,6 +37,16 @@ def identify_file(path: Path) -> FileId | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
+
+
+def find_stamp(path: Path) -> Stamp:
+    """Return what changes when a database does: each commit writes to its write-ahead log."""
+    found = []
+    for file in (path, f"{path}-wal"):
+        with suppress(OSError):
+            status = os.stat(file)  # noqa: PTH116 - of two names, one of which is no Path
+            found.append((status.st_mtime_ns, status.st_size))
+    return tuple(found)
 
 
 def find_trace_files(data_dir: Path) -> list[Path]:
