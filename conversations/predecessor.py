@@ -68,7 +68,7 @@ def _find_by_units(
     """Return the call that shares most units. The longest ones are looked at first, because no shorter
     one shares more than all of its units."""
     units = _Units(now.message_digests)
-    first, known = units.first, units.known
+    first = units.first
     # Programs that name no session have many candidates, of which nearly none share anything. So each is
     # asked here what `may_share` asks: a call of that would take as long as the answer.
     ordered = sorted(
@@ -77,7 +77,7 @@ def _find_by_units(
             for place, each in enumerate(candidates)
             if each.prompt is not None
             and (digests := each.prompt.message_digests)
-            and (digests.startswith(first) or digests[-DIGEST_BYTES:] in known)
+            and (digests.startswith(first) or digests[-DIGEST_BYTES:] in units.known)
         ],
         reverse=True,
     )

@@ -13,6 +13,7 @@ from metering.request_parts import PartParser
 MAX_BYTES = 64 * 1024 * 1024
 MIN_BODY_BYTES = 16 * 1024  # reading a smaller one again takes less time than looking it up
 _OPENING_BYTES = 1024
+_MESSAGE = b'{"role":'
 
 type Key = tuple[object, ...]
 
@@ -39,6 +40,9 @@ class ConversationMemory:
         self._holders: Counter[int] = Counter()  # of each body, by its id
         self._compared: tuple[bytes, bytes, int] = (b"", b"", 0)
         self._opened: tuple[bytes, bytes] = (b"", b"")
+        self._opening = (
+            0  # in the last request, and nearly always in the next one of its conversation
+        )
 
     def __len__(self) -> int:
         return len(self._conversations)
@@ -64,8 +68,9 @@ class ConversationMemory:
     def find_opening(self, body: bytes) -> bytes:
         """Return how the first message of a request begins. Each owner asks this of the same body."""
         if self._opened[0] is not body:
-            place = max(body.find(b'{"role":'), 0)
-            self._opened = body, body[place : place + _OPENING_BYTES]
+            if not body.startswith(_MESSAGE, self._opening):
+                self._opening = max(body.find(_MESSAGE), 0)
+            self._opened = body, body[self._opening : self._opening + _OPENING_BYTES]
         return self._opened[1]
 
     def shared_length(self, first: bytes, second: bytes) -> int:

@@ -9,6 +9,7 @@ The same holds for what is found in the bytes of a request rather than in its fi
 What cannot be taken apart like this is parsed as a whole.
 """
 
+from bisect import bisect_right
 from typing import NamedTuple
 
 from metering.conversation_memory import (
@@ -98,9 +99,10 @@ def _read_whole(text: bytes, parts: PartParser) -> Fields:
 
 def _recall(shared: int, known: _Known) -> _Known | None:
     """Return what is known of so many bytes, which the last request has in common with this one."""
-    last_start = shared - len(known.mark)
-    starts = tuple(start for start in known.starts if start <= last_start)
-    return known._replace(starts=starts, before=known.before[: len(starts)]) if starts else None
+    count = bisect_right(known.starts, shared - len(known.mark))
+    if not count:
+        return None
+    return known._replace(starts=known.starts[:count], before=known.before[:count])
 
 
 def _read_head(text: bytes, parts: PartParser) -> _Known | None:

@@ -29,7 +29,7 @@ from store.traces import pieces
 from store.traces.pieces import Beginning, Segment
 
 HASH_STEP = 8 * 1024
-DIGESTS_AT_ONCE = 100
+DIGESTS_AT_ONCE = 128
 MAX_CACHED_IDS = 20_000  # some 4 MB; one more than that and the cache starts again
 
 
@@ -230,11 +230,18 @@ class PieceStore:
     def _find(self, table: str, digests: Iterable[bytes]) -> dict[bytes, int]:
         """Return the ids of those that are stored."""
         found: dict[bytes, int] = {}
-        for some in batched(digests, DIGESTS_AT_ONCE):
+        for some in map(_pad, batched(digests, DIGESTS_AT_ONCE)):
             marks = ", ".join("?" * len(some))
             sql = f"select hash, id from {table} where hash in ({marks})"  # noqa: S608 - our own names
             found |= self._connection.execute(sql, some)
         return found
+
+
+def _pad(digests: tuple[bytes, ...]) -> tuple[bytes, ...]:
+    """Return the digests with the last one repeated, so that there are few numbers of them: the connection
+    keeps a statement for each number."""
+    size = 1 << (len(digests) - 1).bit_length()
+    return digests + digests[-1:] * (size - len(digests))
 
 
 def store_responses(

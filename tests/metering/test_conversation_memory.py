@@ -26,6 +26,16 @@ def test_sessions_that_share_a_system_prompt_are_told_apart_by_their_first_messa
     assert guess_key(head + b'{"role":"a"') != guess_key(head + b'{"role":"b"')
 
 
+def test_the_key_of_a_request_does_not_depend_on_those_before_it():
+    bodies = [
+        b'{"system":"%b","messages":[{"role":"user","content":"hello %d"}]}' % (b"be good " * n, n)
+        for n in (3, 3, 9, 0, 3)
+    ]
+    asked = Findings[object]()
+    for body in (*bodies, b"no messages", *bodies):
+        assert asked.guess_key(body) == Findings[object]().guess_key(body)
+
+
 def test_a_body_without_messages_has_a_key():
     assert guess_key(b"") == (b"",)
     assert guess_key(b"no messages") == (b"no messages",)

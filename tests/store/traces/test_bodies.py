@@ -98,3 +98,10 @@ def test_small_bodies_are_not_remembered():
     memory = ConversationMemory()
     RequestPreparer(memory).prepare(b"small")
     assert len(memory) == 0
+
+
+def test_digests_are_looked_up_by_few_statements():
+    digests = [b"%d" % n for n in range(bodies.DIGESTS_AT_ONCE)]
+    padded = [bodies._pad(tuple(digests[:count])) for count in range(1, len(digests) + 1)]
+    assert len({len(each) for each in padded}) <= 8
+    assert [set(each) for each in padded] == [set(digests[: n + 1]) for n in range(len(digests))]
