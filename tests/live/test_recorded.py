@@ -61,7 +61,7 @@ class Exchange:
     def script(self) -> Script:
         if not self.is_stream:
             return answer(self.status, self.wire_body, self.response_headers)
-        return chunked(self.status, _cut_at(self.wire_body, self.borders), self.response_headers)
+        return chunked(self.status, cut_at(self.wire_body, self.borders), self.response_headers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Replay:
 type Replays = dict[str, Replay]
 
 
-def _cut_at(body: bytes, borders: Borders) -> Sequence[bytes]:
+def cut_at(body: bytes, borders: Borders) -> Sequence[bytes]:
     if borders == "whole":
         return [body]
     if borders == "events":
@@ -227,15 +227,15 @@ def check_response(exchange: Exchange, replay: Replay) -> None:
 def test_what_is_logged_is_what_was_recorded(replays: Replays, subtests: pytest.Subtests) -> None:
     for exchange in EXCHANGES:
         with subtests.test(exchange.slug):
-            check_entry(exchange, replays[exchange.slug])
+            check_entry(exchange, replays[exchange.slug].rows)
 
 
-def check_entry(exchange: Exchange, replay: Replay) -> None:
+def check_entry(exchange: Exchange, rows: list[Row]) -> None:
     expected = exchange.expected
     if not expected["logged"]:
-        assert replay.rows == []
+        assert rows == []
         return
-    [row] = replay.rows
+    [row] = rows
     counts = {name: row[name] or 0 for name in COUNTS}
     assert counts == {name: expected[name] or 0 for name in COUNTS}
     assert row["model"] in [expected["model"], *expected.get("model_alternatives", [])]
