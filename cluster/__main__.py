@@ -19,7 +19,7 @@ from functools import partial
 import redis
 
 from cluster import server
-from cluster.budgets import BudgetFollower, BudgetPublisher
+from cluster.budgets import BudgetFollower, BudgetPublisher, BudgetReporter
 from cluster.copies import Copy, load_node
 from cluster.directory import Follower, Publisher
 from cluster.log import BUCKETS
@@ -29,6 +29,7 @@ from cluster.whereabouts import Whereabouts, count_unserved, find_address
 from runtime import logs, parent_watch, readiness
 from runtime.cluster_state import ClusterState
 from runtime.heartbeat import Heartbeat
+from runtime.page_nodes import PageNodesFile
 from runtime.settings import Settings, SettingsError
 from runtime.trouble_log import TroubleLog
 from store import database
@@ -38,7 +39,7 @@ from store.spool import reader
 
 logger = logging.getLogger(__name__)
 
-SHIP_S, DIRECTORY_S, TRIM_S, BEAT_S, LOOK_S = 0.05, 0.2, 1.0, 1.0, 1.0
+SHIP_S, DIRECTORY_S, BUDGETS_S, TRIM_S, BEAT_S, LOOK_S = 0.05, 0.2, 0.3, 1.0, 1.0, 1.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 2.0
 LAST_SHIPPING_S = 2.0  # the supervisor gives this process three
 
@@ -92,9 +93,10 @@ class Node:
             yield Work("receiver", self._begin_receiving())
         if "web" in roles:
             yield Work("publisher", self._begin_publishing())
-            yield Work("whereabouts", self._begin_looking_where())
+            yield Work("list of nodes", self._begin_looking_where())
         else:
             yield Work("follower", self._begin_following())
+        yield Work("budget exchange", self._begin_budgets())
 
     def _keep_repeating(self, work: Work) -> None:
         ended_well = False
@@ -209,10 +211,8 @@ class Node:
         )
         client = server.connect(self._url)
         publisher = Publisher(control, client)
-        budgets = BudgetPublisher(BudgetFile(self._settings.data_dir), client)
 
         def run() -> float:
-            budgets.run_round()
             publisher.run_round()
             return DIRECTORY_S
 
@@ -239,12 +239,30 @@ class Node:
         )
         client = server.connect(self._url)
         follower = Follower(control, client)
-        budgets = BudgetFollower(BudgetFile(self._settings.data_dir), client)
 
         def run() -> float:
-            budgets.run_round()
             follower.run_round()
             return DIRECTORY_S
+
+        return run
+
+    def _begin_budgets(self) -> Callable[[], float]:
+        """Return what says which budgets the calls here have used up, tells all nodes, and is told."""
+        settings, roles = self._settings, self._settings.role
+        client = server.connect(self._url)
+        control = ControlDatabase(settings.control_path, any_thread=True)
+        node = load_node(settings.data_dir)
+        own = BudgetFile(settings.data_dir, settings.recorder_budgets)
+        reporter = BudgetReporter(own, control, client, node)
+        publisher = BudgetPublisher(PageNodesFile(settings.data_dir), control, client)
+        follower = BudgetFollower(BudgetFile(settings.data_dir), client)
+        parts = (("recorder", reporter), ("web", publisher), ("proxy", follower))
+        rounds = [part.run_round for role, part in parts if role in roles]
+
+        def run() -> float:
+            for run_round in rounds:
+                run_round()
+            return BUDGETS_S
 
         return run
 

@@ -1,30 +1,104 @@
-"""The budgets that are used up, told by the node with the pages to the proxies of all nodes.
+"""The budgets that are used up, told to the proxies of all nodes.
 
-    taximeter:budgets    the budget file of that node, whose recorder adds up what calls cost
+    taximeter:budgets:nodes    a hash: what each recorder node says of the budgets whose calls it has
+    taximeter:budgets          the budget file of all organisations
 
-Each proxy node writes the same file for its proxies. Budgets have their periods in it, so that a proxy stops
-refusing at their end by itself, whoever is away.
+Each recorder adds up what the calls in its copy cost. The node with people takes from each what it says of
+organisations whose calls it keeps in the first copy, has owners told, and publishes one file, which each
+proxy node writes for its proxies. Budgets have their periods in it, so that a proxy stops refusing at their
+end by itself, whoever is away.
 """
 
-from cluster import server
-from store.budget_file import BudgetFile
+from collections.abc import Callable
+from datetime import datetime
 
-KEY = "taximeter:budgets"
+import orjson
+
+from cluster import server
+from runtime import clock
+from runtime.page_nodes import PageNodesFile
+from store.budget_file import BudgetFile, ReachedBudget, pack
+from store.control import budget_alerts
+from store.control.budget_alerts import Alert
+from store.control.database import ControlDatabase
+
+KEY, OF_NODES = "taximeter:budgets", "taximeter:budgets:nodes"
+
+
+class BudgetReporter:
+    """Says which budgets are used up by the calls of a recorder node, and which alerts it made."""
+
+    def __init__(
+        self,
+        file: BudgetFile,
+        control: ControlDatabase,
+        client: server.Client,
+        node: str,
+        now: Callable[[], datetime] = clock.now,
+    ) -> None:
+        self._file, self._control, self._client = file, control, client
+        self._node = node
+        self._now = now
+
+    def run_round(self) -> bool:
+        """Say it if the server has something else of this node; return whether it had.
+
+        Raises redis.RedisError, sqlite3.Error."""
+        with self._control.reading() as db:
+            alerts = budget_alerts.list_current(db, self._now())
+        found = {"reached": self._file.read(), "alerts": alerts}
+        content = orjson.dumps(found)
+        if self._client.hget(OF_NODES, self._node) == content:
+            return False
+        self._client.hset(OF_NODES, self._node, content)
+        return True
 
 
 class BudgetPublisher:
-    """Publishes the file of the node with the pages."""
+    """Publishes one file of what the recorder nodes say."""
 
-    def __init__(self, file: BudgetFile, client: server.Client) -> None:
-        self._file, self._client = file, client
+    def __init__(
+        self,
+        nodes: PageNodesFile,
+        control: ControlDatabase,
+        client: server.Client,
+        now: Callable[[], datetime] = clock.now,
+    ) -> None:
+        self._nodes, self._control, self._client = nodes, control, client
+        self._now = now
+        self._alerted: set[str] = set()
 
     def run_round(self) -> bool:
-        """Publish the file if the server has another one; return whether it had. Raises redis.RedisError."""
-        content = self._file.copy()
+        """Publish the file if the server has another one; return whether it had.
+
+        Raises redis.RedisError, sqlite3.Error."""
+        nodes = self._nodes.read()
+        if nodes is None:
+            return False
+        reached: list[ReachedBudget] = []
+        alerts: list[Alert] = []
+        for name, content in sorted(self._client.hgetall(OF_NODES).items()):
+            node, found = name.decode(), orjson.loads(content)
+            told = [ReachedBudget(**each) for each in found["reached"]]
+            made = [Alert(**each) for each in found["alerts"]]
+            reached += [each for each in told if nodes.is_first(node, each.organization_id)]
+            alerts += [each for each in made if nodes.is_first(node, each.organization_id)]
+        self._repeat(alerts)
+        content = pack(reached)
         if self._client.get(KEY) == content:
             return False
         self._client.set(KEY, content)
         return True
+
+    def _repeat(self, alerts: list[Alert]) -> None:
+        """Make the alerts of other nodes here, where the people are. Raises sqlite3.Error."""
+        new = [each for each in alerts if each.id not in self._alerted]
+        if not new:
+            return
+        with self._control.transaction() as db:
+            for alert in new:
+                budget_alerts.repeat_alert(db, alert, self._now())
+        self._alerted = {each.id for each in alerts}
 
 
 class BudgetFollower:
@@ -38,7 +112,7 @@ class BudgetFollower:
 
         Raises redis.RedisError, OSError."""
         content: bytes | None = self._client.get(KEY)
-        # A server that has lost it is told again by the node with the pages.
+        # A server that has lost it is told again by the node with people.
         if content is None or content == self._file.copy():
             return False
         self._file.paste(content)

@@ -66,6 +66,7 @@ class Recorder:
             settings.control_path,
             CallsInFlight(settings.proxy_spool_path, self._prices),
             time.monotonic,
+            file_name=settings.recorder_budgets,
         )
         self._waiting = 0
         self._round_trouble = TroubleLog(logger, IMPAIRED)

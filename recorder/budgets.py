@@ -21,7 +21,7 @@ from metering.budget_periods import Span, find_span
 from recorder.calls_in_flight import CallsInFlight
 from runtime import clock
 from runtime.trouble_log import TroubleLog
-from store.budget_file import BudgetFile, ReachedBudget
+from store.budget_file import NAME, BudgetFile, ReachedBudget
 from store.control import budget_alerts, budgets
 from store.control.budgets import Budget
 from store.control.database import ControlDatabase
@@ -118,13 +118,15 @@ class BudgetWatch:
         in_flight: CallsInFlight,
         clock_s: Callable[[], float],
         now: Callable[[], datetime] = clock.now,
+        *,
+        file_name: str = NAME,
     ) -> None:
         self._in_flight = in_flight
         self._data_dir = data_dir
         self._control_path = control_path
         self._clock_s = clock_s
         self._now = now
-        self._file = BudgetFile(data_dir)
+        self._file = BudgetFile(data_dir, file_name)
         self._written: Sequence[ReachedBudget] | None = None
         self._control: ControlDatabase | None = None
         self._control_id: FileId | None = None

@@ -47,6 +47,11 @@ class PageNodes:
         """Return whether this node keeps the calls of an organisation."""
         return self.here in self._find_holders(organization_id)
 
+    def is_first(self, node: str, organization_id: str) -> bool:
+        """Return whether a node keeps the first copy of the calls of an organisation."""
+        holders = self.holders.get(self.group)
+        return holders is not None and holders[find_bucket(organization_id)] == node
+
     def is_elsewhere(self, organization_id: str) -> bool:
         """Return whether other nodes keep the calls of an organisation, and this one does not."""
         holders = self._find_holders(organization_id)

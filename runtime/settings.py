@@ -498,6 +498,12 @@ class Settings:
         return "web" in self.role or "recorder" in self.role
 
     @property
+    def recorder_budgets(self) -> str:
+        """Return the name of the file of used up budgets that the recorder of this node writes. In a cluster
+        the other file has those of all nodes."""
+        return "budgets.json" if self.cluster is None else "own-budgets.json"
+
+    @property
     def proxy_spool_path(self) -> Path:
         """Return the spool that the proxy of this node writes. In a cluster it is shipped, and what is
         received comes into the other."""

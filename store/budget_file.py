@@ -37,15 +37,23 @@ class ReachedBudget:
 NONE = b"[]"
 
 
-class BudgetFile:
-    """The file of one data directory."""
+NAME = "budgets.json"
 
-    def __init__(self, data_dir: Path) -> None:
-        self._path = data_dir / "budgets.json"
+
+def pack(reached: Sequence[ReachedBudget]) -> bytes:
+    """Return the content of a file with these budgets."""
+    return orjson.dumps([asdict(each) for each in reached])
+
+
+class BudgetFile:
+    """The file of one data directory, or another one of its kind."""
+
+    def __init__(self, data_dir: Path, name: str = NAME) -> None:
+        self._path = data_dir / name
 
     def write(self, reached: Sequence[ReachedBudget]) -> None:
         """Replace the file. Raises OSError."""
-        replace_private(self._path, orjson.dumps([asdict(each) for each in reached]))
+        replace_private(self._path, pack(reached))
 
     def read(self) -> Sequence[ReachedBudget]:
         """Return the budgets in the file, none where there is no file that can be read."""

@@ -123,6 +123,30 @@ def make_alert(
     return alert
 
 
+def repeat_alert(db: sqlite3.Connection, alert: Alert, now: datetime) -> Alert | None:
+    """Make an alert that another node of a cluster has made, if it was not made here.
+
+    None is made of a budget that has been changed meanwhile. Wants the write lock."""
+    span = Span(clock.parse_instant(alert.starts_at), clock.parse_instant(alert.resets_at))
+    for budget in budgets.list_after(db, alert.organization_id):
+        if (budget.proxy_endpoint_id, budget.period, budget.limit_usd) == (
+            alert.proxy_endpoint_id,
+            alert.period,
+            alert.limit_usd,
+        ):
+            return make_alert(db, budget, span, alert.spent_usd, now)
+    return None
+
+
+def list_current(db: sqlite3.Connection, now: datetime) -> list[Alert]:
+    """Return the alerts of periods that have not ended, the oldest first."""
+    rows = db.execute(
+        f"select {_COLUMNS} from budget_alerts where resets_at > ? order by id",  # noqa: S608 - our own names
+        (clock.format_seconds(now),),
+    )
+    return [Alert(**dict(zip(_COLUMNS.split(", "), row, strict=True))) for row in rows]
+
+
 def list_due(db: sqlite3.Connection, now: datetime, limit: int) -> Sequence[Delivery]:
     """Return deliveries that are due, the longest due first."""
     return _select(db, "d.due_at <= ? order by d.due_at limit ?", (clock.format_ms(now), limit))

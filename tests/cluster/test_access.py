@@ -6,11 +6,13 @@ from pathlib import Path
 import redis
 
 from cluster import server
-from cluster.budgets import BudgetFollower, BudgetPublisher
+from cluster.budgets import BudgetFollower, BudgetPublisher, BudgetReporter
 from cluster.directory import Follower, Publisher
 from cluster.limits import ClusterWindows
 from cluster.log import find_bucket, stream_name
 from cluster.shipper import FORGET_S, REMEMBERED_S, Shipper
+from cluster.whereabouts import Whereabouts
+from runtime.page_nodes import PageNodesFile
 from store import database
 from store.budget_file import BudgetFile
 from store.control.database import ControlDatabase
@@ -40,8 +42,6 @@ async def test_the_user_of_the_documentation_may_do_all_that_is_done(
         clock.now_s += REMEMBERED_S + FORGET_S
         shipper.run_round()
         assert list(root.glob("*/0001*")) == []
-        assert BudgetPublisher(BudgetFile(tmp_path), allowed).run_round()
-        assert not BudgetFollower(BudgetFile(tmp_path), allowed).run_round()
         with ControlDatabase(tmp_path / "web.db") as web:
             web.set_up()
             reading = database.open_readonly(tmp_path / "web.db", busy_timeout_s=1.0)
@@ -51,6 +51,10 @@ async def test_the_user_of_the_documentation_may_do_all_that_is_done(
                 db.execute("delete from proxy_endpoints")
             publisher.run_round()
             reading.close()
+            assert BudgetReporter(BudgetFile(tmp_path), web, allowed, "node").run_round()
+            Whereabouts(tmp_path, allowed, "node", "main").run_round()
+            assert BudgetPublisher(PageNodesFile(tmp_path), web, allowed).run_round()
+            assert not BudgetFollower(BudgetFile(tmp_path), allowed).run_round()
         with ControlDatabase(tmp_path / "proxy.db", checks_references=False) as control:
             assert Follower(control, allowed).run_round()
         windows = ClusterWindows(server.connect_async(url))
