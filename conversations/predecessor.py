@@ -67,17 +67,11 @@ def _find_by_units(
 ) -> Predecessor | None:
     """Return the call that shares most units. The longest ones are looked at first, because no shorter
     one shares more than all of its units."""
-    units = _Units(now.message_digests)
-    first = units.first
-    # Programs that name no session have many candidates, of which nearly none share anything. So each is
-    # asked here what `may_share` asks: a call of that would take as long as the answer.
+    units = _Units(now)
     ordered = sorted(
         [
-            (len(digests), each.began_at, place, each, each.prompt)
-            for place, each in enumerate(candidates)
-            if each.prompt is not None
-            and (digests := each.prompt.message_digests)
-            and (digests.startswith(first) or digests[-DIGEST_BYTES:] in units.known)
+            (len(before.message_digests), each.began_at, place, each, before)
+            for place, (each, before) in enumerate(units.find_sharing(candidates))
         ],
         reverse=True,
     )
@@ -121,8 +115,8 @@ def may_be_continued_by(earlier: CallSummary, call: CallSummary) -> bool:
         return True
     if earlier.prompt is None or call.prompt is None:
         return call.session_id is not None
-    units, wanted = _Units(call.prompt.message_digests), earlier.prompt.message_digests
-    if not wanted or not units.may_share(wanted):
+    units, wanted = _Units(call.prompt), earlier.prompt.message_digests
+    if not units.find_sharing([earlier]):
         return False
     return 2 * _count_known(_split(wanted), units.known) >= len(wanted) // DIGEST_BYTES
 
@@ -130,9 +124,8 @@ def may_be_continued_by(earlier: CallSummary, call: CallSummary) -> bool:
 class _Units:
     """The message units of a prompt, taken apart when that is needed."""
 
-    def __init__(self, digests: bytes) -> None:
-        self.digests = digests
-        self.first = digests[:DIGEST_BYTES]
+    def __init__(self, prompt: PromptSummary) -> None:
+        self.digests, self.first = prompt.message_digests, prompt.first_digest
 
     @cached_property
     def all(self) -> list[bytes]:
@@ -142,11 +135,19 @@ class _Units:
     def known(self) -> frozenset[bytes]:
         return frozenset(self.all)
 
-    def may_share(self, digests: bytes) -> bool:
-        """Return whether the first or the last of other units is among these.
+    def find_sharing(self, calls: Iterable[CallSummary]) -> list[tuple[CallSummary, PromptSummary]]:
+        """Return the calls of which the first or the last message unit is among these.
 
-        One of them is where a conversation was continued. To ask takes far less time than to count."""
-        return digests.startswith(self.first) or digests[-DIGEST_BYTES:] in self.known
+        One of them is where a conversation was continued. To ask takes far less time than to count, and
+        programs that name no session have many calls, of which nearly none share anything."""
+        first = self.first
+        return [
+            (each, prompt)
+            for each in calls
+            if (prompt := each.prompt) is not None
+            and (prompt.first_digest == first or prompt.last_digest in self.known)
+            and prompt.message_digests
+        ]
 
 
 def _match(

@@ -5,7 +5,7 @@ for an agent's call with 300 units, and never more than 50 KB.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
@@ -50,6 +50,13 @@ class PromptSummary:
     markers: tuple[CachedTo, ...]
     parameters: Parameters
     is_continuation: bool
+    # The first and the last of the units of messages, by which others are told apart quickly.
+    first_digest: bytes = field(init=False)
+    last_digest: bytes = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.first_digest = self.message_digests[:DIGEST_BYTES]
+        self.last_digest = self.message_digests[-DIGEST_BYTES:]
 
     @property
     def unit_count(self) -> int:
