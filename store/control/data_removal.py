@@ -11,6 +11,8 @@ from datetime import datetime
 from pathlib import Path
 
 from runtime import clock
+from runtime.errors import InvalidInputError
+from runtime.page_nodes import is_elsewhere
 from store.control import endpoints, erasures, retention
 from store.control.audited import audited, require_owner
 from store.control.database import ControlDatabase
@@ -95,7 +97,7 @@ class DataRemoval:
         """Return how many recorded calls an order would erase now.
 
         Raises ForbiddenError for a caller who is not an owner, InvalidInputError."""
-        require_owner(caller, "erase calls")
+        self._check_erasable(caller)
         erasures.check(criteria)
         return erasing.count_calls(trace_path(self._data_dir, caller.organization_id), criteria)
 
@@ -103,12 +105,20 @@ class DataRemoval:
         """Order to erase calls. The recorder does it, or ``store.erasure_work`` where none runs.
 
         Raises ForbiddenError for a caller who is not an owner, InvalidInputError."""
-        require_owner(caller, "erase calls")
+        self._check_erasable(caller)
         with audited(self._control, caller) as (db, note):
             user_id = None if caller.is_operator else caller.user_id
             erasure = erasures.order(db, caller.organization_id, user_id, criteria, self._now())
             note("erase.order", erasure.id, {"what": erasures.describe(criteria)})
             return erasure
+
+    def _check_erasable(self, caller: Caller) -> None:
+        require_owner(caller, "erase calls")
+        if is_elsewhere(self._data_dir, caller.organization_id):
+            raise InvalidInputError(
+                "another node of the cluster keeps the calls of this organisation, and only those on the"
+                " node with the pages can be erased: move them there as docs/cluster.md says"
+            )
 
     def get_erasure(self, caller: Caller, erasure_id: str) -> Erasure:
         """Return an order of the organisation. Raises ForbiddenError, NotFoundError."""

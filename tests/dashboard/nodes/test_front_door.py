@@ -172,6 +172,10 @@ async def test_people_sign_in_and_change_things_at_home(cluster):
     assert page.status_code == 200
     assert "what was spent cannot be read now" in page.text  # and not that it is nothing
     assert (await cluster.get(ann, "/api/proxy-endpoints", **ann.bearer)).status_code == 200
+    order = {"session": "x", "dry_run": False}
+    erased = await cluster.home.post("/api/erasures", json=order, headers=ann.bearer)
+    assert erased.status_code == 400  # and not an order that never ends
+    assert "Another node of the cluster keeps the calls" in erased.json()["error"]["message"]
 
 
 async def test_a_node_without_people_answers_only_requests_with_a_statement_for_them(cluster):
