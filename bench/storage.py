@@ -2,15 +2,16 @@
 
 Agents' conversations grow turn by turn, as in the case ``300kb`` of ``bench.cpu``. What the file has grown
 by is read when everything is recorded and indexed, after some turns, after more, and at the end: the first
-part shows what a call takes, and the last whether that grows with the length of a session.
+part shows what a call takes, and the last whether that grows with the length of a session. Where SQLite
+counts the pages of each table (``dbstat``), the parts say what it is made of.
 """
 
 import sqlite3
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 
@@ -22,15 +23,30 @@ from bench.traffic import SESSIONS, make_body
 
 WARM_UP_TURNS, TURNS, QUICK_TURNS, CONNECTIONS = 4, 12, 4, 16
 SETTLED_S, SETTLING_LIMIT_S = 2.0, 120.0
+PARTS = {
+    "text": "of it: new text of requests",
+    "empty": "of it: left empty in pages with texts",
+    "search": "of it: index for searching",
+    "calls": "of it: rows of calls and their indexes",
+    "costs": "of it: line items of costs",
+    "other": "of it: lists of pieces, rate limits, sums",
+}
+_WITH_TEXTS = ("pieces", "response_bodies")
+_OF_TABLES = (
+    "select s.tbl_name, sum(d.pgsize), sum(d.unused) from dbstat as d"
+    " join sqlite_schema as s on s.name = d.name where d.aggregate = true group by 1"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """The size of a database, without free pages, and of the responses in it."""
+    """The size of a database, without free pages, and of the responses in it. ``parts`` are bytes by the
+    names of ``PARTS``, nothing where SQLite does not count them."""
 
     calls: int
     used_bytes: int
     response_bytes: int
+    parts: Mapping[str, int] = field(default_factory=dict)
 
 
 def measure(options: Options) -> Iterator[Figure]:
@@ -69,6 +85,13 @@ def make_figures(start: Size, middle: Size, end: Size, *, raw_bytes: int) -> Ite
         target=1.1,
         note=f"{early / 1000:.2f} KB, then {late / 1000:.2f} KB",
     )
+    for name in end.parts:
+        yield Figure(
+            row=f"storage/{name}",
+            title=PARTS[name],
+            value=(end.parts[name] - start.parts[name]) / (end.calls - start.calls) / 1000,
+            unit="KB",
+        )
 
 
 def bytes_per_call(start: Size, end: Size) -> float:
@@ -98,7 +121,29 @@ def read_size(path: Path) -> Size:
         calls, responses = connection.execute(
             "select count(*), coalesce(sum(length(cast(body as blob))), 0) from response_bodies"
         ).fetchone()
-    return Size(calls=calls, used_bytes=(pages - free) * page_bytes, response_bytes=responses)
+        used = (pages - free) * page_bytes
+        parts = _read_parts(connection, used - responses)
+    return Size(calls=calls, used_bytes=used, response_bytes=responses, parts=parts)
+
+
+def _read_parts(connection: sqlite3.Connection, all_bytes: int) -> Mapping[str, int]:
+    """Return the parts of a size, of which the last one is the rest."""
+    try:
+        rows = connection.execute(_OF_TABLES).fetchall()
+    except sqlite3.OperationalError:  # built without dbstat
+        return {}
+    sizes = {table: size for table, size, _ in rows}
+    (text,) = connection.execute(
+        "select coalesce(sum(length(cast(text as blob))), 0) from pieces"
+    ).fetchone()
+    parts = {
+        "text": text,
+        "empty": sum(empty for table, _, empty in rows if table in _WITH_TEXTS),
+        "search": sum(size for table, size in sizes.items() if table.startswith("search_")),
+        "calls": sizes["usage"],
+        "costs": sizes["usage_cost"],
+    }
+    return parts | {"other": all_bytes - sum(parts.values())}
 
 
 def _call(client: Client, ours: Proxy, first: int, end: int) -> None:

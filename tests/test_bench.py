@@ -20,9 +20,11 @@ from bench.load import BenchError, Proxy, UsageLog, tree_cpu_s, upstream
 from bench.options import Options
 from bench.peers import Peer, Start, check_response, install_peer
 from bench.programmes import make_attack_figures, make_fault_figures
-from bench.storage import Size, bytes_per_call
+from bench.storage import Size, bytes_per_call, make_figures as make_storage_figures, read_size
 from bench.turns import Programs, rotate
 from bench.workers import Round, make_figures as make_worker_figures, measure_checks
+from store.traces.database import TraceDatabase
+from tests.store.traffic import make_entry
 
 BUSY_S = 0.3
 GRANDCHILD = f"""
@@ -196,6 +198,23 @@ def test_the_bytes_of_responses_are_no_part_of_what_a_call_takes():
     start = Size(calls=10, used_bytes=100_000, response_bytes=20_000)
     end = Size(calls=20, used_bytes=200_000, response_bytes=40_000)
     assert bytes_per_call(start, end) == 8_000
+
+
+def test_the_parts_of_what_a_call_takes_add_up_to_it(tmp_path):
+    sizes = []
+    with TraceDatabase(tmp_path / "traces.db") as traces:
+        for texts in (b"12345", bytes(range(65, 91)), bytes(range(97, 123))):
+            bodies = [b"%c" % letter * 3_000 for letter in texts]
+            traces.insert([make_entry(request_body=each, response_body=each) for each in bodies])
+            sizes.append(read_size(traces.path))
+    if not sizes[-1].parts:
+        pytest.skip("this SQLite was built without dbstat")
+    figures = {figure.row: figure for figure in make_storage_figures(*sizes, raw_bytes=3_000)}
+    whole = figures.pop("storage/call").value
+    del figures["storage/growth"]
+    assert len(figures) == 6
+    assert sum(figure.value or 0 for figure in figures.values()) == pytest.approx(whole)
+    assert figures["storage/text"].value == 3.0
 
 
 def test_what_faults_do_is_counted_apart_from_what_kills_do():

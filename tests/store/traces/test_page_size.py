@@ -3,11 +3,12 @@
 import re
 import sqlite3
 from contextlib import closing
+from random import Random
 
 import pytest
 
 from store import database
-from store.traces import database as trace_database
+from store.traces import database as trace_database, removal
 from store.traces.database import PAGE_BYTES, TraceDatabase
 from tests import ROOT
 from tests.store.dump import dump_lines
@@ -41,6 +42,25 @@ def older_path(traces_path, monkeypatch):
 
 def test_pages_of_a_new_database_are_large_and_its_log_is_as_small_as_ever(traces):
     assert read_pragmas(traces) == [PAGE_BYTES, 2, "wal", 4 * 1024 * 1024 // PAGE_BYTES]
+
+
+def measure_growth(path, page_bytes, monkeypatch):
+    """Return by how much a database grows with texts of 1 to 4 KB."""
+    monkeypatch.setattr(trace_database, "PAGE_BYTES", page_bytes)
+    dice = Random(1)  # noqa: S311 - no secret
+    with TraceDatabase(path) as traces:
+        sizes = []
+        for count in (20, 120):
+            texts = [dice.randbytes(dice.randrange(500, 2000)).hex().encode() for _ in range(count)]
+            traces.insert([make_entry(request_body=text, response_body=text) for text in texts])
+            sizes.append(removal.used_bytes(traces.connection))
+    return sizes[1] - sizes[0]
+
+
+def test_texts_of_some_kilobytes_take_a_tenth_less_in_large_pages(tmp_path, monkeypatch):
+    small = measure_growth(tmp_path / "small.db", PAGE_BYTES // 2, monkeypatch)
+    large = measure_growth(tmp_path / "large.db", PAGE_BYTES, monkeypatch)
+    assert large < 0.93 * small
 
 
 def test_a_database_of_before_keeps_its_pages(older_path):
