@@ -91,7 +91,10 @@ def _is_chunked(coding: bytes) -> bool:
 
 def returned(fields: Fields) -> Fields:
     """Return the response headers that go back to the client. Ours are added later: nobody may forge them."""
-    return tuple([field for field in fields if _is_returned(field[0])])
+    kept = tuple([field for field in fields if _is_returned(field[0])])
+    return (
+        fields if len(kept) == len(fields) else kept
+    )  # what is known of the same object still holds
 
 
 @lru_cache(MOST_NAMES)
@@ -123,7 +126,15 @@ def fingerprint(credential: bytes, key: bytes, organization_id: str) -> str:
     The organisation is part of what is hashed: two organisations that share a credential cannot
     find that out by comparing."""
     # No organization id holds a NUL, so no two pairs make the same text.
-    return hmac.digest(key, organization_id.encode() + b"\0" + credential, "sha256").hex()[:32]
+    keyed = _begin(key).copy()
+    keyed.update(organization_id.encode() + b"\0" + credential)
+    return keyed.hexdigest()[:32]
+
+
+@lru_cache(2)
+def _begin(key: bytes) -> hmac.HMAC:
+    """Return what only depends on the key, which is half of the work for a short text."""
+    return hmac.new(key, digestmod="sha256")
 
 
 def get(fields: Fields, name: bytes) -> bytes | None:

@@ -6,28 +6,25 @@ the event loop or the memory from all others. What they are replaced with is in 
 
 from typing import Any
 
-from mitmproxy import addonmanager, connection, flow, http
+from mitmproxy import addonmanager
 from mitmproxy.addons import next_layer
-from mitmproxy.net.http import http1, url
-from mitmproxy.proxy import commands, context, layer, mode_servers, server
-from mitmproxy.proxy.layers import http as http_layer
+from mitmproxy.net.http import http1
+from mitmproxy.proxy import mode_servers, server
 from mitmproxy.proxy.layers.http import HttpStream, _http1
 
 from addon.core import (
     body_reading,
     connection_reading,
-    direct_reading,
-    inline_hooks,
     patch,
     request_reading,
     response_reading,
     reverse_mode,
-    shortcuts,
 )
 from addon.core.dispatch_table import DispatchTable
 from addon.core.patch import Patch
 from addon.core.read_policy import ReadPolicy
 from addon.core.reverse_mode import BoundSocket
+from addon.mitmproxy_shortcuts import INLINE_HOOKS, SHORTCUTS
 
 CORE: tuple[Patch[ReadPolicy], ...] = (
     Patch(
@@ -145,170 +142,6 @@ CORE: tuple[Patch[ReadPolicy], ...] = (
 )
 
 # The rest is for ``python -m addon`` alone; stock ``mitmdump`` does without.
-
-INLINE_HOOKS: tuple[Patch[DispatchTable], ...] = (
-    Patch(
-        owner=mode_servers.ReverseInstance,
-        name="make_top_layer",
-        reason="Each hook becomes a task, which is an eighth of the time that a small call takes.",
-        contract_test="test_reverse_mode.py::test_the_core_still_hands_every_hook_to_its_handler",
-        written_for="12.2.3",
-        digest="a4c3982ff63e01e8",
-        replace=reverse_mode.run_hooks_inline,
-    ),
-    Patch(
-        owner=layer.Layer,
-        name="handle_event",
-        reason="For each of some hundred commands a call, it is asked twice whether to print it.",
-        contract_test="test_inline_hooks.py::test_the_core_still_asks_for_each_command_whether_to_print_it",
-        written_for="12.2.3",
-        digest="1dd2c9090fd69965",
-        replace=inline_hooks.handle_without_pauses,
-    ),
-    Patch(
-        owner=layer.Layer,
-        name="_Layer__process",
-        reason="As for handle_event, in a layer that was paused.",
-        contract_test="test_inline_hooks.py::test_the_core_still_pauses_at_each_hook",
-        written_for="12.2.3",
-        digest="d086f9b125debcea",
-        replace=inline_hooks.process_without_pauses,
-    ),
-    Patch(
-        owner=http_layer.HttpLayer,
-        name="event_to_child",
-        reason="For each command, it is asked of eight kinds whether it is one.",
-        contract_test="test_inline_hooks.py::test_the_core_still_asks_commands_for_each_kind",
-        written_for="12.2.3",
-        digest="4c839d60a5dd3c7a",
-        replace=inline_hooks.tell_commands_by_type,
-    ),
-    Patch(
-        owner=HttpStream,
-        name="make_server_connection",
-        reason="A stream pauses to be given the connection that is open.",
-        contract_test="test_inline_hooks.py::test_the_core_still_pauses_for_an_open_connection",
-        written_for="12.2.3",
-        digest="a08ce3538129b5c4",
-        replace=inline_hooks.find_open_connection,
-    ),
-)
-
-SHORTCUTS: tuple[Patch[None], ...] = (
-    Patch(
-        owner=http.Headers,
-        name="get_all",
-        reason="Each of some twenty look-ups a call makes every name of a message lower case again,"
-        " which is a tenth of the time that a small call takes.",
-        contract_test="test_shortcuts.py::test_the_core_still_lowers_every_name_for_each_look_up",
-        written_for="12.2.3",
-        digest="8ba8fea74e96e85e",
-        replace=shortcuts.index_headers,
-    ),
-    Patch(
-        owner=http.Headers,
-        name="get",
-        reason="A header that is not there, as most that are looked for, is told by an exception.",
-        contract_test="test_shortcuts.py::test_the_core_still_raises_for_each_header_that_is_not_there",
-        written_for="12.2.3",
-        digest=None,
-        replace=shortcuts.get_by_index,
-    ),
-    Patch(
-        owner=http.Headers,
-        name="__contains__",
-        reason="As for get.",
-        contract_test="test_shortcuts.py::test_the_core_still_raises_for_each_header_that_is_not_there",
-        written_for="12.2.3",
-        digest=None,
-        replace=shortcuts.contain_by_index,
-    ),
-    Patch(
-        owner=http.Headers,
-        name="__init__",
-        reason="No headers are added to those that were read, by a way that looks for their kind.",
-        contract_test="test_shortcuts.py::test_the_core_still_adds_no_headers_to_those_it_is_given",
-        written_for="12.2.3",
-        digest="f4d2876b005465c9",
-        replace=shortcuts.make_of_fields,
-    ),
-    Patch(
-        owner=url,
-        name="parse_authority",
-        reason="The host that clients name is parsed, and converted to bytes and back, for each call.",
-        contract_test="test_shortcuts.py::test_the_core_still_parses_each_authority",
-        written_for="12.2.3",
-        digest="d8338265c05d8491",
-        replace=shortcuts.remember_authorities,
-    ),
-    *(
-        Patch(
-            owner=owner,
-            name="expected_http_body_size",
-            reason="It is asked six times a call, and reads the headers anew each time.",
-            contract_test="test_shortcuts.py::test_the_core_still_asks_for_a_size_again_and_again",
-            written_for="12.2.3",
-            digest="bf258f07286cf770",
-            replace=shortcuts.remember_body_size,
-        )
-        for owner in (http1, http_layer)
-    ),
-    Patch(
-        owner=http_layer,
-        name="validate_headers",
-        reason="Each name of each message is checked anew, and looked at for those that frame it.",
-        contract_test="test_shortcuts.py::test_the_core_still_checks_each_name_anew",
-        written_for="12.2.3",
-        digest="e7647a94704363e7",
-        replace=shortcuts.validate_by_index,
-    ),
-    Patch(
-        owner=flow.Flow,
-        name="__init__",
-        reason="Each flow gets a random id.",
-        contract_test="test_shortcuts.py::test_the_core_still_gives_each_flow_a_random_id",
-        written_for="12.2.3",
-        digest="272367424e2c624c",
-        replace=shortcuts.make_flow_without_uuid,
-    ),
-    Patch(
-        owner=connection.Connection,
-        name="__hash__",
-        reason="Connections are keys by their ids, by a function of Python for each look-up.",
-        contract_test="test_shortcuts.py::test_the_core_still_hashes_connections_by_their_ids",
-        written_for="12.2.3",
-        digest="407148f212165b71",
-        replace=shortcuts.hash_by_identity,
-    ),
-    Patch(
-        owner=context.Context,
-        name="fork",
-        reason="A server connection is made, with a random id, and thrown away.",
-        contract_test="test_shortcuts.py::test_the_core_still_makes_a_connection_for_each_fork",
-        written_for="12.2.3",
-        digest="a8561fdbce31c14b",
-        replace=shortcuts.fork_without_server,
-    ),
-    Patch(
-        owner=commands.StartHook,
-        name="__new__",
-        reason="Each of the seven hooks of a call is asked whether its class is one of a hook.",
-        contract_test="test_shortcuts.py::test_the_core_still_asks_each_hook_for_its_class",
-        written_for="12.2.3",
-        digest="4341473d392e52d6",
-        replace=shortcuts.make_without_asking,
-    ),
-    Patch(
-        owner=server.ConnectionHandler,
-        name="handle_connection",
-        reason="What has come is dealt with in the next turn of the event loop, by a task that it"
-        " wakes.",
-        contract_test="test_direct_reading.py::test_the_core_still_reads_in_a_later_turn",
-        written_for="12.2.3",
-        digest="2cd24c42884752ac",
-        replace=direct_reading.read_directly,
-    ),
-)
 
 BOUND_SOCKET: tuple[Patch[BoundSocket], ...] = (
     Patch(

@@ -136,8 +136,8 @@ class UpstreamForwarder:
         client_address: str,
     ) -> Refusal | None:
         """Return why a request must be refused, whatever its rate limit. None admits it."""
-        fields, destination = request.headers.fields, route.destination
-        if headers.get(fields, b"upgrade") is not None:
+        destination = route.destination
+        if "upgrade" in request.headers:
             return errors.upgrade_refused()
         over_budget = self._budgets.admit(destination, request.method, route.target, endpoint)
         if over_budget is not None:
@@ -145,7 +145,9 @@ class UpstreamForwarder:
         if destination is Destination.MESSAGES:
             if request.stream:  # declared larger than what is buffered
                 return errors.too_large(LOGGED_REQUEST_LIMIT_BYTES)
-            if not self._memory.has_room(headers.declared_bytes(fields), client_address):
+            if not self._memory.has_room(
+                headers.declared_bytes(request.headers.fields), client_address
+            ):
                 return errors.memory_full()
         return None
 

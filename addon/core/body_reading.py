@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from weakref import WeakSet
 
 from mitmproxy.connection import Connection
-from mitmproxy.proxy import commands, events, layer
+from mitmproxy.proxy import commands, events
 from mitmproxy.proxy.layers.http import _http1
 
 from addon.core import chunked, request_reading
@@ -19,32 +19,29 @@ from addon.core.read_policy import ReadPolicy
 # Clients whose read waits for others that were as costly. Nothing more is read from them meanwhile.
 postponed: WeakSet[Connection] = WeakSet()
 
-type BodyReader = Callable[[_http1.Http1Connection, events.Event], layer.CommandGenerator[None]]
+type BodyReader = Callable[[_http1.Http1Connection, events.Event], Iterator[commands.Command]]
 
 
 def read_in_turn(original: BodyReader, _policy: ReadPolicy) -> BodyReader:
     """Return an ``Http1Connection.read_body`` that puts off costly reads and drops refused bodies."""
 
-    def read_body(
-        self: _http1.Http1Connection, event: events.Event
-    ) -> layer.CommandGenerator[None]:
+    def read_body(self: _http1.Http1Connection, event: events.Event) -> Iterator[commands.Command]:
         if isinstance(event, events.ConnectionClosed):
             postponed.discard(self.conn)
-            yield from original(self, event)
         elif self.conn in request_reading.refused:
             postponed.discard(self.conn)
             request_reading.throw_away(self)
+            return iter(())
         elif isinstance(self, _http1.Http1Server):
-            yield from _read_request_body(self, event, original)
-        else:
-            yield from original(self, event)
+            return _read_request_body(self, event, original)
+        return original(self, event)
 
     return read_body
 
 
 def _read_request_body(
     self: _http1.Http1Server, event: events.Event, original: BodyReader
-) -> layer.CommandGenerator[None]:
+) -> Iterator[commands.Command]:
     is_wakeup = isinstance(event, events.Wakeup)
     if is_wakeup is not (self.conn in postponed):
         return  # it waits, or has ended while it did

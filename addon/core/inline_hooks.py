@@ -15,7 +15,7 @@ from typing import Any
 from mitmproxy.connection import Server
 from mitmproxy.proxy import commands, events, layer, server
 from mitmproxy.proxy.layers import http as http_layers
-from mitmproxy.proxy.layers.http import _base, _events
+from mitmproxy.proxy.layers.http import _base, _events, _http1
 
 type Generator = layer.CommandGenerator[None]
 type HandleEvent = Callable[[layer.Layer, events.Event], Generator]
@@ -141,7 +141,7 @@ def _find_open(self: http_layers.HttpStream) -> Server | None:
     )
     parent: Any = layers[layers.index(self) - 1]
     for connection in parent.connections:
-        if wanted.connection_spec_matches(connection):
+        if connection is not self.context.client and wanted.connection_spec_matches(connection):
             is_ready = (
                 connection.connected
                 and not connection.error
@@ -150,3 +150,53 @@ def _find_open(self: http_layers.HttpStream) -> Server | None:
             )
             return connection if is_ready else None
     return None
+
+
+type HandleRead = Callable[[http_layers.HttpLayer, events.Event], Generator]
+
+
+def pass_reads_on(original: HandleRead, _given: object) -> HandleRead:
+    """Return an ``HttpLayer.handle_event`` that gives what was read to the layer of its connection."""
+
+    def handle_event(self: http_layers.HttpLayer, event: events.Event) -> Generator:
+        if type(event) is events.DataReceived:
+            child = self.connections.get(event.connection)
+            if child is not None:
+                return self.event_to_child(child, event)
+        return layer.Layer.handle_event(self, event)
+
+    return handle_event
+
+
+type HandleInConnection = Callable[[_http1.Http1Connection, events.Event], Generator]
+
+
+def hand_over_in_connection(_original: HandleInConnection, _given: object) -> HandleInConnection:
+    """Return an ``Http1Connection._handle_event`` that hands its state's generator over."""
+
+    def handle_event(self: Any, event: events.Event) -> Any:
+        if isinstance(event, _base.HttpEvent):
+            return self.send(event)
+        if isinstance(event, events.DataReceived) and self.state != self.passthrough:
+            self.buf += event.data
+        return self.state(event)
+
+    return handle_event
+
+
+type HandleInStream = Callable[[http_layers.HttpStream, events.Event], Generator]
+
+
+def hand_over_in_stream(original: HandleInStream, _given: object) -> HandleInStream:
+    """Return an ``HttpStream._handle_event`` that hands its state's generator over."""
+    of_client = (_events.RequestHeaders, _events.RequestData, _events.RequestEndOfMessage)
+    of_server = (_events.ResponseHeaders, _events.ResponseData, _events.ResponseEndOfMessage)
+
+    def handle_event(self: Any, event: events.Event) -> Any:
+        if isinstance(event, of_client):
+            return self.client_state(event)
+        if isinstance(event, of_server):
+            return self.server_state(event)
+        return original(self, event)
+
+    return handle_event

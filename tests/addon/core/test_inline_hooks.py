@@ -3,7 +3,9 @@
 When one of the ``still`` tests fails, mitmproxy has changed: see whether the patch can go.
 """
 
+import inspect
 import logging
+from collections import defaultdict
 from typing import Any
 
 import pytest
@@ -11,7 +13,8 @@ from mitmproxy import options
 from mitmproxy.addons import proxyserver
 from mitmproxy.connection import ConnectionState
 from mitmproxy.proxy import commands, context, events, layer
-from mitmproxy.proxy.layers.http import HttpLayer, HTTPMode
+from mitmproxy.proxy.layers.http import HttpLayer, HTTPMode, HttpStream
+from mitmproxy.proxy.layers.http._base import ReceiveHttp
 from mitmproxy.proxy.layers.http._hooks import HttpRequestHook
 from mitmproxy.test import taddons, tflow
 
@@ -259,3 +262,34 @@ def test_the_core_still_pauses_for_an_open_connection():
 @pytest.mark.usefixtures("inline")
 def test_an_open_connection_is_taken_without_a_pause():
     assert count_requests_for_connections() == 1
+
+
+def measure_depths(monkeypatch):
+    """Return under how many functions and generators a connection and a stream make their commands."""
+    depths: dict[type, int] = defaultdict(lambda: 1000)
+
+    def note(kind, name):
+        original = getattr(kind, name)
+
+        def call(self, *arguments, **named):
+            depths[kind] = min(depths[kind], len(inspect.stack(0)))
+            return original(self, *arguments, **named)
+
+        patched.setattr(kind, name, call)
+
+    with monkeypatch.context() as patched:
+        note(ReceiveHttp, "__init__")
+        note(HttpStream, "check_body_size")
+        Server(inline=False).hold_conversation()
+    return depths
+
+
+@pytest.mark.usefixtures("unpatched")
+def test_the_core_still_passes_commands_on_by_more_generators(monkeypatch):
+    before = measure_depths(monkeypatch)
+    apply_all()
+    now = measure_depths(monkeypatch)
+    assert {kind: before[kind] - depth >= 3 for kind, depth in now.items()} == {
+        ReceiveHttp: True,
+        HttpStream: True,
+    }

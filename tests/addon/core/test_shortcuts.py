@@ -3,6 +3,7 @@
 When one of the ``still`` tests fails, mitmproxy has changed: see whether the patch can go.
 """
 
+import sys
 import uuid
 from contextlib import suppress
 
@@ -17,8 +18,8 @@ from mitmproxy.proxy.layers import http as http_layers
 from mitmproxy.proxy.layers.http._hooks import HttpRequestHook
 from mitmproxy.test import taddons, tflow, tutils
 
-from addon import mitmproxy_patches
-from addon.core import shortcuts
+from addon import mitmproxy_patches, mitmproxy_shortcuts
+from addon.core import header_shortcuts, shortcuts
 
 NAMES = st.sampled_from([b"Host", b"host", b"HOST", b"X-A", b"x-a", b"x-b", b"\xff"])
 CLIENT, SERVER = tflow.tclient_conn(), tflow.tserver_conn()
@@ -74,8 +75,8 @@ def test_names_are_made_lower_once_for_each_message():
 
 @given(FIELDS, FIELDS)
 def test_headers_are_found_as_before(fields, changed):
-    original = mitmproxy_patches.SHORTCUTS[0].original
-    get_all = shortcuts.index_headers(original, None)
+    original = mitmproxy_shortcuts.SHORTCUTS[0].original
+    get_all = header_shortcuts.index_headers(original, None)
     headers = Headers(fields)
     for headers.fields in (tuple(fields), tuple(changed)):
         for name in ("host", "HOST", b"Host", "x-A", "absent", b"\xff", "\udcff"):
@@ -140,7 +141,7 @@ def test_headers_are_made_and_looked_up_as_before(fields):
     before = look_up()
     mitmproxy_patches.take_shortcuts()
     assert look_up() == before
-    for patch in mitmproxy_patches.SHORTCUTS:
+    for patch in mitmproxy_shortcuts.SHORTCUTS:
         setattr(patch.owner, patch.name, patch.original)
 
 
@@ -165,6 +166,34 @@ def test_headers_are_made_in_one_pass_and_still_of_bytes_alone(monkeypatch):
     with pytest.raises(TypeError):
         Headers([("host", b"a")])  # type: ignore[list-item]
     assert count_updates(monkeypatch) == 0
+
+
+def count_lines_made():
+    """Return how many fields of a head are asked for one by one."""
+    asked = []
+
+    class Fields(tuple):  # type: ignore[type-arg]
+        def __iter__(self):
+            for field in super().__iter__():
+                asked.append(sys._getframe(1).f_code.co_name)
+                yield field
+
+    headers = Headers()
+    headers.fields = Fields(((b"Host", b"a"), (b"x-a", b"")))
+    assert bytes(headers) == b"Host: a\r\nx-a: \r\n"
+    assert bytes(Headers()) == b""
+    return asked.count("<genexpr>")
+
+
+@pytest.mark.usefixtures("unpatched")
+def test_the_core_still_makes_a_head_line_by_line():
+    assert count_lines_made() == 2
+
+
+@pytest.mark.usefixtures("unpatched")
+def test_a_head_is_made_at_once():
+    mitmproxy_patches.take_shortcuts()
+    assert count_lines_made() == 0
 
 
 def count_parsed_hosts(monkeypatch):
@@ -253,9 +282,9 @@ STATUSES = st.sampled_from([None, 200, 204, 304, 101, 404])
 @given(FRAMING, st.sampled_from(["POST", "GET", "HEAD", "CONNECT"]), STATUSES)
 def test_sizes_are_as_before(fields, method, status):
     (original,) = {
-        each.original for each in mitmproxy_patches.SHORTCUTS if "body_size" in each.name
+        each.original for each in mitmproxy_shortcuts.SHORTCUTS if "body_size" in each.name
     }
-    shorter = shortcuts.remember_body_size(original, None)
+    shorter = header_shortcuts.remember_body_size(original, None)
     request = tutils.treq(method=method.encode(), headers=Headers(fields if status is None else ()))
     response = None
     if status is not None:
@@ -283,7 +312,7 @@ def count_matches(monkeypatch):
 
     with monkeypatch.context() as patched:
         patched.setattr(validate, "_valid_header_name", Pattern())
-        patched.setattr(shortcuts, "_NAME", Pattern())
+        patched.setattr(header_shortcuts, "_NAME", Pattern())
         request = tutils.treq(headers=Headers([(b"x-only-here", b"1")]))
         for _ in range(2):
             http_layers.validate_headers(request)  # type: ignore[attr-defined]
@@ -310,7 +339,7 @@ ODD = st.lists(st.tuples(ODD_NAMES, st.just(b"1")), max_size=2)
 @given(FRAMING, ODD, STATUSES, st.sampled_from([b"HTTP/1.1", b"HTTP/1.0"]))
 def test_headers_are_checked_as_before(framing, others, status, version):
     (original,) = {
-        each.original for each in mitmproxy_patches.SHORTCUTS if each.name == "validate_headers"
+        each.original for each in mitmproxy_shortcuts.SHORTCUTS if each.name == "validate_headers"
     }
     fields = Headers([*framing, *others])
     message: Message = tutils.treq(headers=fields, http_version=version)
@@ -323,7 +352,7 @@ def test_headers_are_checked_as_before(framing, others, status, version):
         except ValueError as error:
             return str(error)
 
-    assert judge(shortcuts.validate_by_index(original, None)) == judge(original)
+    assert judge(header_shortcuts.validate_by_index(original, None)) == judge(original)
 
 
 @pytest.mark.usefixtures("unpatched")
