@@ -43,7 +43,7 @@ class TokenCounts:
 
     @property
     def are_known(self) -> bool:
-        return any(count is not None for count in _values(self))
+        return _values(self) != _NOTHING
 
     @property
     def prompt(self) -> int | None:
@@ -95,4 +95,5 @@ NAMES = tuple(each.name for each in TOKEN_CLASSES)
 UNKNOWN, ZERO = TokenCounts(), TokenCounts(**dict.fromkeys(NAMES, 0))
 # With a single name attrgetter returns no tuple; there are always several classes.
 _values = attrgetter(*NAMES)
+_NOTHING = _values(UNKNOWN)
 _prompt_values = attrgetter(*(each.name for each in PROMPT_CLASSES))

@@ -215,9 +215,9 @@ class PieceStore:
     def _add_pieces(self, segments: Iterable[tuple[Segment, bytes]]) -> None:
         """Store the pieces of new segments as far as they are not stored yet, and remember their ids."""
         unknown = {
-            digest: piece
+            digest: body[start:end]
             for segment, body in segments
-            for digest, piece in zip(segment.piece_digests, segment.pieces(body), strict=True)
+            for digest, (start, end) in zip(segment.piece_digests, segment.spans, strict=True)
             if digest not in self._piece_ids
         }
         # Of those that are not remembered nearly all are new.

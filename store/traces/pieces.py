@@ -56,8 +56,10 @@ class Segment(NamedTuple):
     def end(self) -> int:
         return self.piece_ends[-1]
 
-    def pieces(self, body: bytes) -> Iterator[bytes]:
-        return (body[start:end] for start, end in pairwise((self.start, *self.piece_ends)))
+    @property
+    def spans(self) -> Iterator[tuple[int, int]]:
+        """Return where each piece begins and ends in the body."""
+        return pairwise((self.start, *self.piece_ends))
 
 
 class Beginning(NamedTuple):

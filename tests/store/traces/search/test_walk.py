@@ -18,7 +18,7 @@ from tests.store.traffic import agent_requests
 
 
 def cut(body):
-    return [piece for segment in pieces.split(body) for piece in segment.pieces(body)]
+    return [body[start:end] for each in pieces.split(body) for start, end in each.spans]
 
 
 def walk(parts):
