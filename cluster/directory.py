@@ -7,7 +7,8 @@ The web node publishes, and every other node writes what it reads into a ``contr
 proxy resolves slugs as on one machine, also while Redis is away and after a restart without it, and a
 recorder applies the rules of retention to its copy. They compare versions five times a second.
 
-Rows hold no secret of a person: keys are SHA-256 digests, as in the file. Among the secrets of the service
+Rows hold no secret of a person: keys are SHA-256 digests, as in the file, and the only addresses are those of
+people who are invited and of who invited them. Among the secrets of the service
 only that of fingerprints is told, so that a credential has the same one on every node, and the public key by
 which statements of the web node are checked.
 """
@@ -82,6 +83,10 @@ _TABLES = (
             "action",
             "created_at",
         ),
+    ),
+    _Table(  # shown on the home page of whoever is invited
+        "invitations",
+        ("id", "organization_id", "email", "invited_by", "created_at", "expires_at"),
     ),
     _Table(
         _RULES,

@@ -87,18 +87,23 @@ class Visitors:
         """Return the caller by the Authorization header, or by the session if there is none.
 
         Raises NotSignedInError, TooManyBadKeysError, sqlite3.Error."""
-        credentials = request.headers.getlist("authorization")
-        if not credentials:
-            return await self.require(request)
-        raw_key = key_authentication.parse_bearer(credentials[0]) if len(credentials) == 1 else None
-        if raw_key is None:
+        caller = await self.find_caller(request)
+        if caller is not None:
+            return caller
+        if _find_key(request) is None:
             raise NotSignedInError
-        holder = await self._pool.run(
+        raise self._refuse_key(request)
+
+    async def find_caller(self, request: Request) -> Caller | None:
+        """Return the caller, or None; a key that is not valid is not counted. Raises sqlite3.Error."""
+        if "authorization" not in request.headers:
+            return await self.find(request)
+        raw_key = _find_key(request)
+        if raw_key is None:
+            return None
+        return await self._pool.run(
             lambda control: key_authentication.identify(control, raw_key, now())
         )
-        if holder is None:
-            raise self._refuse_key(request)
-        return holder
 
     async def check_caller(self, request: Request, caller: Caller) -> None:
         """Check that a request may still read what is the caller's organisation's.
@@ -112,3 +117,9 @@ class Visitors:
         client = request.client.host if request.client else ""
         wait_s = self._bad_keys.count(client_network(client), self._clock_s())
         return TooManyBadKeysError(wait_s) if wait_s else NotSignedInError()
+
+
+def _find_key(request: Request) -> str | None:
+    """Return the service API key of a request, None where it has none or several."""
+    credentials = request.headers.getlist("authorization")
+    return key_authentication.parse_bearer(credentials[0]) if len(credentials) == 1 else None

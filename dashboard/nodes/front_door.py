@@ -80,10 +80,7 @@ class FrontDoor:
             await self._app(scope, receive, send)
             return
         request = Request(scope, receive)
-        try:
-            caller = await self._visitors.require_caller(request)
-        except NotSignedInError:
-            caller = None
+        caller = await self._visitors.find_caller(request)
         if caller is None or not nodes.is_elsewhere(caller.organization_id):
             await self._app(scope, receive, send)
             return

@@ -15,8 +15,11 @@ from dashboard.nodes import forwarding, front_door, visitors
 from dashboard.nodes.front_door import is_of_calls
 from dashboard.nodes.statements import HEADER, VALID_S, Statement, load_signing_key
 from manage.server import make_app, make_node_app
+from runtime import clock
+from runtime.attempts import BAD_KEYS_PER_MINUTE
 from runtime.buckets import BUCKETS
 from runtime.page_nodes import NODE_NAME, PageNode, PageNodes
+from store.control import invitations
 from store.control.database import ControlDatabase
 from store.control.people import Caller
 from store.traces.paths import traces_folder
@@ -54,6 +57,16 @@ class Cluster:
             )
             someone.record(*[{"model": f"model-of-{email.partition('@')[0]}"}] * count)
         return someone
+
+    def tell_nodes(self):
+        """Let the nodes follow the directory."""
+        for folder in self.folders.values():
+            with (
+                ControlDatabase(folder / "control.db", checks_references=False) as other,
+                other.transaction() as written,
+                self.control.reading() as db,
+            ):
+                write_rows(written, read_rows(written), read_rows(db))
 
     async def get(self, person, path, **headers):
         return await self.home.get(path, headers=headers or person.cookie)
@@ -109,17 +122,12 @@ async def cluster(tmp_path, settings, control, query_server, monkeypatch):
         ).write(settings.data_dir)
         app = make_app(replace(settings, cluster="redis://none", role={"web"}))
         await stack.enter_async_context(app.router.lifespan_context(app))
-        for folder in folders.values():
-            with (
-                ControlDatabase(folder / "control.db", checks_references=False) as other,
-                other.transaction() as written,
-                control.reading() as db,
-            ):
-                write_rows(written, read_rows(written), read_rows(db))
         home = await stack.enter_async_context(
             httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=BASE_URL)
         )
-        yield Cluster(home, folders, transport, settings, control)
+        found = Cluster(home, folders, transport, settings, control)
+        found.tell_nodes()
+        yield found
 
 
 async def test_pages_and_figures_are_those_of_the_node_that_keeps_the_calls(cluster):
@@ -158,6 +166,28 @@ async def test_the_copy_responds_where_the_first_node_does_not_and_says_so(clust
     page = await cluster.get(ann, "/overview")
     assert page.status_code == 503
     assert "does not respond" in page.text
+
+
+async def test_who_is_invited_is_told_so_on_the_page_of_another_node(cluster):
+    ann = cluster.person("ann@example.org")
+    cid = cluster.person("cid@example.org")
+    with cluster.control.transaction() as db:
+        invitations.create(db, cid.organization_id, ann.email, cid.email, clock.now())
+    cluster.tell_nodes()
+    assert "You are invited to cid@example.org Ltd" in (await cluster.get(ann, "/")).text
+    assert "You are invited" not in (await cluster.get(cid, "/")).text
+
+
+async def test_an_invalid_key_is_counted_once(cluster):
+    for _ in range(BAD_KEYS_PER_MINUTE):
+        refused = await cluster.home.get(
+            "/overview.json", headers={"authorization": f"Bearer sk_{43 * 'x'}"}
+        )
+        assert refused.status_code == 401
+    refused = await cluster.home.get(
+        "/overview.json", headers={"authorization": f"Bearer sk_{43 * 'x'}"}
+    )
+    assert refused.status_code == 429
 
 
 async def test_people_sign_in_and_change_things_at_home(cluster):
