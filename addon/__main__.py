@@ -42,6 +42,10 @@ from runtime.worker_board import WorkerBoard
 
 loading.finish()
 
+# A connection leaves some hundred objects in cycles. By Python's own thresholds those of a thousand
+# connections are collected at once, for which all others wait a tenth of a second, or several.
+COLLECTIONS = (2_000, 4, 2)
+
 
 class LeanMaster(master.Master):
     """A master with a dispatch table and only the addons that this proxy needs."""
@@ -83,6 +87,7 @@ async def serve(settings: Settings, config: ProcessConfig) -> None:
     parent_watch.watch(partial(loop.call_soon_threadsafe, stop))
     gc.collect()
     gc.freeze()  # what is here now stays; later collections need not walk it
+    gc.set_threshold(*COLLECTIONS)
     await lean.run()
 
 

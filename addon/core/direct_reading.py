@@ -53,18 +53,10 @@ class DirectReader:
             return data
         end: asyncio.Future[None] = self._loop.create_future()
 
-        def then_end[**P](note: Callable[P, object]) -> Callable[P, None]:
-            def note_and_end(*arguments: P.args, **named: P.kwargs) -> None:
-                note(*arguments, **named)
-                if not end.done():
-                    end.set_result(None)
-
-            return note_and_end
-
         reader._transport.max_size = most_bytes
         reader.feed_data = self._take
-        reader.feed_eof = then_end(reader.feed_eof)
-        reader.set_exception = then_end(reader.set_exception)
+        reader.feed_eof = partial(_note_end, end, reader.feed_eof)
+        reader.set_exception = partial(_note_end, end, reader.set_exception)
         try:
             await end
             if self._work is not None:
@@ -73,6 +65,8 @@ class DirectReader:
             if self._work is not None:
                 self._work.cancel()
             raise
+        finally:  # they hold the reader, which holds them
+            del reader.feed_data, reader.feed_eof, reader.set_exception
         data = await reader.read(most_bytes)
         return data
 
@@ -99,6 +93,14 @@ class DirectReader:
         transport = self._reader._transport
         if transport is not None:
             transport.resume_reading()
+
+
+def _note_end(
+    end: asyncio.Future[None], note: Callable[..., object], *of_what: BaseException
+) -> None:
+    note(*of_what)
+    if not end.done():
+        end.set_result(None)
 
 
 async def _finish(work: Coroutine[Any, None, None], awaited: Any) -> None:

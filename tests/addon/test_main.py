@@ -1,11 +1,14 @@
 """``python -m addon`` as a process."""
 
+import gc
 import os
 import subprocess
 import sys
+from collections import deque
 
 import pytest
 
+from addon.__main__ import COLLECTIONS
 from store.control.database import ControlDatabase
 from tests import ROOT
 
@@ -49,3 +52,30 @@ def test_the_proxy_is_loaded_without_the_stock_addons_and_what_they_bring(ended)
     loaded = set(ended.stdout.split())
     assert "mitmproxy.addons.proxyserver" in loaded
     assert loaded & {"mitmproxy.addons.view", "flask", "ldap3", "werkzeug"} == set()
+
+
+def test_connections_that_come_and_go_are_not_collected_all_at_once():
+    """Each collection stops all others. Here 300 connections are open, and each leaves 100 objects."""
+    collected = []
+
+    def note(phase, details):
+        if phase == "stop":
+            collected.append(details["collected"])
+
+    usual = gc.get_threshold()
+    gc.freeze()
+    gc.collect()
+    gc.set_threshold(*COLLECTIONS)
+    gc.callbacks.append(note)
+    try:
+        connections: deque[list[object]] = deque(maxlen=300)
+        for _ in range(6_000):
+            connection: list[object] = [[] for _ in range(100)]
+            connection.append(connection)
+            connections.append(connection)
+    finally:
+        gc.callbacks.remove(note)
+        gc.set_threshold(*usual)
+        gc.unfreeze()
+    assert sum(collected) > 400_000
+    assert max(collected) < 50_000

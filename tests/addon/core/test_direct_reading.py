@@ -4,6 +4,8 @@ When one of the ``still`` tests fails, mitmproxy has changed: see whether the pa
 """
 
 import asyncio
+import gc
+import weakref
 from contextlib import suppress
 
 import pytest
@@ -160,6 +162,21 @@ async def test_a_connection_that_waits_again_and_again_is_read_on_after_the_last
         while not reading.transport.is_read:
             await asyncio.sleep(0)
     assert waited == [0, 1, 2, "caught"]
+
+
+@pytest.mark.usefixtures("direct")
+async def test_what_reads_a_connection_goes_with_it_without_a_collection_of_garbage(read):
+    reading = await read()
+    reader = weakref.ref(reading.reader)
+    reading.handler.client.state = ConnectionState.CAN_READ  # we have closed our side
+    reading.reader.feed_eof()
+    await asyncio.wait([reading.task])
+    gc.disable()
+    try:
+        del reading.reader, reading.io
+        assert reader() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.usefixtures("direct")
