@@ -44,4 +44,4 @@ class ClusterWindows:
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._client.aclose()
+        await server.close_async(self._client)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import redis
 import redis.asyncio
@@ -46,7 +46,8 @@ def connect(url: str) -> Client:
 
     It connects with its first command. Replies are bytes. Addresses begin with ``redis://``, ``rediss://``
     (TLS) or ``redis+sentinel://``. Sentinels are named with the name of their service as path:
-    ``redis+sentinel://user:password@host:26379,host:26379/main?tls=true``. Raises ValueError."""
+    ``redis+sentinel://user:password@host:26379,host:26379/main?tls=true``, which is for Sentinels and
+    servers. ``ssl_ca_certs=FILE`` in the query names an authority to trust. Raises ValueError."""
     options = _options(CONNECT_S, READ_S, Retry(NoBackoff(), 0))
     options["redis_connect_func"] = _Connections()
     return _connect(url, redis.Redis, Sentinel, options)
@@ -58,8 +59,22 @@ def connect_async(url: str) -> Client:
     return _connect(url, redis.asyncio.Redis, AsyncSentinel, options)
 
 
+async def close_async(client: Client) -> None:
+    """Close the connections of a client of ``connect_async``, also those to Sentinels."""
+    await client.aclose()
+    manager = getattr(client.connection_pool, "sentinel_manager", None)
+    for each in manager.sentinels if manager is not None else ():
+        await each.aclose()
+
+
 def _options(connect_s: float, read_s: float, retry: object) -> dict[str, Any]:
-    return {"socket_connect_timeout": connect_s, "socket_timeout": read_s, "retry": retry}
+    # Without driver_info=None each connection begins with CLIENT SETINFO, which the user may not.
+    return {
+        "socket_connect_timeout": connect_s,
+        "socket_timeout": read_s,
+        "retry": retry,
+        "driver_info": None,
+    }
 
 
 def _connect(url: str, direct: Any, sentinel: Any, options: dict[str, Any]) -> Client:
@@ -70,14 +85,19 @@ def _connect(url: str, direct: Any, sentinel: Any, options: dict[str, Any]) -> C
         options["password"] = unquote(parts.password)
         if parts.username:
             options["username"] = unquote(parts.username)
-    if parse_qs(parts.query).get("tls") == ["true"]:
-        options["ssl"] = True
+    query = dict(parse_qsl(parts.query))
+    secure: dict[str, Any] = {"ssl": True} if query.get("tls") == "true" else {}
+    if secure and (ca_certs := query.get("ssl_ca_certs")):
+        secure["ssl_ca_certs"] = ca_certs
     service = parts.path.strip("/")
     hosts = parts.netloc.rpartition("@")[2].split(",")
     if not service or not all(hosts):
         raise ValueError("write redis+sentinel://HOST:PORT,HOST:PORT/NAME")
-    asked = {name: options[name] for name in ("socket_connect_timeout", "socket_timeout")}
-    sentinels = sentinel([_parse_host(host) for host in hosts], sentinel_kwargs=asked, **options)
+    asked = {name: options[name] for name in ("socket_connect_timeout", "socket_timeout", "retry")}
+    options |= secure
+    sentinels = sentinel(
+        [_parse_host(host) for host in hosts], sentinel_kwargs=asked | secure, **options
+    )
     return sentinels.master_for(service)
 
 

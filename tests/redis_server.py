@@ -1,5 +1,9 @@
-"""A Redis server of the tests' own: Debian's, or Valkey where that is installed."""
+"""A Redis server of the tests' own: Debian's, or Valkey where that is installed.
 
+TAXIMETER_TEST_REDIS names the program of another one.
+"""
+
+import os
 import shutil
 import subprocess
 import time
@@ -12,7 +16,11 @@ import redis
 
 from cluster import server
 
-SERVER = shutil.which("redis-server") or shutil.which("valkey-server")
+SERVER = (
+    os.environ.get("TAXIMETER_TEST_REDIS")
+    or shutil.which("redis-server")
+    or shutil.which("valkey-server")
+)
 
 
 class RedisServer:

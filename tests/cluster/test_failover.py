@@ -1,6 +1,5 @@
 """A replica takes the place of a primary that dies, chosen by Redis Sentinel, and no call is lost."""
 
-import shutil
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
@@ -17,15 +16,14 @@ from tests.redis_server import SERVER
 from tests.upstream import kept_port, wait_until
 
 pytestmark = pytest.mark.live  # three servers
-SENTINEL = shutil.which("redis-sentinel") or shutil.which("valkey-sentinel")
 
 
 class Servers:
     """A primary, a replica and a Sentinel on these ports of the loopback address."""
 
     def __init__(self, folder: Path, ports: Sequence[int]) -> None:
-        if SERVER is None or SENTINEL is None:
-            pytest.skip("there is no redis-sentinel; Debian's package of that name brings it")
+        if SERVER is None:
+            pytest.skip("there is no redis-server; Debian's package of that name brings it")
         self._folder = folder
         self._processes: list[subprocess.Popen[bytes]] = []
         self.primary, self.replica, self._sentinel = (redis.Redis(port=port) for port in ports)
@@ -39,7 +37,7 @@ class Servers:
             f"bind 127.0.0.1\nport {ports[2]}\nsentinel monitor main 127.0.0.1 {ports[0]} 1\n"
             "sentinel down-after-milliseconds main 200\n"
         )
-        self._start(SENTINEL, "sentinel.conf")
+        self._start(SERVER, "sentinel.conf", "--sentinel")
         self.url = f"redis+sentinel://127.0.0.1:{ports[2]}/main"
 
     def wait_known(self) -> None:

@@ -3,7 +3,6 @@
 import os
 import re
 import shutil
-import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
@@ -21,7 +20,7 @@ from tests import ROOT
 from tests.deploy import DEPLOY, VARIABLES
 from tests.deploy.test_caddy import CADDY, adapt
 from tests.redis_server import SERVER
-from tests.upstream import wait_until
+from tests.upstream import kept_port, wait_until
 
 COMPOSE = yaml.safe_load((DEPLOY / "compose.cluster.yaml").read_text())
 SINGLE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
@@ -149,12 +148,6 @@ def make_environment(folder: Path, data: Path, port: int) -> dict[str, str]:
     return {"PATH": path, "DATA": str(data), "PORT": str(port), **PASSWORDS}
 
 
-def find_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port: int = found.getsockname()[1]
-    return port
-
-
 @pytest.mark.live
 @pytest.mark.skipif(
     not SERVER or not CLI,
@@ -163,8 +156,8 @@ def find_port() -> int:
 def test_the_script_starts_servers_and_a_sentinel_that_a_node_can_use(tmp_path: Path) -> None:
     (tmp_path / "valkey-server").symlink_to(str(SERVER))
     (tmp_path / "valkey-cli").symlink_to(str(CLI))
-    primary, replica, sentinel = find_port(), find_port(), find_port()
     with ExitStack() as stack:
+        primary, replica, sentinel = (stack.enter_context(kept_port()) for _ in range(3))
         for what, port, first in (
             ("server", primary, None),
             ("server", replica, primary),
