@@ -140,8 +140,7 @@ class Judge:
         others: Sequence[CallSummary],
         connect: Connect,
     ) -> list[Judgement]:
-        """Return the judgements of those of the others that continue this call, and were judged without
-        it."""
+        """Return the judgements of others that continue this call and were judged without it."""
         found: list[Judgement] = []
         successors = [
             each for each in list_successors(call, others) if may_be_continued_by(call, each)

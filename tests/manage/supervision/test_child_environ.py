@@ -73,7 +73,10 @@ print(*re.findall(r"RssAnon:[^0-9]+([0-9]+)", open("/proc/self/status").read()))
 """
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries do not keep it")
+@pytest.mark.skipif(
+    platform.libc_ver()[0] != "glibc",
+    reason="other C libraries do not keep it; a Linux with glibc runs this",
+)
 def test_a_process_gives_back_the_memory_of_large_bodies():
     def measure_mb(environ):
         command = [sys.executable, "-I", "-S", "-c", TAKING_LARGE_BLOCKS]
