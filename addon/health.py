@@ -123,7 +123,8 @@ class HealthReport:
             return ["the cluster process is not running"] if self._is_in_cluster else []
         reasons = [f"the {each} of the cluster fails: see the server log" for each in state.failing]
         if state.unserved:
-            reasons.append(f"no live node has the calls of {state.unserved} organisations")
+            noun = "organisation" if state.unserved == 1 else "organisations"
+            reasons.append(f"no live node has the calls of {state.unserved} {noun}")
         return reasons
 
     async def _is_web_up(self) -> bool:

@@ -53,11 +53,12 @@ class Nodes:
 @pytest.fixture
 def nodes(tmp_path, client, clock, monkeypatch):
     monkeypatch.setattr("cluster.receiver.BLOCK_MS", 1)
+    monkeypatch.setattr(copies, "ALIVE_S", 1000.0)  # however long this machine takes
     return Nodes(tmp_path, client, clock)
 
 
 @pytest.fixture
-def nobody_lives(monkeypatch):
+def nobody_lives(nodes, monkeypatch):
     """Let all nodes but the one that looks have been away for long."""
     monkeypatch.setattr(copies, "ALIVE_S", -1.0)
 
