@@ -49,6 +49,8 @@ class Dispatcher:
             return route
         match route.destination:
             case Destination.WEB:
+                if request.path == "/metrics" and self._health_checks.has_metrics:
+                    return self._health_checks.respond_with_metrics(request)
                 return self._web.forward(flow)
             case Destination.LIVE:
                 return self._health_checks.respond_live()

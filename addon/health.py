@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 from mitmproxy import http
 
-from addon import errors, headers
+from addon import errors, headers, node_metrics
 from addon.errors import Refusal
 from addon.own_responses import make_json_response
 from addon.process_config import ProcessConfig
@@ -31,6 +31,7 @@ class HealthChecks:
 
     def __init__(self, settings: Settings, config: ProcessConfig, troubles: SpoolTroubles) -> None:
         self._is_local = settings.is_local
+        self._has_pages = settings.has_pages
         self._report = HealthReport(
             settings.data_dir,
             config,
@@ -49,6 +50,22 @@ class HealthChecks:
         if headers.announces_body(request.headers.fields):
             return errors.unexpected_body()
         return self._respond_with_report(request)
+
+    @property
+    def has_metrics(self) -> bool:
+        """Return whether ``/metrics`` is responded to here: the pages have more of them."""
+        return not self._has_pages
+
+    def respond_with_metrics(self, request: http.Request) -> Refusal | Awaitable[http.Response]:
+        """Return the response to ``/metrics`` to be awaited, or a refusal at once."""
+        if headers.announces_body(request.headers.fields):
+            return errors.unexpected_body()
+        return self._respond_with_metrics()
+
+    async def _respond_with_metrics(self) -> http.Response:
+        document = await self._report.describe(with_lines=False)
+        fields = ((b"content-type", node_metrics.CONTENT_TYPE), (b"cache-control", b"no-store"))
+        return http.Response.make(200, node_metrics.render(document), http.Headers(fields))
 
     async def _respond_with_report(self, request: http.Request) -> http.Response:
         with_lines = self._is_local and is_loopback_name(request.host_header)
@@ -75,7 +92,12 @@ class HealthReport:
         self._troubles = troubles
 
     async def make(self, *, with_lines: bool) -> tuple[int, bytes]:
-        """Return status and JSON body: 200 when all is well, 503 with the reasons else.
+        """Return status and JSON body: 200 when all is well, 503 with the reasons else."""
+        document = await self.describe(with_lines=with_lines)
+        return (503 if document["reasons"] else 200), orjson.dumps(document)
+
+    async def describe(self, *, with_lines: bool) -> dict[str, Any]:
+        """Return what is to be said of the node.
 
         With ``with_lines`` it has also the last lines of processes that are down, which name paths."""
         heartbeat = Heartbeat.read(self._data_dir)
@@ -112,8 +134,12 @@ class HealthReport:
                 "unreadable_files": heartbeat.unreadable,
             }
         if cluster is not None:
-            document["cluster"] = {"unshipped": cluster.unshipped, "lag": cluster.lag}
-        return (503 if reasons else 200), orjson.dumps(document)
+            document["cluster"] = {
+                "failing": cluster.failing,
+                "unshipped": cluster.unshipped,
+                "lag": cluster.lag,
+            }
+        return document
 
     def _read_cluster(self) -> ClusterState | None:
         return ClusterState.read(self._data_dir) if self._is_in_cluster else None

@@ -75,6 +75,7 @@ def test_settings_named_in_the_documentation_exist():
         "TAXIMETER_PYTHON",  # for run.sh
         "TAXIMETER_RECORDED",
         "TAXIMETER_SCREENSHOTS",
+        "TAXIMETER_TEST_REDIS",
     }
     for page in PAGES:
         assert set(re.findall(r"TAXIMETER_\w*\w", page.read_text())) <= known

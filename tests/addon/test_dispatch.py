@@ -23,7 +23,12 @@ def dispatcher(browser_rules):
     return Dispatcher(
         browser_rules,
         ReplayRules("secret", "app.example"),
-        stand_in(respond_live=lambda: "live", respond=lambda _request: "health"),
+        stand_in(
+            respond_live=lambda: "live",
+            respond=lambda _request: "health",
+            respond_with_metrics=lambda _request: "metrics",
+            has_metrics=False,
+        ),
         stand_in(forward=lambda _flow: "web"),
         stand_in(forward=lambda _flow, route: f"upstream {route.slug}"),
     )
@@ -46,6 +51,14 @@ def test_a_request_goes_to_what_its_method_and_path_name(
     flow.request.authority = "elsewhere.example"
     assert dispatcher.dispatch(flow) == destination
     assert flow.request.authority == ""
+
+
+@pytest.mark.parametrize(("has_metrics", "destination"), [(False, "web"), (True, "metrics")])
+def test_metrics_are_those_of_the_web_process_where_there_is_one(
+    dispatcher, make_flow, has_metrics, destination
+):
+    dispatcher._health_checks.has_metrics = has_metrics
+    assert dispatcher.dispatch(make_flow("GET", "/metrics")) == destination
 
 
 def test_a_path_that_is_on_no_list_is_refused(dispatcher, make_flow):

@@ -3,6 +3,7 @@ import time
 from dataclasses import replace
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from addon.errors import Refusal
 from addon.health import HealthChecks, is_loopback_name
@@ -84,4 +85,36 @@ async def test_healthz_of_a_node_says_what_fails_of_its_cluster(
     document = await read()
     assert "the shipper of the cluster fails: see the server log" in document["reasons"]
     assert "no live node has the calls of 2 organisations" in document["reasons"]
-    assert document["cluster"] == {"unshipped": 3, "lag": None}
+    assert document["cluster"] == {"failing": ["shipper"], "unshipped": 3, "lag": None}
+
+
+async def test_a_node_without_pages_tells_prometheus_what_it_says_on_healthz(
+    settings, config, make_flow
+):
+    proxy = replace(settings, cluster="redis://localhost", role=frozenset({"proxy"}))
+    checks = HealthChecks(proxy, config, SpoolTroubles())
+    assert checks.has_metrics
+    refusal = checks.respond_with_metrics(
+        make_flow("GET", "/metrics", [("content-length", "5")]).request
+    )
+    assert isinstance(refusal, Refusal)
+
+    async def read():
+        waiting = checks.respond_with_metrics(make_flow("GET", "/metrics").request)
+        assert not isinstance(waiting, Refusal)
+        response = await waiting
+        assert response.headers["content-type"].startswith("text/plain; version=")
+        families = text_string_to_metric_families(response.text or "")
+        samples = [sample for family in families for sample in family.samples]
+        return {(each.name, each.labels.get("kind")): each.value for each in samples}
+
+    assert ("taximeter_cluster_unshipped_files", None) not in await read()
+    ClusterState(beat_s=time.monotonic(), failing=["shipper"], unshipped=3).write(settings.data_dir)
+    assert await read() == {
+        ("taximeter_healthy", None): 0,
+        ("taximeter_not_kept_total", "calls"): 0,
+        ("taximeter_not_kept_total", "responses"): 0,
+        ("taximeter_not_kept_total", "request_bodies"): 0,
+        ("taximeter_cluster_failing_parts", None): 1,
+        ("taximeter_cluster_unshipped_files", None): 3,
+    }
