@@ -27,21 +27,24 @@ class Servers:
         self._folder = folder
         self._processes: list[subprocess.Popen[bytes]] = []
         self.primary, self.replica, self._sentinel = (redis.Redis(port=port) for port in ports)
-        here = ("--bind", "127.0.0.1", "--save", "", "--port")
+        here = ("--bind", "127.0.0.1", "--save", "", "--repl-diskless-sync-delay", "0", "--port")
         self._start(SERVER, *here, str(ports[0]))
-        self._start(
-            SERVER, *here, str(ports[1]), "--replicaof", "127.0.0.1", str(ports[0]),
-            "--repl-diskless-sync-delay", "0",
-        )  # fmt: skip
+        self._start(SERVER, *here, str(ports[1]), "--replicaof", "127.0.0.1", str(ports[0]))
+        # A Sentinel that begins to choose before there is a replica to be chosen waits for twice the
+        # failover timeout until it does so again.
         (folder / "sentinel.conf").write_text(
             f"bind 127.0.0.1\nport {ports[2]}\nsentinel monitor main 127.0.0.1 {ports[0]} 1\n"
-            "sentinel down-after-milliseconds main 200\n"
+            "sentinel down-after-milliseconds main 200\nsentinel failover-timeout main 5000\n"
         )
-        self._start(SERVER, "sentinel.conf", "--sentinel")
         self.url = f"redis+sentinel://127.0.0.1:{ports[2]}/main"
 
-    def wait_known(self) -> None:
-        """Wait until the Sentinel knows the replica, and that has all of the primary."""
+    def begin_watch(self) -> None:
+        """Start the Sentinel once the replica has all of the primary, and wait until it knows both."""
+
+        def is_whole() -> bool:
+            with suppress(redis.RedisError):
+                return self.replica.info("replication").get("master_link_status") == "up"
+            return False
 
         def is_known() -> bool:
             with suppress(redis.RedisError):
@@ -49,6 +52,8 @@ class Servers:
                 return found.get("master-link-status") == "ok"
             return False
 
+        wait_until(is_whole, "the replica at its primary")
+        self._start(str(SERVER), "sentinel.conf", "--sentinel")
         wait_until(is_known, "the replica at the Sentinel")
 
     def kill_primary(self) -> None:
@@ -62,6 +67,8 @@ class Servers:
         self._processes.append(process)
 
     def stop(self) -> None:
+        for client in (self.primary, self.replica, self._sentinel):
+            client.close()
         for process in self._processes:
             process.kill()
             process.wait()
@@ -73,7 +80,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
         ports = [stack.enter_context(kept_port()) for _ in range(3)]
         servers = Servers(tmp_path_factory.mktemp("servers"), ports)
         stack.callback(servers.stop)
-        servers.wait_known()
+        servers.begin_watch()
         yield servers
 
 
