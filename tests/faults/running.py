@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 from tests.faults.control import open_control
 from tests.faults.scene import Case, Needs, Scene
 from tests.live.service import Service
+from tests.small_disk import CannotMountError, mounted
 from tests.upstream import Upstream
 
 DISK_MB = 400
@@ -50,7 +50,7 @@ def open_scene(
         clock_file = folder / "clock"
         clock_file.write_text("+0")
     with ExitStack() as stack:
-        place = stack.enter_context(mounted(folder)) if needs == "small disk" else folder
+        place = stack.enter_context(_mounted(folder)) if needs == "small disk" else folder
         up = stack.enter_context(Upstream())
         service = FaultService(place, up.url, **settings)
         if clock_file is not None:
@@ -69,19 +69,16 @@ def choose(cases: Sequence[Case], needs: Needs | None) -> list[Case]:
 
 
 @contextmanager
-def mounted(folder: Path) -> Iterator[Path]:
-    """Mount a small file system, which only root may. Raises MissingError."""
+def _mounted(folder: Path) -> Iterator[Path]:
+    """Mount a small file system. Raises MissingError."""
     place = folder / "disk"
     place.mkdir()
-    options = f"size={DISK_MB}m,mode=0700"
-    mount = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(place)]
-    done = subprocess.run(mount, capture_output=True, text=True, check=False)  # noqa: S603
-    if done.returncode:
-        raise MissingError(f"no small file system can be mounted: {done.stderr.strip()}")
-    try:
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(mounted(place, DISK_MB))
+        except CannotMountError as error:
+            raise MissingError(f"{error}") from error
         yield place
-    finally:
-        subprocess.run(["umount", "-l", str(place)], check=True)  # noqa: S603, S607
 
 
 def make_clock_environ(clock_file: Path) -> dict[str, str]:

@@ -13,9 +13,9 @@ import psutil
 from runtime.locks import LockHeldError, ProcessLock
 from tests.faults.scene import Case, Scene
 from tests.live import command
+from tests.small_disk import fill
 from tests.upstream import wait_until
 
-FILLING = b"x" * 65_536
 PAGE_BYTES = 4096
 TORN_BYTES = 40
 BUDGET_USD = 0.001
@@ -104,13 +104,7 @@ def _fill_disk(scene: Scene) -> None:
     """Leave not one byte on the file system of the data directory, which must be a small one."""
     filler = scene.service.data_dir.parent / "filler"
     try:
-        with filler.open("ab", buffering=0) as file:
-            size = len(FILLING)
-            while size:
-                try:
-                    file.write(FILLING[:size])
-                except OSError:
-                    size //= 2
+        fill(filler)
         scene.last()
     finally:
         filler.unlink()

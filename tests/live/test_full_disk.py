@@ -5,10 +5,8 @@ tested without one, beside the part.
 """
 
 import json
-import os
-import subprocess
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
 import pytest
@@ -16,27 +14,22 @@ import pytest
 from store.traces.database import TraceDatabase
 from tests.live.conftest import make_new_endpoint
 from tests.live.service import Endpoint, Service, body_bytes
+from tests.small_disk import CannotMountError, fill, mounted
 from tests.upstream import Gate, SeenRequest, Upstream, message_events, sse
 
 STREAMS, DURING = 30, 10
-FILLING = b"x" * 65_536
 
 
 @pytest.fixture(scope="module")
 def small_disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A file system of 60 MB."""
     folder = tmp_path_factory.mktemp("disk")
-    mount = ["mount", "-t", "tmpfs", "-o", "size=60m,mode=0700", "tmpfs", str(folder)]
-    try:
-        mounted = os.geteuid() == 0 and subprocess.run(mount, capture_output=True).returncode == 0  # noqa: S603
-    except FileNotFoundError:
-        mounted = False
-    if not mounted:
-        pytest.skip("only root may mount the small file system that this takes; run it as root")
-    try:
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(mounted(folder, 60))
+        except CannotMountError as error:
+            pytest.skip(f"{error}; only root may, run it as root")
         yield folder
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True)  # noqa: S603, S607
 
 
 @pytest.fixture(scope="module")
@@ -51,17 +44,6 @@ def service(disk_upstream: Upstream, small_disk: Path) -> Iterator[Service]:
     """A service on it, which lives on whatever happens to its recorder."""
     with Service(small_disk, disk_upstream.url, DISK_RESERVE="100KB") as service:
         yield service
-
-
-def fill(path: Path) -> None:
-    """Leave not one byte."""
-    with path.open("ab", buffering=0) as file:
-        size = len(FILLING)
-        while size:
-            try:
-                file.write(FILLING[:size])
-            except OSError:
-                size //= 2
 
 
 def events(number: int) -> list[bytes]:
