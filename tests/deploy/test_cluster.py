@@ -86,15 +86,17 @@ def test_nobody_but_nodes_reaches_the_server():
     assert list(SERVICES["caddy"]["networks"]) == ["front"]
 
 
-def test_caddy_gets_every_variable_of_its_file_and_is_trusted():
+def test_caddy_gets_every_variable_of_its_file_and_is_trusted_where_it_is_in_front():
     wanted = set(re.findall(r"\{\$(\w+)", (DEPLOY / "Caddyfile.cluster").read_text()))
     given = SERVICES["caddy"]["environment"]
     assert given.keys() == wanted
     assert given["PROXIES"].split() == [f"proxy-{number}:8080" for number in (1, 2, 3)]
-    address = SERVICES["caddy"]["networks"]["front"]["ipv4_address"]
-    assert {node["environment"]["TAXIMETER_TRUSTED_PROXIES"] for node in NODES.values()} == {
-        address
+    caddy = SERVICES["caddy"]["networks"]["front"]["ipv4_address"]
+    main = SERVICES["main"]["networks"]["log"]["ipv4_address"]
+    trusted = {
+        name: node["environment"]["TAXIMETER_TRUSTED_PROXIES"] for name, node in NODES.items()
     }
+    assert trusted == dict.fromkeys(NODES, caddy) | {"copy": main}  # main forwards pages
 
 
 @pytest.mark.skipif(CADDY is None, reason="there is no caddy; apt-get install caddy brings it")
