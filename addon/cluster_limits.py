@@ -1,16 +1,13 @@
 """The rate limits over all nodes of a cluster.
 
 A node without the server limits by itself, so that a limit may be exceeded as many times as there are
-nodes; it asks again after a second, so that not every call waits for a server that is away.
+nodes. It looks for the server again each second, beside the calls: none waits for one that is away.
 """
 
+import asyncio
 import logging
 import math
-import time
-from collections.abc import Callable
 from typing import Protocol
-
-import redis
 
 from addon import errors
 from addon.errors import Refusal
@@ -31,6 +28,8 @@ class Windows(Protocol):
 
     async def admit(self, name: str, limit: int) -> float: ...
 
+    async def connect(self) -> None: ...
+
 
 class ClusterLimits:
     """Asks the windows on the server, and the node's own while the server is away."""
@@ -40,27 +39,26 @@ class ClusterLimits:
         windows: Windows,
         own: RateLimits,
         count_rejection: RejectionCounter,
-        clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._windows = windows
         self._own = own
         self._count_rejection = count_rejection
-        self._clock_s = clock_s
-        self._away_until_s = -math.inf
+        self._search: asyncio.Task[None] | None = None
         self._trouble = TroubleLog(
             logger, "the cluster's Redis server is away (%s): this node limits by itself"
         )
 
     async def admit(self, destination: Destination, endpoint: ProxyEndpoint) -> Refusal | None:
         """Count a request; return why it is refused, or None."""
-        if self._clock_s() < self._away_until_s:
+        if self._search is not None:
             return self._own.admit(destination, endpoint)
         limit = LIMITS[destination]
         try:
             wait_s = await self._windows.admit(name_window(destination, endpoint), limit)
-        except (redis.RedisError, OSError) as error:
-            self._trouble.report(str(error))
-            self._away_until_s = self._clock_s() + AWAY_S
+        except Exception as error:  # whatever it is, the node limits by itself
+            self._trouble.report(str(error) or type(error).__name__)
+            if self._search is None:
+                self._search = asyncio.create_task(self._find_server())
             return self._own.admit(destination, endpoint)
         self._trouble.clear()
         if wait_s:
@@ -68,6 +66,18 @@ class ClusterLimits:
             return errors.rate_limited(limit, math.ceil(wait_s))
         self._own.count(destination, endpoint)  # it has to go on from here when the server is away
         return None
+
+    async def _find_server(self) -> None:
+        """Look for the server until it is there."""
+        is_there = False
+        while not is_there:
+            await asyncio.sleep(AWAY_S)
+            try:
+                await self._windows.connect()
+                is_there = True
+            except Exception as error:  # it is looked for again
+                self._trouble.report(str(error) or type(error).__name__)
+        self._search = None
 
 
 def make(url: str, own: RateLimits, count_rejection: RejectionCounter) -> ClusterLimits:

@@ -68,6 +68,7 @@ class Node:
         self._unshipped: int | None = None
         self._lag: int | None = None
         self._unserved = 0
+        self._level_s: float | None = None
 
     def stop(self, *_: object) -> None:
         self._stop.set()
@@ -162,6 +163,7 @@ class Node:
             unshipped=waiting,
             lag=self._lag,
             unserved=self._unserved,
+            level_s=self._level_s,
         ).write(settings.data_dir)
         if "recorder" not in settings.role:
             unreadable = reader.count_unreadable(settings.proxy_spool_path)
@@ -199,7 +201,7 @@ class Node:
             nonlocal trim_at_s
             received = receiver.run_round()
             if time.monotonic() >= trim_at_s:
-                self._lag = receiver.trim()
+                self._lag, self._level_s = receiver.trim(), receiver.level_s
                 trim_at_s = time.monotonic() + TRIM_S
             return 0.0 if received else 0.01
 

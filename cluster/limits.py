@@ -6,6 +6,8 @@ two nodes never take the same place. Where the clock was set back by more than a
 anew; where it was by less, nobody waits longer than a minute at a time.
 """
 
+import asyncio
+
 from cluster import server
 
 WINDOW_US = 60_000_000
@@ -38,9 +40,15 @@ class ClusterWindows:
     async def admit(self, name: str, limit: int) -> float:
         """Count one request. Returns 0 when it may pass, else the seconds until one may.
 
-        Raises redis.RedisError when the server does not answer at once."""
-        wait_us: int = await self._admit([f"taximeter:limit:{name}"], [limit, WINDOW_US])
+        Raises redis.RedisError, TimeoutError when the server does not answer at once, and what asyncio
+        raises on a connection that has just been closed."""
+        async with asyncio.timeout(server.QUICK_S):  # also for all that it takes to connect
+            wait_us: int = await self._admit([f"taximeter:limit:{name}"], [limit, WINDOW_US])
         return wait_us / 1e6
+
+    async def connect(self) -> None:
+        """Find the server, however many Sentinels there are to ask. Raises as ``admit`` does."""
+        await self._client.ping()
 
     async def close(self) -> None:
         """Close the connections."""

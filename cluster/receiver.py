@@ -34,6 +34,8 @@ LOOK_S = 0.25
 BLOCK_MS = 200
 PART = ".part"
 
+type Entries = Sequence[tuple[bytes, dict[bytes, bytes]]]
+
 
 class Receiver:
     """Receives the entries of some buckets for one group."""
@@ -71,6 +73,7 @@ class Receiver:
         # First what was delivered and not acknowledged, by this process or the one before it.
         self._is_repeating = True
         self._is_behind = True
+        self.level_s: float | None = None  # what was on the server then has been received
         self._acknowledged: set[str] = set()
         self._groups: Set[str] = frozenset()
 
@@ -88,6 +91,7 @@ class Receiver:
             raise
 
     def _receive(self) -> int:
+        begun_s = self._clock_s()
         found = self._client.xreadgroup(
             self._group,
             self._copy.node,
@@ -100,9 +104,15 @@ class Receiver:
         self._is_behind = self._is_repeating or any(
             len(entries) >= self._count for _, entries in batches
         )
-        if not batches:
+        if batches:
+            self._write_all(batches)
+        else:
             self._is_repeating = False
-            return 0
+        if not self._is_behind:
+            self.level_s = begun_s
+        return sum(len(entries) for _, entries in batches)
+
+    def _write_all(self, batches: Sequence[tuple[bytes, Entries]]) -> None:
         largest = 1
         acknowledged = self._client.pipeline(transaction=False)
         for stream, entries in batches:
@@ -113,7 +123,6 @@ class Receiver:
         acknowledged.execute()
         self._acknowledged.update(stream.decode() for stream, _ in batches)
         self._count = choose_count(self._count, largest, len(batches))
-        return sum(len(entries) for _, entries in batches)
 
     def _look_for_room(self) -> bool:
         """Return whether there is room for more files: the log waits on the server, and not on this disk,

@@ -1,5 +1,6 @@
 """``taximeter backup|restore``: copies of the whole data directory, for the operator."""
 
+import time
 from dataclasses import asdict
 from pathlib import Path
 
@@ -15,9 +16,17 @@ from manage.cli.console import (
 )
 from manage.data_dir import prepare_data_dir
 from metering.formats import format_bytes, format_calls
+from runtime.cluster_state import ClusterState
+from runtime.page_nodes import NODE_NAME
 from runtime.safe_text import terminal_line
 from store.backup.backup import Report, make_backup
 from store.backup.restore import restore_backup
+
+_PATIENCE_S, _LOOK_S = 60.0, 0.1
+_BEHIND = (
+    "This node has not received all that other copies of its cluster have: another node that is restored"
+    " from this backup may lack calls. Make it again when /healthz shows no lag."
+)
 
 
 @click.command()
@@ -40,6 +49,8 @@ def backup(destination: Path, data_dir: str | None, as_json: bool) -> None:
     with explained():
         settings = read_settings(data_dir=data_dir)
         check_there_is_data(settings)
+        if not _wait_for_level(settings.data_dir):
+            click.echo(_BEHIND, err=True)
         report = make_backup(settings.data_dir, destination)
     if as_json:
         print_json({"ok": report.is_complete, "path": str(destination.absolute())} | asdict(report))
@@ -47,6 +58,24 @@ def backup(destination: Path, data_dir: str | None, as_json: bool) -> None:
         _print_report(report, destination)
     if not report.is_complete:
         raise SystemExit(1)
+
+
+def _wait_for_level(data_dir: Path) -> bool:
+    """Wait until a recorder node of a cluster has all that other copies have now; return whether it has.
+
+    The recorder node that is restored from the backup gets what its copy has not acknowledged, and nothing
+    else."""
+    if not (data_dir / NODE_NAME).exists():
+        return True
+    begun_s = time.monotonic()
+    while time.monotonic() < begun_s + _PATIENCE_S:
+        state = ClusterState.read(data_dir)
+        if state is None:
+            return False
+        if state.level_s is not None and state.level_s >= begun_s:
+            return True
+        time.sleep(_LOOK_S)
+    return False
 
 
 def _print_report(report: Report, destination: Path) -> None:

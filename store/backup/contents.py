@@ -69,6 +69,7 @@ RULES = (
     Rule("*.json", "left out", "What running processes say of themselves."),
     Rule("*.new", "left out", "Drafts of such files."),
     Rule("traces/*/*.new", "left out", "The same."),
+    Rule("node.id", "left out", "The name of a recorder node: one that is restored has its own."),
     Rule("run.log", "left out", "What a service that `taximeter run` started has printed."),
     Rule(f"{RESTORING}/**", "left out", "What a restore that was interrupted has left."),
     Rule("mitmproxy/**", "left out", "The folder of mitmproxy, which nothing is kept in."),

@@ -1,6 +1,7 @@
 """At most so many requests in a minute over all nodes, by the clock of the server."""
 
 import asyncio
+import socket
 
 import pytest
 import redis
@@ -50,3 +51,30 @@ async def test_nobody_waits_for_hours_when_the_clock_of_the_server_was_set_back(
     client.lset(KEY, 0, now_us + WINDOW_US // 2)
     (wait_s,) = await admit(redis_server.url, 1, 1)
     assert 1 < wait_s <= 60
+
+
+def count_connections(listener: socket.socket) -> int:
+    """Accept and close the connections that wait; return how many there were."""
+    found = 0
+    while True:
+        try:
+            listener.accept()[0].close()
+        except BlockingIOError:
+            return found
+        found += 1
+
+
+async def test_a_call_waits_for_one_silent_sentinel_and_a_search_asks_each_once(monkeypatch):
+    # redis-py would ask again and again, with pauses in between.
+    monkeypatch.setattr(server, "QUICK_S", 0.3)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        host = f"127.0.0.1:{listener.getsockname()[1]}"
+        windows = ClusterWindows(server.connect_async(f"redis+sentinel://{host},{host}/main"))
+        with pytest.raises((redis.RedisError, TimeoutError)):
+            await windows.admit("messages default", 1)
+        assert count_connections(listener) <= 1
+        with pytest.raises(redis.RedisError):
+            await windows.connect()
+        assert count_connections(listener) <= 2
+        await windows.close()

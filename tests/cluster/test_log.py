@@ -3,8 +3,9 @@
 from collections import Counter
 
 from cluster import server
-from cluster.copies import COPIES, find_groups
-from cluster.log import find_bucket, stream_name
+from cluster.copies import COPIES, Copy, find_groups
+from cluster.log import BUCKETS, find_bucket, stream_name
+from cluster.receiver import Receiver
 from cluster.shipper import REMEMBERED_S, Shipper
 from store.spool import reader
 from store.spool.format import Rejection, ResponseHead
@@ -208,3 +209,19 @@ def test_rejections_arrive_for_each_organisation(run, root, tmp_path, client, cl
         for each in reader.read_rejections(waiting.file)
     ]
     assert sorted(found, key=lambda each: each.organization_id) == rejections
+
+
+def test_a_copy_says_up_to_when_it_has_everything(run, root, tmp_path, client, clock, monkeypatch):
+    monkeypatch.setattr("cluster.receiver.MOST_ENTRIES", 1)
+    receiver = Receiver(
+        tmp_path, client, Copy(client, "main", "node"), range(BUCKETS), clock_s=clock
+    )
+    for entry_id in ("0001", "0002"):
+        spool(run, entry_id)
+    Shipper(root, client, clock).run_round()
+    levels = []
+    for _ in range(4):
+        clock.now_s += 1.0
+        levels.append((receiver.run_round(), receiver.level_s))
+    # The first round looks for what was delivered before, and a full batch may not be all that there is.
+    assert levels == [(0, None), (1, None), (1, None), (0, 4.0)]

@@ -40,7 +40,7 @@ def open_control(folder: Path, rate: float, **settings: str) -> Iterator[Control
         slugs = [f"control-{number}" for number in range(SLUGS)]
         for slug in slugs:
             service.create_endpoint(slug)
-        with Load(lambda: service.address, upstream, slugs, rate) as load:
+        with Load(lambda _: service.address, upstream, slugs, rate) as load:
             load.wait_for(1)
             load.pause()
             yield Control(load)

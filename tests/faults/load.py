@@ -3,7 +3,7 @@
 import select
 import threading
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -29,18 +29,25 @@ HEADERS: Headers = (
 )
 
 
+type Address = tuple[str, int]
+
+
 class Load:
     """Calls the endpoints in turn. ``spoil`` is set by a case whose fault is one of the upstream: it
     returns a script and the bytes of its body for some calls, and None for the others."""
 
     def __init__(
         self,
-        find_address: Callable[[], tuple[str, int]],
+        find_address: Callable[[int], Address],
         upstream: Upstream,
         slugs: Sequence[str],
         rate: float,
+        *,
+        most_attempts: int = MOST_ATTEMPTS,
     ) -> None:
+        """``find_address`` is asked, with its number, where each attempt of a call goes."""
         self._find_address = find_address
+        self._most_attempts = most_attempts
         self._upstream = upstream
         self._slugs = slugs
         self._pause_s = 1 / rate
@@ -50,7 +57,7 @@ class Load:
         self.begun = 0
         self._in_flight = 0
         self._lock = threading.Lock()
-        self._idle: deque[RawClient] = deque()
+        self._idle: dict[Address, deque[RawClient]] = defaultdict(deque)
         self._gates: dict[int, Gate] = {}
         self._may_go = threading.Event()
         self._is_waiting = False
@@ -103,8 +110,9 @@ class Load:
             self._gates.pop(number).open()
 
     def _close_idle(self) -> None:
-        while self._idle:
-            self._idle.popleft().close()
+        for clients in self._idle.values():
+            while clients:
+                clients.popleft().close()
 
     def _tick(self) -> None:
         next_s = time.monotonic()
@@ -150,7 +158,7 @@ class Load:
                     self._exchange(plan, attempt, data)
                 attempt.ended_s = time.monotonic()
                 is_good = attempt.is_whole and attempt.status == plan.status
-                may_try_again = plan.tries_again and len(call.attempts) < MOST_ATTEMPTS
+                may_try_again = plan.tries_again and len(call.attempts) < self._most_attempts
                 if is_good or not may_try_again or self._is_over.wait(RETRY_S):
                     break
         finally:
@@ -160,8 +168,9 @@ class Load:
 
     def _exchange(self, plan: Plan, attempt: Attempt, data: bytes) -> None:
         """Make one attempt. Raises OSError, Cut."""
-        client = self._take_idle() if plan.keeps_connection else None
-        client = client or RawClient(self._find_address(), timeout_s=PATIENCE_S)
+        address = self._find_address(plan.number)
+        client = self._take_idle(address) if plan.keeps_connection else None
+        client = client or RawClient(address, timeout_s=PATIENCE_S)
         is_kept = False
         try:
             attempt.port = client.socket.getsockname()[1]
@@ -174,15 +183,15 @@ class Load:
             is_kept = plan.keeps_connection and response.header("connection") != "close"
         finally:
             if is_kept:
-                self._idle.append(client)
+                self._idle[address].append(client)
             else:
                 client.close()
 
-    def _take_idle(self) -> RawClient | None:
-        """Return a connection that is still open, or None."""
+    def _take_idle(self, address: Address) -> RawClient | None:
+        """Return a connection to an address that is still open, or None."""
         with suppress(IndexError):
             while True:
-                client = self._idle.pop()
+                client = self._idle[address].pop()
                 if not select.select([client.socket], [], [], 0)[0]:
                     return client
                 client.close()

@@ -28,9 +28,9 @@ def make_record(result: Result) -> dict[str, Any]:
         "disturbed": len(verdict.disturbed),
         "excused": verdict.excused,
         "not_kept": verdict.not_kept,
-        "p50_ms": _find_percentile(verdict.times_s, 50),
-        "p99_ms": _find_percentile(verdict.times_s, 99),
-        "control_p99_ms": _find_percentile(result.control_s, 99),
+        "p50_ms": find_percentile(verdict.times_s, 50),
+        "p99_ms": find_percentile(verdict.times_s, 99),
+        "control_p99_ms": find_percentile(result.control_s, 99),
         "fds": after.total_descriptors - before.total_descriptors,
         "memory_mb": round(after.total_mb - before.total_mb, 1),
         "before": asdict(before),
@@ -39,7 +39,7 @@ def make_record(result: Result) -> dict[str, Any]:
     }
 
 
-def _find_percentile(times_s: Sequence[float], percent: int) -> float | None:
+def find_percentile(times_s: Sequence[float], percent: int) -> float | None:
     """Return the milliseconds that so many of a hundred calls took at most."""
     if len(times_s) < 2:
         return None

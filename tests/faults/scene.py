@@ -81,6 +81,46 @@ class Result:
         return find_growth(self.before, self.after, self.case.may_keep_mb)
 
 
+def stop_worker(service: Service, excuses: Excuses) -> psutil.Process:
+    """Stop a worker of the proxy with SIGSTOP, and excuse the calls on its connections."""
+    victim = psutil.Process(min(service.worker_pids()))
+    victim.suspend()
+    excuses.ports |= {
+        each.raddr.port
+        for each in victim.net_connections()
+        if each.status == psutil.CONN_ESTABLISHED
+    }
+    return victim
+
+
+def end_worker(service: Service, excuses: Excuses, number: signal.Signals) -> None:
+    """End a worker by a signal, and wait for the one in its place."""
+    workers = len(service.worker_pids())
+    victim = stop_worker(service, excuses)
+    victim.send_signal(number)
+    with suppress(psutil.NoSuchProcess):  # SIGKILL ends what is stopped, too
+        victim.resume()
+    wait_until(
+        lambda: len(service.worker_pids() - {victim.pid}) == workers,
+        "another worker in its place",
+        patience_s=START_S,
+    )
+
+
+def select_seen(load: Load, upstream: Upstream) -> list[Seen]:
+    """Return the requests of the load that upstream has seen since it was last resumed."""
+    return [
+        Seen(
+            number_of(each.target),
+            bytes(each.body),
+            each.whole.is_set(),
+            load.spoiled.get(number_of(each.target)),
+        )
+        for each in upstream.requests
+        if is_numbered(each.target)
+    ]
+
+
 class Scene:
     """A running service under load. ``lasts_s`` is how long a fault lasts that lasts for a time,
     ``clock_file`` the file that libfaketime reads, and ``control`` a service to compare with."""
@@ -106,7 +146,7 @@ class Scene:
         self.slugs = [f"load-{number}" for number in range(SLUGS)]
         for slug in self.slugs:
             service.create_endpoint(slug)
-        self.load = Load(lambda: service.address, upstream, self.slugs, rate)
+        self.load = Load(lambda _: service.address, upstream, self.slugs, rate)
 
     def __enter__(self) -> Self:
         self.load.__enter__()
@@ -155,16 +195,7 @@ class Scene:
     def settle(self, may_miss_bytes: bool = False) -> Verdict:
         """End all calls, and compare what was seen, heard and recorded since the last time."""
         self.load.pause()
-        seen = [
-            Seen(
-                number_of(each.target),
-                bytes(each.body),
-                each.whole.is_set(),
-                self.load.spoiled.get(number_of(each.target)),
-            )
-            for each in self.upstream.requests
-            if is_numbered(each.target)
-        ]
+        seen = select_seen(self.load, self.upstream)
         self.service.wait_spool_empty()
         rows = self._read_rows()
         verdict = judge(
@@ -210,28 +241,12 @@ class Scene:
     # --- what cases do ---
 
     def stop_worker(self) -> psutil.Process:
-        """Stop a worker of the proxy with SIGSTOP, and excuse the calls on its connections."""
-        victim = psutil.Process(min(self.service.worker_pids()))
-        victim.suspend()
-        self.excuses.ports |= {
-            each.raddr.port
-            for each in victim.net_connections()
-            if each.status == psutil.CONN_ESTABLISHED
-        }
-        return victim
+        """Stop a worker, and excuse the calls on its connections."""
+        return stop_worker(self.service, self.excuses)
 
     def end_worker(self, number: signal.Signals) -> None:
         """End a worker by a signal, and wait for the one in its place."""
-        victim = self.stop_worker()
-        workers = len(self.service.worker_pids())
-        victim.send_signal(number)
-        with suppress(psutil.NoSuchProcess):  # SIGKILL ends what is stopped, too
-            victim.resume()
-        wait_until(
-            lambda: len(self.service.worker_pids() - {victim.pid}) == workers,
-            "another worker in its place",
-            patience_s=START_S,
-        )
+        end_worker(self.service, self.excuses, number)
 
     def end(self, number: signal.Signals, *names: Child) -> None:
         """End children by a signal, and wait for others in their places."""

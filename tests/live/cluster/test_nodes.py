@@ -16,6 +16,8 @@ from runtime.page_nodes import PageNodes, read_node
 from store.control import budgets, endpoints
 from store.control.database import FINGERPRINT_KEY, ControlDatabase
 from store.traces.paths import trace_path
+from tests.cluster.crashes.node_cases import end_proxies, end_recorders
+from tests.cluster.crashes.scene import Case, Scene
 from tests.dashboard.people import Someone
 from tests.live.conftest import make_new_endpoint
 from tests.live.service import API_KEY, Endpoint, Row, Service
@@ -140,6 +142,30 @@ def test_a_recorder_node_that_was_away_gets_what_it_missed(nodes):
     nodes.web.wait_for_rows(2, endpoint.slug)
     nodes.copy.start()
     nodes.rows(endpoint.slug, 2)
+
+
+def _restart_redis(scene: Scene, redis: RedisServer) -> None:
+    redis.kill()
+    scene.load.wait_for(10)
+    redis.start()
+
+
+@pytest.mark.slow
+def test_under_load_the_death_of_any_process_loses_doubles_and_disturbs_nothing(nodes):
+    """The short form of tests.cluster.crashes."""
+    cases = [
+        Case("kill -9 of the proxy", end_proxies),
+        Case("kill -9 of each recorder", end_recorders),
+        Case("Redis restarted", lambda scene: _restart_redis(scene, nodes.redis), is_away=True),
+    ]
+    recorders = [nodes.web, nodes.copy]
+    with Scene([nodes.proxy], recorders, nodes.upstream, rate=40.0, lasts_s=0.3) as scene:
+        for case in cases:
+            verdict = scene.run(case, calls=12).verdict
+            assert verdict.wrong == [], case.name
+            assert (verdict.lost, verdict.double, verdict.disturbed) == ([], [], []), case.name
+            assert verdict.calls >= 12
+        assert scene.verify() == []
 
 
 def test_pages_come_from_the_node_that_keeps_the_calls_and_then_from_the_copy(
