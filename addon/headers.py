@@ -6,6 +6,7 @@ order and its duplicates.
 
 import hmac
 import re
+import string
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
@@ -31,9 +32,10 @@ ALLOWED_PREFIXES = (b"x-sdk-", b"x-stainless-", b"x-claude-code-", b"content-")
 # connection, and a client has to hear that we close.
 RESPONSE_DROPPED = (HOP_BY_HOP - {b"connection", b"transfer-encoding"}) | {b"alt-svc"}
 OURS = b"x-taximeter-"
-_TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-FIELD = _TOKEN.pattern + rb"+:[^\x00-\x08\x0a-\x1f\x7f]*+"
-_FIELDS = re.compile(rb"(?:" + FIELD + rb"(?:\n" + FIELD + rb")*+)?")
+FIELD = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]++:[^\x00-\x08\x0a-\x1f\x7f]*+"
+# The bytes that names and values are made of: what is left without them is found faster than by a pattern.
+_NAME_BYTES = b"!#$%&'*+.^_`|~-" + (string.digits + string.ascii_letters).encode()
+_VALUE_BYTES = bytes([byte for byte in range(256) if byte == 9 or 32 <= byte != 127])
 _BEARER = re.compile(r"bearer\s+", re.IGNORECASE | re.ASCII)
 
 
@@ -72,10 +74,11 @@ def find_fault(fields: Fields) -> str | None:
 
     The HTTP core is lenient where RFC 9110 and 9112 are not: it joins folded lines, keeps the line
     break inside the value, and strips more than blanks around a transfer coding."""
-    if not _FIELDS.fullmatch(b"\n".join(map(b":".join, fields))):
-        if all(_TOKEN.fullmatch(name) for name, _ in fields):
-            return "a header value with control characters or a folded line"
+    names, values = zip(*fields, strict=True) if fields else ((), ())
+    if not all(names) or b"".join(names).translate(None, _NAME_BYTES):
         return "a header name with characters that no name has"
+    if b"".join(values).translate(None, _VALUE_BYTES):
+        return "a header value with control characters or a folded line"
     if any(not _is_chunked(value) for value in get_all(fields, b"transfer-encoding")):
         return "a transfer coding other than chunked"
     hosts = get_all(fields, b"host")

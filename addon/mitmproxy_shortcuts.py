@@ -159,8 +159,8 @@ SHORTCUTS: tuple[Patch[None], ...] = (
     Patch(
         owner=http_layer,
         name="validate_headers",
-        reason="Each name of each message is checked anew, and looked at for those that frame it.",
-        contract_test="test_shortcuts.py::test_the_core_still_checks_each_name_anew",
+        reason="Each name is checked by itself, and looked at for those that frame a message.",
+        contract_test="test_shortcuts.py::test_the_core_still_checks_each_name_by_itself",
         written_for="12.2.3",
         digest="e7647a94704363e7",
         replace=header_shortcuts.validate_by_index,

@@ -1,4 +1,7 @@
+import re
+
 import pytest
+from hypothesis import given, strategies as st
 
 from addon import headers
 from addon.headers import RequestFilter
@@ -77,6 +80,27 @@ def test_the_web_process_gets_no_upstream_credential_and_no_forged_client():
         (b"cookie", b"c"),
         (b"x-taximeter-client", b"token 1.2.3.4"),
     )
+
+
+ODD_BYTES = st.binary(max_size=4) | st.sampled_from(
+    [b"Host", b"HOST", b"x-a", b"a b", b"a\nb", b"a\tb"]
+)
+ODD_FIELDS = st.lists(st.tuples(ODD_BYTES, ODD_BYTES), max_size=4)
+
+
+@given(ODD_FIELDS)
+def test_of_each_name_the_first_value_counts_whatever_bytes_there_are(fields):
+    expected = {name.lower(): value.decode("latin-1") for name, value in reversed(fields)}
+    assert headers.by_name(tuple(fields)) == expected
+
+
+@given(ODD_FIELDS)
+def test_names_are_tokens_and_values_have_no_control_characters(fields):
+    odd_names = [name for name, _ in fields if not re.fullmatch(rb"[!#$%&'*+.^_`|~\w-]+", name)]
+    odd_values = [value for _, value in fields if re.search(rb"[\x00-\x08\n-\x1f\x7f]", value)]
+    fault = headers.find_fault(tuple(fields)) or ""
+    assert ("name" in fault) is bool(odd_names)
+    assert ("value" in fault) is (bool(odd_values) and not odd_names)
 
 
 def credential(*fields):
