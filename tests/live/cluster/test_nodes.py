@@ -16,7 +16,7 @@ from runtime.page_nodes import PageNodes, read_node
 from store.control import budgets, endpoints
 from store.control.database import FINGERPRINT_KEY, ControlDatabase
 from store.traces.paths import trace_path
-from tests.cluster.crashes.node_cases import end_proxies, end_recorders
+from tests.cluster.crashes.node_cases import end_proxies
 from tests.cluster.crashes.scene import Case, Scene
 from tests.dashboard.people import Someone
 from tests.live.conftest import make_new_endpoint
@@ -155,7 +155,6 @@ def test_under_load_the_death_of_any_process_loses_doubles_and_disturbs_nothing(
     """The short form of tests.cluster.crashes."""
     cases = [
         Case("kill -9 of the proxy", end_proxies),
-        Case("kill -9 of each recorder", end_recorders),
         Case("Redis restarted", lambda scene: _restart_redis(scene, nodes.redis), is_away=True),
     ]
     recorders = [nodes.web, nodes.copy]
