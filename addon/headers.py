@@ -12,8 +12,9 @@ from functools import lru_cache
 
 from runtime.authority import parse_host
 
-# Whether a header passes is remembered for so many names, of which clients use the same few.
-MOST_NAMES = 2048
+# Whether a header passes is remembered for so many names, of which clients use the same few. It follows
+# from so many bytes of a name; longer ones would fill the memory.
+MOST_NAMES, DECIDING_BYTES = 2048, 256
 
 type Fields = tuple[tuple[bytes, bytes], ...]
 
@@ -52,7 +53,7 @@ class RequestFilter:
 
     def __call__(self, fields: Fields) -> Fields:
         passes = self._passes
-        kept = tuple([field for field in fields if passes(field[0])])
+        kept = tuple([field for field in fields if passes(field[0][:DECIDING_BYTES])])
         nominated = _nominated(fields)
         if not nominated:
             return kept
@@ -94,7 +95,7 @@ def _is_chunked(coding: bytes) -> bool:
 
 def returned(fields: Fields) -> Fields:
     """Return the response headers that go back to the client. Ours are added later: nobody may forge them."""
-    kept = tuple([field for field in fields if _is_returned(field[0])])
+    kept = tuple([field for field in fields if _is_returned(field[0][:DECIDING_BYTES])])
     return (
         fields if len(kept) == len(fields) else kept
     )  # what is known of the same object still holds

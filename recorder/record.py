@@ -48,6 +48,7 @@ from runtime import clock
 from store.spool.format import RequestHead, SpooledExchange
 
 MAX_RETRIES = 1_000_000
+MAX_AGENT_CHARS = 1_000  # of a User-Agent header; the product is its beginning
 MAX_PATH_CHARS, MAX_BETAS_CHARS, MAX_HINT_CHARS = 2_000, 1_000, 4_096
 _UNDECODED: dict[str, Reason] = {
     "corrupt": "damaged encoding",
@@ -162,7 +163,7 @@ def make_recorded(
         upstream_request_id=clean_text(response.upstream_request_id) if response else None,
         session_id=clean_text(head.session_id) or clean_text(facts.session_id),
         agent_id=clean_text(head.agent_id),
-        client=_parse_product(head.user_agent),
+        client=_parse_product((head.user_agent or "")[:MAX_AGENT_CHARS]),
         service_tier=usage.service_tier,
         speed=usage.speed,
         inference_geo=usage.inference_geo,
@@ -305,12 +306,12 @@ def _refine_outcome(
 
 
 @lru_cache(maxsize=1_000)  # many calls come from the same client
-def _parse_product(user_agent: str | None) -> str | None:
+def _parse_product(user_agent: str) -> str | None:
     """Return the first product with its version: ``claude-cli/2.1`` of ``claude-cli/2.1 (external)``.
 
     What follows the slash may be a language, and the version the next word, as in
     ``Anthropic/Python 2.11.0``."""
-    words = (user_agent or "").split(maxsplit=2)
+    words = user_agent.split(maxsplit=2)
     if len(words) > 1 and _LANGUAGE.search(words[0]) and _VERSION.fullmatch(words[1]):
         return clean_text(f"{words[0]} {words[1]}")
     return clean_text(words[0]) if words else None

@@ -1,4 +1,5 @@
 import re
+import tracemalloc
 
 import pytest
 from hypothesis import given, strategies as st
@@ -39,6 +40,19 @@ def test_the_rest_stays_here(name):
 def test_order_case_and_duplicates_are_kept():
     fields = ((b"X-App", b"1"), (b"anthropic-beta", b"a"), (b"Anthropic-Beta", b"b"))
     assert forwarded(fields) == fields
+
+
+def test_long_names_do_not_fill_the_memory():
+    tracemalloc.start()
+    try:
+        for number in range(100):
+            name = b"x-%d-" % number + b"n" * 50_000
+            assert forwarded(((name, b"1"),)) == ()
+            assert headers.returned(((name, b"1"),)) == ((name, b"1"),)
+            del name
+        assert tracemalloc.get_traced_memory()[0] < 1_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_an_operator_can_let_more_prefixes_through():

@@ -26,7 +26,7 @@ from store.traces.search.request_walker import RequestWalker, read_lists
 from store.traces.search.responses import read_response
 from store.traces.search.walk import Step, Texts
 
-MAX_NEW = 300  # calls that came since the last time; more than that wait like old ones
+MAX_NEW = 2_000  # calls that came since the last time; more than that wait like old ones
 BATCH = 16
 MAX_BODY_BYTES = 8 * 1024 * 1024  # a larger request is not searched
 FLUSH_CHARS = 60_000  # so many are written in some 10 ms, and merging parts takes up to 50 ms

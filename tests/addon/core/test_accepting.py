@@ -78,7 +78,8 @@ async def test_each_gets_as_many_connections(start, boards, connect):
         connect()
         await wait_until(lambda count=count: boards[0].total(Shared.CONNECTIONS) == count)
     assert [board.total(Shared.CONNECTIONS) for board in boards] == [12, 12]
-    assert boards[0].of_others(Shared.CONNECTIONS) == 6
+    # Not always six: the one that gave way takes what comes in the instant in which it is back.
+    assert 4 <= boards[0].of_others(Shared.CONNECTIONS) <= 8
 
 
 async def test_what_others_leave_is_accepted_after_a_moment(start, boards, connect):
