@@ -3,6 +3,7 @@
 import shutil
 import signal
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import psutil
 
@@ -117,16 +118,16 @@ def _rebuild_the_copy(cluster: Cluster) -> None:
     lost.wait()
     psutil.wait_procs(children)
     shutil.rmtree(lost.data_dir)
-    link.do(lambda relay: relay.mend())
     backup = cluster.site.folder / f"backup-{cluster.turn}"
     environ = home.environment | command.environment(home)
-    for words in (
-        ("backup", str(backup)),
-        ("restore", str(backup), "--data-dir", str(lost.data_dir)),
-    ):
-        done = command.call(words, environ)
+    with ThreadPoolExecutor(1) as thread:
+        made = thread.submit(command.call, ("backup", str(backup)), environ)
+        cluster.last()
+        link.do(lambda relay: relay.mend())
+    words = ("restore", str(backup), "--data-dir", str(lost.data_dir))
+    for done in (made.result(), command.call(words, environ)):
         if done.returncode != 0:
-            raise AssertionError(f"{words[0]} ended with {done.returncode}: {done.stderr}")
+            raise AssertionError(f"{done.args} ended with {done.returncode}: {done.stderr}")
     cluster.load.wait_for(20)
     lost.start()
     shutil.rmtree(backup)
