@@ -4,7 +4,7 @@ Whichever worker is asked, ``/healthz`` covers all of them.
 """
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +24,21 @@ from runtime.settings import Settings, is_loopback
 from runtime.worker_board import Shared
 
 WEB_TIMEOUT_S = 2.0
+NO_SLUGS = "this node has not got the endpoints from the server of the cluster yet"
 
 
 class HealthChecks:
     """Responds to ``/livez`` and ``/healthz``."""
 
-    def __init__(self, settings: Settings, config: ProcessConfig, troubles: SpoolTroubles) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        config: ProcessConfig,
+        troubles: SpoolTroubles,
+        *,
+        knows_slugs: Callable[[], bool],
+    ) -> None:
+        self._knows_slugs = knows_slugs
         self._is_local = settings.is_local
         self._has_pages = settings.has_pages
         self._report = HealthReport(
@@ -41,7 +50,11 @@ class HealthChecks:
         )
 
     def respond_live(self) -> http.Response:
-        """Return the response to ``/livez``."""
+        """Return the response to ``/livez``: 503 while a proxy would refuse every call."""
+        if not self._knows_slugs():
+            return make_json_response(
+                503, orjson.dumps({"status": "failing", "reasons": [NO_SLUGS]})
+            )
         return make_json_response(200, b'{"status":"ok"}')
 
     def respond(self, request: http.Request) -> Refusal | Awaitable[http.Response]:

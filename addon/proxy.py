@@ -89,7 +89,9 @@ class UsageProxy:
         self._dispatcher = Dispatcher(
             self._browsers,
             ReplayRules(config.client_token, host),
-            HealthChecks(settings, config, self._spooler.troubles),
+            HealthChecks(
+                settings, config, self._spooler.troubles, knows_slugs=self._upstream.knows_slugs
+            ),
             self._web,
             self._upstream,
         )

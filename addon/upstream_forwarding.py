@@ -55,6 +55,9 @@ class UpstreamForwarder:
         self._rate_limits = rate_limits
         self._cluster_limits = cluster_limits
         self._is_proxy = "proxy" in settings.role
+        self._must_learn_slugs = settings.cluster is not None and (
+            self._is_proxy and "web" not in settings.role
+        )
         self._slugs = SlugDirectory(settings.control_path)
         self._filter = headers.RequestFilter(settings.vendor, settings.forward_headers)
         self._directory_trouble = TroubleLog(
@@ -107,6 +110,16 @@ class UpstreamForwarder:
         """Open ``control.db`` anew if it is another file by now."""
         self._slugs.notice_replacement()
 
+    def knows_slugs(self) -> bool:
+        """Return whether the slugs are known. A new node of a cluster learns them from the server, which
+        may be away when it first starts."""
+        if not self._must_learn_slugs:
+            return True
+        try:
+            return self._slugs.has_any()
+        except sqlite3.Error:
+            return True  # those that were looked up are
+
     def find_fingerprint_key(self) -> bytes | None:
         """Return the key of fingerprints that ``control.db`` has now, or None when that is not known."""
         return self._slugs.find_fingerprint_key()
@@ -126,7 +139,9 @@ class UpstreamForwarder:
             self._directory_trouble.report(str(error))
             return errors.directory_unavailable()
         self._directory_trouble.clear()
-        return errors.unknown_slug(slug) if endpoint is None else endpoint
+        if endpoint is not None:
+            return endpoint
+        return errors.unknown_slug(slug) if self.knows_slugs() else errors.directory_unavailable()
 
     def _judge(
         self,

@@ -60,21 +60,26 @@ class QueryPool:
         self._count = count
         self._selector = selectors.DefaultSelector()
         self._alive_read, self._alive_write = os.pipe()
+        self._stop_read, self._stop_write = os.pipe()
         self._parent_fd = parent_watch.inherited_fd()
         self._has_begun = False
         self._is_refused = False
         self._failures = 0
 
     def run(self) -> None:
-        """Keep the processes ready until the supervisor is gone, or SIGTERM."""
+        """Keep the processes ready until ``stop``, or until the supervisor is gone."""
         prepare_folder(self._sockets)
+        self._selector.register(self._stop_read, selectors.EVENT_READ)
         if self._parent_fd is not None:
             self._selector.register(self._parent_fd, selectors.EVENT_READ)
         try:
             while True:
                 is_full = self._fill()
                 events = self._selector.select(None if is_full else PAUSE_S)
-                if any(key.data is None for key, _ in events):
+                ending = {key.fd for key, _ in events if key.data is None}
+                if self._stop_read in ending:
+                    return
+                if ending:
                     shutil.rmtree(self._sockets, ignore_errors=True)
                     return
                 failed = [key for key, _ in events if not self._read_status(key.fd, key.data)]
@@ -85,6 +90,10 @@ class QueryPool:
                 self._forget_socket(query)
                 with suppress(ProcessLookupError):
                     os.kill(query.pid, signal.SIGKILL)
+
+    def stop(self, _signal: int, _frame: FrameType | None) -> None:
+        """End, as a handler of signals. It raises nothing: what is raised in a hook of ``fork`` is lost."""
+        os.write(self._stop_write, b"x")
 
     def _queries(self) -> list[_Query]:
         return [key.data for key in self._selector.get_map().values() if key.data is not None]
@@ -129,6 +138,7 @@ class QueryPool:
                 os.close(key.fd)
             self._selector.close()
             os.close(self._alive_write)
+            os.close(self._stop_write)
             isolation.limit_resources()
             process.run(self._traces, self._sockets, pool_fd, self._alive_read)
             status = 0
@@ -188,16 +198,13 @@ def main() -> None:
     parser.add_argument("--count", type=int, required=True, help="how many are always ready")
     arguments = parser.parse_args()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, _exit)
+    pool = QueryPool(arguments.traces, arguments.sockets, arguments.count)
+    signal.signal(signal.SIGTERM, pool.stop)
     logs.configure_without_thread("queries")
     TraceBrowser.load_templates()
     gc.collect()
     gc.freeze()  # so that collecting in one process does not copy the pages of all
-    QueryPool(arguments.traces, arguments.sockets, arguments.count).run()
-
-
-def _exit(_signal: int, _frame: FrameType | None) -> None:
-    sys.exit(0)
+    pool.run()
 
 
 if __name__ == "__main__":

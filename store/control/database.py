@@ -33,6 +33,7 @@ __all__ = [
 _FIND_SLUG = (
     f"select {endpoints.COLUMNS} from proxy_endpoints where slug = ? and deleted_at is null"  # noqa: S608
 )
+_FIND_ANY_SLUG = "select 1 from proxy_endpoints where deleted_at is null limit 1"
 FINGERPRINT_KEY = "credential fingerprint"  # the secret with which upstream credentials are hashed
 # By these the nodes of a cluster know who asks for a page: the first never leaves its node.
 PAGE_SIGNING_KEY, PAGE_CHECKING_KEY = "signing of pages", "checking of pages"
@@ -178,6 +179,14 @@ class SlugDirectory:
         if last is None or last[0] != row:
             last = self._last_good[slug] = row, endpoints.from_row(row)
         return last[1]
+
+    def has_any(self) -> bool:
+        """Return whether there is any slug. Raises sqlite3.Error when the file cannot be read."""
+        try:
+            return self._connect().execute(_FIND_ANY_SLUG).fetchone() is not None
+        except sqlite3.Error:
+            self.close()
+            raise
 
     def knows_key(self, raw: str) -> bool:
         """Return whether this is a service API key of ours. Raises sqlite3.Error when the file cannot

@@ -37,13 +37,20 @@ def test_any_other_host_is_none(host):
 
 @pytest.fixture
 def checks(settings, config):
-    return HealthChecks(settings, config, SpoolTroubles())
+    return HealthChecks(settings, config, SpoolTroubles(), knows_slugs=lambda: True)
 
 
 def test_livez_is_well_while_the_proxy_serves(checks):
     response = checks.respond_live()
     assert (response.status_code, response.content) == (200, b'{"status":"ok"}')
     assert response.headers["cache-control"] == "no-store"
+
+
+def test_livez_fails_while_no_slug_is_known(settings, config):
+    checks = HealthChecks(settings, config, SpoolTroubles(), knows_slugs=lambda: False)
+    response = checks.respond_live()
+    assert response.status_code == 503
+    assert b"has not got the endpoints" in (response.content or b"")
 
 
 def test_a_body_is_not_waited_for(checks, make_flow):
@@ -54,7 +61,9 @@ def test_a_body_is_not_waited_for(checks, make_flow):
 
 async def test_healthz_names_all_that_is_wrong(settings, config, make_flow):
     troubles = SpoolTroubles(current="cannot write to the spool: No space left on device")
-    checks = HealthChecks(settings, replace(config, web_port=None), troubles)
+    checks = HealthChecks(
+        settings, replace(config, web_port=None), troubles, knows_slugs=lambda: True
+    )
     response = checks.respond(make_flow("GET", "/healthz").request)
     assert not isinstance(response, Refusal)
     found = await response
@@ -69,7 +78,12 @@ async def test_healthz_names_all_that_is_wrong(settings, config, make_flow):
 
 @pytest.fixture
 def cluster_checks(settings, config):
-    return HealthChecks(replace(settings, cluster="redis://localhost"), config, SpoolTroubles())
+    return HealthChecks(
+        replace(settings, cluster="redis://localhost"),
+        config,
+        SpoolTroubles(),
+        knows_slugs=lambda: True,
+    )
 
 
 async def test_healthz_of_a_node_says_what_fails_of_its_cluster(
@@ -92,7 +106,7 @@ async def test_a_node_without_pages_tells_prometheus_what_it_says_on_healthz(
     settings, config, make_flow
 ):
     proxy = replace(settings, cluster="redis://localhost", role=frozenset({"proxy"}))
-    checks = HealthChecks(proxy, config, SpoolTroubles())
+    checks = HealthChecks(proxy, config, SpoolTroubles(), knows_slugs=lambda: True)
     assert checks.has_metrics
     refusal = checks.respond_with_metrics(
         make_flow("GET", "/metrics", [("content-length", "5")]).request

@@ -110,6 +110,22 @@ def test_a_probe_finds_out_whether_an_endpoint_exists(forwarder, make_flow):
     assert get_code(forwarder, make_flow("HEAD", "/proxy/other")) == "unknown_slug"
 
 
+def test_a_new_proxy_node_says_that_it_does_not_know_the_slugs_yet(
+    settings, exchanges, memory, windows, make_flow
+):
+    with ControlDatabase(settings.control_path) as control:
+        node = replace(settings, cluster="redis://localhost", role=frozenset({"proxy"}))
+        limits = RateLimits(windows, lambda _endpoint, _destination: None)
+        budgets = Budgets(BudgetFile(settings.data_dir), lambda _endpoint: None)
+        forwarder = UpstreamForwarder(node, exchanges, memory, limits, budgets)
+        assert not forwarder.knows_slugs()
+        assert get_code(forwarder, make_flow()) == "directory_unavailable"
+        control.set_up()
+        assert forwarder.knows_slugs()
+        assert get_code(forwarder, make_flow(path="/proxy/none/v1/messages")) == "unknown_slug"
+        forwarder.close()
+
+
 def test_requests_are_refused_before_they_are_read(forwarder, exchanges, memory, make_flow):
     too_large = make_flow()
     too_large.request.stream = True  # the core streams what is declared larger

@@ -471,6 +471,20 @@ async def test_a_pool_that_was_told_to_end_leaves_room_for_the_next(tmp_path):
                 assert (await ask(proxy, "nobody", PAGE)).status == 404
 
 
+async def test_a_pool_that_is_told_to_end_while_it_forks_ends(tmp_path):
+    prelude = f"""{WITHOUT_DATASETTE}
+import itertools, os, signal
+count = itertools.count()
+def end():
+    if next(count) == {COUNT}:
+        signal.raise_signal(signal.SIGTERM)
+os.register_at_fork(after_in_parent=end)
+"""
+    with running_pool(tmp_path / "traces", prelude) as other:
+        os.kill(other.pids()[0], signal.SIGKILL)
+        wait_until(lambda: is_over(other.process), "the end of the pool")
+
+
 async def test_a_refused_fork_harms_nobody_and_is_tried_again(tmp_path):
     prelude = f"""{WITHOUT_DATASETTE}
 import errno, itertools, os
