@@ -49,6 +49,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FileScheduli
 
 @pytest.hookimpl(optionalhook=True, wrapper=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> Generator[None, int, int]:
-    """Return one worker more than there would be, unless tests of running services are left out."""
+    """Return two workers more than there would be, unless tests of running services are left out."""
     workers = yield
-    return workers if "not live" in config.option.markexpr else workers + 1
+    return workers if "not live" in config.option.markexpr else workers + 2

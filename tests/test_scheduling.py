@@ -62,8 +62,8 @@ def test_every_group_is_of_files_that_are_there():
     assert [start for start in GROUPS if not [*ROOT.glob(f"{start}*")]] == []
 
 
-@pytest.mark.parametrize(("expression", "more"), [("", 1), ("not live and not browser", 0)])
-def test_there_is_a_worker_more_where_tests_wait_for_services(pytestconfig, expression, more):
+@pytest.mark.parametrize(("expression", "more"), [("", 2), ("not live and not browser", 0)])
+def test_there_are_more_workers_where_tests_wait_for_services(pytestconfig, expression, more):
     manager = pytestconfig.pluginmanager
     count = manager.getplugin("xdist").pytest_xdist_auto_num_workers
     config = SimpleNamespace(option=SimpleNamespace(markexpr=expression, numprocesses="auto"))
