@@ -1,7 +1,6 @@
 """A proxy node, a node with the pages and a second copy are one service, over a real Redis server."""
 
 import secrets
-import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -132,16 +131,6 @@ def test_a_cluster_process_that_is_killed_loses_and_doubles_nothing(nodes, kille
     assert [endpoint.send().status for _ in range(3)] == [200] * 3
     node.wait_restarted(pids)
     nodes.rows(endpoint.slug, 4)
-
-
-def test_a_recorder_node_that_was_away_gets_what_it_missed(nodes):
-    endpoint = nodes.endpoint()
-    nodes.copy.signal(signal.SIGTERM)
-    nodes.copy.wait()
-    assert endpoint.send().status == 200
-    nodes.web.wait_for_rows(2, endpoint.slug)
-    nodes.copy.start()
-    nodes.rows(endpoint.slug, 2)
 
 
 def _restart_redis(scene: Scene, redis: RedisServer) -> None:

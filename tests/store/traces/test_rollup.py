@@ -147,13 +147,13 @@ def test_what_extra_usage_covers_is_no_value_of_a_subscription(
 
 
 @pytest.mark.slow
-def test_an_hour_of_ten_thousand_clients_has_a_bounded_number_of_rows(traces, read_rows):
+def test_an_hour_of_two_thousand_clients_has_a_bounded_number_of_rows(traces, read_rows):
     known = {"client": "claude-cli/2.1", "credential_hmac": "mine", "billing": "api_key"}
     traces.insert([make_entry(**known)])
-    for start in range(0, 10_000, 500):
+    for start in range(0, 2_000, 500):
         traces.insert(
             [
-                make_entry(client=f"evil-{n}x/1.0", credential_hmac=f"c{n % 3_000}", billing=None)
+                make_entry(client=f"evil-{n}x/1.0", credential_hmac=f"c{n % 600}", billing=None)
                 for n in range(start, start + 500)
             ]
         )
@@ -162,8 +162,8 @@ def test_an_hour_of_ten_thousand_clients_has_a_bounded_number_of_rows(traces, re
     assert len(clients) == MAX_CLIENTS + 1
     assert len(credentials) == MAX_CREDENTIALS + 1
     assert clients["claude-cli"]["cost_cents"] == credentials["mine"]["cost_cents"] == 8.25
-    assert clients[rollup.OTHER]["entries"] == 10_000 - (MAX_CLIENTS - 1)
-    assert sum(row["entries"] for row in clients.values()) == 10_002
+    assert clients[rollup.OTHER]["entries"] == 2_000 - (MAX_CLIENTS - 1)
+    assert sum(row["entries"] for row in clients.values()) == 2_002
     (count,) = traces.connection.execute("select count(*) from usage_hourly").fetchone()
     assert count <= (MAX_CLIENTS + 1) * (MAX_CREDENTIALS + 1)
     traces.insert([make_entry(client="evil-5x/2", created_at="2026-01-02T09:00:00.000Z")])
