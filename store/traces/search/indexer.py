@@ -12,7 +12,8 @@ most one batch.
 """
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import batched
 from typing import NamedTuple
@@ -28,6 +29,7 @@ from store.traces.search.walk import Step, Texts
 
 MAX_NEW = 2_000  # calls that came since the last time; more than that wait like old ones
 BATCH = 16
+CALLS_AT_ONCE, BYTES_AT_ONCE = 16, 4 * 1024 * 1024  # read ahead
 MAX_BODY_BYTES = 8 * 1024 * 1024  # a larger request is not searched
 FLUSH_CHARS = 60_000  # so many are written in some 10 ms, and merging parts takes up to 50 ms
 _MOVES_AT_ONCE = 4_000
@@ -35,12 +37,19 @@ _MAX_REMEMBERED = 50_000
 _MAX_RESPONSES_READ = 300
 
 
+_CALLS = (
+    "select u.id, u.session_id, u.agent_id, u.request_body_length, q.segment_ids,"
+    " cast(r.body as blob) from json_each(?) as asked left join usage as u on u.id = asked.value"
+    " left join request_bodies as q on q.usage_id = u.id"
+    " left join response_bodies as r on r.usage_id = u.id"
+)
+
+
 class _Call(NamedTuple):
     id: int
     session_id: str | None
     agent_id: str | None
-    request_bytes: int | None
-    segment_ids: str | None
+    segment_ids: Sequence[int]  # none of a request that is not searched
     response: bytes | None
 
 
@@ -75,11 +84,13 @@ class _Batch:
     finish: Callable[[], None]
     is_old: bool
     done: int = 0
+    ahead: deque[_Call | None] = field(default_factory=deque)  # the next ones; None: it is gone
     first_calls: dict[int, int] = field(default_factory=dict)  # of segments
 
     def begin_again(self) -> None:
         """Go back to the first call."""
         self.done = 0
+        self.ahead.clear()
         self.first_calls.clear()
 
 
@@ -95,6 +106,7 @@ class Indexer:
         self._memory = self._make_memory()
         self._batch: _Batch | None = None
         self._pieces: dict[int, PieceRow] = {}
+        self._newest_piece = 0  # that is indexed
         self._responses: list[ResponseRow] = []
         self._chars = 0
 
@@ -151,7 +163,10 @@ class Indexer:
     def _go_on(self, batch: _Batch, ends_at_s: float) -> None:
         """Read the next calls of a batch, and write what has been read when it is enough."""
         with database.snapshot(self._db):
-            for call in self._read_calls(batch.ids[batch.done :]):
+            while batch.done < len(batch.ids):
+                if not batch.ahead:
+                    self._read_ahead(batch)
+                call = batch.ahead.popleft()
                 if call is not None:
                     self._take(call, batch)
                 batch.done += 1
@@ -161,23 +176,32 @@ class Indexer:
         if is_last or self._chars >= FLUSH_CHARS:
             self._write(batch, is_last=is_last)
 
-    def _read_calls(self, ids: Sequence[int]) -> Iterator[_Call | None]:
-        """Yield these calls in their order, None for one that is gone. Each is read when it is asked for."""
-        sql = (
-            "select u.id, u.session_id, u.agent_id, u.request_body_length, q.segment_ids,"
-            " cast(r.body as blob) from json_each(?) as asked left join usage as u on u.id = asked.value"
-            " left join request_bodies as q on q.usage_id = u.id"
-            " left join response_bodies as r on r.usage_id = u.id"
+    def _read_ahead(self, batch: _Batch) -> None:
+        """Read the next calls of a batch, in a few statements for all of them."""
+        (newest,) = self._db.execute("select max(piece_id) from search_pieces").fetchone()
+        self._newest_piece = newest or 0
+        ids = batch.ids[batch.done : batch.done + CALLS_AT_ONCE]
+        size = 0
+        for usage_id, session_id, agent_id, request_bytes, listed, response in self._db.execute(
+            _CALLS, (orjson.dumps(ids).decode(),)
+        ):
+            is_walked = listed is not None and (request_bytes or 0) <= MAX_BODY_BYTES
+            segment_ids = orjson.loads(listed) if is_walked else ()
+            is_there = usage_id is not None
+            call = _Call(usage_id, session_id, agent_id, segment_ids, response)
+            batch.ahead.append(call if is_there else None)
+            size += (request_bytes or 0) + len(response or b"")
+            if size > BYTES_AT_ONCE:
+                break
+        self._memory.requests.read_ahead(
+            call.segment_ids for call in batch.ahead if call is not None
         )
-        for row in self._db.execute(sql, (orjson.dumps(ids).decode(),)):
-            yield None if row[0] is None else _Call(*row)
 
     def _take(self, call: _Call, batch: _Batch) -> None:
-        if call.segment_ids is not None and (call.request_bytes or 0) <= MAX_BODY_BYTES:
-            segment_ids = orjson.loads(call.segment_ids)
-            for segment_id in segment_ids if batch.is_old else ():
+        if call.segment_ids:
+            for segment_id in call.segment_ids if batch.is_old else ():
                 batch.first_calls.setdefault(segment_id, call.id)
-            self._take_request(call, segment_ids, batch)
+            self._take_request(call, batch)
         if call.response is not None:
             texts = read_response(call.response)
             self._memory.keep_texts(_list_keys(call.session_id, texts), -call.id)
@@ -188,10 +212,10 @@ class Indexer:
     def _count(self, texts: Texts) -> None:
         self._chars += sum(len(text) for _, text in texts)
 
-    def _take_request(self, call: _Call, segment_ids: Sequence[int], batch: _Batch) -> None:
+    def _take_request(self, call: _Call, batch: _Batch) -> None:
         steps = {
             piece_id: step
-            for piece_id, step in self._memory.requests.walk(segment_ids).items()
+            for piece_id, step in self._memory.requests.walk(call.segment_ids).items()
             if step.has_text
         }
         known = self._remember_known(call.session_id, steps)
@@ -223,12 +247,14 @@ class Indexer:
     def _find_known(self, ids: Iterable[int]) -> dict[int, int | None]:
         """Return those of the pieces that are indexed, with what they are copies of."""
         known = {each: self._pieces[each].copy_of for each in ids if each in self._pieces}
-        others = orjson.dumps([each for each in ids if each not in known]).decode()
-        sql = (
-            "select piece_id, copy_of from search_pieces"
-            " where piece_id in (select value from json_each(?))"
-        )
-        return known | dict(self._db.execute(sql, (others,)))
+        others = [each for each in ids if each not in known and each <= self._newest_piece]
+        if others:  # rarely: of a conversation that is not remembered
+            sql = (
+                "select piece_id, copy_of from search_pieces"
+                " where piece_id in (select value from json_each(?))"
+            )
+            known |= self._db.execute(sql, (orjson.dumps(others).decode(),))
+        return known
 
     def _find_source(self, call: _Call, keys: Iterable[int]) -> int | None:
         """Return a piece or a response that has texts of a piece already, None unless all are known."""
@@ -269,8 +295,9 @@ class Indexer:
             (call.session_id, call.agent_id, after_id),
         ).fetchone()
         if row is not None and (row[0] or 0) <= MAX_BODY_BYTES:
-            steps = RequestWalker(self._db).walk(orjson.loads(row[1]))
-            self._remember_known(call.session_id, steps)
+            walker, segment_ids = RequestWalker(self._db), orjson.loads(row[1])
+            walker.read_ahead([segment_ids])
+            self._remember_known(call.session_id, walker.walk(segment_ids))
 
     def _write(self, batch: _Batch, *, is_last: bool) -> None:
         """Write what has been read. ``is_last``: the batch ends with it."""
@@ -285,6 +312,7 @@ class Indexer:
                 self._memory = self._make_memory()
                 batch.begin_again()
                 is_last = False
+        self._newest_piece = max(self._newest_piece, *self._pieces, 0)
         self._pieces, self._responses, self._chars = {}, [], 0
         if is_last:
             if batch.is_old:

@@ -5,7 +5,7 @@ piece, begins in the same place as then, it ends in the same place too, and is n
 """
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import orjson
@@ -30,18 +30,23 @@ class RequestWalker:
         self._db = db
         self._segments: dict[int, _Span] = {}
         self._pieces: dict[int, _Span] = {}
+        # Read and not walked yet.
+        self._lists: dict[int, list[int]] = {}
+        self._texts: dict[int, bytes] = {}
 
     def __len__(self) -> int:
         """Return how many segments or pieces are remembered, whichever are more."""
         return max(len(self._segments), len(self._pieces))
 
+    def read_ahead(self, requests: Iterable[Sequence[int]]) -> None:
+        """Read what is new in requests that are about to be walked, in two statements for all of them."""
+        missing = {each for ids in requests for each in ids if each not in self._segments}
+        self._lists = read_lists(self._db, list(missing))
+        pieces = {each for ids in self._lists.values() for each in ids if each not in self._pieces}
+        self._texts = _read_pieces(self._db, list(pieces))
+
     def walk(self, segment_ids: Sequence[int]) -> dict[int, Step]:
         """Walk a request, and return the steps over pieces that are not remembered."""
-        missing = [each for each in segment_ids if each not in self._segments]
-        lists = read_lists(self._db, missing)
-        texts = _read_pieces(
-            self._db, [each for ids in lists.values() for each in ids if each not in self._pieces]
-        )
         steps: dict[int, Step] = {}
         frozen, place, tokens = _START, None, 0
         for segment_id in segment_ids:
@@ -50,19 +55,15 @@ class RequestWalker:
             if known is not None and known.start == frozen:
                 frozen, place = known.end, None
                 continue
-            if segment_id not in lists:
-                lists |= read_lists(self._db, [segment_id])
-            for piece_id in lists.get(segment_id, ()):
+            for piece_id in self._take_list(segment_id):
                 span = self._pieces.get(piece_id)
                 if span is not None and span.start == frozen:
                     frozen, place = span.end, None
                     continue
-                if piece_id not in texts:
-                    texts |= _read_pieces(self._db, [piece_id])
                 if place is None:
                     place = Place.thaw(frozen)
                 before = place.tokens
-                step = place.step(texts.get(piece_id, b""))
+                step = place.step(self._take_text(piece_id))
                 tokens += place.tokens - before
                 if tokens > MAX_TOKENS:
                     return steps
@@ -72,6 +73,16 @@ class RequestWalker:
                 frozen = after
             self._segments[segment_id] = _Span(start, frozen)
         return steps
+
+    def _take_list(self, segment_id: int) -> Sequence[int]:
+        """Return the pieces of a segment; nothing for one that is gone."""
+        found = self._lists.pop(segment_id, None)
+        return read_lists(self._db, [segment_id]).get(segment_id, ()) if found is None else found
+
+    def _take_text(self, piece_id: int) -> bytes:
+        """Return a piece; nothing for one that is gone."""
+        found = self._texts.pop(piece_id, None)
+        return _read_pieces(self._db, [piece_id]).get(piece_id, b"") if found is None else found
 
 
 def read_lists(db: sqlite3.Connection, segment_ids: Sequence[int]) -> dict[int, list[int]]:

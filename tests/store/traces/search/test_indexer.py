@@ -207,6 +207,21 @@ def test_no_transaction_takes_long_however_much_there_is(traces, monkeypatch):
     assert first_call > 50_000
 
 
+def test_new_calls_are_read_together(traces, index):
+    reads: list[int] = []
+    for count in (2, 3, 12):
+        record(
+            traces, *((request(user(f"word{count}x{n}")), response("yes")) for n in range(count))
+        )
+        statements: list[str] = []
+        traces.connection.set_trace_callback(statements.append)
+        index()
+        traces.connection.set_trace_callback(None)
+        reads.append(sum(each.startswith("select") for each in statements))
+        assert first_calls(traces, f"word{count}x{count - 1}")
+    assert reads[1] == reads[2]
+
+
 def index_and_die(path, statements):
     with TraceDatabase(path) as traces:
         die_after(traces.connection, statements)
@@ -222,7 +237,7 @@ def test_an_indexer_that_is_killed_anywhere_loses_and_doubles_nothing(
     traces, traces_path, index, monkeypatch, old
 ):
     monkeypatch.setattr(indexer, "BATCH", 2)
-    monkeypatch.setattr(indexer, "MAX_NEW", 0 if old else 300)
+    monkeypatch.setattr(indexer, "MAX_NEW", 0 if old else 2_000)
     monkeypatch.setattr(indexer, "FLUSH_CHARS", 10)
     record(traces, *chat(4))
     exits = []
