@@ -64,6 +64,7 @@ def count_connections(listener: socket.socket) -> int:
         found += 1
 
 
+@pytest.mark.slow
 async def test_a_call_waits_for_one_silent_sentinel_and_a_search_asks_each_once(monkeypatch):
     # redis-py would ask again and again, with pauses in between.
     monkeypatch.setattr(server, "QUICK_S", 0.3)

@@ -103,6 +103,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.mark.slow
 @needs_recorded
 @pytest.mark.parametrize("way", WAYS)
 def test_what_is_logged_is_what_was_recorded(
@@ -165,6 +166,7 @@ KINDS: Mapping[str, tuple[Write, str | None]] = {
 }
 
 
+@pytest.mark.slow
 def test_every_kind_of_call_is_the_same_entry(url: str, tmp_path: Path) -> None:
     run = SpoolRun(tmp_path / "written", reserve_bytes=0)
     for kind, (write, _) in KINDS.items():

@@ -77,6 +77,7 @@ def test_python_sends_another_query_and_version_too(run):
     assert sent.header("anthropic-version") == "2024-01-01"
 
 
+@pytest.mark.slow
 def test_python_sends_the_headers_of_another_vendor(run):
     sent = run(REQUEST, vendor="acme", path_query="/v1/messages", api_version="1", betas="b")
     assert (sent.header("acme-version"), sent.header("acme-beta")) == ("1", "b")
