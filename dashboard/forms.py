@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from urllib.parse import parse_qsl
 
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 
 from dashboard import form_origin
+from dashboard.request_bodies import read_body
 
 MAX_BYTES = 16_384
 MAX_FIELDS = 20
@@ -22,14 +23,12 @@ async def read_form(request: Request, base_url: str) -> Mapping[str, str]:
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type not in ("", "application/x-www-form-urlencoded"):
         raise HTTPException(415, "Forms must be sent as application/x-www-form-urlencoded.")
-    body = bytearray()
-    try:
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > MAX_BYTES:
-                raise HTTPException(413, f"A form has at most {MAX_BYTES} bytes.")
-    except ClientDisconnect as error:  # nobody is left to read this
-        raise HTTPException(400, "This form did not come to its end.") from error
+    body = await read_body(
+        request,
+        MAX_BYTES,
+        too_large=f"A form has at most {MAX_BYTES} bytes.",
+        cut="This form did not come to its end.",
+    )
     try:
         fields = parse_qsl(
             body.decode(), keep_blank_values=True, max_num_fields=MAX_FIELDS, errors="strict"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.routing import Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -21,6 +21,7 @@ from dashboard.addresses import raw_path, requested
 from dashboard.nodes.forwarding import ForwardedRequest, Forwarder, NodeAwayError, until_gone
 from dashboard.nodes.statements import Statement, load_signing_key
 from dashboard.pool import ControlPool
+from dashboard.request_bodies import read_body
 from dashboard.visitors import NotSignedInError, TooManyBadKeysError, Visitors
 from runtime.page_nodes import PageNode, PageNodes, PageNodesFile
 from store.control.people import Caller
@@ -84,7 +85,12 @@ class FrontDoor:
         if caller is None or not nodes.is_elsewhere(caller.organization_id):
             await self._app(scope, receive, send)
             return
-        body = await _read_body(request)
+        body = await read_body(
+            request,
+            MAX_BODY_BYTES,
+            too_large="This request is too large.",
+            cut="This request did not come to its end.",
+        )
         await until_gone(receive, self._forward(request, body, caller, nodes, send))
 
     async def _forward(
@@ -137,19 +143,6 @@ def _without_key(caller: Caller) -> Caller:
     if isinstance(caller, Visitor):
         return caller
     return Caller(user_id=caller.user_id, organization_id=caller.organization_id, role=caller.role)
-
-
-async def _read_body(request: Request) -> bytes:
-    """Return the body. Raises HTTPException for one that is too large, or did not come to its end."""
-    body = bytearray()
-    try:
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > MAX_BODY_BYTES:
-                raise HTTPException(413, "This request is too large.")
-    except ClientDisconnect as error:  # nobody is left to read this
-        raise HTTPException(400, "This request did not come to its end.") from error
-    return bytes(body)
 
 
 def install(router: Router, data_dir: Path, visitors: Visitors, pool: ControlPool) -> FrontDoor:

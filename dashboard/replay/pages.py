@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Literal, cast
 
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from dashboard import form_origin, rendering
@@ -31,6 +31,7 @@ from dashboard.kept_connections import KeptConnections
 from dashboard.rendering import PRIVATE
 from dashboard.replay.checks import check_request
 from dashboard.replay.layout import lay_out
+from dashboard.request_bodies import read_body
 from dashboard.trace_work import TraceWork, get_call
 from dashboard.visitors import Visitors
 from metering.formats import format_bytes
@@ -188,18 +189,16 @@ class ReplayPages:
             raise HTTPException(403, form_origin.REFUSAL)
         if request.headers.get("content-type") != "application/json":
             raise HTTPException(415, "The request must be sent as application/json.")
-        body = bytearray()
-        try:
-            async for chunk in request.stream():
-                body += chunk
-                if len(body) > MAX_EDITED_BYTES:
-                    raise HTTPException(413, "This request is too large to be checked here.")
-        except ClientDisconnect as error:  # nobody is left to read this
-            raise HTTPException(400, "This request did not come to its end.") from error
+        body = await read_body(
+            request,
+            MAX_EDITED_BYTES,
+            too_large="This request is too large to be checked here.",
+            cut="This request did not come to its end.",
+        )
 
         def check(reader: CallReader) -> Response:
             recorded = _read_request(get_call(reader, usage_id), reader)
-            found = check_request(bytes(body), recorded)
+            found = check_request(body, recorded)
             return JSONResponse(
                 {"problems": found.problems, "changes": found.changes}, headers=PRIVATE
             )
