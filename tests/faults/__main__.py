@@ -38,7 +38,7 @@ def main() -> None:
                 skipped[str(needs)] = str(error)
         if time.monotonic() > ends_s:
             break
-    totals = report.sum_up(records)
+    totals = report.sum_up(records, report.COUNTS)
     print(", ".join(f"{name} {value}" for name, value in totals.items()))
     for missing, reason in skipped.items():
         print(f"left out what needs a {missing}: {reason}")

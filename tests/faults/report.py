@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from tests.faults.oracle import Verdict
 from tests.faults.scene import Result
 
 COLUMNS = (
@@ -12,30 +13,37 @@ COLUMNS = (
     f" {'excused':>7} {'not kept':>8} {'p50 ms':>7} {'p99 ms':>7} {'control':>7} {'fds':>5} {'MB':>6}"
     f" {'s':>5}"
 )
+COUNTS = ("calls", "rows", "lost", "double", "disturbed", "excused", "not_kept")
 
 
 def make_record(result: Result) -> dict[str, Any]:
     """Return a result as JSON has it. ``fds`` and ``memory_mb`` are what the service uses more than
     before the case, and ``control_p99_ms`` the p99 of the same load on another service meanwhile."""
     verdict, before, after = result.verdict, result.before, result.after
+    return describe(result.case.name, verdict, result.seconds) | {
+        "excused": verdict.excused,
+        "not_kept": verdict.not_kept,
+        "control_p99_ms": find_percentile(result.control_s, 99),
+        "fds": after.total_descriptors - before.total_descriptors,
+        "memory_mb": round(after.total_mb - before.total_mb, 1),
+        "before": asdict(before),
+        "after": asdict(after),
+    }
+
+
+def describe(case: str, verdict: Verdict, seconds: float) -> dict[str, Any]:
+    """Return what each programme says of a case that took so many seconds."""
     return {
-        "case": result.case.name,
+        "case": case,
         "calls": verdict.calls,
         "rows": verdict.rows,
         "lost": len(verdict.lost),
         "double": len(verdict.double),
         "wrong": verdict.wrong,
         "disturbed": len(verdict.disturbed),
-        "excused": verdict.excused,
-        "not_kept": verdict.not_kept,
         "p50_ms": find_percentile(verdict.times_s, 50),
         "p99_ms": find_percentile(verdict.times_s, 99),
-        "control_p99_ms": find_percentile(result.control_s, 99),
-        "fds": after.total_descriptors - before.total_descriptors,
-        "memory_mb": round(after.total_mb - before.total_mb, 1),
-        "before": asdict(before),
-        "after": asdict(after),
-        "seconds": round(result.seconds, 1),
+        "seconds": round(seconds, 1),
     }
 
 
@@ -57,12 +65,9 @@ def format_line(record: dict[str, Any]) -> str:
     )
 
 
-def sum_up(records: Sequence[dict[str, Any]]) -> dict[str, int]:
-    """Return the totals of all cases."""
-    totals = {
-        name: sum(record[name] for record in records)
-        for name in ("calls", "rows", "lost", "double", "disturbed", "excused", "not_kept")
-    }
+def sum_up(records: Sequence[dict[str, Any]], counts: Sequence[str]) -> dict[str, int]:
+    """Return the totals of all cases: their number, and the sums of these counts and of what was wrong."""
+    totals = {name: sum(record[name] for record in records) for name in counts}
     return totals | {
         "cases": len(records),
         "wrong": sum(len(record["wrong"]) for record in records),

@@ -14,6 +14,7 @@ from tests.cluster.crashes.node_cases import NODE_CASES
 from tests.cluster.crashes.running import Cluster, open_cluster
 from tests.cluster.crashes.scene import Case
 from tests.cluster.crashes.server_cases import SERVER_CASES
+from tests.faults.report import sum_up
 from tests.redis_server import SERVER
 
 
@@ -71,13 +72,13 @@ def run(
             if time.monotonic() > ends_s:
                 break
     write(target, records)
-    return report.sum_up(records)
+    return sum_up(records, report.COUNTS)
 
 
 def write(target: Path | None, records: Sequence[dict[str, Any]]) -> None:
     """Write the report as far as it has come."""
     if target is not None:
-        document = {"totals": report.sum_up(records), "cases": records}
+        document = {"totals": sum_up(records, report.COUNTS), "cases": records}
         target.write_text(json.dumps(document, indent=1))
 
 

@@ -1,36 +1,25 @@
 """The report of the programme: a table for people, JSON for programs."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from tests.cluster.crashes.scene import Result
-from tests.faults.report import find_percentile
+from tests.faults.report import describe
 
 COLUMNS = (
     f"{'case':34} {'calls':>6} {'rows':>6} {'lost':>5} {'double':>6} {'wrong':>5} {'disturbed':>9}"
     f" {'excused':>7} {'at limit':>8} {'p50 ms':>7} {'p99 ms':>8} {'s':>6}"
 )
-SUMS = ("calls", "rows", "lost", "double", "disturbed", "excused", "at_limit")
+COUNTS = ("calls", "rows", "lost", "double", "disturbed", "excused", "at_limit")
 
 
 def make_record(result: Result) -> dict[str, Any]:
     """Return a result as JSON has it. ``at_limit`` are calls that were refused since their endpoint was
     at its limit, ``excused`` those whose own proxy died, and ``disturbances`` what became of the others."""
     verdict = result.verdict
-    return {
-        "case": result.name,
-        "calls": verdict.calls,
-        "rows": verdict.rows,
-        "lost": len(verdict.lost),
-        "double": len(verdict.double),
-        "wrong": verdict.wrong,
-        "disturbed": len(verdict.disturbed),
+    return describe(result.name, verdict, result.seconds) | {
         "disturbances": result.disturbances,
         "excused": verdict.excused - result.refused,
         "at_limit": result.refused,
-        "p50_ms": find_percentile(verdict.times_s, 50),
-        "p99_ms": find_percentile(verdict.times_s, 99),
-        "seconds": round(result.seconds, 1),
     }
 
 
@@ -42,12 +31,3 @@ def format_line(record: dict[str, Any]) -> str:
         f" {record['excused']:7} {record['at_limit']:8} {record['p50_ms'] or 0:7.1f}"
         f" {record['p99_ms'] or 0:8.1f} {record['seconds']:6.1f}"
     )
-
-
-def sum_up(records: Sequence[dict[str, Any]]) -> dict[str, int]:
-    """Return the totals of all cases."""
-    totals = {name: sum(record[name] for record in records) for name in SUMS}
-    return totals | {
-        "cases": len(records),
-        "wrong": sum(len(record["wrong"]) for record in records),
-    }
