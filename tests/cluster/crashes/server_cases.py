@@ -9,6 +9,7 @@ import psutil
 from tests.cluster.crashes.running import Cluster
 from tests.cluster.crashes.scene import Case
 from tests.cluster.relays import Relay
+from tests.cluster.servers import Process
 from tests.live.service import Service
 from tests.upstream import wait_until
 
@@ -62,18 +63,18 @@ def _kill_primary(cluster: Cluster) -> None:
 
 
 def _kill_replica(cluster: Cluster) -> None:
-    replica = cluster.servers.replica
-    replica.kill()
-    cluster.last()
-    replica.start()
-    cluster.servers.wait_whole()
+    _kill(cluster, cluster.servers.replica)
 
 
 def _kill_sentinel(cluster: Cluster) -> None:
-    sentinel = cluster.servers.sentinel
-    sentinel.kill()
+    _kill(cluster, cluster.servers.sentinel)
+
+
+def _kill(cluster: Cluster, server: Process) -> None:
+    """Kill a server that nothing fails over from, and start it again after a while."""
+    server.kill()
     cluster.last()
-    sentinel.start()
+    server.start()
     cluster.servers.wait_whole()
 
 
