@@ -25,9 +25,8 @@ def drop_credential(value: str | None) -> str | None:
     """Return a value that is to be stored, or None where it holds what looks like a credential."""
     if value is None:
         return None
-    if (
-        value.isascii()
-    ):  # a search that heeds no case takes long, and nearly none has what each begins with
+    # A search that ignores case takes long, and nearly no value has what each credential begins with.
+    if value.isascii():
         lower = value.lower()
         if "sk" not in lower and "bearer" not in lower:
             return value

@@ -14,21 +14,12 @@ from mitmproxy.net.http import validate
 
 # Of these names the lower case is remembered: those that are looked up are few.
 MOST_NAMES = 1024
-
-
 # Requests, and responses to them, of which a length is the size of the body.
 _USUAL = frozenset({(b"POST", None), (b"POST", 200)})
-
-
 _NAME_BYTES = b"!#$%&'*+.^_`|~-" + (string.digits + string.ascii_lowercase).encode()
-
-
 _LENGTH = re.compile(rb"[1-9][0-9]{0,17}")
 
-
 type GetAll = Callable[[http.Headers, str | bytes], list[str]]
-
-
 type BodySize = Callable[[http.Request, http.Response | None], int | None]
 
 

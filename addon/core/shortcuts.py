@@ -14,10 +14,7 @@ from mitmproxy.proxy import commands, context
 # An authority is what a Host header names. Clients name the same few.
 MOST_AUTHORITIES, MOST_REMEMBERED_CHARS = 256, 256
 
-
 type Fork = Callable[[context.Context], context.Context]
-
-
 type ParseAuthority = Callable[[str | bytes, bool], tuple[str, int | None]]
 
 
