@@ -345,7 +345,7 @@ class RateBench:
     def run(self, count: int, calls: int, seconds: float) -> Rate:
         """Make calls through so many nodes until all are entries on the server, then let them be rows."""
         nodes = [node.proxy for node in self._cluster.nodes[:count]]
-        slugs = math.ceil(max(calls, MAX_RATE * seconds) / count / CALLS_PER_SLUG)
+        slugs = math.ceil(max(calls, MAX_RATE * seconds) / CALLS_PER_SLUG)  # of each node
         nodes = [replace(node, paths=list(islice(self._paths, slugs))) for node in nodes]
         with self._cluster.recorder_held():
             before, others_s, began_s = self._used_s(), tree_cpu_s(PROCESS), time.monotonic()
@@ -394,9 +394,8 @@ def measure_rate(options: Options) -> Iterator[Figure]:
     with ExitStack() as stack:
         folder = stack.enter_context(options.folder())
         direct = stack.enter_context(light_upstream(folder))
-        total = round(
-            4 * MAX_RATE * seconds
-        )  # of some rounds: a slug may be used again in a minute
+        # Of some rounds: a slug may be used again in a minute.
+        total = round(4 * MAX_RATE * seconds * NODES)
         cluster = stack.enter_context(running_cluster(folder, direct.port, total, NODES))
         bench = RateBench(cluster, [make_load(stack, folder / f"{n}") for n in range(NODES)])
         bench.run(NODES, calls, 1.0)
