@@ -17,10 +17,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import psutil
 import pytest
 
 from tests.deploy import DEPLOY
+from tests.listening import find_port
 from tests.upstream import CLOSE, Gate, Script, Upstream, answer, cut_sse, sse, wait_until
 
 CADDY = shutil.which("caddy")
@@ -110,11 +110,6 @@ def adapt(folder: Path, name: str = "Caddyfile", **variables: str) -> dict[str, 
 def make_environ(folder: Path) -> dict[str, str]:
     home = dict.fromkeys(("HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"), str(folder))
     return home | {"PATH": os.environ.get("PATH", os.defpath)}
-
-
-def find_port(pid: int) -> int | None:
-    listening = (each for each in psutil.Process(pid).net_connections("tcp") if each.status == psutil.CONN_LISTEN)  # fmt: skip
-    return next((each.laddr.port for each in listening), None)
 
 
 @pytest.fixture(scope="module")
