@@ -19,6 +19,9 @@ from runtime.private_file import replace_private
 NAME = "nodes.json"
 NODE_NAME = "node.id"
 STATED_CALLER = "taximeter.caller"  # in the scope of a request: who another node says that makes it
+# Headers of responses: why a node does not respond, and that its copy is a further one.
+REFUSAL, REFUSED = "x-taximeter-error", "statement_refused"
+COPY_HEADER = "x-taximeter-copy"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,8 +12,8 @@ from starlette.requests import Request
 from starlette.types import Receive, Send
 
 from dashboard.addresses import requested
-from dashboard.nodes.statements import HEADER
-from dashboard.nodes.visitors import REFUSAL
+from runtime.page_nodes import REFUSAL
+from store.control.statements import HEADER
 
 # A page has at most some seconds; streams have a line each five seconds.
 TIMEOUT = httpx.Timeout(60.0, connect=0.3, pool=5.0)

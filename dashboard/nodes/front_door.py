@@ -6,7 +6,6 @@ that does not respond, to the node with the other copy.
 """
 
 import logging
-import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,24 +18,16 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dashboard.addresses import raw_path, requested
 from dashboard.nodes.forwarding import ForwardedRequest, Forwarder, NodeAwayError, until_gone
-from dashboard.nodes.statements import Statement, load_signing_key
 from dashboard.pool import ControlPool
 from dashboard.request_bodies import read_body
 from dashboard.visitors import NotSignedInError, TooManyBadKeysError, Visitors
+from runtime.call_paths import is_of_calls
 from runtime.page_nodes import PageNode, PageNodes, PageNodesFile
 from store.control.people import Caller
 from store.control.sessions import Visitor
+from store.control.statements import Statement, load_signing_key
 
 MAX_BODY_BYTES = 1 << 20  # the front door lets through no more
-_PAGES = re.compile(
-    r"/|/(?:overview|live|reconciliation|savings|search|secrets|sessions|traces)(?:[/.].*)?",
-    re.DOTALL,
-)
-_READ_BY_API = re.compile(
-    r"/api/(?:usage|search|runs/[^/]*|budgets?|retention|proxy-endpoints/[^/]*/budget)"
-)
-_TICKET = re.compile(r"/traces/usage/[0-9]+/replay/ticket")  # for the proxies that this node knows
-_CHECK = re.compile(r"/traces/usage/[0-9]+/replay/check")  # a POST that changes nothing
 _AWAY = (
     "The node that keeps the calls of your organisation does not respond. They are recorded all the same;"
     " try again in a moment."
@@ -127,15 +118,6 @@ class FrontDoor:
             at_s=self._clock_s(),
             is_copy=nodes.is_copy(node),
         ).sign(self._key)
-
-
-def is_of_calls(method: str, path: str) -> bool:
-    """Return whether a request reads what the recorder has stored, and changes nothing."""
-    if method == "POST":
-        return _CHECK.fullmatch(path) is not None
-    if method not in ("GET", "HEAD") or _TICKET.fullmatch(path):
-        return False
-    return _PAGES.fullmatch(path) is not None or _READ_BY_API.fullmatch(path) is not None
 
 
 def _without_key(caller: Caller) -> Caller:

@@ -10,19 +10,18 @@ from pathlib import Path
 from typing import cast
 
 from starlette.requests import Request
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dashboard import rendering
 from dashboard.addresses import requested
-from dashboard.nodes.statements import HEADER, Statement, StatementError, load_checking_key
 from dashboard.pool import ControlPool
 from dashboard.visitors import NotSignedInError, Visitors
-from runtime.page_nodes import STATED_CALLER, read_node
+from runtime.page_nodes import COPY_HEADER, REFUSAL, REFUSED, STATED_CALLER, read_node
 from store.control.database import ControlDatabase
 from store.control.people import Caller
 from store.control.sessions import Visitor
+from store.control.statements import HEADER, Statement, StatementError, load_checking_key
 
-REFUSAL, REFUSED = "x-taximeter-error", "statement_refused"
 COPY = "read from a copy"
 _OF_OTHERS = (b"authorization", b"cookie", HEADER.encode())
 
@@ -79,6 +78,8 @@ class CheckStatements:
                 await refusal(scope, receive, send)
                 return
             scope = _with_caller(scope, statement)
+            if statement.is_copy:
+                send = _saying_so(send)
         await self._app(scope, receive, send)
 
     async def _check(self, request: Request) -> Statement:
@@ -92,6 +93,17 @@ class CheckStatements:
         if made_for != (read_node(self._data_dir), request.method, requested(request.scope)):
             raise StatementError("the statement of who asks is for another request")
         return statement
+
+
+def _saying_so(send: Send) -> Send:
+    """Return what sends a response that says that it was read from a copy."""
+
+    async def send_with_header(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message.get("headers", ()), (COPY_HEADER.encode(), b"yes")]
+        await send(message)
+
+    return send_with_header
 
 
 def _with_caller(scope: Scope, statement: Statement) -> Scope:

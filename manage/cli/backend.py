@@ -14,6 +14,7 @@ from manage.cli.console import BackendError
 from runtime.settings import Settings
 from store.control.database import ControlDatabase
 from store.control.management import Management
+from store.control.people import Caller
 from store.pagination import MAX_LIMIT
 
 
@@ -28,15 +29,13 @@ class Backend(Protocol):
 
 
 class LocalBackend:
-    """A data directory on this machine, used as one of its users: the local user unless one is
-    named.
+    """A data directory on this machine, used as one of its users.
 
     Methods also raise sqlite3.Error."""
 
-    def __init__(self, settings: Settings, control: ControlDatabase, email: str | None) -> None:
+    def __init__(self, settings: Settings, control: ControlDatabase, caller: Caller) -> None:
         self._management = Management.make(control, settings)
-        # With --user the operator acts for that user, and is recorded as the operator.
-        self._caller = self._management.find_caller(email, is_operator=email is not None)
+        self._caller = caller
         self._endpoint_url = settings.endpoint_url
 
     def call[Request: RequestModel, Response: ResponseModel](

@@ -1,8 +1,10 @@
 """The choice of the backend of a command, and its responses as JSON."""
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cache
+from importlib import import_module
 
 import click
 
@@ -15,8 +17,12 @@ from manage.cli.console import (
     print_json,
     read_settings,
 )
-from manage.cli.remote import ApiKeyError, RemoteBackend, is_exposed, read_api_key
+from manage.cli.remote import ApiKeyError, KeyAuth, RemoteBackend, is_exposed, read_api_key
+from runtime.page_nodes import PageNodes
 from runtime.settings import Settings, SettingsError
+from store.control.database import ControlDatabase
+from store.control.management import Management
+from store.control.people import Caller
 
 
 @contextmanager
@@ -28,21 +34,60 @@ def open_backend(
     That is a remote one where ``--base-url`` names it, or where the environment has both its
     address and a key; otherwise the data directory of this machine."""
     remote = find_remote(base_url, data_dir, user)
-    if remote is None:
-        settings = read_settings(data_dir=data_dir)
-        with open_control(settings) as control:
-            yield LocalBackend(settings, control, user)
+    if remote is not None:
+        with open_remote(remote) as backend:
+            yield backend
         return
+    settings = read_settings(data_dir=data_dir)
+    with open_control(settings) as control, ExitStack() as stack:
+        # With --user the operator acts for that user, and is recorded as the operator.
+        management = Management.make(control, settings)
+        caller = management.find_caller(user, is_operator=user is not None)
+        yield open_local(stack, settings, control, caller)
+
+
+@contextmanager
+def open_remote(address: str) -> Iterator[Backend]:
+    """Open a remote service with the key in the environment."""
     try:
         api_key = read_api_key()
     except ApiKeyError as error:
         raise click.UsageError(str(error)) from error
-    if is_exposed(remote):
+    if is_exposed(address):
         click.echo(
             "Warning: without https the key can be read on its way to the service.", err=True
         )
-    with RemoteBackend(remote, api_key) as backend:
+    with RemoteBackend(address, KeyAuth(api_key), make_notes()) as backend:
         yield backend
+
+
+def open_local(
+    stack: ExitStack, settings: Settings, control: ControlDatabase, caller: Caller
+) -> Backend:
+    """Return the data directory of this machine, used as a caller.
+
+    On the node of a cluster that has people, other nodes may keep the caller's calls: what is about these
+    is sent there."""
+    local = LocalBackend(settings, control, caller)
+    nodes = PageNodes.read(settings.data_dir)
+    if nodes is None or not nodes.is_elsewhere(caller.organization_id):
+        return local
+    # Only here: its libraries take time to load, and one machine needs none of them.
+    cluster_backend = import_module("manage.cli.cluster_backend")
+    backend: Backend = stack.enter_context(
+        cluster_backend.ClusterBackend(local, nodes, control, caller, make_notes())
+    )
+    return backend
+
+
+def make_notes() -> Callable[[str], None]:
+    """Return what prints notes on standard error, each once."""
+
+    @cache
+    def tell(note: str) -> None:
+        click.echo(note, err=True)
+
+    return tell
 
 
 def find_remote(base_url: str | None, data_dir: str | None, user: str | None = None) -> str | None:

@@ -5,7 +5,7 @@ whose message says what to do. Responses are validated, and text in them is made
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import version
 from typing import Any, Self
 from urllib.parse import quote, urlsplit
@@ -25,15 +25,24 @@ from manage.http_client import (
 )
 from metering.json_reading import parse_object
 from runtime.errors import ControlError, restore_error
+from runtime.page_nodes import COPY_HEADER, REFUSAL, REFUSED
 from runtime.settings import LOOPBACK_HOSTS
 from store.control.api_keys import RAW_KEY
 
 TIMEOUT_S, CONNECT_TIMEOUT_S = 30.0, 10.0
+READ_FROM_COPY = (
+    "Read from a copy, which may lack the newest calls: the node that keeps the calls of this organisation"
+    " does not respond."
+)
 _ADVICE = "check that the service runs and the address is right"
 
 
 class RemoteError(BackendError):
     """The service failed or could not be reached. The message is one line, safe to print."""
+
+
+class AwayError(RemoteError):
+    """The service does not respond, or only what is in front of it does."""
 
 
 class ApiKeyError(Exception):
@@ -68,29 +77,57 @@ def is_exposed(base_url: str) -> bool:
     return base_url.startswith("http:") and not is_loopback(base_url)
 
 
+class KeyAuth(httpx.Auth):
+    """The authentication of requests by a service API key."""
+
+    def __init__(self, api_key: str) -> None:
+        self._api_key = api_key
+
+    def auth_flow(self, request: httpx.Request) -> Iterator[httpx.Request]:  # type: ignore[override]
+        """Add the key to a request."""
+        request.headers["authorization"] = f"Bearer {self._api_key}"
+        yield request
+
+
 class RemoteBackend:
-    """A remote service, used as the owner of a service API key. See ``backend.Backend``.
+    """A remote service, used as whom ``auth`` says. See ``backend.Backend``.
 
     Methods also raise RemoteError."""
 
-    def __init__(self, base_url: str, api_key: str) -> None:
+    def __init__(
+        self,
+        base_url: str,
+        auth: httpx.Auth,
+        tell: Callable[[str], object],
+        *,
+        connect_timeout_s: float | None = None,
+        uses_proxies: bool = True,
+    ) -> None:
+        """Use the service at this address. ``tell`` is told what to know of a response besides;
+        ``uses_proxies``: the HTTP proxies of the environment may be on the way."""
         self._base_url = base_url
+        self._tell = tell
         self._client = httpx.Client(
             base_url=f"{base_url}/api",
+            auth=auth,
             headers={
-                "authorization": f"Bearer {api_key}",
                 "accept": "application/json",
                 "user-agent": f"taximeter/{version('taximeter')}",
             },
-            timeout=httpx.Timeout(TIMEOUT_S, connect=CONNECT_TIMEOUT_S),
+            timeout=httpx.Timeout(TIMEOUT_S, connect=connect_timeout_s or CONNECT_TIMEOUT_S),
             verify=load_trust_store(),
-            trust_env=not is_loopback(base_url),  # no HTTP proxy is on the way to this machine
+            # None is on the way to this machine.
+            trust_env=uses_proxies and not is_loopback(base_url),
         )
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
         self._client.close()
 
     def call[Request: RequestModel, Response: ResponseModel](
@@ -107,6 +144,8 @@ class RemoteBackend:
         )
         if not response.is_success:
             raise self._refusal(response)
+        if COPY_HEADER in response.headers:
+            self._tell(READ_FROM_COPY)
         try:
             return operation.response.model_validate_json(response.content)
         except ValidationError as error:
@@ -118,7 +157,7 @@ class RemoteBackend:
         try:
             return self._client.request(method, path, **parts)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise RemoteError(
+            raise AwayError(
                 f"{self._base_url} {explain_connection_error(error, _ADVICE)}"
             ) from error
 
@@ -143,8 +182,10 @@ class RemoteBackend:
             wait = shorten(response.headers.get("retry-after", ""))
             again = f"; try again in {wait} s" if wait.isdigit() else "; try again later"
             return RemoteError(f"{message}{again}")
-        if status >= 500:
-            return RemoteError(f"{self._base_url} failed with {status}: {message}")
+        refusal = response.headers.get(REFUSAL)  # of what is in front of it, or for its cluster
+        if status >= 500 or refusal == REFUSED:
+            kind = RemoteError if refusal is None else AwayError
+            return kind(f"{self._base_url} failed with {status}: {message}")
         restored = restore_error(status, error.get("code"), message, error.get("field"))
         return RemoteError(message) if restored is None else restored
 

@@ -5,12 +5,12 @@ from datetime import timedelta
 import pytest
 
 from cluster.directory import Follower, Publisher, read_rows
-from dashboard.nodes.statements import load_signing_key
 from runtime import clock
 from store import database
 from store.control import api_keys, endpoints, retention
 from store.control.database import PAGE_CHECKING_KEY, PAGE_SIGNING_KEY, ControlDatabase
 from store.control.retention import Rule
+from store.control.statements import load_signing_key
 
 
 @pytest.fixture

@@ -12,16 +12,15 @@ from starlette.applications import Starlette
 
 from cluster.directory import read_rows, write_rows
 from dashboard.nodes import forwarding, front_door, visitors
-from dashboard.nodes.front_door import is_of_calls
-from dashboard.nodes.statements import HEADER, VALID_S, Statement, load_signing_key
 from manage.server import make_app, make_node_app
 from runtime import clock
 from runtime.attempts import BAD_KEYS_PER_MINUTE
 from runtime.buckets import BUCKETS
-from runtime.page_nodes import NODE_NAME, PageNode, PageNodes
+from runtime.page_nodes import COPY_HEADER, NODE_NAME, REFUSED, PageNode, PageNodes
 from store.control import invitations
 from store.control.database import ControlDatabase
 from store.control.people import Caller
+from store.control.statements import HEADER, VALID_S, Statement, load_signing_key
 from store.traces.paths import traces_folder
 from tests.dashboard.people import BASE_URL, Someone
 
@@ -143,6 +142,7 @@ async def test_pages_and_figures_are_those_of_the_node_that_keeps_the_calls(clus
     assert [(each["model"], each["calls"]) for each in totals.json()["groups"]] == [
         ("model-of-ann", 2)
     ]
+    assert COPY_HEADER not in totals.headers
     assert list(cluster.folders["main"].parent.glob("data/traces/*")) == []
 
 
@@ -162,6 +162,7 @@ async def test_the_copy_responds_where_the_first_node_does_not_and_says_so(clust
         assert visitors.COPY in page.text
     totals = await cluster.get(ann, "/api/usage", **ann.bearer)
     assert totals.json()["totals"]["calls"] == 1
+    assert COPY_HEADER in totals.headers
     del cluster.transport.apps[NODES["copy"]]
     page = await cluster.get(ann, "/overview")
     assert page.status_code == 503
@@ -221,7 +222,7 @@ async def test_a_node_without_people_answers_only_requests_with_a_statement_for_
     ):
         refused = await cluster.ask_node(**cluster.sign(ann, **changes))
         assert refused.status_code == 403, changes
-        assert refused.json()["error"]["code"] == visitors.REFUSED
+        assert refused.json()["error"]["code"] == REFUSED
     for headers in ({}, ann.cookie, ann.bearer, {HEADER: "e30.e30"}, {HEADER: b"\xff"}):
         assert (await cluster.ask_node(**headers)).status_code == 403
     good = cluster.sign(ann)[HEADER]
@@ -274,24 +275,3 @@ async def test_work_for_a_client_ends_when_it_has_gone():
 
     await forwarding.until_gone(receive, work())
     assert ended.is_set()
-
-
-@pytest.mark.parametrize(
-    ("method", "path", "expected"),
-    [
-        ("GET", "/", True),
-        ("HEAD", "/overview.json", True),
-        ("GET", "/live/events", True),
-        ("GET", "/api/usage", True),
-        ("POST", "/traces/usage/7/replay/check", True),
-        ("GET", "/traces/usage/7/replay/ticket", False),
-        ("GET", "/settings", False),
-        ("GET", "/sign-in", False),
-        ("GET", "/sessionsx", False),
-        ("GET", "/api/api-keys", False),
-        ("PUT", "/api/budget", False),
-        ("POST", "/", False),
-    ],
-)
-def test_reading_calls_is_forwarded_and_nothing_else(method, path, expected):
-    assert is_of_calls(method, path) == expected

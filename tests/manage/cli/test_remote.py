@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from manage.api.endpoint_operations import create_endpoint
 from manage.cli.main import cli
-from manage.cli.remote import RemoteBackend
+from manage.cli.remote import KeyAuth, RemoteBackend
 from metering import token_counts
 from runtime.errors import (
     ConflictError,
@@ -262,14 +262,20 @@ def test_an_item_of_another_shape_is_named_and_not_shown(service, wrong):
 )
 def test_a_refusal_is_the_error_that_it_is_on_this_machine(service, status, code, error):
     service.otherwise = answer(status, problem(code, "Not so.", field="slug"))
-    with RemoteBackend(service.url, KEY) as backend, pytest.raises(ControlError) as caught:
+    with (
+        RemoteBackend(service.url, KeyAuth(KEY), print) as backend,
+        pytest.raises(ControlError) as caught,
+    ):
         backend.call(create_endpoint, name="N")
     assert type(caught.value) is error
     assert (str(caught.value), caught.value.field) == ("Not so.", "slug")
 
 
 def test_what_does_not_fit_the_request_is_not_sent(service):
-    with RemoteBackend(service.url, KEY) as backend, pytest.raises(InvalidInputError) as caught:
+    with (
+        RemoteBackend(service.url, KeyAuth(KEY), print) as backend,
+        pytest.raises(InvalidInputError) as caught,
+    ):
         backend.call(create_endpoint, name="N", colour="blue")
     assert (str(caught.value), caught.value.field) == ("there is no such field", "colour")
     assert service.requests == []

@@ -1,0 +1,25 @@
+"""The addresses of requests that read calls.
+
+In a cluster they are for the nodes that keep the calls: the pages forward them, and commands send them there.
+"""
+
+import re
+
+_PAGES = re.compile(
+    r"/|/(?:overview|live|reconciliation|savings|search|secrets|sessions|traces)(?:[/.].*)?",
+    re.DOTALL,
+)
+_READ_BY_API = re.compile(
+    r"/api/(?:usage|search|runs/[^/]*|budgets?|retention|proxy-endpoints/[^/]*/budget)"
+)
+_TICKET = re.compile(r"/traces/usage/[0-9]+/replay/ticket")  # for the proxies that this node knows
+_CHECK = re.compile(r"/traces/usage/[0-9]+/replay/check")  # a POST that changes nothing
+
+
+def is_of_calls(method: str, path: str) -> bool:
+    """Return whether a request reads what the recorder has stored, and changes nothing."""
+    if method == "POST":
+        return _CHECK.fullmatch(path) is not None
+    if method not in ("GET", "HEAD") or _TICKET.fullmatch(path):
+        return False
+    return _PAGES.fullmatch(path) is not None or _READ_BY_API.fullmatch(path) is not None

@@ -1,0 +1,139 @@
+"""Commands on the node of a cluster that has people: other nodes keep the calls that they are about."""
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+import uvicorn
+
+from cluster.directory import read_rows, write_rows
+from manage.cli.remote import READ_FROM_COPY
+from manage.server import make_node_app
+from runtime.buckets import BUCKETS
+from runtime.page_nodes import NODE_NAME, PageNode, PageNodes
+from runtime.settings import Settings
+from store.control.database import ControlDatabase
+from store.control.statements import load_signing_key
+from store.traces.database import TraceDatabase
+from store.traces.paths import trace_path
+from tests.store.traffic import make_entry
+
+GROUPS = ("main", "copy")
+
+
+@contextmanager
+def serving(data_dir: Path) -> Iterator[str]:
+    """Serve a node that keeps calls; yield its address."""
+    settings = Settings.from_env(
+        {
+            "TAXIMETER_DATA_DIR": str(data_dir),
+            "TAXIMETER_CLUSTER": "redis://none",
+            "TAXIMETER_ROLE": "recorder",
+        }
+    )
+    config = uvicorn.Config(make_node_app(settings), log_config=None)
+    server = uvicorn.Server(config)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        host, port = listening.getsockname()
+        thread = threading.Thread(target=server.run, args=([listening],))
+        thread.start()
+        try:
+            yield f"{host}:{port}"
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+@dataclass
+class Nodes:
+    """The nodes that keep the calls, one of each group, and how to end each."""
+
+    folders: dict[str, Path] = field(default_factory=dict)
+    ends: dict[str, ExitStack] = field(default_factory=dict)
+
+    def record(self, organization_id: str, **models: list[str]) -> None:
+        """Record calls of these models on the nodes of groups."""
+        for group, names in models.items():
+            with TraceDatabase(trace_path(self.folders[group], organization_id)) as traces:
+                traces.insert(
+                    [
+                        make_entry(entry_id=f"{number:03}", model=name)
+                        for number, name in enumerate(names)
+                    ]
+                )
+
+    def end(self, group: str) -> None:
+        self.ends[group].close()
+
+
+@pytest.fixture
+def organization_id(data_dir):
+    with ControlDatabase(data_dir / "control.db") as control:
+        return control.get_local_organization().id
+
+
+@pytest.fixture
+def nodes(data_dir, tmp_path):
+    nodes = Nodes()
+    addresses = {}
+    with ExitStack() as stack, ControlDatabase(data_dir / "control.db") as control:
+        load_signing_key(control)
+        for group in GROUPS:
+            nodes.folders[group] = folder = tmp_path / group
+            folder.mkdir()
+            (folder / NODE_NAME).write_text(group)
+            with (
+                ControlDatabase(folder / "control.db", checks_references=False) as other,
+                other.transaction() as written,
+                control.reading() as db,
+            ):
+                write_rows(written, read_rows(written), read_rows(db))
+            nodes.ends[group] = stack.enter_context(ExitStack())
+            addresses[group] = nodes.ends[group].enter_context(serving(folder))
+        PageNodes(
+            here="home",
+            group="main",
+            nodes=[
+                PageNode(id=group, group=group, address=addresses[group], is_alive=True)
+                for group in GROUPS
+            ],
+            holders={group: [group] * BUCKETS for group in GROUPS},
+        ).write(data_dir)
+        yield nodes
+
+
+def test_figures_come_from_the_node_that_keeps_the_calls_and_then_from_the_copy(
+    run, nodes, organization_id
+):
+    nodes.record(organization_id, main=["m1", "m2"], copy=["m1"])
+
+    def count():
+        result = run("usage", "--json")
+        assert result.exit_code == 0, result.output
+        return json.loads(result.stdout)["totals"]["calls"], result.stderr
+
+    assert count() == (2, "")
+    nodes.end("main")
+    assert count() == (1, f"{READ_FROM_COPY}\n")
+    nodes.end("copy")
+    result = run("usage", "--json")
+    assert result.exit_code == 1
+    assert "no node of the cluster that keeps the calls" in result.stderr
+
+
+def test_every_command_about_calls_asks_that_node_and_no_other_command(
+    run, nodes, organization_id, data_dir
+):
+    nodes.record(organization_id, main=["m1"])
+    assert run("endpoints", "list", "--json").exit_code == 0
+    budget = run("budgets", "set", "default", "--day", "5", "--json")
+    assert budget.exit_code == 0, budget.output
+    for command in (("search", "x"), ("budgets", "list"), ("retention", "show")):
+        result = run(*command, "--json")
+        assert result.exit_code == 0, (command, result.output)
+    assert not (data_dir / "traces").exists()
