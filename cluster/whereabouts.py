@@ -9,6 +9,7 @@ from cluster.copies import COPIES
 from runtime.page_nodes import PageNode, PageNodes
 from runtime.setting_values import Address
 from store.control.database import ControlDatabase
+from store.control.people import list_organization_ids
 
 ANY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 - to know it when it is set
 
@@ -52,7 +53,7 @@ class Whereabouts:
 def count_unserved(nodes: PageNodes, control: ControlDatabase) -> int:
     """Return how many organisations have calls on no node that lives. Raises sqlite3.Error."""
     with control.reading() as db:
-        ids = [row[0] for row in db.execute("select id from organizations")]
+        ids = list_organization_ids(db)
     return sum(not nodes.is_served(each) for each in ids)
 
 

@@ -10,7 +10,7 @@ _PAGES = re.compile(
     re.DOTALL,
 )
 _READ_BY_API = re.compile(
-    r"/api/(?:usage|search|runs/[^/]*|budgets?|retention|proxy-endpoints/[^/]*/budget)"
+    r"/api/(?:calls|usage|search|runs/[^/]*|budgets?|retention|proxy-endpoints/[^/]*/budget)"
 )
 _TICKET = re.compile(r"/traces/usage/[0-9]+/replay/ticket")  # for the proxies that this node knows
 _CHECK = re.compile(r"/traces/usage/[0-9]+/replay/check")  # a POST that changes nothing

@@ -19,7 +19,7 @@ _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _WHOLE_NUMBER = re.compile(r"\d{1,9}", re.ASCII)
 
 
-def _parse_whole_number(text: object) -> object:
+def parse_whole_number(text: object) -> object:
     """Parse a number of digits alone. What else Python takes for a number (``+1``, ``1_0``,
     ``1.0``) is a typing error."""
     if isinstance(text, str):
@@ -63,7 +63,7 @@ Instant = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
 Limit = Annotated[
     int,
     Field(ge=1, le=pagination.MAX_LIMIT, description="How many items at most."),
-    BeforeValidator(_parse_whole_number),
+    BeforeValidator(parse_whole_number),
 ]
 
 

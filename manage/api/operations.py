@@ -4,6 +4,7 @@ from typing import Any
 
 from manage.api import (
     budget_operations,
+    call_operations,
     endpoint_operations,
     key_operations,
     organization_operations,
@@ -19,6 +20,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
     *key_operations.OPERATIONS,
     *organization_operations.OPERATIONS,
     *usage_operations.OPERATIONS,
+    *call_operations.OPERATIONS,
     *search_operations.OPERATIONS,
     *retention_operations.OPERATIONS,
 )

@@ -7,8 +7,7 @@ from pydantic import Field
 
 from manage.api.models import Instant, NoFields, RequestModel, ResponseModel
 from manage.api.operation import Context, operation
-from runtime import clock
-from runtime.errors import InvalidInputError
+from manage.api.validation import parse_instant
 from store.control.data_removal import RetentionState
 from store.control.erasures import Erasure
 from store.control.retention import Rule
@@ -113,8 +112,8 @@ class NewErasure(RequestModel):
             credential=self.credential,
             client=self.client,
             endpoint=self.endpoint,
-            since=_parse_instant(self.since, "from"),
-            until=_parse_instant(self.until, "until"),
+            since=parse_instant(self.since, "from"),
+            until=parse_instant(self.until, "until"),
         )
 
 
@@ -142,17 +141,6 @@ class ErasureState(ResponseModel):
             erased_at=erasure.erased_at,
             ended_at=erasure.ended_at,
         )
-
-
-def _parse_instant(text: str | None, field: str) -> str | None:
-    if text is None:
-        return None
-    try:
-        return clock.format_ms(clock.parse_instant(text))
-    except (ValueError, OverflowError) as error:
-        raise InvalidInputError(
-            f"{field} is a day or an instant such as 2026-01-31 or 2026-01-31T18:00:00Z", field
-        ) from error
 
 
 @operation(

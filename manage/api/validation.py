@@ -6,6 +6,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from manage.api.models import RequestModel
+from runtime import clock
 from runtime.errors import InvalidInputError
 
 
@@ -22,6 +23,18 @@ def validate[Model: RequestModel](
         fault = error.errors(include_url=False, include_context=False, include_input=False)[0]
         name = str(fault["loc"][0]) if fault["loc"] else None
         raise InvalidInputError(_describe(fault), name) from error
+
+
+def parse_instant(text: str | None, field: str) -> str | None:
+    """Return an instant as databases have it, None for none. Raises InvalidInputError."""
+    if text is None:
+        return None
+    try:
+        return clock.format_ms(clock.parse_instant(text))
+    except (ValueError, OverflowError) as error:
+        raise InvalidInputError(
+            f"{field} is a day or an instant such as 2026-01-31 or 2026-01-31T18:00:00Z", field
+        ) from error
 
 
 def _describe(fault: Mapping[str, Any]) -> str:

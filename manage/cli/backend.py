@@ -17,6 +17,10 @@ from store.control.management import Management
 from store.control.people import Caller
 from store.pagination import MAX_LIMIT
 
+ENDLESS = (
+    "this is not Taximeter's API (a list without an end); check the address given with --base-url"
+)
+
 
 class Backend(Protocol):
     def call[Request: RequestModel, Response: ResponseModel](
@@ -62,10 +66,7 @@ def call_for_all[Response: ListResponse](
     items += page.items
     while page.next_cursor:
         if page.next_cursor in seen:
-            raise BackendError(
-                "this is not Taximeter's API (a list without an end);"
-                " check the address given with --base-url"
-            )
+            raise BackendError(ENDLESS)
         seen.add(page.next_cursor)
         page = backend.call(operation, cursor=page.next_cursor, limit=MAX_LIMIT)
         items += page.items

@@ -1,7 +1,7 @@
 """The choice of the backend of a command, and its responses as JSON."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from importlib import import_module
@@ -22,7 +22,8 @@ from runtime.page_nodes import PageNodes
 from runtime.settings import Settings, SettingsError
 from store.control.database import ControlDatabase
 from store.control.management import Management
-from store.control.people import Caller
+from store.control.people import Caller, list_organization_ids
+from store.traces.paths import find_trace_files
 
 
 @contextmanager
@@ -44,6 +45,27 @@ def open_backend(
         management = Management.make(control, settings)
         caller = management.find_caller(user, is_operator=user is not None)
         yield open_local(stack, settings, control, caller)
+
+
+@contextmanager
+def open_all(base_url: str | None, data_dir: str | None) -> Iterator[Sequence[Backend]]:
+    """Open all organisations of the data directory, or of its cluster, each as a backend: what belongs to
+    the operator. Of a remote service it is the organisation of the key."""
+    remote = find_remote(base_url, data_dir)
+    if remote is not None:
+        with open_remote(remote) as backend:
+            yield [backend]
+        return
+    settings = read_settings(data_dir=data_dir)
+    with open_control(settings) as control, ExitStack() as stack:
+        found = {path.parent.name for path in find_trace_files(settings.data_dir)}
+        if (nodes := PageNodes.read(settings.data_dir)) is not None:
+            with control.reading() as db:
+                known = list_organization_ids(db)
+            found |= {each for each in known if nodes.is_elsewhere(each)}
+        yield [
+            open_local(stack, settings, control, Caller.of_operator(each)) for each in sorted(found)
+        ]
 
 
 @contextmanager

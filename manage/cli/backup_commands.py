@@ -38,8 +38,9 @@ def backup(destination: Path, data_dir: str | None, as_json: bool) -> None:
 
     DEST is a folder that is not there yet, or one with an earlier backup, which is brought up to date:
     databases that were not written since are not copied again. The earlier backup stays whole until the
-    new one is. It has the text of calls; keep it as private as the data. Exit status 1 when something
-    could not be copied.
+    new one is. It has the text of calls; keep it as private as the data. In a cluster it has this node
+    alone: run it on the node with the role web, and on each node of one copy. Exit status 1 when
+    something could not be copied.
 
     \b
     Examples:

@@ -10,6 +10,8 @@ from typing import BinaryIO
 
 import click
 
+from manage.cli.backend import given
+from manage.cli.backend_choice import open_all
 from manage.cli.console import (
     check_there_is_data,
     data_dir_option,
@@ -17,11 +19,11 @@ from manage.cli.console import (
     json_option,
     print_json,
     read_settings,
+    service_options,
 )
 from manage.cli.export import (
     Format,
     check_can_write,
-    make_item,
     open_private,
     write_entries,
 )
@@ -30,7 +32,7 @@ from manage.cli.periods import Instant, find_instants, period_options
 from metering.formats import format_calls
 from runtime.safe_text import terminal_line
 from store.traces.call_line import format_entry
-from store.traces.paths import find_trace_files
+from store.traces.call_list import make_item
 from store.traces.reader import EntryFilter, make_entry
 
 POLL_S = 0.2
@@ -55,10 +57,11 @@ _FORMATS: dict[str, Format] = {
 def tail(
     lines: int, slugs: tuple[str, ...], no_follow: bool, as_json: bool, data_dir: str | None
 ) -> None:
-    """Follow calls as they are recorded, until Ctrl-C.
+    """Follow calls as this machine records them, until Ctrl-C.
 
     Prints one line for each call, with the time of arrival in UTC. A call is printed when
-    it has ended, so a long stream comes after short calls that began later.
+    it has ended, so a long stream comes after short calls that began later. In a cluster it shows
+    the calls that this node keeps.
 
     \b
     Examples:
@@ -104,7 +107,7 @@ def _print_entries(entries: Iterable[Followed], *, as_json: bool) -> None:
     help="In CSV, leave text as it is that a spreadsheet would run as a formula. Without this,"
     " an apostrophe is put before = + - @ at the beginning of text and behind ; tabs and line breaks.",
 )  # fmt: skip
-@data_dir_option
+@service_options
 @json_option
 def export(
     from_day: date | None,
@@ -117,12 +120,14 @@ def export(
     kind: Format | None,
     output: Path | None,
     raw_csv: bool,
+    base_url: str | None,
     data_dir: str | None,
     as_json: bool,
 ) -> None:
     """Write recorded calls as JSON lines, CSV, Parquet or JSON, oldest first.
 
-    Each has the columns of usage_log and its organisation. Times are UTC: a day or a
+    Each has the columns of usage_log and its organisation: on this machine those of all
+    organisations, with --base-url those of the key's. Times are UTC: a day or a
     point in time (2026-01-31, 2026-01-31T18:00, with another offset 2026-01-31T18:00+02:00) or how
     long ago (7d, 12h, 30m). Bodies that are not text are written as {"$base64": true, "encoded":
     "…"}. Parquet, which needs pyarrow, has timestamps and exact decimal costs. With --json,
@@ -136,6 +141,7 @@ def export(
       taximeter export --since 2026-01-01 --until 2026-02-01 -o month.parquet
       taximeter export --slug default --model 'claude-opus-*' --bodies
       taximeter export --since 1d --json | jq '[.items[].cost_cents] | add'
+      taximeter export --since 7d --base-url https://meter.example.org
     """
     if output == Path("-"):
         output = None
@@ -146,17 +152,19 @@ def export(
     if kind is None:
         kind = _find_format(output)
     first, end = find_instants(from_day, to_day, since, until)
-    entry_filter = EntryFilter(since=first, until=end, slugs=slugs, model=model)
+    only = given(since=first, until=end, slugs=",".join(slugs) or None, model=model)
     if kind == "parquet" and output is None and sys.stdout.isatty():
         raise click.UsageError("Parquet is not for a terminal: name a file with -o")
     with explained():
         check_can_write(kind)
-        settings = read_settings(data_dir=data_dir)
-        check_there_is_data(settings)
-        paths = find_trace_files(settings.data_dir)
-        with _open_output(output) as stream:
+        with open_all(base_url, data_dir) as backends, _open_output(output) as stream:
             entries = write_entries(
-                stream, paths, entry_filter, kind, with_bodies=bodies, raw_csv=raw_csv
+                stream,
+                backends,
+                kind,
+                raw_csv=raw_csv,
+                bodies="yes" if bodies else "no",
+                **only,
             )
     if output is None:
         return

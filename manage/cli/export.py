@@ -1,22 +1,23 @@
 """Export of entries as JSON lines, CSV, Parquet or one JSON document, one page in memory at a time."""
 
-import base64
 import csv
 import io
 import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, TextIO
+from typing import BinaryIO, Literal, TextIO
 
+from manage.api.call_operations import MAX_CALLS, list_calls
+from manage.cli.backend import ENDLESS, Backend
 from manage.cli.console import BackendError
 from runtime import clock
 from runtime.csv_cells import neutralize
-from store.traces.reader import BODIES, EntryFilter, Row, TraceReader
+from store.traces.reader import BODIES, Row
 
 type Format = Literal["jsonl", "csv", "parquet", "json"]
 
@@ -32,32 +33,29 @@ def check_can_write(kind: Format) -> None:
 
 def write_entries(
     output: BinaryIO,
-    paths: Sequence[Path],
-    entry_filter: EntryFilter,
+    backends: Sequence[Backend],
     kind: Format,
     *,
-    with_bodies: bool,
     raw_csv: bool = False,
+    **only: object,
 ) -> int:
-    """Write one organisation after the other, each in order of arrival. Returns how many entries.
+    """Write the calls of one backend after the other, each in order of arrival. Returns how many.
 
-    ``raw_csv``: leave cells of CSV as they are that a spreadsheet would execute.
-    Raises sqlite3.Error, OSError and BackendError."""
-    with ExitStack() as stack:
-        readers = {path.parent.name: stack.enter_context(TraceReader(path)) for path in paths}
-        entries = _Counted(_iter_entries(readers, entry_filter, with_bodies=with_bodies))
-        columns = _columns(readers.values(), with_bodies=with_bodies)
-        if kind == "parquet":
-            _write_parquet(output, entries, columns)
-            return entries.count
-        text = stack.enter_context(_as_text(output))
+    ``only``: fields of the request for them. ``raw_csv``: leave cells of CSV as they are that a spreadsheet
+    would execute. Raises sqlite3.Error, OSError, ControlError and BackendError."""
+    entries = _Counted(_iter_entries(backends, only))
+    columns = _find_columns(backends, only)
+    if kind == "parquet":
+        _write_parquet(output, entries, columns)
+        return entries.count
+    with _as_text(output) as text:
         if kind == "csv":
             _write_csv(text, entries, list(columns), raw=raw_csv)
         elif kind == "json":
             _write_document(text, entries)
         else:
             _write_lines(text, entries)
-        return entries.count
+    return entries.count
 
 
 @contextmanager
@@ -84,41 +82,25 @@ class _Counted:
             yield row
 
 
-def make_item(organization_id: str, row: Row) -> Row:
-    """Return an entry as it is exported: the columns of ``usage_log``, and the organisation."""
-    return {"organization_id": organization_id} | row
+def _iter_entries(backends: Iterable[Backend], only: Mapping[str, object]) -> Iterator[Row]:
+    for backend in backends:
+        page = backend.call(list_calls, limit=MAX_CALLS, **only)
+        yield from map(dict, page.items)
+        while (cursor := page.next_cursor) is not None:
+            page = backend.call(list_calls, cursor=cursor, limit=MAX_CALLS, **only)
+            if page.next_cursor == cursor:
+                raise BackendError(ENDLESS)
+            yield from map(dict, page.items)
 
 
-def _iter_entries(
-    readers: Mapping[str, TraceReader], entry_filter: EntryFilter, *, with_bodies: bool
-) -> Iterator[Row]:
-    for organization_id, reader in readers.items():
-        if not reader.is_ready:
-            continue
-        for row in reader.iter_entries(entry_filter):
-            item = make_item(organization_id, row)
-            if with_bodies:
-                bodies = reader.read_bodies(row["id"])
-                if bodies is None:
-                    continue  # removed by retention since its page was read
-                item |= {name: _as_json(bodies[name]) for name in BODIES}
-            yield item
-
-
-def _as_json(body: str | bytes | None) -> Any:
-    """Return a body for JSON. A body that is not text is written as Datasette writes it."""
-    if isinstance(body, bytes):
-        return {"$base64": True, "encoded": base64.b64encode(body).decode()}
-    return body
-
-
-def _columns(readers: Iterable[TraceReader], *, with_bodies: bool) -> dict[str, str]:
+def _find_columns(backends: Iterable[Backend], only: Mapping[str, object]) -> dict[str, str]:
     """Return the columns of all databases together, with the types that their schema declares: a database
     of an older version may lack some columns."""
-    columns = {"organization_id": "text"}
-    for reader in readers:
-        columns |= {name: declared for name, declared in reader.types.items() if name not in BODIES}
-    return columns | dict.fromkeys(BODIES if with_bodies else (), "text")
+    columns: dict[str, str] = {}
+    for backend in backends:
+        columns |= backend.call(list_calls, limit=1, **only).columns
+    bodies = {name: columns.pop(name) for name in BODIES if name in columns}
+    return columns | bodies
 
 
 def _write_parquet(output: BinaryIO, rows: Iterable[Row], columns: Mapping[str, str]) -> None:

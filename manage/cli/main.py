@@ -60,8 +60,8 @@ COMMANDS = {
 def cli() -> None:
     """Log the tokens, cost and text of calls to the Messages API, through a transparent proxy.
 
-    Commands act on the data directory of this machine. Those about endpoints, keys and usage, and
-    search, also use a remote service: with --base-url, and a service API key in TAXIMETER_API_KEY.
+    Commands act on the data directory of this machine. Those with the option --base-url also use a
+    remote service, with a service API key in TAXIMETER_API_KEY.
 
     \b
     Start here:

@@ -67,7 +67,8 @@ def doctor(echo: bool, live: bool, slug: str, data_dir: str | None, as_json: boo
     """Check the service and its machine, and print what to do.
 
     Checks the service that runs on this data directory, with that service's settings. Where none runs,
-    it checks what a service started in this environment would use, and says so. Checks
+    it checks what a service started in this environment would use, and says so. In a cluster it checks
+    this node. Checks
     Python, the data directory, disk space, the databases, the spool, whether the upstream can be
     reached (by a connection alone: no request is sent), the prices and the clock. It changes
     nothing. Exit status 1 when anything is wrong.
@@ -133,7 +134,8 @@ def verify(data_dir: str | None, as_json: bool) -> None:
     Rebuilds each body and compares it with the hash stored when it was received. Computes each cost
     again from its line items, and the hourly sums of the hours whose calls are all there. Also checks
     the databases.
-    It can run while the service runs. Exit status 1 when anything is wrong.
+    It can run while the service runs. In a cluster it checks the files of this node: run it on each
+    node that keeps calls. Exit status 1 when anything is wrong.
 
     \b
     Examples:
@@ -179,7 +181,8 @@ def reprice(everything: bool, prices: str | None, data_dir: str | None, as_json:
     """Price calls that have no cost yet.
 
     These are calls whose model had no known price when they were recorded, and has one now, and calls
-    of earlier versions that upstream did not bill.
+    of earlier versions that upstream did not bill. In a cluster these are the calls that this node
+    keeps: run it on each node that keeps calls.
 
     \b
     Examples:
@@ -237,7 +240,8 @@ def prune(
 ) -> None:
     """Remove the oldest recorded calls and free their space. Hourly totals are kept.
 
-    It can run while the service runs.
+    It can run while the service runs. In a cluster it removes calls that this node keeps: run it on
+    each node that keeps calls, or set rules with `taximeter retention`, which hold on all of them.
 
     \b
     Examples:

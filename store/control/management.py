@@ -36,9 +36,11 @@ from store.control.invitations import Invitation
 from store.control.people import Caller, Member, Organization
 from store.pagination import DEFAULT_LIMIT, Page, read_page
 from store.spool.unrecorded import count_unrecorded
+from store.traces.call_list import CallPage, read_calls
 from store.traces.forecast import Month
 from store.traces.month import read_file
 from store.traces.paths import trace_path
+from store.traces.reader import EntryFilter
 from store.traces.run_report import RunReport, read_run
 from store.traces.search.query import parse_query
 from store.traces.search.reader import Filter, Found, search_file
@@ -340,6 +342,23 @@ class Management:
         Raises InvalidInputError."""
         path = trace_path(self._data_dir, caller.organization_id)
         return search_file(path, parse_query(text), only, limit)
+
+    def list_calls(
+        self,
+        caller: Caller,
+        only: EntryFilter,
+        cursor: str | None,
+        limit: int,
+        *,
+        with_bodies: bool,
+    ) -> CallPage:
+        """Return a page of the calls of the caller's organisation, the oldest first.
+
+        Raises InvalidCursorError."""
+        path = trace_path(self._data_dir, caller.organization_id)
+        return read_calls(
+            path, caller.organization_id, only, cursor, limit, with_bodies=with_bodies
+        )
 
     def run_usage(self, caller: Caller, run_id: str) -> RunReport:
         """Return the totals of one run in the caller's organisation, zeros where it made no call.

@@ -37,6 +37,11 @@ class Caller:
     role: Role
     is_operator: bool = False
 
+    @classmethod
+    def of_operator(cls, organization_id: str) -> "Caller":
+        """Return the operator, for whom no user of the organisation is named."""
+        return cls(user_id="", organization_id=organization_id, role="owner", is_operator=True)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Organization:
@@ -56,6 +61,11 @@ class Member:
     organization_name: str
     role: Role
     joined_at: str
+
+
+def list_organization_ids(db: sqlite3.Connection) -> list[str]:
+    """Return the ids of all organisations."""
+    return [row[0] for row in db.execute("select id from organizations order by id")]
 
 
 def find_user(db: sqlite3.Connection, email: str | None) -> str | None:

@@ -107,17 +107,20 @@ class TraceReader:
             yield from rows
             after_id = rows[-1]["id"]
 
-    def iter_entries(self, entry_filter: EntryFilter) -> Iterator[Row]:
-        """Yield entries in order of arrival, in the memory of one page."""
+    def read_page(
+        self, entry_filter: EntryFilter, place: tuple[str, str] | None, limit: int
+    ) -> list[Row]:
+        """Return so many entries in order of arrival: those behind a place, an instant and an entry id, or
+        the first ones."""
         # By the index on created_at, so that asking for a day does not read a year. The place alone is
         # its lower bound: offered two, SQLite might begin every page at the other.
-        place = (entry_filter.since or "", 0)
-        others = replace(entry_filter, since=None)
-        while rows := self._read(
-            others, ["(created_at, id) > (?, ?)"], list(place), "created_at, id", _PAGE
-        ):
-            yield from rows
-            place = rows[-1]["created_at"], rows[-1]["id"]
+        return self._read(
+            replace(entry_filter, since=None),
+            ["(created_at, entry_id) > (?, ?)"],
+            list(place or (entry_filter.since or "", "")),
+            "created_at, entry_id",
+            limit,
+        )
 
     def read_bodies(self, usage_id: int) -> Row | None:
         """Return both bodies as the view gives them, or None for an entry that retention removed."""

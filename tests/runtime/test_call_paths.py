@@ -12,6 +12,7 @@ from runtime.call_paths import is_of_calls
         ("HEAD", "/overview.json", True),
         ("GET", "/live/events", True),
         ("GET", "/api/usage", True),
+        ("GET", "/api/calls", True),
         ("POST", "/traces/usage/7/replay/check", True),
         ("GET", "/traces/usage/7/replay/ticket", False),
         ("GET", "/settings", False),

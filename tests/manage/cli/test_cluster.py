@@ -12,11 +12,14 @@ import pytest
 import uvicorn
 
 from cluster.directory import read_rows, write_rows
+from manage.api.call_operations import MAX_CALLS, list_calls
+from manage.cli.backend_choice import open_all
 from manage.cli.remote import READ_FROM_COPY
 from manage.server import make_node_app
 from runtime.buckets import BUCKETS
 from runtime.page_nodes import NODE_NAME, PageNode, PageNodes
 from runtime.settings import Settings
+from store.control import people
 from store.control.database import ControlDatabase
 from store.control.statements import load_signing_key
 from store.traces.database import TraceDatabase
@@ -24,6 +27,7 @@ from store.traces.paths import trace_path
 from tests.store.traffic import make_entry
 
 GROUPS = ("main", "copy")
+ARRIVAL = "2026-01-31T12:00:00.000Z"
 
 
 @contextmanager
@@ -62,7 +66,7 @@ class Nodes:
             with TraceDatabase(trace_path(self.folders[group], organization_id)) as traces:
                 traces.insert(
                     [
-                        make_entry(entry_id=f"{number:03}", model=name)
+                        make_entry(entry_id=f"{number:04}", created_at=ARRIVAL, model=name)
                         for number, name in enumerate(names)
                     ]
                 )
@@ -137,3 +141,30 @@ def test_every_command_about_calls_asks_that_node_and_no_other_command(
         result = run(*command, "--json")
         assert result.exit_code == 0, (command, result.output)
     assert not (data_dir / "traces").exists()
+
+
+def test_an_export_has_the_calls_of_all_organisations_wherever_they_are(
+    run, nodes, organization_id, data_dir
+):
+    """Also when the node goes away in the middle."""
+    with ControlDatabase(data_dir / "control.db") as control, control.transaction() as db:
+        other = people.create_organization(db, "Other").id
+    names = [f"m{number}" for number in range(MAX_CALLS + 1)]
+    nodes.record(organization_id, main=names, copy=names)
+    nodes.record(other, main=["of-other"])
+    result = run("export")
+    assert result.exit_code == 0, result.output
+    found = [json.loads(line) for line in result.stdout.splitlines()]
+    assert {each["organization_id"] for each in found} == {organization_id, other}
+    assert {each["model"] for each in found} == {*names, "of-other"}
+    assert len(found) == len(names) + 1
+    csv = run("export", "--format", "csv").stdout
+    assert csv.startswith("organization_id,id,entry_id,")
+    assert len(csv.splitlines()) == len(found) + 1
+
+    with open_all(None, str(data_dir)) as backends:
+        first = next(each for each in backends if each.call(list_calls).has_more)
+        page = first.call(list_calls, limit=MAX_CALLS)
+        nodes.end("main")
+        rest = first.call(list_calls, limit=MAX_CALLS, cursor=page.next_cursor)
+    assert [each["model"] for each in rest.items] == names[-1:]

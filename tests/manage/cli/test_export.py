@@ -13,9 +13,9 @@ import pytest
 from pyarrow import parquet as pq
 
 from manage.cli import export
+from manage.cli.backend_choice import open_all
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
-from store.traces.reader import EntryFilter
 from tests import ROOT
 from tests.store.traffic import make_entry
 
@@ -281,7 +281,7 @@ class CountingOutput(io.BytesIO):
 def test_entries_are_written_as_they_are_read(traces, data_dir, kind):
     traces.insert([make_entry(request_body=b"x" * 1_000) for _ in range(450)])
     output = CountingOutput()
-    paths = list(data_dir.glob("traces/*/traces.db"))
-    assert export.write_entries(output, paths, EntryFilter(), kind, with_bodies=True) == 450
+    with open_all(None, str(data_dir)) as backends:
+        assert export.write_entries(output, backends, kind, bodies="yes") == 450
     assert output.total > 450_000
     assert output.largest < 30_000

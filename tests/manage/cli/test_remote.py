@@ -385,3 +385,28 @@ def test_a_key_that_would_travel_in_the_open_is_warned_of(monkeypatch):
     monkeypatch.setattr("manage.cli.remote.TIMEOUT_S", 0.1)
     result = run("keys", "list", "--base-url", "http://nowhere.invalid")
     assert "without https" in result.stderr
+
+
+def test_an_export_of_a_remote_service_has_its_pages_one_after_the_other(service):
+    columns = {"organization_id": "text", "id": "integer", "model": "text"}
+    pages = [
+        {
+            "columns": columns,
+            "items": [{"organization_id": "o", "id": number, "model": "m"}],
+            "nextCursor": cursor,
+            "hasMore": cursor is not None,
+        }
+        for number, cursor in ((1, "next"), (1, "next"), (2, None))
+    ]
+    for page in pages:
+        service.enqueue(answer(200, json.dumps(page).encode()))
+    result = run(
+        "export", "--format", "csv", "--slug", "a", "--slug", "b", "--base-url", service.url
+    )
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines() == ["organization_id,id,model", "o,1,m", "o,2,m"]
+    assert [each.target for each in service.requests] == [
+        "/api/calls?slugs=a%2Cb&bodies=no&limit=1",
+        "/api/calls?slugs=a%2Cb&bodies=no&limit=1000",
+        "/api/calls?slugs=a%2Cb&bodies=no&cursor=next&limit=1000",
+    ]

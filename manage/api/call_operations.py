@@ -1,0 +1,92 @@
+"""The operation that lists calls with all that is known of each, and its models."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field
+
+from manage.api.models import Instant, RequestModel, ResponseModel, parse_whole_number
+from manage.api.operation import Context, operation
+from manage.api.validation import parse_instant
+from store.pagination import DEFAULT_LIMIT
+from store.traces.call_list import CallPage
+from store.traces.reader import EntryFilter
+
+MAX_CALLS = 1000
+
+
+class CallsQuery(RequestModel):
+    since: Annotated[
+        Instant | None, Field(description="Calls that arrived then or later: ISO 8601.")
+    ] = None
+    until: Annotated[Instant | None, Field(description="Calls that arrived before: ISO 8601.")] = (
+        None
+    )
+    slugs: Annotated[
+        str | None, Field(description="The slugs of proxy endpoints, separated by commas.")
+    ] = None
+    model: Annotated[str | None, Field(description="A model; * and ? are wildcards.")] = None
+    bodies: Annotated[
+        Literal["yes", "no"], Field(description="Whether request_body and response_body are there.")
+    ] = "no"
+    cursor: Annotated[str | None, Field(description="nextCursor of the page before.")] = None
+    limit: Annotated[
+        int,
+        Field(ge=1, le=MAX_CALLS, description="How many calls at most; 8 MB of bodies end a page."),
+        BeforeValidator(parse_whole_number),
+    ] = DEFAULT_LIMIT
+
+    def make_filter(self) -> EntryFilter:
+        """Return the filter. Raises InvalidInputError."""
+        return EntryFilter(
+            since=parse_instant(self.since, "since"),
+            until=parse_instant(self.until, "until"),
+            slugs=() if self.slugs is None else self.slugs.split(","),
+            model=self.model,
+        )
+
+
+class Calls(ResponseModel):
+    columns: Annotated[
+        Mapping[str, str], Field(description="The columns, with their types in the database.")
+    ]
+    items: Annotated[
+        Sequence[Mapping[str, Any]],
+        Field(description="The oldest first, each with the columns of usage_log."),
+    ]
+    next_cursor: Annotated[
+        str | None, Field(alias="nextCursor", description="null on the last page.")
+    ]
+    has_more: Annotated[bool, Field(alias="hasMore")]
+
+    @classmethod
+    def make(cls, page: CallPage) -> Self:
+        return cls(
+            columns=page.columns,
+            items=page.items,
+            next_cursor=page.next_cursor,
+            has_more=page.next_cursor is not None,
+        )
+
+
+@operation(
+    "GET",
+    "/calls",
+    name="listCalls",
+    summary="The calls of your organisation, the oldest first, with all columns of usage_log.",
+    request=CallsQuery,
+    response=Calls,
+)
+def list_calls(context: Context[CallsQuery]) -> Calls:
+    query = context.request
+    page = context.management.list_calls(
+        context.caller,
+        query.make_filter(),
+        query.cursor,
+        query.limit,
+        with_bodies=query.bodies == "yes",
+    )
+    return Calls.make(page)
+
+
+OPERATIONS = (list_calls,)
