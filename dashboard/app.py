@@ -58,7 +58,6 @@ class CallPages:
         self._home = HomePages(settings, visitors, connections)
         self._overview = OverviewPages(settings, visitors, connections)
         self._live = LivePages(settings, visitors, connections)
-        self._reconciliation = ReconciliationPages(settings, visitors)
         self._savings = SavingsPages(settings, visitors, connections)
         self._share = SharePages(settings, visitors, connections)
         self._search = SearchPages(settings, visitors, connections)
@@ -71,7 +70,6 @@ class CallPages:
             *self._home.routes(),
             *self._overview.routes(),
             *self._live.routes(),
-            *self._reconciliation.routes(),
             # Before those of all other addresses of sessions and traces.
             *self._context.routes(),
             *self._savings.routes(),
@@ -135,12 +133,14 @@ class Dashboard(CallPages):
             settings, pool, mailer, WebhookClient(settings.webhook_rule)
         )
         self._help = HelpPages(visitors)
+        self._reconciliation = ReconciliationPages(settings, visitors)
         self._settings = SettingsPages(settings, pool, visitors, mailer)
         self._sign_in = SignInPages(settings, pool, visitors, mailer)
 
     def routes(self) -> list[BaseRoute]:
         return [
             *self._help.routes(),
+            *self._reconciliation.routes(),
             *self._settings.routes(),
             *self._sign_in.routes(),
             *super().routes(),

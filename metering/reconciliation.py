@@ -136,6 +136,14 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedUsage:
+    """The usage to compare, and notes about what is left out or less exact."""
+
+    items: tuple[Recorded, ...] = ()
+    notes: tuple[Cause, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     day: date
     kind: str

@@ -6,11 +6,11 @@ In a cluster they are for the nodes that keep the calls: the pages forward them,
 import re
 
 _PAGES = re.compile(
-    r"/|/(?:overview|live|reconciliation|savings|search|secrets|sessions|traces)(?:[/.].*)?",
+    r"/|/(?:overview|live|savings|search|secrets|sessions|traces)(?:[/.].*)?",
     re.DOTALL,
 )
 _READ_BY_API = re.compile(
-    r"/api/(?:calls|usage|search|runs/[^/]*|budgets?|retention|proxy-endpoints/[^/]*/budget)"
+    r"/api/(?:calls|recorded-usage|usage|search|runs/[^/]*|budgets?|retention|proxy-endpoints/[^/]*/budget)"
 )
 _TICKET = re.compile(r"/traces/usage/[0-9]+/replay/ticket")  # for the proxies that this node knows
 _CHECK = re.compile(r"/traces/usage/[0-9]+/replay/check")  # a POST that changes nothing

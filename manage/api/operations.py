@@ -8,6 +8,7 @@ from manage.api import (
     endpoint_operations,
     key_operations,
     organization_operations,
+    reconcile_operations,
     retention_operations,
     search_operations,
     usage_operations,
@@ -22,5 +23,6 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
     *usage_operations.OPERATIONS,
     *call_operations.OPERATIONS,
     *search_operations.OPERATIONS,
+    *reconcile_operations.OPERATIONS,
     *retention_operations.OPERATIONS,
 )

@@ -41,10 +41,7 @@ def open_backend(
         return
     settings = read_settings(data_dir=data_dir)
     with open_control(settings) as control, ExitStack() as stack:
-        # With --user the operator acts for that user, and is recorded as the operator.
-        management = Management.make(control, settings)
-        caller = management.find_caller(user, is_operator=user is not None)
-        yield open_local(stack, settings, control, caller)
+        yield open_local(stack, settings, control, find_caller(settings, control, user))
 
 
 @contextmanager
@@ -81,6 +78,13 @@ def open_remote(address: str) -> Iterator[Backend]:
         )
     with RemoteBackend(address, KeyAuth(api_key), make_notes()) as backend:
         yield backend
+
+
+def find_caller(settings: Settings, control: ControlDatabase, user: str | None) -> Caller:
+    """Return whom a command on this machine acts for: a user, or the local one. Raises NotFoundError."""
+    # With --user the operator acts for that user, and is recorded as the operator.
+    management = Management.make(control, settings)
+    return management.find_caller(user, is_operator=user is not None)
 
 
 def open_local(

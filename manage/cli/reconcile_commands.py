@@ -1,11 +1,15 @@
 """``taximeter reconcile``: upstream's own reports beside what was recorded."""
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from datetime import date, timedelta
 from functools import partial
 
 import click
 
+from manage.api.reconcile_operations import get_recorded_usage
+from manage.cli.backend import Backend, given
+from manage.cli.backend_choice import find_caller, open_local
 from manage.cli.console import (
     data_dir_option,
     explained,
@@ -33,15 +37,11 @@ from metering.reconciliation_causes import (
 from runtime import clock
 from runtime.safe_text import terminal_line
 from runtime.settings import Settings, SettingsError
-from store.control.management import Management
-from store.price_file import load_prices
-from store.traces.paths import trace_path
 from store.traces.reconciliation_file import (
     Reconciliation,
     make_document,
     write_reconciliation,
 )
-from store.traces.recorded_usage import read_recorded_usage
 
 DEFAULT_DAYS, MAX_DAYS = 7, 366
 # Upstream's figures are there 5 minutes after a call, at times later.
@@ -93,14 +93,13 @@ def reconcile(
     with explained():
         first, last = find_period(days, from_day, to_day, clock.now().date())
         settings = read_settings(data_dir=data_dir)
-        with open_control(settings) as control:
-            caller = Management.make(control, settings).find_caller(
-                user, is_operator=user is not None
-            )
-        try:
-            result = _reconcile(settings, caller.organization_id, admin_url, first, last)
-        except ReportError as error:
-            raise click.ClickException(terminal_line(str(error))) from None
+        with open_control(settings) as control, ExitStack() as stack:
+            caller = find_caller(settings, control, user)
+            backend = open_local(stack, settings, control, caller)
+            try:
+                result = _reconcile(settings, backend, admin_url, first, last)
+            except ReportError as error:
+                raise click.ClickException(terminal_line(str(error))) from None
         write_reconciliation(settings.data_dir, caller.organization_id, result)
     if as_json:
         print_json(make_document(result))
@@ -129,10 +128,10 @@ def find_period(
 
 
 def _reconcile(
-    settings: Settings, organization_id: str, admin_url: str | None, first: date, last: date
+    settings: Settings, backend: Backend, admin_url: str | None, first: date, last: date
 ) -> Reconciliation:
-    """Fetch the reports, read what was recorded, and compare. Raises ReportError, SettingsError,
-    sqlite3.Error."""
+    """Fetch the reports, read what was recorded, and compare. Raises ReportError, SettingsError, and what
+    ``Backend.call`` raises."""
     admin_key = read_admin_key()
     url = _check_url(settings, admin_url)
     click.echo(f"Fetching the reports of {first} to {last} from {url} …", err=True)
@@ -140,12 +139,9 @@ def _reconcile(
     tell = partial(click.echo, err=True)
     with AdminApi(url, admin_key, settings.vendor, is_local=is_loopback(url), tell=tell) as api:
         reports = fetch_reports(api, first, last)
-    recorded = read_recorded_usage(
-        trace_path(settings.data_dir, organization_id),
-        first,
-        last,
-        load_prices(settings.prices),
-        reports.organization_id,
+    recorded = backend.call(
+        get_recorded_usage,
+        **given(from_day=first, to_day=last, upstream_organization_id=reports.organization_id),
     )
     notes = list(recorded.notes)
     if reports.missing_days:

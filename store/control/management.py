@@ -8,9 +8,11 @@ change is written to the activity log in the same transaction. Refusals are the 
 from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Self
 
+from metering.reconciliation import RecordedUsage
 from runtime import clock
 from runtime.errors import ConflictError, InvalidInputError, NotFoundError
 from runtime.runs import is_run_id
@@ -57,13 +59,16 @@ class Management:
         now: Callable[[], datetime] = clock.now,
         max_endpoints: int | None = None,
         webhook_rule: WebhookRule = PUBLIC_ONLY,
+        prices: Path | None = None,
     ) -> None:
         """Open the management of a service. ``max_endpoints`` bounds the endpoints of one
-        organisation, ``webhook_rule`` the addresses of webhooks."""
+        organisation, ``webhook_rule`` the addresses of webhooks; ``prices`` is the operator's price
+        file."""
         self._control = control
         self._data_dir = data_dir
         self._now = now
         self._max_endpoints = max_endpoints
+        self._prices = prices
         self.budgets = BudgetManagement(control, data_dir, now, webhook_rule)
         self.removal = DataRemoval(control, data_dir, now)
 
@@ -75,6 +80,7 @@ class Management:
             settings.data_dir,
             max_endpoints=settings.max_endpoints,
             webhook_rule=settings.webhook_rule,
+            prices=settings.prices,
         )
 
     # -- who is asking ----------------------------------------------------------------------------
@@ -328,8 +334,7 @@ class Management:
         """Return the totals of the caller's organisation; days are UTC and both inclusive.
 
         Raises InvalidInputError."""
-        if from_day is not None and to_day is not None and from_day > to_day:
-            raise InvalidInputError("from must not come after to", "from")
+        _check_period(from_day, to_day)
         return read_usage(trace_path(self._data_dir, caller.organization_id), by, from_day, to_day)
 
     def month(self, caller: Caller) -> Month:
@@ -360,6 +365,21 @@ class Management:
             path, caller.organization_id, only, cursor, limit, with_bodies=with_bodies
         )
 
+    def recorded_usage(
+        self, caller: Caller, from_day: date, to_day: date, upstream_organization_id: str | None
+    ) -> RecordedUsage:
+        """Return what was recorded on these days (UTC, both included) for calls that the API bills.
+
+        Raises InvalidInputError, PriceFileError."""
+        _check_period(from_day, to_day)
+        # Only here: prices take time to load, and nothing else of this needs them.
+        read: Callable[..., RecordedUsage] = import_module(
+            "store.traces.recorded_usage"
+        ).read_recorded_usage
+        prices = import_module("store.price_file").load_prices(self._prices)
+        path = trace_path(self._data_dir, caller.organization_id)
+        return read(path, from_day, to_day, prices, upstream_organization_id)
+
     def run_usage(self, caller: Caller, run_id: str) -> RunReport:
         """Return the totals of one run in the caller's organisation, zeros where it made no call.
 
@@ -372,6 +392,11 @@ class Management:
         # neither.
         pending = count_unrecorded(self._data_dir / "spool", caller.organization_id, run_id)
         return read_run(trace_path(self._data_dir, caller.organization_id), run_id, pending)
+
+
+def _check_period(from_day: date | None, to_day: date | None) -> None:
+    if from_day is not None and to_day is not None and from_day > to_day:
+        raise InvalidInputError("from must not come after to", "from")
 
 
 def _describe(endpoint: ProxyEndpoint) -> Details:

@@ -86,7 +86,11 @@ def get_member(db: sqlite3.Connection, email: str | None) -> Member:
     It is the membership in the organisation joined first. Raises NotFoundError."""
     user_id = find_user(db, email)
     if user_id is None:
-        raise NotFoundError(f"there is no user {email}" if email else "there is no local user")
+        raise NotFoundError(
+            f"there is no user {email}"
+            if email
+            else "there is no local user here; in a cluster, the node with the role web has the people"
+        )
     return get_first_membership(db, user_id)
 
 

@@ -9,7 +9,7 @@ count as unknown.
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -17,7 +17,15 @@ from pathlib import Path
 from metering import token_counts
 from metering.components import SEARCH_UNIT, WEB_SEARCH as SEARCH_COMPONENT
 from metering.prices import PriceTable
-from metering.reconciliation import TOKENS, WEB_SEARCH, CallCounts, Cause, Figures, Recorded
+from metering.reconciliation import (
+    TOKENS,
+    WEB_SEARCH,
+    CallCounts,
+    Cause,
+    Figures,
+    Recorded,
+    RecordedUsage,
+)
 from metering.token_counts import TokenCounts
 from store.database import list_columns, open_readonly, snapshot
 from store.traces.booking_sql import IS_OF_CLASS, IS_SEARCH, MAY_BE_BILLED
@@ -26,14 +34,6 @@ from store.traces.rollup import OVERAGE, SUBSCRIPTION
 
 READ_TIMEOUT_S = 5.0
 _COUNTS = tuple(each.name for each in fields(CallCounts))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedUsage:
-    """The usage to compare, and notes about what is left out or less exact."""
-
-    items: tuple[Recorded, ...] = ()
-    notes: tuple[Cause, ...] = ()
 
 
 def read_recorded_usage(

@@ -16,6 +16,7 @@ from runtime.call_paths import is_of_calls
         ("POST", "/traces/usage/7/replay/check", True),
         ("GET", "/traces/usage/7/replay/ticket", False),
         ("GET", "/settings", False),
+        ("GET", "/reconciliation", False),
         ("GET", "/sign-in", False),
         ("GET", "/sessionsx", False),
         ("GET", "/api/api-keys", False),

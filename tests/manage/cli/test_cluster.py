@@ -3,9 +3,10 @@
 import json
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,9 @@ from store.control.database import ControlDatabase
 from store.control.statements import load_signing_key
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
-from tests.store.traffic import make_entry
+from store.traces.reconciliation_file import read_reconciliation
+from tests import admin_api
+from tests.store.traffic import make_entry, make_item
 
 GROUPS = ("main", "copy")
 ARRIVAL = "2026-01-31T12:00:00.000Z"
@@ -60,13 +63,21 @@ class Nodes:
     folders: dict[str, Path] = field(default_factory=dict)
     ends: dict[str, ExitStack] = field(default_factory=dict)
 
-    def record(self, organization_id: str, **models: list[str]) -> None:
-        """Record calls of these models on the nodes of groups."""
-        for group, names in models.items():
+    def record(
+        self,
+        organization_id: str,
+        main: Sequence[str] = (),
+        copy: Sequence[str] = (),
+        **changes: object,
+    ) -> None:
+        """Record calls of these models on the node of each group."""
+        for group, names in zip(GROUPS, (main, copy), strict=True):
             with TraceDatabase(trace_path(self.folders[group], organization_id)) as traces:
                 traces.insert(
                     [
-                        make_entry(entry_id=f"{number:04}", created_at=ARRIVAL, model=name)
+                        make_entry(
+                            entry_id=f"{number:04}", created_at=ARRIVAL, model=name, **changes
+                        )
                         for number, name in enumerate(names)
                     ]
                 )
@@ -168,3 +179,18 @@ def test_an_export_has_the_calls_of_all_organisations_wherever_they_are(
         nodes.end("main")
         rest = first.call(list_calls, limit=MAX_CALLS, cursor=page.next_cursor)
     assert [each["model"] for each in rest.items] == names[-1:]
+
+
+def test_a_reconciliation_is_of_the_node_that_keeps_the_calls_and_is_kept_with_the_people(
+    run, nodes, organization_id, data_dir, monkeypatch
+):
+    item = make_item(model="m1", component="output", quantity=7, cents=Decimal("1.5"))
+    nodes.record(organization_id, main=["m1"], cost_items=(item,))
+    with admin_api.AdminApi() as upstream:
+        monkeypatch.setenv("ANTHROPIC_ADMIN_KEY", admin_api.ADMIN_KEY)
+        monkeypatch.setenv("TAXIMETER_UPSTREAM_URL", upstream.url)
+        result = run("reconcile", "--from", ARRIVAL[:10], "--to", ARRIVAL[:10], "--json")
+    assert result.exit_code == 0, result.output
+    recorded = json.loads(result.stdout)["recorded"]
+    assert (recorded["tokens"]["output_tokens"], recorded["cost_cents"]) == (7, 1.5)
+    assert read_reconciliation(data_dir, organization_id) is not None

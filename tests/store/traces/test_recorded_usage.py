@@ -8,10 +8,10 @@ from decimal import Decimal
 import pytest
 
 from metering.prices import PriceTable
-from metering.reconciliation import NOTHING, TOKENS, WEB_SEARCH, Cause, Figures
+from metering.reconciliation import NOTHING, TOKENS, WEB_SEARCH, Cause, Figures, RecordedUsage
 from metering.token_counts import TokenCounts
 from store.traces.database import TraceDatabase
-from store.traces.recorded_usage import RecordedUsage, read_recorded_usage
+from store.traces.recorded_usage import read_recorded_usage
 from tests.store.traffic import make_entry, make_item
 
 DAY = date(2026, 1, 2)
