@@ -44,7 +44,8 @@ INLINE_HOOKS: tuple[Patch[DispatchTable], ...] = (
     Patch(
         owner=http_layer.HttpLayer,
         name="event_to_child",
-        reason="For each command, it is asked of eight kinds whether it is one.",
+        reason="For each command, it is asked of eight kinds whether it is one. A stream that is done"
+        " waits for the garbage collector, in two cycles.",
         contract_test="test_inline_hooks.py::test_the_core_still_asks_commands_for_each_kind",
         written_for="12.2.3",
         digest="4c839d60a5dd3c7a",

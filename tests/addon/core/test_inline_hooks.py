@@ -3,6 +3,7 @@
 When one of the ``still`` tests fails, mitmproxy has changed: see whether the patch can go.
 """
 
+import gc
 import inspect
 import logging
 from collections import defaultdict
@@ -12,6 +13,7 @@ import pytest
 from mitmproxy import options
 from mitmproxy.addons import proxyserver
 from mitmproxy.connection import ConnectionState
+from mitmproxy.http import MessageData
 from mitmproxy.proxy import commands, context, events, layer
 from mitmproxy.proxy.layers.http import HttpLayer, HTTPMode, HttpStream
 from mitmproxy.proxy.layers.http._base import ReceiveHttp
@@ -262,6 +264,34 @@ def test_the_core_still_pauses_for_an_open_connection():
 @pytest.mark.usefixtures("inline")
 def test_an_open_connection_is_taken_without_a_pause():
     assert count_requests_for_connections() == 1
+
+
+@pytest.fixture
+def count_streams_left(monkeypatch):
+    """Returns a function that counts the streams of a conversation which only the garbage collector finds."""
+    # With -O, as in a service, messages are not checked; a check leaves the frames that called it.
+    monkeypatch.setattr(MessageData, "__post_init__", lambda _self: None)
+
+    def count():
+        gc.collect()
+        gc.disable()
+        try:
+            Server(inline=False).hold_conversation()
+            return sum(type(each) is HttpStream for each in gc.get_objects())
+        finally:
+            gc.enable()
+
+    return count
+
+
+@pytest.mark.usefixtures("unpatched")
+def test_the_core_still_leaves_each_stream_to_the_garbage_collector(count_streams_left):
+    assert count_streams_left() == 2
+
+
+@pytest.mark.usefixtures("inline")
+def test_a_stream_that_is_done_is_gone_at_once(count_streams_left):
+    assert count_streams_left() == 0
 
 
 def measure_depths(monkeypatch):
