@@ -150,6 +150,7 @@ class HealthReport:
             document["cluster"] = {
                 "failing": cluster.failing,
                 "unshipped": cluster.unshipped,
+                "in_flight": cluster.in_flight,
                 "lag": cluster.lag,
             }
         return document

@@ -23,12 +23,13 @@ def _make_lines(document: Mapping[str, Any]) -> Iterator[str]:
     for kind, count in document["not_kept"].items():
         yield f'taximeter_not_kept_total{{kind="{kind}"}} {count}\n'
     if cluster := document.get("cluster"):
-        for name, value in (
-            ("failing_parts", len(cluster["failing"])),
-            ("unshipped_files", cluster["unshipped"]),
+        for metric, value in (
+            ("taximeter_cluster_failing_parts", len(cluster["failing"])),
+            ("taximeter_cluster_unshipped_files", cluster["unshipped"]),
+            ("taximeter_in_flight", cluster["in_flight"]),
         ):
-            metric = f"taximeter_cluster_{name}"
-            yield _declare(metric, "gauge") + f"{metric} {value}\n"
+            if value is not None:
+                yield _declare(metric, "gauge") + f"{metric} {value}\n"
 
 
 def _declare(metric: str, kind: str) -> str:

@@ -153,14 +153,16 @@ class Node:
     def _beat(self) -> float:
         """Say how this node does, and that this process lives where there is no recorder to say so."""
         settings, now_s = self._settings, time.monotonic()
-        waiting = None
+        waiting, in_flight = None, None
         if "proxy" in settings.role:
             reader.remove_empty_runs(settings.proxy_spool_path)
             waiting = self._count_waiting()
+            in_flight = sum(1 for _ in reader.find_in_flight(settings.proxy_spool_path))
         ClusterState(
             beat_s=now_s,
             failing=sorted(self._failing),
             unshipped=waiting,
+            in_flight=in_flight,
             lag=self._lag,
             unserved=self._unserved,
             level_s=self._level_s,

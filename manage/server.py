@@ -179,13 +179,18 @@ def make_app(
     return app
 
 
-def make_node_app(settings: Settings) -> Starlette:
-    """Return the application of a node of a cluster that keeps calls, and answers the node with people."""
+def make_node_app(
+    settings: Settings, supervisor_pid: int | None = None, board_fd: int | None = None
+) -> Starlette:
+    """Return the application of a node of a cluster that keeps calls, and answers the node with people.
+
+    The other parameters are those of ``make_app``."""
     api_workers, page_workers = Workers(settings, "api"), Workers(settings, "pages")
     bad_keys = make_bad_key_limit()
     stated = import_module("dashboard.nodes.visitors")
     pages = CallPages(settings, stated.StatedVisitors(page_workers, settings.base_url, bad_keys))
     api = Api(settings, api_workers, bad_keys)
+    metrics = Metrics(settings, api_workers, bad_keys, supervisor_pid, board_fd, takes_keys=False)
 
     @contextlib.asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncGenerator[None]:
@@ -193,7 +198,7 @@ def make_node_app(settings: Settings) -> Starlette:
             yield
 
     app = Starlette(
-        routes=[Route("/livez", _live), api.route(), *pages.routes()],
+        routes=[Route("/livez", _live), api.route(), metrics.route(), *pages.routes()],
         lifespan=lifespan,
         exception_handlers=pages.exception_handlers(),
         middleware=[
@@ -268,7 +273,7 @@ def main() -> None:
             arguments.board_fd,
         )
     else:
-        app = make_node_app(settings)
+        app = make_node_app(settings, supervisor_pid, arguments.board_fd)
     config = uvicorn.Config(
         app,
         http=_Protocol,

@@ -16,10 +16,17 @@ _TICKET = re.compile(r"/traces/usage/[0-9]+/replay/ticket")  # for the proxies t
 _CHECK = re.compile(r"/traces/usage/[0-9]+/replay/check")  # a POST that changes nothing
 
 
+METRICS = "/metrics"
+
+
 def is_of_calls(method: str, path: str) -> bool:
     """Return whether a request reads what the recorder has stored, and changes nothing."""
     if method == "POST":
         return _CHECK.fullmatch(path) is not None
     if method not in ("GET", "HEAD") or _TICKET.fullmatch(path):
         return False
-    return _PAGES.fullmatch(path) is not None or _READ_BY_API.fullmatch(path) is not None
+    return (
+        path == METRICS
+        or _PAGES.fullmatch(path) is not None
+        or _READ_BY_API.fullmatch(path) is not None
+    )

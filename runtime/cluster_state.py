@@ -19,13 +19,15 @@ from runtime.private_file import replace_private
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterState:
     """The state of a node. ``failing`` names the parts of its work that fail, ``unshipped`` counts the
-    calls in its spool that the server does not have, ``lag`` the entries that its copy does not have, and
-    ``unserved`` the organisations whose calls are on no node that lives.
+    calls in its spool that the server does not have, ``in_flight`` those that have not ended, ``lag`` the
+    entries that its copy does not have, and ``unserved`` the organisations whose calls are on no node that
+    lives.
     What the server had at ``level_s``, its copy has."""
 
     beat_s: float
     failing: Sequence[str] = ()
     unshipped: int | None = None
+    in_flight: int | None = None
     lag: int | None = None
     unserved: int = 0
     level_s: float | None = None

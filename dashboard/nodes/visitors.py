@@ -52,7 +52,9 @@ class StatedVisitors(Visitors):
 
 
 class CheckStatements:
-    """Middleware that refuses requests without a valid statement, except ``/livez``."""
+    """Middleware that refuses requests without a valid statement.
+
+    ``/livez`` needs none, nor does ``/metrics`` for the operator, who has other credentials."""
 
     def __init__(
         self,
@@ -68,7 +70,7 @@ class CheckStatements:
         self._clock_s = clock_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] != "/livez":
+        if scope["type"] == "http" and not _is_open(scope):
             try:
                 statement = await self._check(Request(scope))
             except StatementError as error:
@@ -93,6 +95,12 @@ class CheckStatements:
         if made_for != (read_node(self._data_dir), request.method, requested(request.scope)):
             raise StatementError("the statement of who asks is for another request")
         return statement
+
+
+def _is_open(scope: Scope) -> bool:
+    """Return whether a request needs no statement."""
+    has_none = all(name != HEADER.encode() for name, _ in scope["headers"])
+    return scope["path"] == "/livez" or (scope["path"] == "/metrics" and has_none)
 
 
 def _saying_so(send: Send) -> Send:

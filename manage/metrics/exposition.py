@@ -48,8 +48,8 @@ class _Scrape(Collector):
         self._version = version
 
     def collect(self) -> Iterator[Metric]:
-        yield from _make_counters(self._figures.counters)
-        yield from _make_histograms(self._figures.counters)
+        yield from _make_counters(self._figures.counters, self._figures.group)
+        yield from _make_histograms(self._figures.counters, self._figures.group)
         yield from _make_gauges(self._figures.spool)
         yield from self._make_service_gauges()
         yield from _make_refusal_counters(self._figures.refused)
@@ -89,19 +89,27 @@ def render(
     return encode(registry), content_type
 
 
-def _make_counters(counters: Counters) -> Iterator[Metric]:
+def _of_copy(group: str | None) -> dict[str, str]:
+    """Return the labels by which the same calls in two copies are told apart."""
+    return {} if group is None else {"copy": group}
+
+
+def _make_counters(counters: Counters, group: str | None) -> Iterator[Metric]:
+    copy = _of_copy(group)
+    labels = (*_CALL_LABELS, *copy)
     calls = CounterMetricFamily(
-        "taximeter_calls", "Calls that have ended and are recorded.", labels=_CALL_LABELS
+        "taximeter_calls", "Calls that have ended and are recorded.", labels=labels
     )
     tokens = CounterMetricFamily(
-        "taximeter_tokens", "Tokens of these calls.", labels=(*_CALL_LABELS, "kind")
+        "taximeter_tokens", "Tokens of these calls.", labels=(*labels, "kind")
     )
     cost = CounterMetricFamily(
         "taximeter_cost_dollars",
         "Cost of these calls by list price, as known when they were recorded.",
-        labels=_CALL_LABELS,
+        labels=labels,
     )
-    for key, values in sorted(counters.calls.items()):
+    for call, values in sorted(counters.calls.items()):
+        key = (*call, *copy.values())
         sums = dict(zip(CALL_SUMS, values, strict=True))
         calls.add_metric(key, sums["calls"])
         cost.add_metric(key, sums["cost_cents"] / 100)
@@ -110,20 +118,21 @@ def _make_counters(counters: Counters) -> Iterator[Metric]:
     yield from (calls, tokens, cost)
 
 
-def _make_histograms(counters: Counters) -> Iterator[Metric]:
+def _make_histograms(counters: Counters, group: str | None) -> Iterator[Metric]:
+    copy = _of_copy(group)
     found: dict[str, dict[str, dict[float, tuple[float, ...]]]] = defaultdict(
         lambda: defaultdict(dict)
     )
     for key, sums in counters.times.items():
         found[key.measure][key.slug][key.up_to_s] = sums
     for measure, (name, help_text) in _TIMES.items():
-        metric = HistogramMetricFamily(f"{name}_seconds", help_text, labels=["endpoint"])
+        metric = HistogramMetricFamily(f"{name}_seconds", help_text, labels=["endpoint", *copy])
         for slug, buckets in sorted(found[measure].items()):
             # Stored bounds that are none any more stay, so that the sums are right.
             bounds = sorted({*TIMES[measure], *buckets})
             counts = accumulate(buckets.get(bound, (0,))[0] for bound in bounds)
             metric.add_metric(
-                [slug],
+                [slug, *copy.values()],
                 [
                     (_format_bound(bound), count)
                     for bound, count in zip(bounds, counts, strict=True)

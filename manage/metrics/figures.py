@@ -42,7 +42,8 @@ class Spool:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
     """The figures of a scrape. ``recorder_is_up`` and ``unreadable_databases`` are None where they are
-    not the reader's business. ``refused`` is what the proxy refused before it read a request."""
+    not the reader's business. ``refused`` is what the proxy refused before it read a request. ``group`` is
+    that of a node of a cluster: the copy that its counters are of."""
 
     counters: Counters
     spool: Spool
@@ -51,17 +52,20 @@ class Figures:
     exports: Sequence[ExportTotals] = ()
     refused: Mapping[str, int] = field(default_factory=dict)
     cluster: ClusterState | None = None
+    group: str | None = None
 
 
 @dataclass(slots=True)
 class FigureReader:
     """Reads figures. It blocks: use it in a thread. ``proxy_spool_path`` is where calls in flight are,
-    ``spool_path`` where others wait, and ``board_fd`` the board of the proxy's workers."""
+    ``spool_path`` where others wait, and ``board_fd`` the board of the proxy's workers. ``group`` is that of
+    a node of a cluster."""
 
     data_dir: Path
     proxy_spool_path: Path
     spool_path: Path
     board_fd: int | None = None
+    group: str | None = None
     _trouble: TroubleLog = field(
         default_factory=lambda: TroubleLog(logger, "/metrics lacks a trace database: %s")
     )
@@ -70,7 +74,7 @@ class FigureReader:
         """Return the figures of one organisation. Raises sqlite3.Error."""
         path = trace_path(self.data_dir, organization_id)
         counters = read_counters(path) if path.exists() else Counters({}, {})
-        return Figures(counters=counters, spool=self._read_spool(organization_id))
+        return Figures(counters=counters, spool=self._read_spool(organization_id), group=self.group)
 
     def read_all(self) -> Figures:
         """Return the figures of all organisations. A database that cannot be read is left out, with
@@ -98,6 +102,7 @@ class FigureReader:
             exports=self._read_exports(),
             refused=self._read_refused(),
             cluster=ClusterState.read(self.data_dir),
+            group=self.group,
         )
 
     def _read_refused(self) -> dict[str, int]:

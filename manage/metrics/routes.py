@@ -22,16 +22,25 @@ from manage.metrics.processes import find_processes
 from manage.supervision.workers import Workers
 from runtime import clock
 from runtime.attempts import AttemptLimit, client_network
+from runtime.page_nodes import STATED_CALLER
 from runtime.settings import Settings
 from store.control import key_authentication
 from store.control.database import ControlDatabase
+from store.control.people import Caller
+from store.control.sessions import Visitor
+
+_NO_KEY = (
+    "Send a service API key: Authorization: Bearer sk_…, or the text of TAXIMETER_METRICS_TOKEN for the"
+    " figures of all organisations.\n"
+)
 
 
 class Metrics:
     """The route of ``/metrics``. ``clock_s`` returns monotonic seconds.
 
     Without ``supervisor_pid`` there are no figures of processes, and without ``board_fd``, the board of
-    the proxy's workers, none of what these refused."""
+    the proxy's workers, none of what these refused. A node of a cluster without people ``takes_keys`` of
+    nobody: the node with people takes them, and says in a statement whose they are."""
 
     def __init__(
         self,
@@ -41,14 +50,21 @@ class Metrics:
         supervisor_pid: int | None = None,
         board_fd: int | None = None,
         clock_s: Callable[[], float] = time.monotonic,
+        *,
+        takes_keys: bool = True,
     ) -> None:
         self._settings = settings
+        self._takes_keys = takes_keys
         self._workers = workers
         self._bad_keys = bad_keys
         self._supervisor_pid = supervisor_pid
         self._clock_s = clock_s
         self._reader = FigureReader(
-            settings.data_dir, settings.proxy_spool_path, settings.spool_path, board_fd
+            settings.data_dir,
+            settings.proxy_spool_path,
+            settings.spool_path,
+            board_fd,
+            group=None if settings.cluster is None else settings.group,
         )
         self._version = version("taximeter")
         # One at a time, so that scrapes take one of the threads that the API needs too.
@@ -61,12 +77,14 @@ class Metrics:
         """Return the metrics that the caller may see."""
         credentials = request.headers.getlist("authorization")
         client = request.client.host if request.client else ""
-        if not credentials:
+        stated: Caller | None = request.scope.get(STATED_CALLER)
+        if isinstance(stated, Visitor):  # a browser has no key here either
+            return _refuse(_NO_KEY)
+        if stated is not None:
+            bearer = None
+        elif not credentials:
             if not is_local_request(self._settings, client, request.headers):
-                return _refuse(
-                    "Send a service API key: Authorization: Bearer sk_…, or the text of"
-                    " TAXIMETER_METRICS_TOKEN for the figures of all organisations.\n"
-                )
+                return _refuse(_NO_KEY)
             bearer = None
         else:
             bearer = (
@@ -78,7 +96,7 @@ class Metrics:
         try:
             async with self._turn:
                 rendered = await self._workers.run(
-                    lambda control: self._render(control, bearer, accept)
+                    lambda control: self._render(control, bearer, stated, accept)
                 )
         except sqlite3.Error:
             return PlainTextResponse(
@@ -107,16 +125,17 @@ class Metrics:
     # -- in a worker ------------------------------------------------------------------------------
 
     def _render(
-        self, control: ControlDatabase, bearer: str | None, accept: str
+        self, control: ControlDatabase, bearer: str | None, caller: Caller | None, accept: str
     ) -> tuple[bytes, str] | None:
         """Return the metrics with their content type, or None for an unknown key. Raises sqlite3.Error."""
-        if bearer is None or self._is_token(bearer):
+        if caller is None and (bearer is None or self._is_token(bearer)):
             processes = [] if self._supervisor_pid is None else find_processes(self._supervisor_pid)
             return render(self._reader.read_all(), processes, self._version, accept)
-        holder = key_authentication.identify(control, bearer, clock.now())
-        if holder is None:
+        if caller is None and bearer is not None and self._takes_keys:
+            caller = key_authentication.identify(control, bearer, clock.now())
+        if caller is None:
             return None
-        figures = self._reader.read_organization(holder.organization_id)
+        figures = self._reader.read_organization(caller.organization_id)
         return render(figures, [], self._version, accept)
 
     def _is_token(self, bearer: str) -> bool:

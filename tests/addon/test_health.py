@@ -99,7 +99,12 @@ async def test_healthz_of_a_node_says_what_fails_of_its_cluster(
     document = await read()
     assert "the shipper of the cluster fails: see the server log" in document["reasons"]
     assert "no live node has the calls of 2 organisations" in document["reasons"]
-    assert document["cluster"] == {"failing": ["shipper"], "unshipped": 3, "lag": None}
+    assert document["cluster"] == {
+        "failing": ["shipper"],
+        "unshipped": 3,
+        "in_flight": None,
+        "lag": None,
+    }
 
 
 async def test_a_node_without_pages_tells_prometheus_what_it_says_on_healthz(
@@ -123,7 +128,8 @@ async def test_a_node_without_pages_tells_prometheus_what_it_says_on_healthz(
         return {(each.name, each.labels.get("kind")): each.value for each in samples}
 
     assert ("taximeter_cluster_unshipped_files", None) not in await read()
-    ClusterState(beat_s=time.monotonic(), failing=["shipper"], unshipped=3).write(settings.data_dir)
+    state = ClusterState(beat_s=time.monotonic(), failing=["shipper"], unshipped=3, in_flight=2)
+    state.write(settings.data_dir)
     assert await read() == {
         ("taximeter_healthy", None): 0,
         ("taximeter_not_kept_total", "calls"): 0,
@@ -131,4 +137,5 @@ async def test_a_node_without_pages_tells_prometheus_what_it_says_on_healthz(
         ("taximeter_not_kept_total", "request_bodies"): 0,
         ("taximeter_cluster_failing_parts", None): 1,
         ("taximeter_cluster_unshipped_files", None): 3,
+        ("taximeter_in_flight", None): 2,
     }

@@ -17,6 +17,7 @@ from tests.upstream import answer, error_json, wait_until
 
 PROMETHEUS = shutil.which("prometheus")
 VALUES = {
+    "$copy": "",
     "$endpoint": ".*",
     "$model": ".*",
     "$__rate_interval": "1m",

@@ -17,6 +17,7 @@ from runtime.call_paths import is_of_calls
         ("GET", "/traces/usage/7/replay/ticket", False),
         ("GET", "/settings", False),
         ("GET", "/reconciliation", False),
+        ("GET", "/metrics", True),
         ("GET", "/sign-in", False),
         ("GET", "/sessionsx", False),
         ("GET", "/api/api-keys", False),

@@ -25,6 +25,7 @@ from store.traces.paths import traces_folder
 from tests.dashboard.people import BASE_URL, Someone
 
 NODES = {"main": "first:1", "copy": "second:2"}
+METRICS_TOKEN = "the-token-of-the-operator"
 
 
 class Transport(httpx.AsyncBaseTransport):
@@ -107,7 +108,14 @@ async def cluster(tmp_path, settings, control, query_server, monkeypatch):
             folders[group] = data_dir = tmp_path / group
             data_dir.mkdir()
             (data_dir / NODE_NAME).write_text(group)
-            own = replace(settings, data_dir=data_dir, cluster="redis://none", role={"recorder"})
+            own = replace(
+                settings,
+                data_dir=data_dir,
+                cluster="redis://none",
+                role={"recorder"},
+                group=group,
+                metrics_token=METRICS_TOKEN,
+            )
             app = transport.apps[address] = make_node_app(own)
             await stack.enter_async_context(app.router.lifespan_context(app))
         PageNodes(
@@ -167,6 +175,41 @@ async def test_the_copy_responds_where_the_first_node_does_not_and_says_so(clust
     page = await cluster.get(ann, "/overview")
     assert page.status_code == 503
     assert "does not respond" in page.text
+
+
+async def test_figures_for_prometheus_are_those_of_the_first_copy_or_none(cluster):
+    """A counter that becomes smaller is taken for one that began anew, and all of it is counted again."""
+    ann = cluster.person("ann@example.org")
+    scraped = await cluster.get(ann, "/metrics", **ann.bearer)
+    assert scraped.status_code == 200, scraped.text
+    assert 'copy="main"' in scraped.text
+    calls = [line for line in scraped.text.splitlines() if line.startswith("taximeter_calls_total")]
+    assert [line.rpartition(" ")[2] for line in calls] == ["2.0"]
+    assert (await cluster.get(ann, "/metrics")).status_code == 401
+    del cluster.transport.apps[NODES["main"]]
+    assert (await cluster.get(ann, "/metrics", **ann.bearer)).status_code == 503
+
+
+async def test_the_operator_has_figures_of_each_node_that_keeps_calls(cluster):
+    ann, cid = cluster.person("ann@example.org"), cluster.person("cid@example.org")
+    for group, count in (("main", 2), ("copy", 1)):
+        scraped = await cluster.ask_node("/metrics", group, authorization=f"Bearer {METRICS_TOKEN}")
+        assert scraped.status_code == 200, scraped.text
+        for person in (ann, cid):
+            name = f"model-of-{person.email.partition('@')[0]}"
+            (line,) = [
+                each
+                for each in scraped.text.splitlines()
+                if each.startswith("taximeter_calls_total") and name in each
+            ]
+            assert f'copy="{group}"' in line
+            assert line.endswith(f" {count}.0")
+    for refused in (
+        await cluster.ask_node("/metrics"),
+        await cluster.ask_node("/metrics", **ann.cookie),
+        await cluster.ask_node("/metrics", **ann.bearer),
+    ):
+        assert refused.status_code == 401
 
 
 async def test_who_is_invited_is_told_so_on_the_page_of_another_node(cluster):

@@ -243,11 +243,15 @@ def test_what_the_proxy_refused_is_counted_by_reason(site):
 
 @pytest.fixture
 def service_samples(site):
-    """The samples of the operator, with processes and a collector."""
+    """The samples of the operator of a cluster, with processes and a collector."""
     with ExportPositions(site.data_dir) as positions:
         positions.write("http://c:1/v1/traces", "a", Position(exported=1))
     reader = figures.FigureReader(
-        site.data_dir, site.data_dir / "spool", site.data_dir / "spool", worker_board.create(1)
+        site.data_dir,
+        site.data_dir / "spool",
+        site.data_dir / "spool",
+        worker_board.create(1),
+        group="main",
     )
     processes = [Process("web", cpu_s=1.5, resident_bytes=1000, descriptors=10)]
     return parse(render(reader.read_all(), processes, "1.0", "")[0].decode())
@@ -284,6 +288,39 @@ def test_the_page_on_metrics_names_every_metric(service_samples):
     ending = re.compile(r"_(bucket|count|sum)$")
     names = {ending.sub("", name) for name, _ in service_samples}
     assert [name for name in sorted(names) if f"`{name}" not in text] == []
+
+
+def test_the_dashboard_adds_up_the_calls_of_one_copy_alone(service_samples):
+    """Each copy of a cluster has every call. On one machine there is no such label, and all is matched."""
+    of_copies = {
+        name.removesuffix(ending)
+        for name, labels in service_samples
+        if "copy" in dict(labels)
+        for ending in ("_total", "_bucket")
+    }
+    dashboard = json.loads((ROOT / "docs" / "grafana.json").read_text())
+    queries = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    found = [
+        (name, labels)
+        for query in queries
+        for name, labels in re.findall(r"(taximeter_\w+?)(?:_total|_bucket)?\b(\{[^}]*\})?", query)
+        if name in of_copies
+    ]
+    assert len(found) > 10
+    assert [name for name, labels in found if '{copy=~"|$copy"' not in labels] == []
+
+
+def test_counters_of_a_node_of_a_cluster_say_of_which_copy_they_are(site):
+    spool = site.data_dir / "spool"
+    reader = figures.FigureReader(site.data_dir, spool, spool, group="second")
+    for read in (reader.read_all(), reader.read_organization(site.ours.organization_id)):
+        samples = parse(render(read, [], "1", "text/plain")[0].decode())
+        assert find(samples, "taximeter_calls_total", **CALL, endpoint="ours", copy="second") == 1
+        assert {
+            dict(labels).get("copy")
+            for name, labels in samples
+            if name.startswith(("taximeter_calls", "taximeter_first_byte"))
+        } == {"second"}
 
 
 def test_a_node_of_a_cluster_tells_what_waits_and_what_fails(scrape, site):
