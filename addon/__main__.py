@@ -9,6 +9,10 @@ from runtime import loading
 
 # isort: split
 
+from addon import gentle_loading  # noqa: F401 - before all that is slow to load
+
+# isort: split
+
 import argparse
 import asyncio
 import gc

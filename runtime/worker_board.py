@@ -64,6 +64,14 @@ def read_total(fd: int, shared: Shared) -> int:
     return sum(int.from_bytes(cell, sys.byteorder, signed=True) for cell in cells)
 
 
+def is_any_serving(fd: int) -> bool:
+    """Return whether a worker accepts connections, for a process that is none of them. Raises OSError."""
+    starts = range(0, os.fstat(fd).st_size, _ROW_BYTES)
+    return any(
+        any(os.pread(fd, _CELL_BYTES, start + _IS_SERVING * _CELL_BYTES)) for start in starts
+    )
+
+
 class WorkerBoard:
     """The rows of all workers, as one of them uses them."""
 

@@ -103,14 +103,16 @@ class _Watch(asyncio.SubprocessProtocol):
 class Child:
     """One process of the service.
 
-    ``ready`` is set once it has ever become ready. A vital one must come back soon, or the service ends.
-    One that ``is_replaced`` is not started again."""
+    ``find_environ`` is asked at each start for further variables. ``ready`` is set once it has ever
+    become ready. A vital one must come back soon, or the service ends. One that ``is_replaced`` is not
+    started again."""
 
     name: str
     command: Sequence[str]
     inherits: Sequence[int]
     stdout_fd: int | None = None
     print_line: Callable[[str], None] = lambda text: _print_error(text)
+    find_environ: Callable[[], Mapping[str, str]] = dict
     on_ready: Callable[[], None] = lambda: None
     on_end: Callable[[], None] = lambda: None
     is_vital: bool = False
@@ -147,7 +149,7 @@ class Child:
                 process, watch = await loop.subprocess_exec(
                     lambda: _Watch(self._take_line),
                     *self.command,
-                    env={**environ, readiness.VARIABLE: str(ready_write)},
+                    env={**environ, **self.find_environ(), readiness.VARIABLE: str(ready_write)},
                     pass_fds=(*self.inherits, ready_write),
                     stdin=None,
                     stdout=self.stdout_fd,

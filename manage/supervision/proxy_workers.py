@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from manage.supervision.children import Child, ChildError
-from runtime import shared_windows, worker_board
+from runtime import loading, shared_windows, worker_board
 
 type Keep = Callable[[Child, Mapping[str, str]], Coroutine[Any, Any, None]]
 
@@ -100,6 +100,10 @@ class ProxyWorkers:
                 return row
         raise ChildError("calls from before the last restart are still in flight; try again later")
 
+    def _find_pace(self) -> dict[str, str]:
+        """Return the variable that makes a process load gently, where others serve meanwhile."""
+        return {loading.GENTLY_VARIABLE: "1"} if worker_board.is_any_serving(self.board_fd) else {}
+
     def _make(self, number: int, row: int) -> _Process:
         """Return a process for a worker, not yet started."""
         name = "proxy" if self._count == 1 else f"proxy-{number}"
@@ -119,6 +123,7 @@ class ProxyWorkers:
             name,
             command,
             [self._listen_fd, self.board_fd, self._windows_fd, self._parent_fd],
+            find_environ=self._find_pace,
             on_end=partial(worker_board.clear, self.board_fd, row),
             is_vital=True,
         )

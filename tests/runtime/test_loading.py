@@ -1,4 +1,5 @@
 import ast
+import os
 import subprocess
 import sys
 
@@ -29,6 +30,28 @@ def test_garbage_is_collected_after_loading_unless_somebody_had_switched_that_of
         check=True,
     )
     assert printed.stdout.splitlines() == ["False", "True True", "False 0"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only on Linux has each thread a priority")
+@pytest.mark.parametrize("is_gentle", [False, True])
+def test_what_is_loaded_gently_takes_its_turn_last_and_what_follows_does_not(tmp_path, is_gentle):
+    (tmp_path / "slow.py").write_text(
+        "import os\nfound = os.getpriority(os.PRIO_PROCESS, 0), os.environ.get('TAXIMETER_LOAD_GENTLY')"
+    )
+    program = (
+        "import os\nfrom runtime import loading\nloading.load_gently('slow')\n"
+        "import slow\nprint(*slow.found, os.getpriority(os.PRIO_PROCESS, 0))"
+    )
+    printed = subprocess.run(  # noqa: S603 - our own program
+        [sys.executable, "-P", "-c", program],
+        env={"PYTHONPATH": f"{ROOT}:{tmp_path}"}
+        | ({"TAXIMETER_LOAD_GENTLY": "1"} if is_gentle else {}),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    usual = os.getpriority(os.PRIO_PROCESS, 0)
+    assert printed.stdout.split() == [str(19 if is_gentle else usual), "None", str(usual)]
 
 
 @pytest.mark.parametrize(

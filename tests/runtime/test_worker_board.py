@@ -57,6 +57,14 @@ def serve(board, connections):
     board.put(Shared.CONNECTIONS, connections)
 
 
+def test_another_process_sees_whether_a_worker_accepts_connections(boards, memory):
+    assert not worker_board.is_any_serving(memory)
+    boards[1].begin_serving()
+    assert worker_board.is_any_serving(memory)
+    boards[1].end_serving()
+    assert not worker_board.is_any_serving(memory)
+
+
 def test_a_worker_has_most_connections_if_one_that_serves_has_clearly_fewer(boards):
     serve(boards[0], 1)
     assert not boards[0].has_most_connections(), "the others do not serve"

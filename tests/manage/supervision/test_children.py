@@ -34,6 +34,13 @@ async def test_a_child_runs_to_its_end_and_its_last_lines_are_kept(capfd):
     assert "second" in capfd.readouterr().err
 
 
+async def test_a_child_is_given_what_is_found_for_its_environment_at_each_start():
+    child = python("import os, sys; sys.exit(int(os.environ['TURN']))")
+    turns = iter("12")
+    child.find_environ = lambda: {"TURN": next(turns)}
+    assert [await child.run_once(os.environ) for _ in range(2)] == [1, 2]
+
+
 async def test_a_child_that_is_killed_says_by_which_signal():
     child = python("import signal; signal.pause()")
     running = asyncio.create_task(child.run_once(os.environ))
