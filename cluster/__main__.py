@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -22,6 +23,7 @@ from cluster import server
 from cluster.budgets import BudgetFollower, BudgetPublisher, BudgetReporter
 from cluster.copies import Copy, load_node
 from cluster.directory import Follower, Publisher
+from cluster.erasures import OrderFollower, OrderKeeper, OrderReporter
 from cluster.log import BUCKETS
 from cluster.receiver import Receiver
 from cluster.shipper import Shipper
@@ -39,7 +41,8 @@ from store.spool import reader
 
 logger = logging.getLogger(__name__)
 
-SHIP_S, DIRECTORY_S, BUDGETS_S, TRIM_S, BEAT_S, LOOK_S = 0.05, 0.2, 0.3, 1.0, 1.0, 1.0
+SHIP_S, DIRECTORY_S, BUDGETS_S, ERASURES_S = 0.05, 0.2, 0.3, 1.0
+TRIM_S, BEAT_S, LOOK_S = 1.0, 1.0, 1.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 2.0
 LAST_SHIPPING_S = 2.0  # the supervisor gives this process three
 
@@ -69,6 +72,8 @@ class Node:
         self._lag: int | None = None
         self._unserved = 0
         self._level_s: float | None = None
+        self._copy: Copy | None = None
+        self._reporter: OrderReporter | None = None
 
     def stop(self, *_: object) -> None:
         self._stop.set()
@@ -83,6 +88,7 @@ class Node:
             thread.start()
         for thread in threads:
             thread.join()
+        self._leave()
         return not self._has_failed
 
     def _find_work(self) -> Iterator[Work]:
@@ -98,6 +104,7 @@ class Node:
         else:
             yield Work("follower", self._begin_following())
         yield Work("budget exchange", self._begin_budgets())
+        yield Work("orders to erase", self._begin_erasures())
 
     def _keep_repeating(self, work: Work) -> None:
         ended_well = False
@@ -183,7 +190,7 @@ class Node:
     def _begin_receiving(self) -> Callable[[], float]:
         client = server.connect(self._url)
         data_dir = self._settings.data_dir
-        copy = Copy(
+        copy = self._copy = Copy(
             client,
             self._settings.group,
             load_node(data_dir),
@@ -269,6 +276,46 @@ class Node:
             return BUDGETS_S
 
         return run
+
+    def _begin_erasures(self) -> Callable[[], float]:
+        """Return what publishes orders to erase calls, follows them, and says how far this node is."""
+        settings, roles = self._settings, self._settings.role
+        client = server.connect(self._url)
+        control = ControlDatabase(
+            settings.control_path, any_thread=True, checks_references="web" in roles
+        )
+        node = load_node(settings.data_dir)
+        outgoing = settings.proxy_spool_path if "proxy" in roles else None
+        reporter = self._reporter = OrderReporter(control, client, node, outgoing)
+        rounds: list[Callable[[], bool]] = []
+        if self._copy is not None:
+            follower = OrderFollower(
+                control,
+                client,
+                node,
+                self._copy,
+                find_level_s=lambda: self._level_s,
+                has_people="web" in roles,
+            )
+            rounds.append(follower.run_round)
+        if outgoing is not None or self._copy is not None:
+            rounds.append(reporter.run_round)
+        if "web" in roles:
+            keeper = OrderKeeper(PageNodesFile(settings.data_dir), control, client, node)
+            rounds.append(keeper.run_round)
+
+        def run() -> float:
+            for run_round in rounds:
+                run_round()
+            return ERASURES_S
+
+        return run
+
+    def _leave(self) -> None:
+        """Say that this node has nothing left to ship. Who does not hear it waits for it to be back."""
+        if self._reporter is not None and not self._has_failed:
+            with suppress(redis.RedisError, sqlite3.Error, OSError):
+                self._reporter.leave()
 
 
 def main() -> None:

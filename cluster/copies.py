@@ -272,7 +272,7 @@ class Copy:
         lost = " ".join(sorted(view.lost))
         return NothingToKeepError(
             f"nodes that are gone keep the copy {self.group!r}: {lost}. Start them again, restore a backup of"
-            f" the calls here, or give up what only they have: redis-cli HDEL {NODES} {lost}"
+            f" the calls here, or give up what only they have: `taximeter cluster forget` {lost}"
         )
 
 

@@ -60,6 +60,7 @@ class Recorder:
             indexes_texts=settings.search_index,
             secrets_key_path=settings.control_path if settings.credential_search else None,
             control_path=settings.control_path,
+            group=None if settings.cluster is None else settings.group,
         )
         self._budgets = BudgetWatch(
             settings.data_dir,

@@ -54,7 +54,8 @@ class Ingester:
     ``between`` is called after each file, for work that must not wait for the end of a round;
     ``indexes_texts``: what was said can be searched.
     ``secrets_key_path`` is the ``control.db`` with the key for credentials that are found in calls;
-    without it none are looked for. ``control_path`` is the ``control.db`` with what is to be removed."""
+    without it none are looked for. ``control_path`` is the ``control.db`` with what is to be removed.
+    ``group`` is the copy that this node of a cluster keeps a part of, None on one machine."""
 
     def __init__(
         self,
@@ -69,6 +70,7 @@ class Ingester:
         indexes_texts: bool = True,
         secrets_key_path: Path | None = None,
         control_path: Path | None = None,
+        group: str | None = None,
     ) -> None:
         self._data_dir = data_dir
         self._root = spool_root
@@ -99,7 +101,7 @@ class Ingester:
         self._removals = (
             None
             if control_path is None
-            else Removals(control_path, spool_root, self._databases, clock_s)
+            else Removals(control_path, spool_root, self._databases, clock_s, group)
         )
         self._rejections = RejectionStore(data_dir, spool_root, self._databases)
         self._tidy_at_s = clock_s()

@@ -48,7 +48,7 @@ class PageNodes:
 
     def is_here(self, organization_id: str) -> bool:
         """Return whether this node keeps the calls of an organisation."""
-        return self.here in self._find_holders(organization_id)
+        return self.here in self.find_holders(organization_id).values()
 
     def is_first(self, node: str, organization_id: str) -> bool:
         """Return whether a node keeps the first copy of the calls of an organisation."""
@@ -57,15 +57,20 @@ class PageNodes:
 
     def is_elsewhere(self, organization_id: str) -> bool:
         """Return whether other nodes keep the calls of an organisation, and this one does not."""
-        holders = self._find_holders(organization_id)
+        holders = set(self.find_holders(organization_id).values()) - {None}
         return bool(holders) and self.here not in holders
 
     def find(self, organization_id: str) -> list[PageNode]:
         """Return the other nodes that keep the calls of an organisation, the one to ask first first: those
         that live before others, and the first copy before others."""
-        holders = self._find_holders(organization_id)
+        holders = self.find_holders(organization_id).values()
         found = [each for each in self.nodes if each.id in holders and each.id != self.here]
         return sorted(found, key=lambda each: (not each.is_alive, self.is_copy(each), each.group))
+
+    def find_holders(self, organization_id: str) -> dict[str, str | None]:
+        """Return the id of the node that keeps each copy of the calls of an organisation."""
+        bucket = find_bucket(organization_id)
+        return {group: each[bucket] for group, each in self.holders.items()}
 
     def is_served(self, organization_id: str) -> bool:
         """Return whether a node that lives keeps the calls of an organisation."""
@@ -90,10 +95,6 @@ class PageNodes:
             return cls(nodes=nodes, **found)
         except (OSError, ValueError, TypeError, KeyError):
             return None
-
-    def _find_holders(self, organization_id: str) -> set[str]:
-        bucket = find_bucket(organization_id)
-        return {holder for each in self.holders.values() if (holder := each[bucket]) is not None}
 
 
 class PageNodesFile:

@@ -3,14 +3,18 @@
 The recorder does it between its calls, in steps; where none runs, the command does it. What is recorded is
 erased first. A call that was in flight is erased after it was recorded, so the order stays open until every
 call has ended that began before it.
+
+In a cluster each copy does so, and goes on to look at what is recorded until the node with people ends the
+order: only that one knows whether calls can still come which began before it.
 """
 
 from pathlib import Path
 
 from runtime import clock
 from store import database
-from store.control import audit, erasures
+from store.control import audit, erasure_copies, erasures
 from store.control.database import ControlDatabase
+from store.control.erasure_copies import ErasureCopy
 from store.control.erasures import Erasure
 from store.spool import set_aside
 from store.spool.format import RequestHead
@@ -63,6 +67,74 @@ def carry_out(
         yield
     while not database.empty_log(traces.connection):
         yield
+
+
+def is_ready_in_copy(erasure: Erasure, state: ErasureCopy, spool_path: Path) -> bool:
+    """Return whether the calls of a copy have to be looked through now: they never were, or nothing can
+    come any more that began before the order."""
+    return state.erased_at is None or _is_settling(erasure, state, spool_path)
+
+
+def carry_out_in_copy(
+    erasure: Erasure,
+    state: ErasureCopy,
+    control: ControlDatabase,
+    traces: TraceDatabase,
+    spool_path: Path,
+    *,
+    after: int,
+) -> Steps[None]:
+    """Erase what is recorded in a copy of a cluster, and note how far it is. The node with people ends
+    the order. Calls up to the one with the id ``after`` were looked at before.
+
+    Raises sqlite3.Error, OSError; then it is done again."""
+    criteria = erasure.find_criteria()
+    if criteria is None:
+        return
+    # Before calls are looked for: what is recorded meanwhile is found.
+    is_settling = _is_settling(erasure, state, spool_path)
+    is_new = state.erased_at is None
+    looked_at = 0 if is_settling or is_new else after
+    found = yield from erasing.find_calls(traces.connection, criteria, looked_at)
+    if found or is_new:
+        entries = yield from traces.erase_in_steps(erasure.id, criteria)
+        with control.transaction() as db:
+            erasure_copies.note_erased(db, state, entries, clock.now())
+    if is_settling:
+        _settle(erasure, state, control, spool_path)
+
+
+def note_nothing(
+    erasure: Erasure, state: ErasureCopy, control: ControlDatabase, spool_path: Path, traces: Path
+) -> None:
+    """Note how far a copy is that has no calls of the organisation, whose database would be ``traces``.
+
+    Raises sqlite3.Error, OSError."""
+    is_settling = _is_settling(erasure, state, spool_path)
+    if traces.exists():
+        return
+    if state.erased_at is None:
+        with control.transaction() as db:
+            erasure_copies.note_erased(db, state, 0, clock.now())
+    if is_settling:
+        _settle(erasure, state, control, spool_path)
+
+
+def _is_settling(erasure: Erasure, state: ErasureCopy, spool_path: Path) -> bool:
+    """Return whether all calls are recorded that began before an order, and it was not looked for them."""
+    has_arrived = state.shipped is not None and state.settled_at is None
+    return has_arrived and not count_waiting(erasure, spool_path)
+
+
+def _settle(
+    erasure: Erasure, state: ErasureCopy, control: ControlDatabase, spool_path: Path
+) -> None:
+    criteria = erasure.find_criteria()
+    if criteria is None:
+        return
+    left = _erase_set_aside(erasure, criteria, spool_path)
+    with control.transaction() as db:
+        erasure_copies.note_settled(db, state, left, clock.now())
 
 
 def _erase_set_aside(erasure: Erasure, criteria: Criteria, spool_path: Path) -> int:

@@ -10,11 +10,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import orjson
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.routing import Router
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dashboard.addresses import raw_path, requested
 from dashboard.nodes.forwarding import ForwardedRequest, Forwarder, NodeAwayError, until_gone
@@ -68,7 +69,7 @@ class FrontDoor:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         nodes = self._nodes.read() if scope["type"] == "http" else None
-        if nodes is None or not is_of_calls(scope["method"], raw_path(scope)):
+        if nodes is None or not is_of_calls(scope["method"], raw_path(scope), is_dry_run=True):
             await self._app(scope, receive, send)
             return
         request = Request(scope, receive)
@@ -82,6 +83,9 @@ class FrontDoor:
             too_large="This request is too large.",
             cut="This request did not come to its end.",
         )
+        if not is_of_calls(request.method, raw_path(scope), is_dry_run=_is_dry_run(body)):
+            await self._app(scope, _once_more(body, receive), send)
+            return
         await until_gone(receive, self._forward(request, body, caller, nodes, send))
 
     async def _forward(
@@ -122,6 +126,25 @@ class FrontDoor:
             at_s=self._clock_s(),
             is_copy=nodes.is_copy(node),
         ).sign(self._key)
+
+
+def _is_dry_run(body: bytes) -> bool:
+    """Return whether a body says that nothing is to be changed."""
+    try:
+        found = orjson.loads(body)
+    except ValueError:
+        return False
+    return isinstance(found, dict) and found.get("dry_run") is True
+
+
+def _once_more(body: bytes, receive: Receive) -> Receive:
+    """Return what gives a body again that was read."""
+    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receive_again() -> Message:
+        return messages.pop() if messages else await receive()
+
+    return receive_again
 
 
 def _without_key(caller: Caller) -> Caller:

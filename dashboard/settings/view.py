@@ -25,7 +25,7 @@ from store.control.audit import AuditEntry
 from store.control.budget_alerts import Delivery
 from store.control.budget_management import BudgetStatus
 from store.control.budgets import Webhook
-from store.control.data_removal import RetentionState
+from store.control.data_removal import Progress, RetentionState
 from store.control.database import ControlDatabase
 from store.control.endpoints import ProxyEndpoint
 from store.control.invitations import Invitation
@@ -67,6 +67,7 @@ class SettingsLists:
     webhook: Webhook | None
     deliveries: Sequence[Delivery]
     retention: RetentionState | None  # for owners
+    erasures: Sequence[Progress]
 
     @property
     def owners(self) -> int:
@@ -152,6 +153,7 @@ class SettingsView:
                 webhook=management.budgets.find_webhook(visitor) if is_owner else None,
                 deliveries=management.budgets.list_deliveries(visitor) if is_owner else (),
                 retention=management.removal.read_state(visitor) if is_owner else None,
+                erasures=management.removal.list_erasures(visitor) if is_owner else (),
             )
 
 

@@ -1,5 +1,6 @@
 """The operations on what is kept and what is erased, and their models."""
 
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Annotated, Self
 
@@ -8,8 +9,8 @@ from pydantic import Field
 from manage.api.models import Instant, NoFields, RequestModel, ResponseModel
 from manage.api.operation import Context, operation
 from manage.api.validation import parse_instant
-from store.control.data_removal import RetentionState
-from store.control.erasures import Erasure
+from store.control.data_removal import Progress, RetentionState
+from store.control.erasures import describe
 from store.control.retention import Rule
 from store.traces.erasing import Criteria
 from store.traces.retention_preview import NOTHING
@@ -117,30 +118,78 @@ class NewErasure(RequestModel):
         )
 
 
+class ErasedCopy(ResponseModel):
+    """The state of an erasure on a node of a cluster that keeps a copy of the calls."""
+
+    copy_name: Annotated[str, Field(alias="copy", description="The copy: TAXIMETER_GROUP.")]
+    node: Annotated[str, Field(description="The id of the node.")]
+    address: Annotated[str | None, Field(description="Where the node is, if it is known.")]
+    is_alive: Annotated[bool, Field(description="It was heard of in the last seconds.")]
+    entries: int
+    erased_at: Annotated[Instant | None, Field(description="When the calls were gone that it had.")]
+    settled_at: Annotated[
+        Instant | None, Field(description="When those were gone too that came to it later.")
+    ]
+
+
 class ErasureState(ResponseModel):
     id: Annotated[str | None, Field(description="null of a dry run.")]
     entries: Annotated[
-        int, Field(description="Calls: those to erase, and those that were once erased_at is set.")
+        int,
+        Field(
+            description="Calls: those to erase, and those that were once erased_at is set. 0 until then"
+            " where another node of a cluster keeps them."
+        ),
     ]
     set_aside: Annotated[
         int, Field(description="Files of the spool that cannot be read and may have such calls.")
     ] = 0
     erased_at: Annotated[
-        Instant | None, Field(description="When the calls were gone that were recorded.")
+        Instant | None,
+        Field(
+            description="When the calls were gone that were recorded; in a cluster, in all copies."
+        ),
     ] = None
     ended_at: Annotated[
         Instant | None, Field(description="When those were gone too that were in flight.")
     ] = None
+    ordered_at: Annotated[Instant | None, Field(description="null of a dry run.")] = None
+    what: Annotated[str | None, Field(description="Kinds of criteria, until it has ended.")] = None
+    copies: Annotated[Sequence[ErasedCopy], Field(description="In a cluster: its copies.")] = ()
+    unshipped: Annotated[
+        Sequence[str],
+        Field(description="In a cluster: proxy nodes that may have such calls in their spool."),
+    ] = ()
 
     @classmethod
-    def make(cls, erasure: Erasure, entries: int | None = None) -> Self:
+    def make(cls, progress: Progress, entries: int | None = None) -> Self:
+        erasure = progress.erasure
         return cls(
             id=erasure.id,
             entries=erasure.entries if entries is None else entries,
             set_aside=erasure.set_aside,
             erased_at=erasure.erased_at,
             ended_at=erasure.ended_at,
+            ordered_at=erasure.ordered_at,
+            what=None if erasure.criteria is None else describe(erasure.criteria),
+            copies=[
+                ErasedCopy(
+                    copy_name=each.copy,
+                    node=each.node,
+                    address=each.address,
+                    is_alive=each.is_alive,
+                    entries=each.entries,
+                    erased_at=each.erased_at,
+                    settled_at=each.settled_at,
+                )
+                for each in progress.copies
+            ],
+            unshipped=progress.unshipped,
         )
+
+
+class OpenErasures(ResponseModel):
+    items: Sequence[ErasureState]
 
 
 @operation(
@@ -214,10 +263,25 @@ def put_endpoint_retention(context: Context[EndpointRetentionRule]) -> EndpointR
 def create_erasure(context: Context[NewErasure]) -> ErasureState:
     criteria = context.request.make_criteria()
     removal = context.management.removal
-    entries = removal.count_calls(context.caller, criteria)
     if context.request.dry_run:
-        return ErasureState(id=None, entries=entries)
-    return ErasureState.make(removal.order_erasure(context.caller, criteria), entries)
+        return ErasureState(id=None, entries=removal.count_calls(context.caller, criteria))
+    entries = removal.count_calls(context.caller, criteria)
+    erasure = removal.order_erasure(context.caller, criteria)
+    return ErasureState.make(removal.get_erasure(context.caller, erasure.id), entries)
+
+
+@operation(
+    "GET",
+    "/erasures",
+    name="listErasures",
+    summary="The erasures that have not ended, the oldest first.",
+    request=NoFields,
+    response=OpenErasures,
+    errors=_OWNERS,
+)
+def list_erasures(context: Context[NoFields]) -> OpenErasures:
+    found = context.management.removal.list_erasures(context.caller)
+    return OpenErasures(items=[ErasureState.make(each) for each in found])
 
 
 @operation(
@@ -239,5 +303,6 @@ OPERATIONS = (
     get_endpoint_retention,
     put_endpoint_retention,
     create_erasure,
+    list_erasures,
     get_erasure,
 )

@@ -87,7 +87,8 @@ class ClusterBackend:
     def call[Request: RequestModel, Response: ResponseModel](
         self, operation: Operation[Request, Response], id_: str = "", /, **fields: object
     ) -> Response:
-        if not is_of_calls(operation.method, f"/api{operation.path}"):
+        is_dry_run = fields.get("dry_run") is True
+        if not is_of_calls(operation.method, f"/api{operation.path}", is_dry_run=is_dry_run):
             return self._local.call(operation, id_, **fields)
         reasons = []
         for holder in self._holders:

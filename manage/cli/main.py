@@ -33,6 +33,7 @@ loading.finish()
 COMMANDS = {
     "backup": "manage.cli.backup_commands",
     "budgets": "manage.cli.budget_commands",
+    "cluster": "manage.cli.cluster_commands",
     "demo": "manage.cli.demo_commands",
     "doctor": "manage.cli.maintenance_commands",
     "endpoints": "manage.cli.endpoint_commands",

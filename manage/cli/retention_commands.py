@@ -2,16 +2,18 @@
 
 import sys
 import time
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from datetime import datetime
 
 import click
 
 from manage.api import retention_operations as operations
-from manage.api.retention_operations import ErasureState, Retention
+from manage.api.retention_operations import ErasureState, OpenErasures, Retention
 from manage.cli.backend import Backend, LocalBackend, given
 from manage.cli.backend_choice import open_backend, print_response
 from manage.cli.console import (
+    BackendError,
     explained,
     json_option,
     open_control,
@@ -24,6 +26,7 @@ from manage.cli.terminal import format_time
 from metering.formats import format_bytes, format_calls, format_count
 from runtime import clock
 from runtime.locks import LockHeldError, ProcessLock
+from runtime.page_nodes import PageNodes
 from runtime.safe_text import terminal_line
 from runtime.settings import Settings
 from store import erasure_work
@@ -192,6 +195,7 @@ def _format_days(days: int | None, otherwise: str) -> str:
 @click.option("--until", type=Instant(), help="Calls that arrived before (UTC).")
 @click.option("--dry-run", is_flag=True, help="Print how many calls these are, and erase nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--status", is_flag=True, help="Print the erasures that have not ended.")
 @service_options
 @json_option
 def erase(
@@ -203,6 +207,7 @@ def erase(
     until: datetime | None,
     dry_run: bool,
     yes: bool,
+    status: bool,
     base_url: str | None,
     data_dir: str | None,
     as_json: bool,
@@ -210,13 +215,15 @@ def erase(
     """Erase calls with their texts, so that nothing of these is left in the files.
 
     Of several options all must hold. Hourly and daily totals stay. Calls that are in flight are erased
-    when they end. docs/retention.md says what is erased and what is not.
+    when they end. In a cluster all copies are erased, that of a node which is away when it is back.
+    docs/retention.md says what is erased and what is not.
 
     \b
     Examples:
       taximeter erase --session 7f3c… --dry-run
       taximeter erase --client claude-cli --from 2026-01-01 --until 2026-02-01
       taximeter erase --endpoint clinic --yes
+      taximeter erase --status
     """
     fields = given(
         session=session,
@@ -226,17 +233,23 @@ def erase(
         since=None if since is None else clock.format_ms(since),
         until=None if until is None else clock.format_ms(until),
     )
+    if status:
+        if fields:
+            raise click.UsageError("--status is of all erasures: leave out what to erase")
+        with explained(), open_backend(base_url, data_dir) as backend:
+            _print_status(backend.call(operations.list_erasures), as_json=as_json)
+        return
     if not fields:
         raise click.UsageError(
             "choose what to erase: --session, --credential, --client, --endpoint, --from, --until"
         )
     with explained(), open_backend(base_url, data_dir) as backend:
-        counted = backend.call(operations.create_erasure, dry_run=True, **fields)
         if dry_run:
+            counted = backend.call(operations.create_erasure, dry_run=True, **fields)
             _report(counted, f"{format_calls(counted.entries)} would be erased.", as_json=as_json)
             return
         if not yes:
-            _confirm(counted.entries)
+            _confirm(backend, fields)
         state = backend.call(operations.create_erasure, **fields)
         if isinstance(backend, LocalBackend):
             _carry_out_here(read_settings(data_dir=data_dir))
@@ -244,15 +257,38 @@ def erase(
     _report(state, _describe(state), as_json=as_json)
 
 
-def _confirm(entries: int) -> None:
-    question = f"Erase {format_calls(entries)} for good?"
+def _confirm(backend: Backend, fields: Mapping[str, object]) -> None:
+    try:
+        counted = backend.call(operations.create_erasure, dry_run=True, **fields)
+        question = f"Erase {format_calls(counted.entries)} for good?"
+    except BackendError:  # the nodes that keep the calls are away, and do it when they are back
+        question = "Erase these calls for good, which cannot be counted now?"
     if not sys.stdin.isatty():
         raise click.UsageError(f"{question} Add --yes.")
     click.confirm(question, abort=True, err=True)
 
 
+def _print_status(found: OpenErasures, *, as_json: bool) -> None:
+    if as_json:
+        print_response(found)
+        return
+    if not found.items:
+        click.echo("There is nothing left to erase.")
+    for each in found.items:
+        head = f"{each.id}: by {each.what}, ordered {format_time(each.ordered_at or '')} UTC."
+        click.echo(terminal_line(f"{head} {_describe_progress(each)}"))
+
+
+def _describe_progress(state: ErasureState) -> str:
+    if state.copies:
+        return " ".join(_describe_copies(state))
+    return "Calls in flight are left." if state.erased_at else "It goes on."
+
+
 def _carry_out_here(settings: Settings) -> None:
-    """Carry out the orders of this data directory, unless a recorder does."""
+    """Carry out the orders of this data directory, unless a recorder does, or the nodes of a cluster."""
+    if PageNodes.read(settings.data_dir) is not None:
+        return
     try:
         lock = ProcessLock(settings.data_dir / "recorder.lock")
     except LockHeldError:
@@ -270,13 +306,21 @@ def _carry_out_here(settings: Settings) -> None:
 
 
 def _wait(backend: Backend, erasure_id: str) -> ErasureState:
-    """Return the state of an erasure when the recorded calls are gone, or when that takes too long."""
+    """Return the state of an erasure when the recorded calls are gone, or when that takes too long.
+
+    In a cluster it waits for the copies whose nodes live."""
     ends_at_s = time.monotonic() + PATIENCE_S
     state = backend.call(operations.get_erasure, erasure_id)
-    while state.erased_at is None and time.monotonic() < ends_at_s:
+    while _goes_on(state) and time.monotonic() < ends_at_s:
         time.sleep(POLL_S)
         state = backend.call(operations.get_erasure, erasure_id)
     return state
+
+
+def _goes_on(state: ErasureState) -> bool:
+    if not state.copies:
+        return state.erased_at is None
+    return any(each.erased_at is None and each.is_alive for each in state.copies)
 
 
 def _report(state: ErasureState, text: str, *, as_json: bool) -> None:
@@ -287,6 +331,9 @@ def _report(state: ErasureState, text: str, *, as_json: bool) -> None:
 
 
 def _describe(state: ErasureState) -> str:
+    if state.copies:
+        sentences = [*_describe_copies(state), f"`taximeter erase --status` follows {state.id}."]
+        return terminal_line(" ".join(sentences))
     if state.erased_at is None:
         return terminal_line(f"The service goes on to erase these calls (erasure {state.id}).")
     text = f"Erased {format_calls(state.entries)}."
@@ -298,3 +345,19 @@ def _describe(state: ErasureState) -> str:
             " look at them, and delete them."
         )
     return text
+
+
+def _describe_copies(state: ErasureState) -> Iterator[str]:
+    """Yield sentences about the copies of a cluster that have erased the calls, and those that have to."""
+    for each in state.copies:
+        place = f"the copy {each.copy_name} (node {each.node} at {each.address or 'no address'})"
+        if each.erased_at is not None:
+            late = "" if each.settled_at else ", and erases what comes late"
+            yield f"Erased {format_calls(each.entries)} in {place}{late}."
+        elif each.is_alive:
+            yield f"Still to be erased in {place}."
+        else:
+            yield f"Still to be erased in {place}, when that node is back."
+    if state.unshipped:
+        nodes = ", ".join(state.unshipped)
+        yield f"Proxy nodes that may still have such calls: {nodes}."

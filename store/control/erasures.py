@@ -110,12 +110,35 @@ def list_open(db: sqlite3.Connection) -> list[Erasure]:
     return [_from_row(row) for row in rows]
 
 
+def list_open_of(db: sqlite3.Connection, organization_id: str) -> list[Erasure]:
+    """Return the orders of an organisation that have not ended, the oldest first."""
+    return [each for each in list_open(db) if each.organization_id == organization_id]
+
+
 def list_ended_since(db: sqlite3.Connection, instant: str) -> list[str]:
-    """Return the organisations whose orders have ended since then, also of an older schema."""
+    """Return the organisations of which an order was ended, or a copy erased, since then.
+
+    The schema may be an older one."""
     if not list_columns(db, "erasures"):
         return []
-    sql = "select distinct organization_id from erasures where ended_at >= ? order by 1"
-    return [row[0] for row in db.execute(sql, (instant,))]
+    found = "select organization_id from erasures where ended_at >= :instant"
+    if list_columns(db, "erasure_copies"):
+        found += (
+            " union select e.organization_id from erasures as e"
+            " join erasure_copies as c on c.erasure_id = e.id where c.erased_at >= :instant"
+        )
+    return [row[0] for row in db.execute(f"{found} order by 1", {"instant": instant})]
+
+
+def take_over(
+    db: sqlite3.Connection, id_: str, organization_id: str, ordered_at: str, criteria: Criteria
+) -> None:
+    """Store an order of another node, in the place of what is known of it."""
+    db.execute(
+        "insert or replace into erasures (id, organization_id, ordered_at, criteria)"
+        " values (?, ?, ?, ?)",
+        (id_, organization_id, ordered_at, orjson.dumps(asdict(criteria)).decode()),
+    )
 
 
 def note_erased(db: sqlite3.Connection, erasure_id: str, entries: int, now: datetime) -> None:

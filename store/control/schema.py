@@ -235,3 +235,23 @@ def m007_retention_and_erasures(db: Database) -> None:
         "create index erasures_open on erasures(id) where ended_at is null",
     ):
         db.execute(statement)
+
+
+@migrations()
+def m008_erasures_of_copies(db: Database) -> None:
+    """Create the states of orders to erase calls on each node of a cluster.
+
+    Nodes are not in this database, so there is no foreign key for them."""
+    db.execute(
+        """create table erasure_copies (
+            erasure_id text not null,
+            node text not null,
+            copy text not null,                 -- '': of a proxy node, which ships calls
+            entries integer not null default 0,
+            set_aside integer not null default 0,
+            erased_at text,
+            shipped text,                       -- all that was shipped by then has arrived
+            settled_at text,
+            is_logged integer not null default 0,
+            primary key (erasure_id, node, copy)) without rowid"""
+    )

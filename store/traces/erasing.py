@@ -55,14 +55,22 @@ class Criteria:
         return [name for name in _MATCHES if getattr(self, name) is not None]
 
 
-def find_calls(connection: sqlite3.Connection, criteria: Criteria) -> "Steps[array[int]]":
-    """Find the ids of these calls, oldest first."""
+def find_newest(connection: sqlite3.Connection) -> int:
+    """Return the id of the call that was recorded last, 0 where none was."""
+    return int(connection.execute("select coalesce(max(id), 0) from usage").fetchone()[0])
+
+
+def find_calls(
+    connection: sqlite3.Connection, criteria: Criteria, after: int = 0
+) -> "Steps[array[int]]":
+    """Find the ids of these calls, oldest first, of those that were recorded after the one with an id."""
     found = array("q")
     values: dict[str, object] = {name: getattr(criteria, name) for name in criteria.names}
     where = " and ".join(_MATCHES[name] for name in criteria.names)
     if criteria.session is not None:  # there is an index of them
         values |= unnamed_sessions.bind(criteria.session)
-        sql = f"select u.id from usage as u where {where} order by 1"  # noqa: S608 - our own text
+        sql = f"select u.id from usage as u where u.id > :after and {where} order by 1"  # noqa: S608 - our own text
+        values |= {"after": after}
         found.extend(row[0] for row in connection.execute(sql, values).fetchall())
         yield
         return found
@@ -72,8 +80,8 @@ def find_calls(connection: sqlite3.Connection, criteria: Criteria) -> "Steps[arr
     sql = (
         f"select u.id from usage as u where u.id > :after and u.id <= :up_to and {where} order by 1"  # noqa: S608 - our own text
     )
-    for after in range(first - 1, last, _PAGE):
-        page = {"after": after, "up_to": after + _PAGE}
+    for begin in range(max(first - 1, after), last, _PAGE):
+        page = {"after": begin, "up_to": begin + _PAGE}
         found.extend(row[0] for row in connection.execute(sql, values | page).fetchall())
         yield
     return found

@@ -1,6 +1,7 @@
 """The recorder applies the rules of retention once a day, and carries out orders to erase calls."""
 
 import sqlite3
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -11,7 +12,7 @@ from recorder.ingest import Ingester
 from recorder.removals import LOOK_S
 from runtime import clock as wall_clock
 from store import erasure_work
-from store.control import audit, erasures, retention
+from store.control import audit, erasure_copies, erasures, retention
 from store.control.database import ControlDatabase
 from store.control.retention import Rule
 from store.price_file import load_prices
@@ -57,7 +58,7 @@ def start(tmp_path, clock, control):
     started: list[Ingester] = []
     prices = load_prices()
 
-    def start():
+    def start(group=None):
         for each in started:
             each.close()
         started[:] = [
@@ -69,6 +70,7 @@ def start(tmp_path, clock, control):
                 clock,
                 lambda _: None,
                 control_path=tmp_path / "control.db",
+                group=group,
             )
         ]
         return started[0]
@@ -192,6 +194,75 @@ def test_calls_in_flight_are_erased_when_they_have_been_recorded(
         "finished erasing by",
         {"calls": "2", "what": "session", "service": True},
     )
+
+
+def read_state(control, erasure):
+    with control.reading() as db:
+        return erasure_copies.find(db, erasure.id, "node", "main")
+
+
+def note_arrival(control, erasure):
+    """Note that all calls of before an order have been received, as the process ``cluster`` does."""
+    with control.transaction() as db:
+        state = erasure_copies.find(db, erasure.id, "node", "main")
+        erasure_copies.write(db, replace(state, shipped="2026", settled_at=None))
+
+
+@pytest.fixture
+def node(tmp_path):
+    (tmp_path / "node.id").write_text("node")
+
+
+def test_in_a_cluster_calls_that_come_after_an_erasure_and_began_before_are_erased(
+    tmp_path, start, spool, control, organization, clock, node
+):
+    ingester = start("main")
+    early = [wall_clock.new_id() for _ in range(3)]
+    spool_call(spool, early[0], organization, body=BODY, session_id="s")
+    record(ingester)
+    erasure = order(control, organization, session="s")
+    work(ingester, clock)
+    state = read_state(control, erasure)
+    assert state.erased_at is not None
+    assert (state.entries, state.settled_at) == (1, None)
+    with control.reading() as db:  # a backup that was begun before says so
+        assert erasures.list_ended_since(db, state.erased_at) == [organization]
+    spool_call(spool, early[1], organization, body=BODY, session_id="s")
+    spool_call(spool, wall_clock.new_id(), organization, body=b"{}", session_id="t")
+    record(ingester)
+    work(ingester, clock)
+    assert read_state(control, erasure).entries == 2
+    assert count_calls(tmp_path, organization) == 1
+    assert find_word(tmp_path, WORD) == []
+    ingester = start("main")  # also after it was killed
+    spool_call(spool, early[2], organization, body=BODY, session_id="s")
+    note_arrival(control, erasure)
+    work(ingester, clock)
+    assert read_state(control, erasure).settled_at is None, "a call waits to be recorded"
+    record(ingester)
+    work(ingester, clock)
+    state = read_state(control, erasure)
+    assert state.settled_at is not None
+    assert state.entries == 3
+    assert find_word(tmp_path, WORD) == []
+    assert read_order(control, erasure).ended_at is None, "the node with people ends it"
+    assert read_log(control, organization) == []
+
+
+def test_a_node_makes_no_database_for_what_it_does_not_keep(
+    tmp_path, start, control, organization, clock, node
+):
+    ingester = start("main")
+    erasure = order(control, organization, session="s")
+    with control.transaction() as db:
+        yesterday = wall_clock.now() - timedelta(days=2)
+        retention.write(db, organization, Rule(entry_days=1), yesterday)
+    work(ingester, clock)
+    assert read_state(control, erasure).erased_at is not None
+    note_arrival(control, erasure)
+    work(ingester, clock)
+    assert read_state(control, erasure).settled_at is not None
+    assert not trace_path(tmp_path, organization).exists()
 
 
 def test_an_erasure_goes_on_after_the_recorder_was_killed(

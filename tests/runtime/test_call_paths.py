@@ -22,8 +22,14 @@ from runtime.call_paths import is_of_calls
         ("GET", "/sessionsx", False),
         ("GET", "/api/api-keys", False),
         ("PUT", "/api/budget", False),
+        ("POST", "/api/erasures", False),
         ("POST", "/", False),
     ],
 )
 def test_reading_calls_is_forwarded_and_nothing_else(method, path, expected):
     assert is_of_calls(method, path) == expected
+
+
+def test_counting_what_would_be_erased_is_forwarded_and_the_order_is_not():
+    assert is_of_calls("POST", "/api/erasures", is_dry_run=True)
+    assert not is_of_calls("POST", "/api/budget", is_dry_run=True)

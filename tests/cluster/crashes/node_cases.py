@@ -1,5 +1,6 @@
 """The cases whose faults are of the processes of nodes."""
 
+import json
 import shutil
 import signal
 from collections.abc import Callable, Sequence
@@ -8,14 +9,17 @@ from concurrent.futures import ThreadPoolExecutor
 import psutil
 
 from tests.cluster.crashes.running import Cluster
-from tests.cluster.crashes.scene import Case, Scene, list_unshipped
+from tests.cluster.crashes.scene import PATIENCE_S, Case, Scene, list_unshipped
 from tests.live import command
-from tests.live.service import Child, Service
+from tests.live.service import Child, Endpoint, Service
 from tests.rawclient import Cut
 from tests.small_disk import FILLING
+from tests.store.stored_words import find_word
 from tests.upstream import wait_until
 
 KILL, TERM = signal.SIGKILL, signal.SIGTERM
+WORD = "quokkaplonkify"
+MESSAGE = b'{"model": "haiku", "messages": [{"role": "user", "content": "%s"}]}' % WORD.encode()
 RESERVE_LEFT = 50 << 20  # of a reserve of 100 MB
 
 
@@ -104,6 +108,16 @@ def _add_and_remove_a_recorder(cluster: Cluster) -> None:
         node.terminate()
 
 
+def _kill_all(node: Service) -> None:
+    """Kill all processes of a node, and wait for their ends."""
+    root = psutil.Process(node.pid)
+    children = root.children(recursive=True)
+    for process in (root, *children):
+        process.kill()
+    node.wait()
+    psutil.wait_procs(children)
+
+
 def _rebuild_the_copy(cluster: Cluster) -> None:
     """Lose a recorder node with its disk, and make another from the backup of the other copy, which has
     not received all that the lost one had."""
@@ -111,12 +125,7 @@ def _rebuild_the_copy(cluster: Cluster) -> None:
     link = cluster.site.links[home]
     link.do(lambda relay: relay.stall())
     cluster.load.wait_for(20)
-    root = psutil.Process(lost.pid)
-    children = root.children(recursive=True)
-    for process in (root, *children):
-        process.kill()
-    lost.wait()
-    psutil.wait_procs(children)
+    _kill_all(lost)
     shutil.rmtree(lost.data_dir)
     backup = cluster.site.folder / f"backup-{cluster.turn}"
     environ = home.environment | command.environment(home)
@@ -131,6 +140,44 @@ def _rebuild_the_copy(cluster: Cluster) -> None:
     cluster.load.wait_for(20)
     lost.start()
     shutil.rmtree(backup)
+
+
+def _kill_between_order_and_erasing(cluster: Cluster) -> None:
+    """Kill a recorder node once calls are ordered to be erased that it has, and while another one ships
+    calls of before the order late. They are gone from both copies when it is back."""
+    slug = f"erased-{cluster.turn}"
+    home, copy = cluster.recorders
+    proxy, late = cluster.proxies[0], cluster.proxies[1]
+    home.create_endpoint(slug)
+    for node in (proxy, late):
+        cluster.wait_for_slugs(node)
+    link = cluster.site.links[late]
+    link.do(lambda relay: relay.cut())
+    try:
+        for node in (proxy, late):
+            endpoint = Endpoint(node, cluster.upstream, slug)
+            endpoint.send(endpoint.message(MESSAGE))
+        for node in (home, copy):
+            node.wait_for_rows(1, slug)
+        _kill_all(copy)
+        done = command.call(("erase", "--endpoint", slug, "--yes"), command.environment(home))
+        if done.returncode != 0:
+            raise AssertionError(f"the erasing ended with {done.returncode}: {done.stderr}")
+        cluster.last()
+        copy.start()
+    finally:
+        link.do(lambda relay: relay.mend())
+
+    def is_erased() -> bool:
+        found = json.loads(
+            command.call(("erase", "--status", "--json"), command.environment(home)).stdout
+        )["items"][-1]["copies"]
+        return [each["entries"] for each in found] == [2, 2]
+
+    wait_until(is_erased, "the erasing in both copies", patience_s=PATIENCE_S)
+    for node in (home, copy):
+        if found := find_word(node.data_dir, WORD):
+            raise AssertionError(f"erased text is left: {found}")
 
 
 # --- the disk of a node ---------------------------------------------------------------------------
@@ -167,5 +214,8 @@ NODE_CASES: Sequence[Case[Cluster]] = (
     Case("a proxy node added and removed", _add_and_remove_a_proxy),
     Case("a second node of a group", _add_and_remove_a_recorder),
     Case("a recorder node rebuilt", _rebuild_the_copy),
+    Case(
+        "kill -9 of a node between order and erasing", _kill_between_order_and_erasing, is_away=True
+    ),
     Case("disk reserve of a proxy node", _reach_the_reserve, is_away=True, may_miss_bytes=True),
 )

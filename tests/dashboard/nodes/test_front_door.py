@@ -246,10 +246,38 @@ async def test_people_sign_in_and_change_things_at_home(cluster):
     assert page.status_code == 200
     assert "what was spent cannot be read now" in page.text  # and not that it is nothing
     assert (await cluster.get(ann, "/api/proxy-endpoints", **ann.bearer)).status_code == 200
-    order = {"session": "x", "dry_run": False}
-    erased = await cluster.home.post("/api/erasures", json=order, headers=ann.bearer)
-    assert erased.status_code == 400  # and not an order that never ends
-    assert "Another node of the cluster keeps the calls" in erased.json()["error"]["message"]
+
+
+async def test_an_erasure_is_counted_where_the_calls_are_and_ordered_at_home(cluster):
+    ann = cluster.person("ann@example.org")
+
+    async def ask(**criteria):
+        return await cluster.home.post("/api/erasures", json=criteria, headers=ann.bearer)
+
+    for expected, node in ((2, "main"), (1, "copy")):
+        counted = await ask(until="2999-01-01", dry_run=True)
+        assert counted.json()["entries"] == expected
+        assert counted.json()["id"] is None
+        del cluster.transport.apps[NODES[node]]
+    assert (await ask(until="2999-01-01", dry_run=True)).status_code == 503
+    ordered = await ask(until="2999-01-01")
+    assert ordered.status_code == 202
+    assert {each["node"] for each in ordered.json()["copies"]} == {"main", "copy"}
+    for body in (b"", b"[]", b"{", b'{"dry_run": 1}'):
+        headers = ann.bearer | {"content-type": "application/json"}
+        refused = await cluster.home.post("/api/erasures", content=body, headers=headers)
+        assert refused.status_code == 400
+
+
+async def test_a_node_without_people_takes_no_order(cluster):
+    ann = cluster.person("ann@example.org")
+    app = cluster.transport.apps[NODES["main"]]
+    signed = cluster.sign(ann, "/api/erasures", method="POST")
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(app), base_url=f"http://{NODES['main']}"
+    ) as client:
+        refused = await client.post("/api/erasures", json={"session": "s"}, headers=signed)
+    assert refused.status_code == 403
 
 
 async def test_a_node_without_people_answers_only_requests_with_a_statement_for_them(cluster):

@@ -1,5 +1,7 @@
 """A proxy node, a node with the pages and a second copy are one service, over a real Redis server."""
 
+import json
+import re
 import secrets
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -7,22 +9,29 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
+import psutil
 import pytest
 
 from addon.headers import fingerprint
+from runtime import clock
 from runtime.buckets import find_bucket
 from runtime.page_nodes import PageNodes, read_node
-from store.control import budgets, endpoints
+from store.control import audit, budgets, endpoints, sessions
+from store.control.audit import AuditEntry
 from store.control.database import FINGERPRINT_KEY, ControlDatabase
 from store.traces.paths import trace_path
 from tests.cluster.crashes.node_cases import end_proxies
 from tests.cluster.crashes.scene import Case, Scene
 from tests.dashboard.people import Someone
+from tests.live import command
 from tests.live.conftest import make_new_endpoint
 from tests.live.service import API_KEY, Endpoint, Row, Service
 from tests.redis_server import RedisServer
+from tests.store.stored_words import find_word
 from tests.upstream import Upstream, wait_until
 
+WORD = "quokkaplonkify"
+MESSAGE = b'{"model": "haiku", "messages": [{"role": "user", "content": "%s"}]}' % WORD.encode()
 COMPARED = ("entry_id", "outcome", "request_body", "response_body", "credential_hmac", "cost_cents")
 
 
@@ -41,6 +50,15 @@ class Nodes:
         wait_until(lambda: found.send().status == 200, "the slug on the proxy node")
         self.rows(slug, 1)
         return found
+
+    def wait_alive(self) -> None:
+        """Wait until the node with the pages knows that the others live."""
+
+        def are_alive() -> bool:
+            found = PageNodes.read(self.web.data_dir)
+            return found is not None and all(each.is_alive for each in found.nodes)
+
+        self.web.wait_until(are_alive, "the nodes that live")
 
     def rows(self, slug: str, count: int) -> list[Row]:
         """Wait until there are so many entries in both copies, which are the same; return them."""
@@ -123,6 +141,72 @@ def test_calls_go_on_while_the_server_is_away_and_arrive_when_it_is_back(nodes):
     nodes.rows(endpoint.slug, 4)
 
 
+def test_an_erasure_reaches_a_copy_that_was_killed_between_order_and_execution(nodes):
+    endpoint = nodes.endpoint()
+    endpoint.send(endpoint.message(MESSAGE))
+    nodes.rows(endpoint.slug, 2)
+    nodes.copy.kill()
+    try:
+        done = command.call_here(
+            ("erase", "--endpoint", endpoint.slug, "--yes"), command.environment(nodes.web)
+        )
+        assert done.returncode == 0, done.stderr
+        assert "Erased 2 calls in the copy main" in done.stdout
+        assert re.search(r"Still .* in the copy copy .*, when that node is back", done.stdout)
+        assert find_word(nodes.web.data_dir, WORD) == []
+        assert find_word(nodes.copy.data_dir, WORD) != []
+        assert "still to be erased in the copy copy" in read_settings_page(nodes.web)
+    finally:
+        nodes.copy.start()
+    nodes.copy.wait_until(
+        lambda: find_word(nodes.copy.data_dir, WORD) == [], "the erasing of the other copy"
+    )
+    with ControlDatabase(nodes.web.data_dir / "control.db") as control:
+
+        def read_log() -> list[AuditEntry]:
+            with control.reading() as db:
+                return list(audit.read(db, control.get_local_organization().id))
+
+        def find_erased() -> set[object]:
+            return {
+                each.details["copy"]
+                for each in read_log()
+                if (each.action, each.details.get("calls")) == ("erase.copy", "2")
+            }
+
+        wait_until(lambda: find_erased() == {"main", "copy"}, "what was erased in the log")
+
+
+def test_a_call_that_comes_after_an_erasure_and_began_before_is_erased_in_both_copies(nodes):
+    endpoint = nodes.endpoint()
+    nodes.wait_alive()
+    shipper = psutil.Process(nodes.proxy.pids()["cluster"])
+    arguments = ("erase", "--endpoint", endpoint.slug)
+    environ = command.environment(nodes.web)
+    shipper.suspend()
+    try:
+        assert endpoint.send(endpoint.message(MESSAGE)).status == 200
+        done = command.call_here((*arguments, "--yes"), environ)
+        assert "Erased 1 call in the copy copy" in done.stdout, done
+        assert nodes.web.rows(endpoint.slug) == nodes.copy.rows(endpoint.slug) == []
+        assert find_word(nodes.proxy.data_dir, WORD) != []
+        name = read_node(nodes.proxy.data_dir)
+        asked = command.call_here(("erase", "--status"), environ)
+        assert f"Proxy nodes that may still have such calls: {name}" in asked.stdout
+    finally:
+        shipper.resume()
+
+    def count_erased() -> set[int]:
+        found = json.loads(command.call_here(("erase", "--status", "--json"), environ).stdout)
+        return {copy["entries"] for copy in found["items"][-1]["copies"]}
+
+    wait_until(lambda: count_erased() == {2}, "the late call in both copies")
+    for node in (nodes.web, nodes.copy, nodes.proxy):
+        node.wait_until(
+            lambda node=node: find_word(node.data_dir, WORD) == [], "the end of the text"
+        )
+
+
 @pytest.mark.parametrize("killed", ["proxy", "copy"])
 def test_a_cluster_process_that_is_killed_loses_and_doubles_nothing(nodes, killed):
     endpoint = nodes.endpoint()
@@ -203,6 +287,19 @@ def test_pages_come_from_the_node_that_keeps_the_calls_and_then_from_the_copy(
             copy.wait_until(path.exists, "the call in the copy")
         wait_until(lambda: "read from a copy" in ask(ann, "/overview").text, "the page of the copy")
         wait_until(lambda: count_rows(ann) > 1, "the calls on the page of the copy")
+
+
+def read_settings_page(home: Service) -> str:
+    """Return the settings as the local user sees them."""
+    with ControlDatabase(home.data_dir / "control.db") as control:
+        user_id = control.find_user(None)
+        assert user_id is not None
+        with control.transaction() as db:
+            session = sessions.create(db, user_id, clock.now())
+    cookie = {"cookie": f"taximeter={session}"}
+    page = httpx.get(f"http://{home.host}/settings", headers=cookie, timeout=60)
+    assert page.status_code == 200
+    return page.text
 
 
 def wait_for_buckets(home: Service, node: Service) -> set[int]:

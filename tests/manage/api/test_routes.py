@@ -169,10 +169,17 @@ def test_an_erasure_is_counted_ordered_and_followed(ann, ask):
     counted = ann("POST", "/erasures", json={"session": "s", "dry_run": True})
     assert counted.status_code == 202
     nothing = {"entries": 0, "set_aside": 0, "erased_at": None, "ended_at": None}
-    assert counted.json() == {"id": None} | nothing
+    of_a_cluster: dict[str, list[str]] = {"copies": [], "unshipped": []}
+    unordered = {"id": None, "ordered_at": None, "what": None}
+    assert counted.json() == unordered | nothing | of_a_cluster
+    assert ann("GET", "/erasures").json() == {"items": []}
     order = ann("POST", "/erasures", json={"client": "x", "from": "2026-01-01"}).json()
-    assert order == {"id": order["id"]} | nothing
+    said = {"ordered_at": order["ordered_at"], "what": "client, period"}
+    assert order == {"id": order["id"]} | said | nothing | of_a_cluster
     assert ann("GET", f"/erasures/{order['id']}").json() == order
+    assert ann("GET", "/erasures").json() == {"items": [order]}
+    error_of(ask("bob", "GET", "/erasures"), 403, "forbidden")
+    assert ask("cid", "GET", "/erasures").json() == {"items": []}
     error_of(ask("bob", "GET", f"/erasures/{order['id']}"), 403, "forbidden")
     error_of(ask("bob", "POST", "/erasures", json={"session": "s"}), 403, "forbidden")
     error_of(ask("cid", "GET", f"/erasures/{order['id']}"), 404, "not_found")

@@ -154,6 +154,31 @@ def test_every_command_about_calls_asks_that_node_and_no_other_command(
     assert not (data_dir / "traces").exists()
 
 
+def test_calls_are_counted_where_they_are_and_ordered_to_be_erased_here(
+    run, nodes, organization_id, monkeypatch
+):
+    monkeypatch.setattr("manage.cli.retention_commands.PATIENCE_S", 0.0)
+    nodes.record(organization_id, main=["m1", "m2"], copy=["m1"])
+    counted = run("erase", "--until", "2999-01-01", "--dry-run")
+    assert counted.stdout == "2 calls would be erased.\n"
+    nodes.end("main")
+    counted = run("erase", "--until", "2999-01-01", "--dry-run")
+    assert (counted.stdout, counted.stderr) == (
+        "1 call would be erased.\n",
+        f"{READ_FROM_COPY}\n",
+    )
+    nodes.end("copy")
+    unanswered = run("erase", "--until", "2999-01-01")
+    assert "which cannot be counted now? Add --yes." in unanswered.stderr
+    ordered = run("erase", "--until", "2999-01-01", "--yes")
+    assert ordered.exit_code == 0, ordered.output
+    for group in GROUPS:
+        assert f"Still to be erased in the copy {group} (node {group} at" in ordered.stdout
+    state = json.loads(run("erase", "--status", "--json").stdout)["items"]
+    assert [(each["what"], len(each["copies"])) for each in state] == [("period", 2)]
+    assert "Still to be erased" in run("erase", "--status").stdout
+
+
 def test_an_export_has_the_calls_of_all_organisations_wherever_they_are(
     run, nodes, organization_id, data_dir
 ):

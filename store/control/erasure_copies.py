@@ -1,0 +1,156 @@
+"""The states of orders to erase calls on the nodes of a cluster: rows of ``erasure_copies``.
+
+The node with people has the states of all nodes, and every other node its own. A node that keeps a copy has
+erased what was recorded (``erased_at``), and is settled once nothing can come any more that began before the
+order. A proxy node, whose ``copy`` is empty, is settled once it has shipped all such calls.
+"""
+
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from runtime import clock
+from store.control.erasures import Erasure
+
+OF_PROXY = ""
+_COLUMNS = "erasure_id, node, copy, entries, set_aside, erased_at, shipped, settled_at"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErasureCopy:
+    """The state of an order on a node. What was shipped up to ``shipped`` has arrived there."""
+
+    erasure_id: str
+    node: str
+    copy: str
+    entries: int = 0
+    set_aside: int = 0
+    erased_at: str | None = None
+    shipped: str | None = None
+    settled_at: str | None = None
+
+
+def list_of(db: sqlite3.Connection, erasure_id: str) -> list[ErasureCopy]:
+    """Return the states of an order on all nodes that are known to have a part in it."""
+    sql = f"select {_COLUMNS} from erasure_copies where erasure_id = ? order by copy, node"  # noqa: S608 - our own names
+    return [_from_row(row) for row in db.execute(sql, (erasure_id,))]
+
+
+def list_open_on(db: sqlite3.Connection, node: str) -> list[ErasureCopy]:
+    """Return the states of the orders that have not ended in the copies of a node."""
+    sql = (
+        f"select {_COLUMNS} from erasure_copies where node = ? and copy <> ''"  # noqa: S608 - our own names
+        " and erasure_id in (select id from erasures where ended_at is null) order by 1"
+    )
+    return [_from_row(row) for row in db.execute(sql, (node,))]
+
+
+def find(db: sqlite3.Connection, erasure_id: str, node: str, copy: str) -> ErasureCopy:
+    """Return the state of an order on a node, that of one which has not begun where there is none."""
+    sql = f"select {_COLUMNS} from erasure_copies where erasure_id = ? and node = ? and copy = ?"  # noqa: S608 - our own names
+    row = db.execute(sql, (erasure_id, node, copy)).fetchone()
+    return _from_row(row) if row else ErasureCopy(erasure_id=erasure_id, node=node, copy=copy)
+
+
+def write(db: sqlite3.Connection, state: ErasureCopy) -> None:
+    """Store a state in the place of the one before."""
+    db.execute(
+        f"insert into erasure_copies ({_COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608 - our own names
+        " on conflict do update set entries = excluded.entries, set_aside = excluded.set_aside,"
+        " erased_at = excluded.erased_at, shipped = excluded.shipped, settled_at = excluded.settled_at",
+        (
+            state.erasure_id,
+            state.node,
+            state.copy,
+            state.entries,
+            state.set_aside,
+            state.erased_at,
+            state.shipped,
+            state.settled_at,
+        ),
+    )
+
+
+def note_erased(db: sqlite3.Connection, state: ErasureCopy, entries: int, now: datetime) -> None:
+    """Note that the recorded calls are gone from a copy, so many up to now."""
+    db.execute(
+        "insert into erasure_copies (erasure_id, node, copy, entries, erased_at) values (?, ?, ?, ?, ?)"
+        " on conflict do update set entries = excluded.entries,"
+        " erased_at = coalesce(erased_at, excluded.erased_at)",
+        (state.erasure_id, state.node, state.copy, entries, clock.format_ms(now)),
+    )
+
+
+def note_settled(db: sqlite3.Connection, state: ErasureCopy, set_aside: int, now: datetime) -> None:
+    """Note that nothing is left to erase in a copy, unless more is to arrive there by now."""
+    db.execute(
+        "update erasure_copies set set_aside = ?, settled_at = ?"
+        " where erasure_id = ? and node = ? and copy = ? and shipped = ?",
+        (
+            set_aside,
+            clock.format_ms(now),
+            state.erasure_id,
+            state.node,
+            state.copy,
+            state.shipped,
+        ),
+    )
+
+
+def forget(db: sqlite3.Connection, erasure_id: str, node: str) -> None:
+    """Remove the states of an order on a node."""
+    db.execute("delete from erasure_copies where erasure_id = ? and node = ?", (erasure_id, node))
+
+
+def forget_node(db: sqlite3.Connection, node: str) -> None:
+    """Remove a node from all orders that have not ended: it is gone for good."""
+    db.execute(
+        "delete from erasure_copies where node = ?"
+        " and erasure_id in (select id from erasures where ended_at is null)",
+        (node,),
+    )
+
+
+def take_unlogged(db: sqlite3.Connection, erasure_id: str) -> list[ErasureCopy]:
+    """Return the copies that have erased what they had and of which the activity log does not say so."""
+    sql = (
+        f"select {_COLUMNS} from erasure_copies"  # noqa: S608 - our own names
+        " where erasure_id = ? and copy <> '' and erased_at is not null and is_logged = 0"
+    )
+    found = [_from_row(row) for row in db.execute(sql, (erasure_id,))]
+    db.execute(
+        "update erasure_copies set is_logged = 1 where erasure_id = ? and erased_at is not null",
+        (erasure_id,),
+    )
+    return found
+
+
+def find_needed(states: list[ErasureCopy], holders: Mapping[str, str | None]) -> list[ErasureCopy]:
+    """Return the states of the nodes that must carry out an order.
+
+    Those are the nodes that keep the organisation in each copy, by its name in ``holders``. A node that has
+    lost its place to another one need not; where nobody knows who keeps a copy, the node that did must."""
+    return [each for each in states if each.copy and holders.get(each.copy) in (None, each.node)]
+
+
+def find_shipped(erasure: Erasure, states: list[ErasureCopy]) -> str | None:
+    """Return when all calls of before an order had been shipped, None while a proxy node may have some."""
+    instants = [each.settled_at for each in states if each.copy == OF_PROXY]
+    known = [each for each in instants if each is not None]
+    return max(known, default=erasure.ordered_at) if len(known) == len(instants) else None
+
+
+def _from_row(
+    row: tuple[str, str, str, int, int, str | None, str | None, str | None],
+) -> ErasureCopy:
+    return ErasureCopy(
+        erasure_id=row[0],
+        node=row[1],
+        copy=row[2],
+        entries=row[3],
+        set_aside=row[4],
+        erased_at=row[5],
+        shipped=row[6],
+        settled_at=row[7],
+    )
