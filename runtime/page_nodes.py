@@ -19,6 +19,7 @@ from runtime.private_file import replace_private
 NAME = "nodes.json"
 NODE_NAME = "node.id"
 STATED_CALLER = "taximeter.caller"  # in the scope of a request: who another node says that makes it
+FIRST_BYTE_S = 5.0  # for a node to begin its response, while another copy can be read instead
 # Headers of responses: why a node does not respond, and that its copy is a further one.
 REFUSAL, REFUSED = "x-taximeter-error", "statement_refused"
 COPY_HEADER = "x-taximeter-copy"

@@ -41,6 +41,10 @@ class NodeAwayError(Exception):
     """A node does not respond with a page of its own. Nothing was sent to the client."""
 
 
+class NodeSilentError(NodeAwayError):
+    """A node accepts connections, and does not begin its response in time."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForwardedRequest:
     """A request with its body. ``check`` returns whether the caller may still read."""
@@ -79,12 +83,22 @@ class Forwarder:
         await self._client.aclose()
 
     async def forward(
-        self, address: str, forwarded: ForwardedRequest, statement: str, send: Send
+        self,
+        address: str,
+        forwarded: ForwardedRequest,
+        statement: str,
+        send: Send,
+        patience_s: float | None = None,
     ) -> None:
         """Send a request to a node with a statement of who asks, and its response to the client. That is
-        cut when the caller may no longer read. Raises NodeAwayError."""
+        cut when the caller may no longer read.
+
+        Raises NodeAwayError, also where the response has not begun after so many seconds."""
         try:
-            response = await self._client.send(forwarded.build(address, statement), stream=True)
+            async with asyncio.timeout(patience_s):
+                response = await self._client.send(forwarded.build(address, statement), stream=True)
+        except TimeoutError as error:
+            raise NodeSilentError(f"it has not responded for {patience_s} s") from error
         except (httpx.TransportError, httpx.InvalidURL) as error:
             raise NodeAwayError(f"it does not respond: {error!r}") from error
         async with aclosing(response):

@@ -7,7 +7,7 @@ that does not respond, to the node with the other copy.
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import orjson
@@ -18,16 +18,23 @@ from starlette.routing import Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dashboard.addresses import raw_path, requested
-from dashboard.nodes.forwarding import ForwardedRequest, Forwarder, NodeAwayError, until_gone
+from dashboard.nodes.forwarding import (
+    ForwardedRequest,
+    Forwarder,
+    NodeAwayError,
+    NodeSilentError,
+    until_gone,
+)
 from dashboard.pool import ControlPool
 from dashboard.request_bodies import read_body
 from dashboard.visitors import NotSignedInError, TooManyBadKeysError, Visitors
 from runtime.call_paths import METRICS, is_of_calls
-from runtime.page_nodes import PageNode, PageNodes, PageNodesFile
+from runtime.page_nodes import FIRST_BYTE_S, PageNode, PageNodes, PageNodesFile
 from store.control.people import Caller
 from store.control.sessions import Visitor
 from store.control.statements import Statement, load_signing_key
 
+SILENT_S = 30.0  # for which a node that was silent is asked last
 MAX_BODY_BYTES = 1 << 20  # the front door lets through no more
 _AWAY = (
     "The node that keeps the calls of your organisation does not respond. They are recorded all the same;"
@@ -57,6 +64,7 @@ class FrontDoor:
         self._forwarder = forwarder
         self._clock_s = clock_s
         self._key: Ed25519PrivateKey | None = None
+        self._silent_until_s: dict[str, float] = {}  # by node
 
     async def start(self) -> None:
         """Make the key of this node, so that others know it before the first request. Raises
@@ -101,19 +109,30 @@ class FrontDoor:
             return True
 
         forwarded = ForwardedRequest(request=request, body=body, check=check)
-        holders = nodes.find(caller.organization_id)
-        if raw_path(request.scope) == METRICS:
-            # Who watches counters takes smaller ones for a restart, and counts all of them again.
-            holders = [each for each in holders if not nodes.is_copy(each)]
-        for node in holders:
+        holders = self._find_holders(request, caller, nodes)
+        for number, node in enumerate(holders, start=1):
             statement = self._sign(request, caller, nodes, node)
+            patience_s = FIRST_BYTE_S if number < len(holders) else None
             try:
-                await self._forwarder.forward(node.address, forwarded, statement, send)
+                await self._forwarder.forward(node.address, forwarded, statement, send, patience_s)
             except NodeAwayError as error:
                 logger.warning("node %s at %s: %s", node.id, node.address, error)
+                if isinstance(error, NodeSilentError):
+                    self._silent_until_s[node.id] = self._clock_s() + SILENT_S
             else:
                 return
         raise HTTPException(503, _AWAY, {"retry-after": "3"})
+
+    def _find_holders(
+        self, request: Request, caller: Caller, nodes: PageNodes
+    ) -> Sequence[PageNode]:
+        """Return the nodes to ask, the first one first. One that was silent a moment ago is the last."""
+        found = nodes.find(caller.organization_id)
+        if raw_path(request.scope) == METRICS:
+            # Who watches counters takes smaller ones for a restart, and counts all of them again.
+            return [each for each in found if not nodes.is_copy(each)]
+        now_s = self._clock_s()
+        return sorted(found, key=lambda each: self._silent_until_s.get(each.id, 0.0) > now_s)
 
     def _sign(self, request: Request, caller: Caller, nodes: PageNodes, node: PageNode) -> str:
         if self._key is None:

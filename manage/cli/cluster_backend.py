@@ -18,12 +18,13 @@ from manage.cli.backend import Backend
 from manage.cli.console import BackendError
 from manage.cli.remote import AwayError, RemoteBackend
 from runtime.call_paths import is_of_calls
-from runtime.page_nodes import PageNode, PageNodes
+from runtime.page_nodes import FIRST_BYTE_S, PageNode, PageNodes
 from store.control.database import ControlDatabase
 from store.control.people import Caller
 from store.control.statements import HEADER, Statement, load_signing_key
 
-CONNECT_TIMEOUT_S = 1.0
+TIMEOUT = httpx.Timeout(30.0, connect=1.0)
+TIMEOUT_BEFORE_OTHERS = httpx.Timeout(FIRST_BYTE_S, connect=1.0)
 
 
 class StatementAuth(httpx.Auth):
@@ -66,15 +67,16 @@ class ClusterBackend:
         sqlite3.Error."""
         self._local = local
         key = load_signing_key(control)
+        found = nodes.find(caller.organization_id)
         self._holders = [
             RemoteBackend(
                 f"http://{node.address}",
                 StatementAuth(key, caller, node, is_copy=nodes.is_copy(node)),
                 tell,
-                connect_timeout_s=CONNECT_TIMEOUT_S,
+                timeout=TIMEOUT if node == found[-1] else TIMEOUT_BEFORE_OTHERS,
                 uses_proxies=False,
             )
-            for node in nodes.find(caller.organization_id)
+            for node in found
         ]
 
     def __enter__(self) -> Self:

@@ -100,7 +100,7 @@ class RemoteBackend:
         auth: httpx.Auth,
         tell: Callable[[str], object],
         *,
-        connect_timeout_s: float | None = None,
+        timeout: httpx.Timeout | None = None,
         uses_proxies: bool = True,
     ) -> None:
         """Use the service at this address. ``tell`` is told what to know of a response besides;
@@ -114,7 +114,7 @@ class RemoteBackend:
                 "accept": "application/json",
                 "user-agent": f"taximeter/{version('taximeter')}",
             },
-            timeout=httpx.Timeout(TIMEOUT_S, connect=connect_timeout_s or CONNECT_TIMEOUT_S),
+            timeout=timeout or httpx.Timeout(TIMEOUT_S, connect=CONNECT_TIMEOUT_S),
             verify=load_trust_store(),
             # None is on the way to this machine.
             trust_env=uses_proxies and not is_loopback(base_url),

@@ -1,6 +1,7 @@
 """Pages of calls that another node keeps: forwarded for whoever may read them, and for nobody else."""
 
 import asyncio
+import socket
 import time
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -29,13 +30,18 @@ METRICS_TOKEN = "the-token-of-the-operator"
 
 
 class Transport(httpx.AsyncBaseTransport):
-    """Connects to the applications of nodes by their addresses."""
+    """Connects to the applications of nodes by their addresses, and to real ones that are listed."""
 
     def __init__(self) -> None:
         self.apps: dict[str, Starlette] = {}
+        self.real: set[str] = set()
 
     async def handle_async_request(self, request):
-        app = self.apps.get(request.url.netloc.decode())
+        address = request.url.netloc.decode()
+        if address in self.real:
+            async with httpx.AsyncHTTPTransport() as transport:
+                return await transport.handle_async_request(request)
+        app = self.apps.get(address)
         if app is None:
             raise httpx.ConnectError("connection refused")
         return await httpx.ASGITransport(app).handle_async_request(request)
@@ -57,6 +63,18 @@ class Cluster:
             )
             someone.record(*[{"model": f"model-of-{email.partition('@')[0]}"}] * count)
         return someone
+
+    def tell_home(self, **addresses):
+        """Let the node with people know where the nodes of groups are."""
+        PageNodes(
+            here="home",
+            group="main",
+            nodes=[
+                PageNode(id=group, group=group, address=address, is_alive=True)
+                for group, address in (NODES | addresses).items()
+            ],
+            holders={group: [group] * BUCKETS for group in NODES},
+        ).write(self._settings.data_dir)
 
     def tell_nodes(self):
         """Let the nodes follow the directory."""
@@ -118,15 +136,6 @@ async def cluster(tmp_path, settings, control, query_server, monkeypatch):
             )
             app = transport.apps[address] = make_node_app(own)
             await stack.enter_async_context(app.router.lifespan_context(app))
-        PageNodes(
-            here="home",
-            group="main",
-            nodes=[
-                PageNode(id=group, group=group, address=address, is_alive=True)
-                for group, address in NODES.items()
-            ],
-            holders={group: [group] * BUCKETS for group in NODES},
-        ).write(settings.data_dir)
         app = make_app(replace(settings, cluster="redis://none", role={"web"}))
         await stack.enter_async_context(app.router.lifespan_context(app))
         home = await stack.enter_async_context(
@@ -134,6 +143,7 @@ async def cluster(tmp_path, settings, control, query_server, monkeypatch):
         )
         found = Cluster(home, folders, transport, settings, control)
         found.tell_nodes()
+        found.tell_home()
         yield found
 
 
@@ -175,6 +185,24 @@ async def test_the_copy_responds_where_the_first_node_does_not_and_says_so(clust
     page = await cluster.get(ann, "/overview")
     assert page.status_code == 503
     assert "does not respond" in page.text
+
+
+async def test_a_node_that_accepts_connections_and_stays_silent_is_left_for_the_copy(
+    cluster, monkeypatch
+):
+    monkeypatch.setattr(front_door, "FIRST_BYTE_S", 0.2)
+    ann = cluster.person("ann@example.org")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.setblocking(False)
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        cluster.transport.real.add(address)
+        cluster.tell_home(main=address)
+        assert visitors.COPY in (await cluster.get(ann, "/overview")).text
+        silent.accept()[0].close()
+        # The next page does not wait for it again.
+        assert visitors.COPY in (await cluster.get(ann, "/overview")).text
+        with pytest.raises(BlockingIOError):
+            silent.accept()
 
 
 async def test_figures_for_prometheus_are_those_of_the_first_copy_or_none(cluster):

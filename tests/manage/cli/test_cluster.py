@@ -5,7 +5,7 @@ import socket
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -14,6 +14,7 @@ import uvicorn
 
 from cluster.directory import read_rows, write_rows
 from manage.api.call_operations import MAX_CALLS, list_calls
+from manage.cli import cluster_backend
 from manage.cli.backend_choice import open_all
 from manage.cli.remote import READ_FROM_COPY
 from manage.server import make_node_app
@@ -139,6 +140,25 @@ def test_figures_come_from_the_node_that_keeps_the_calls_and_then_from_the_copy(
     result = run("usage", "--json")
     assert result.exit_code == 1
     assert "no node of the cluster that keeps the calls" in result.stderr
+
+
+def test_a_node_that_accepts_connections_and_stays_silent_is_left_for_the_copy(
+    run, nodes, organization_id, data_dir, monkeypatch
+):
+    monkeypatch.setattr(cluster_backend, "TIMEOUT_BEFORE_OTHERS", 0.2)
+    nodes.record(organization_id, main=["m1", "m2"], copy=["m1"])
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        host, port = silent.getsockname()
+        found = PageNodes.read(data_dir)
+        assert found is not None
+        moved = [
+            replace(each, address=f"{host}:{port}") if each.group == "main" else each
+            for each in found.nodes
+        ]
+        replace(found, nodes=moved).write(data_dir)
+        result = run("usage", "--json")
+    assert json.loads(result.stdout)["totals"]["calls"] == 1
+    assert result.stderr == f"{READ_FROM_COPY}\n"
 
 
 def test_every_command_about_calls_asks_that_node_and_no_other_command(
