@@ -4,9 +4,12 @@ A window is a list of the instants of its last admissions, newest first, as many
 admitted when there are fewer, or the oldest is a minute ago. The script runs as one step of the server, so
 two nodes never take the same place. Where the clock was set back by more than a minute, the window begins
 anew; where it was by less, nobody waits longer than a minute at a time.
+
+What nodes admitted by themselves while the server was away is put among its instants by their ages.
 """
 
 import asyncio
+from collections.abc import Sequence
 
 from cluster import server
 
@@ -27,6 +30,28 @@ redis.call('LTRIM', KEYS[1], 0, limit - 1)
 redis.call('PEXPIRE', KEYS[1], window / 1000)
 return 0
 """
+# With the commands of the other script alone, so that the server's user needs no more rights.
+_NOTE = """
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local limit, window = tonumber(ARGV[1]), tonumber(ARGV[2])
+local instants = {}
+for place = 0, limit - 1 do
+  local instant = redis.call('LINDEX', KEYS[1], place)
+  if not instant then break end
+  table.insert(instants, tonumber(instant))
+end
+for number = 3, #ARGV do
+  table.insert(instants, now - tonumber(ARGV[number]))
+end
+table.sort(instants)
+redis.call('LTRIM', KEYS[1], 1, 0)
+for number = math.max(1, #instants - limit + 1), #instants do
+  redis.call('LPUSH', KEYS[1], string.format('%d', instants[number]))
+end
+redis.call('PEXPIRE', KEYS[1], window / 1000)
+return #instants
+"""
 
 
 class ClusterWindows:
@@ -36,6 +61,7 @@ class ClusterWindows:
         """Use a client of ``connect_async``."""
         self._client = client
         self._admit = client.register_script(_ADMIT)
+        self._note = client.register_script(_NOTE)
 
     async def admit(self, name: str, limit: int) -> float:
         """Count one request. Returns 0 when it may pass, else the seconds until one may.
@@ -45,6 +71,13 @@ class ClusterWindows:
         async with asyncio.timeout(server.QUICK_S):  # also for all that it takes to connect
             wait_us: int = await self._admit([f"taximeter:limit:{name}"], [limit, WINDOW_US])
         return wait_us / 1e6
+
+    async def note(self, name: str, limit: int, ages_s: Sequence[float]) -> None:
+        """Count requests that were admitted so many seconds ago without the server. Raises as ``admit``
+        does."""
+        ages_us = [round(age_s * 1e6) for age_s in ages_s]
+        async with asyncio.timeout(server.QUICK_S):
+            await self._note([f"taximeter:limit:{name}"], [limit, WINDOW_US, *ages_us])
 
     async def connect(self) -> None:
         """Find the server, however many Sentinels there are to ask. Raises as ``admit`` does."""

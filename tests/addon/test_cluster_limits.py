@@ -1,6 +1,7 @@
 """A node asks the cluster's server about limits, and limits by itself while it is away."""
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 import redis
@@ -8,7 +9,7 @@ import redis
 from addon.cluster_limits import ClusterLimits
 from addon.rate_limits import MESSAGES_PER_MINUTE, RateLimits
 from addon.routing import Destination
-from runtime.shared_windows import SharedWindows
+from runtime.shared_windows import SharedWindows, create
 from tests.addon.endpoints import ENDPOINT
 
 
@@ -19,6 +20,11 @@ class Server:
         self.wait_s = 0.0
         self.error: Exception | None = None
         self.asked = 0
+        self.noted: dict[str, list[float]] = {}
+
+    async def note(self, name: str, limit: int, ages_s: Sequence[float]) -> None:
+        assert limit == MESSAGES_PER_MINUTE
+        self.noted.setdefault(name, []).extend(ages_s)
 
     async def admit(self, name: str, limit: int) -> float:
         self.asked += 1
@@ -34,8 +40,10 @@ class Node:
     def __init__(self) -> None:
         self.server = Server()
         self.rejections = 0
-        own = RateLimits(SharedWindows.alone(), self._count)
-        self.limits = ClusterLimits(self.server, own, self._count)
+        self.now_s = 1000.0
+        clock_s = lambda: self.now_s  # noqa: E731
+        own = RateLimits(SharedWindows(create(), clock_s), self._count)
+        self.limits = ClusterLimits(self.server, own, self._count, clock_s)
 
     def _count(self, *_: object) -> None:
         self.rejections += 1
@@ -92,3 +100,43 @@ async def test_no_call_asks_a_server_that_is_away_until_it_is_found_again(monkey
     asked = node.server.asked
     assert await node.admits(5) == 5
     assert node.server.asked == asked + 5
+
+
+async def find_server(node: Node) -> None:
+    """Wait until a node that was without the server has found it."""
+    node.server.error = None
+    search = node.limits._search
+    assert search is not None
+    await search
+
+
+async def test_the_server_is_told_what_was_admitted_without_it_in_the_last_minute(monkeypatch):
+    monkeypatch.setattr("addon.cluster_limits.AWAY_S", 0)
+    node = Node()
+    assert await node.admits(5) == 5
+    node.server.error = redis.ConnectionError("refused")
+    assert await node.admits(2) == 2
+    node.now_s += 50
+    assert await node.admits(3) == 3
+    node.now_s += 20
+    await find_server(node)
+    assert node.server.noted == {"messages default": [20.0] * 3}
+    assert await node.admits() == 1  # which the server counts itself
+    assert node.server.noted == {"messages default": [20.0] * 3}
+
+
+async def test_what_is_admitted_while_the_server_is_told_is_told_too(monkeypatch):
+    monkeypatch.setattr("addon.cluster_limits.AWAY_S", 0)
+    node = Node()
+    node.server.error = redis.ConnectionError("refused")
+    assert await node.admits() == 1
+    told = node.server.note
+
+    async def note(name: str, limit: int, ages_s: Sequence[float]) -> None:
+        await told(name, limit, ages_s)
+        if len(node.server.noted[name]) < 3:
+            assert await node.admits() == 1
+
+    monkeypatch.setattr(node.server, "note", note)
+    await find_server(node)
+    assert node.server.noted == {"messages default": [0.0] * 3}

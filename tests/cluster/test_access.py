@@ -60,6 +60,7 @@ async def test_the_user_of_the_documentation_may_do_all_that_is_done(
         windows = ClusterWindows(server.connect_async(url))
         assert await windows.admit("messages default", 1) == 0
         assert await windows.admit("messages default", 1) > 0
+        await windows.note("messages default", 1, [1.0])
         await windows.close()
         assert client.acl_log() == []
         for command in ("CONFIG GET *", "KEYS *", "FLUSHALL", "GET other"):

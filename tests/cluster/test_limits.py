@@ -2,12 +2,18 @@
 
 import asyncio
 import socket
+from contextlib import AsyncExitStack
 
 import pytest
 import redis
 
+from addon.cluster_limits import ClusterLimits
+from addon.rate_limits import RateLimits
+from addon.routing import Destination
 from cluster import server
 from cluster.limits import WINDOW_US, ClusterWindows
+from runtime.shared_windows import SharedWindows
+from tests.addon.endpoints import ENDPOINT
 
 KEY = "taximeter:limit:messages default"
 
@@ -51,6 +57,56 @@ async def test_nobody_waits_for_hours_when_the_clock_of_the_server_was_set_back(
     client.lset(KEY, 0, now_us + WINDOW_US // 2)
     (wait_s,) = await admit(redis_server.url, 1, 1)
     assert 1 < wait_s <= 60
+
+
+async def test_what_nodes_admitted_without_the_server_is_in_its_window(redis_server, client):
+    url = redis_server.url
+    await admit(url, 2, 5)
+    windows = ClusterWindows(server.connect_async(url))
+    await windows.note("messages default", 5, [30.0, 10.0])
+    instants = [int(each) for each in client.lrange(KEY, 0, -1)]
+    assert instants == sorted(instants, reverse=True)
+    assert len(instants) == 4
+    assert instants[2] - instants[3] == pytest.approx(20e6, abs=1)
+    assert [await windows.admit("messages default", 5) for _ in range(2)] == [
+        0,
+        pytest.approx(30, abs=5),
+    ]
+    await windows.note("messages default", 5, [1.0] * 5)  # no more than the limit is kept
+    assert client.llen(KEY) == 5
+    assert await windows.admit("messages default", 5) > 50
+    await windows.close()
+
+
+async def test_after_an_absence_of_the_server_nodes_admit_no_second_minute(
+    redis_server, monkeypatch
+):
+    """Each may have admitted the limit by itself."""
+    monkeypatch.setattr("addon.cluster_limits.AWAY_S", 0.01)
+    async with AsyncExitStack() as stack:
+
+        def make_node() -> ClusterLimits:
+            windows = ClusterWindows(server.connect_async(redis_server.url))
+            stack.push_async_callback(windows.close)
+            return ClusterLimits(windows, RateLimits(SharedWindows.alone(), ignore), ignore)
+
+        async def admit_by(node: ClusterLimits, times: int) -> int:
+            refusals = [await node.admit(Destination.MESSAGES, ENDPOINT) for _ in range(times)]
+            return refusals.count(None)
+
+        first, second, new = (make_node() for _ in range(3))
+        assert await admit_by(first, 100) == 100
+        redis_server.kill()
+        assert [await admit_by(node, 150) for node in (first, second)] == [150, 150]
+        redis_server.start()
+        searches = [node._search for node in (first, second)]
+        assert None not in searches
+        await asyncio.gather(*filter(None, searches))
+        assert [await admit_by(node, 1) for node in (first, second, new)] == [0, 0, 0]
+
+
+def ignore(*_: object) -> None:
+    """Count no rejection."""
 
 
 def count_connections(listener: socket.socket) -> int:
