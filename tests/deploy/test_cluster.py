@@ -6,7 +6,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv4Address, IPv4Network, ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,23 @@ def settle(node: dict[str, Any]) -> Settings:
     return Settings.from_env(
         {name: re.sub(r"\$\{[^}]*\}", "example.org", text) for name, text in texts.items()}
     )
+
+
+@pytest.mark.parametrize("compose", [SINGLE, COMPOSE], ids=["one machine", "cluster"])
+def test_no_container_is_given_an_address_that_another_one_keeps(compose: dict[str, Any]) -> None:
+    """Containers without an address of their own may be started first."""
+    for name, network in compose["networks"].items():
+        [config] = network["ipam"]["config"]
+        given, whole = IPv4Network(config["ip_range"]), IPv4Network(config["subnet"])
+        assert given.subnet_of(whole)
+        joined = [
+            service["networks"][name]
+            for service in compose["services"].values()
+            if isinstance(service["networks"], dict) and name in service["networks"]
+        ]
+        kept = [IPv4Address(each["ipv4_address"]) for each in joined if each]
+        assert kept
+        assert not any(address in given for address in kept)
 
 
 @pytest.mark.parametrize("name", SERVICES)
