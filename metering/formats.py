@@ -70,7 +70,12 @@ def format_count(count: int | None, unknown: str = UNKNOWN) -> str:
 
 def format_calls(count: int) -> str:
     """Return a number of calls: ``1 call``, ``1,204 calls``."""
-    return f"{count:,} {'call' if count == 1 else 'calls'}"
+    return format_number(count, "call")
+
+
+def format_number(count: int, noun: str) -> str:
+    """Return a number of things whose plural ends in s: ``1 database``, ``1,204 databases``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def format_tokens(count: int | None, unknown: str = UNKNOWN) -> str:

@@ -15,7 +15,7 @@ from manage.cli.console import (
     read_settings,
 )
 from manage.data_dir import prepare_data_dir
-from metering.formats import format_bytes, format_calls
+from metering.formats import format_bytes, format_calls, format_number
 from runtime.cluster_state import ClusterState
 from runtime.page_nodes import NODE_NAME
 from runtime.safe_text import terminal_line
@@ -95,7 +95,7 @@ def _print_report(report: Report, destination: Path) -> None:
         click.echo(terminal_line(f"{name} is no file of Taximeter, and was not copied"), err=True)
     waiting = f", {format_calls(report.waiting)} not recorded yet" if report.waiting else ""
     click.echo(
-        f"Backed up to {terminal_line(str(destination))}: {report.copied} databases copied"
+        f"Backed up to {terminal_line(str(destination))}: {format_number(report.copied, 'database')} copied"
         f" ({format_bytes(report.bytes_copied)}), {report.unchanged} unchanged{waiting}."
     )
 
@@ -129,6 +129,6 @@ def restore(source: Path, data_dir: str | None, as_json: bool) -> None:
     )
     click.echo(
         f"Restored the backup of {restored.as_of} into {terminal_line(str(settings.data_dir.absolute()))}"
-        f" ({restored.databases} databases, {format_bytes(restored.bytes)}). `taximeter up` starts the"
-        f" service on it.{waiting}"
+        f" ({format_number(restored.databases, 'database')}, {format_bytes(restored.bytes)})."
+        f" `taximeter up` starts the service on it.{waiting}"
     )

@@ -24,7 +24,7 @@ from manage.doctor.live_check import check_live
 from manage.doctor.service_check import check_service
 from manage.doctor.transparency import check_transparency
 from manage.supervision.announcement import TRUST_VARIABLE, Announcement, relevant_variables
-from metering.formats import format_bytes, format_calls
+from metering.formats import format_bytes, format_calls, format_number
 from metering.price_format import PriceFileError
 from metering.prices import OWN_LABEL, list_built_in_versions
 from runtime import clock
@@ -174,9 +174,9 @@ def check_spool(settings: Settings) -> Iterator[Finding]:
         return
     if unreadable:
         folder = root / UNREADABLE
-        message = f"{unreadable} files could not be recorded"
+        message = f"{format_number(unreadable, 'file')} could not be recorded"
         yield Finding(
-            name, "wrong", f"{message} and are kept in {folder}",
+            name, "wrong", f"{message}, kept in {folder}",
             "see the recorder's errors in the output of `taximeter up`, report them, then move these files away",
         )  # fmt: skip
     yield _check_backlog(Heartbeat.read(settings.data_dir), waiting)

@@ -41,7 +41,9 @@ def test_a_backup_is_made_brought_up_to_date_and_restored(run, traces, folder, t
 
 
 def test_a_restore_as_json_is_one_document(run, folder, tmp_path):
-    assert run("backup", str(folder)).exit_code == 0
+    made = run("backup", str(folder))
+    assert made.exit_code == 0
+    assert "1 database copied" in made.stdout
     document = json.loads(restore(folder, tmp_path / "elsewhere", "--json").stdout)
     assert document["ok"] is True
     assert (document["organizations"], document["databases"], document["waiting"]) == (0, 1, 0)
