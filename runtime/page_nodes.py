@@ -73,6 +73,12 @@ class PageNodes:
         bucket = find_bucket(organization_id)
         return {group: each[bucket] for group, each in self.holders.items()}
 
+    def list_others(self) -> list[PageNode]:
+        """Return the other nodes that keep calls, in the order of their groups."""
+        holders = {holder for each in self.holders.values() for holder in each}
+        found = [each for each in self.nodes if each.id in holders and each.id != self.here]
+        return sorted(found, key=lambda each: (self.is_copy(each), each.group, each.address))
+
     def is_served(self, organization_id: str) -> bool:
         """Return whether a node that lives keeps the calls of an organisation."""
         return self.is_here(organization_id) or any(

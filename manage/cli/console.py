@@ -17,6 +17,7 @@ from manage.supervision.children import ChildError
 from manage.supervision.supervisor import StartError
 from metering.price_format import PriceFileError
 from runtime.errors import ControlError
+from runtime.page_nodes import PageNodes
 from runtime.safe_text import terminal_line, terminal_lines
 from runtime.settings import SETTINGS, Settings, SettingsError
 from store.control.database import ControlDatabase
@@ -125,6 +126,20 @@ def check_there_is_data(settings: Settings) -> None:
         raise ControlError(
             f"there is no Taximeter data in {settings.data_dir.absolute()}; start `taximeter up` once,"
             " or name the right directory with --data-dir"
+        )
+
+
+def tell_of_other_nodes(settings: Settings) -> None:
+    """Say on which other nodes of a cluster a command has to be run too, which is about files here."""
+    nodes = PageNodes.read(settings.data_dir)
+    others = [] if nodes is None else nodes.list_others()
+    if others:
+        names = ", ".join(f"{each.address} ({each.group})" for each in others)
+        click.echo(
+            terminal_line(
+                f"This is about the files of this node. Run it too on the other nodes that keep calls: {names}."
+            ),
+            err=True,
         )
 
 

@@ -20,6 +20,7 @@ from manage.cli.console import (
     print_json,
     read_settings,
     service_options,
+    tell_of_other_nodes,
 )
 from manage.cli.export import (
     Format,
@@ -73,6 +74,7 @@ def tail(
     with explained(), suppress(KeyboardInterrupt):
         settings = read_settings(data_dir=data_dir)
         check_there_is_data(settings)
+        tell_of_other_nodes(settings)
         with Follower(settings.data_dir, EntryFilter(slugs=slugs)) as follower:
             _print_entries(follower.read_last(lines), as_json=as_json)
             while not no_follow:

@@ -16,6 +16,7 @@ from manage.cli.console import (
     make_environ,
     print_json,
     read_settings,
+    tell_of_other_nodes,
 )
 from manage.cli.terminal import format_text
 from manage.doctor.checks import examine
@@ -37,7 +38,8 @@ _AGE = re.compile(r"(\d+)\s*d(?:ays?)?")
 
 
 def trace_files(settings: Settings) -> list[Path]:
-    """Return the database of every organisation. Raises ControlError when there is none."""
+    """Return the database of every organisation on this machine. Raises ControlError when there is none."""
+    tell_of_other_nodes(settings)
     found = find_trace_files(settings.data_dir)
     if not found:
         raise ControlError(f"nothing has been recorded in {settings.data_dir} yet")

@@ -24,6 +24,7 @@ from tests.cluster.crashes.node_cases import end_proxies
 from tests.cluster.crashes.scene import Case, Scene
 from tests.dashboard.people import Someone
 from tests.live import command
+from tests.live.command import base_url, call_here, environment
 from tests.live.conftest import make_new_endpoint
 from tests.live.service import API_KEY, Endpoint, Row, Service
 from tests.redis_server import RedisServer
@@ -277,6 +278,25 @@ def test_pages_come_from_the_node_that_keeps_the_calls_and_then_from_the_copy(
                 assert next(events.iter_text()).startswith("retry:")
             refused = httpx.get(f"http://{second.host}/overview.json", headers=ann.cookie)
             assert refused.status_code == 403
+            _, key = ann.make_key()
+            for command in (
+                call_here(("export",), environment(home)),
+                call_here(
+                    ("export", "--base-url", base_url(home)),
+                    environment(home, TAXIMETER_API_KEY=key),
+                ),
+                call_here(
+                    ("usage", "--by", "endpoint", "--base-url", base_url(home)),
+                    environment(home, TAXIMETER_API_KEY=key),
+                ),
+            ):
+                assert (command.returncode, command.stderr) == (0, "")
+                assert "of-ann" in command.stdout
+            calls = 'taximeter_calls_total{copy="main",endpoint="of-ann"'
+            assert calls in httpx.get(f"http://{second.host}/metrics").text
+            bearer = {"authorization": f"Bearer {key}"}
+            assert calls in browser.get("/metrics", headers=bearer).text
+            assert calls not in browser.get("/metrics").text
             with control.transaction() as db:
                 budgets.put(
                     db, ann.organization_id, None, period="day", limit_usd=1e-6, action="refuse"

@@ -239,3 +239,14 @@ def test_a_reconciliation_is_of_the_node_that_keeps_the_calls_and_is_kept_with_t
     recorded = json.loads(result.stdout)["recorded"]
     assert (recorded["tokens"]["output_tokens"], recorded["cost_cents"]) == (7, 1.5)
     assert read_reconciliation(data_dir, organization_id) is not None
+
+
+@pytest.mark.parametrize(
+    ("command", "status"),
+    [(("verify",), 1), (("prune", "--older-than", "9d"), 1), (("tail", "--no-follow"), 0)],
+)
+def test_a_command_for_files_of_this_machine_names_the_other_nodes(run, nodes, command, status):
+    result = run(*command)
+    assert result.exit_code == status
+    assert "Run it too on the other nodes that keep calls: 127.0.0.1:" in result.stderr
+    assert result.stderr.index("(main)") < result.stderr.index("(copy)")
