@@ -415,7 +415,7 @@ def test_calls_that_wait_and_files_that_could_not_be_read(look, data_dir):
     Heartbeat(pid=os.getpid(), beat_s=time.monotonic()).write(data_dir)
     (data_dir / "spool" / "unreadable").mkdir()
     (data_dir / "spool" / "unreadable" / "x.done").touch()
-    assert "1 files" in look("spool")["wrong"]
+    assert "1 file " in look("spool")["wrong"]
 
 
 def test_a_price_file_is_read_as_the_recorder_reads_it(look, tmp_path):
