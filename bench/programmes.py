@@ -10,9 +10,10 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
-from bench.figures import Figure
+from bench.figures import Figure, make_figure
 from bench.load import REPOSITORY, BenchError
 from bench.options import Options
 
@@ -34,10 +35,32 @@ def make_fault_figures(report: Mapping[str, Any]) -> Iterator[Figure]:
     yield from sum_up("kills", f"{KILLS} of every process under load", kills)
     if others:
         yield from sum_up("faults", "other faults under load", others)
+    for name in dict.fromkeys(each["case"] for each in report["cases"]):
+        runs = [each for each in report["cases"] if each["case"] == name]
+        yield make_wait_figure(name, runs, report["p99_target_ms"])
     for missing, reason in report["skipped"].items():
         yield Figure(
             row=f"faults/skipped/{missing}", title=f"faults of a {missing}", value=None, note=reason
         )
+
+
+def make_wait_figure(name: str, runs: Sequence[Mapping[str, Any]], target_ms: float) -> Figure:
+    """Return how long clients waited during a case that nothing excused, over all times that it ran."""
+    controls = [each["control_p99_ms"] for each in runs if each["control_p99_ms"] is not None]
+    calls = sum(each["calls"] for each in runs)
+    return make_figure(
+        f"faults/p99/{name}",
+        f"other clients' p99: {name}",
+        [each["p99_ms"] for each in runs if each["p99_ms"] is not None],
+        "ms",
+        target=target_ms,
+        note=f"{calls:,} calls{describe_control(median(controls) if controls else None, 'fault')}",
+    )
+
+
+def describe_control(control_ms: float | None, what: str) -> str:
+    """Return what others waited for who did the same on a service that was left alone."""
+    return "" if control_ms is None else f"; {control_ms:g} ms without the {what} meanwhile"
 
 
 def measure_attacks(options: Options) -> Iterator[Figure]:
@@ -53,19 +76,10 @@ def make_attack_figures(report: Mapping[str, Any]) -> Iterator[Figure]:
 
     An attack has a row where others made enough calls meanwhile for a p99, and where it did harm."""
     for attack in report["attacks"]:
-        p99_ms, harm = attack["p99_ms"], attack["harm"]
-        if p99_ms is None and harm is None:
-            continue
-        control_ms = attack["control_p99_ms"]
-        control = "" if control_ms is None else f"; {control_ms:g} ms without the attack meanwhile"
-        yield Figure(
-            row=f"attacks/p99/{attack['name']}",
-            title=f"other clients' p99: {attack['name']}",
-            value=p99_ms,
-            unit="ms",
-            target=None if p99_ms is None else report["p99_target_ms"],
-            note=f"{attack['calls']} calls{control}{f'; HARMFUL: {harm}' if harm else ''}",
-        )
+        if attack["p99_ms"] is not None or attack["harm"] is not None:
+            yield make_attack_figure(attack, "", "", report["p99_target_ms"])
+        if attack["pages_p99_ms"] is not None:
+            yield make_attack_figure(attack, "pages_", " for pages", report["p99_target_ms"])
     for name, what in (
         ("harmful", "attacks that did harm"),
         ("lost", "entries of others lost"),
@@ -78,6 +92,22 @@ def make_attack_figures(report: Mapping[str, Any]) -> Iterator[Figure]:
             target=0.0,
             note=f"{report['cases']} cases, {report['calls']:,} calls of others",
         )
+
+
+def make_attack_figure(
+    attack: Mapping[str, Any], kind: str, of_what: str, target_ms: float
+) -> Figure:
+    """Return how long others waited during an attack, and what harm it did, if any."""
+    p99_ms, harm = attack[f"{kind}p99_ms"], attack["harm"]
+    control = describe_control(attack[f"control_{kind}p99_ms"], "attack")
+    return Figure(
+        row=f"attacks/{kind}p99/{attack['name']}",
+        title=f"other clients' p99{of_what}: {attack['name']}",
+        value=p99_ms,
+        unit="ms",
+        target=None if p99_ms is None else target_ms,
+        note=f"{attack['calls']} calls{control}{f'; HARMFUL: {harm}' if harm else ''}",
+    )
 
 
 def sum_up(row: str, title: str, cases: Sequence[Mapping[str, Any]]) -> Iterator[Figure]:

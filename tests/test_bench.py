@@ -219,6 +219,7 @@ def test_the_parts_of_what_a_call_takes_add_up_to_it(tmp_path):
 
 def test_what_faults_do_is_counted_apart_from_what_kills_do():
     case = {"calls": 100, "lost": 0, "double": 0, "wrong": [], "disturbed": 0}
+    case |= {"p99_ms": None, "control_p99_ms": None}
     report = {
         "cases": [
             case | {"case": "kill -9 of up", "lost": 1},
@@ -226,6 +227,7 @@ def test_what_faults_do_is_counted_apart_from_what_kills_do():
             case | {"case": "upstream floods", "double": 3},
         ],
         "skipped": {"small disk": "it needs root"},
+        "p99_target_ms": 100.0,
     }
     figures = {figure.row: figure for figure in make_fault_figures(report)}
     values = {row: figure.value for row, figure in figures.items() if figure.value}
@@ -234,22 +236,41 @@ def test_what_faults_do_is_counted_apart_from_what_kills_do():
     assert figures["faults/skipped/small disk"].note == "it needs root"
 
 
+def test_clients_wait_for_a_fault_as_long_as_in_the_median_of_its_runs():
+    case = {"calls": 1000, "lost": 0, "double": 0, "wrong": [], "disturbed": 0}
+    report = {
+        "cases": [
+            case | {"case": "upstream floods", "p99_ms": 300.0, "control_p99_ms": 200.0},
+            case | {"case": "upstream floods", "p99_ms": 90.0, "control_p99_ms": 10.0},
+            case | {"case": "upstream floods", "p99_ms": 80.0, "control_p99_ms": 8.0},
+            case | {"case": "kill -9 of up", "p99_ms": None, "control_p99_ms": None},
+        ],
+        "skipped": {},
+        "p99_target_ms": 100.0,
+    }
+    figures = {figure.row: figure for figure in make_fault_figures(report)}
+    floods, kill = figures["faults/p99/upstream floods"], figures["faults/p99/kill -9 of up"]
+    assert (floods.value, floods.low, floods.high, floods.verdict) == (90.0, 80.0, 300.0, "met")
+    assert floods.note == "3,000 calls; 10 ms without the fault meanwhile"
+    assert (kill.verdict, kill.note) == ("not measured", "1,000 calls")
+
+
 def test_an_attack_is_judged_where_enough_others_called_meanwhile_and_named_where_it_did_harm():
+    attack = {"harm": None, "p99_ms": None, "control_p99_ms": None}
+    attack |= {"pages_p99_ms": None, "control_pages_p99_ms": None}
     attacks = [
-        {"name": "slow heads", "p99_ms": 130.0, "calls": 500, "harm": None, "control_p99_ms": 90.0},
-        {
-            "name": "two lengths",
-            "p99_ms": None,
-            "calls": 9,
-            "harm": "two seen",
-            "control_p99_ms": None,
-        },
-        {"name": "a large head", "p99_ms": None, "calls": 9, "harm": None, "control_p99_ms": None},
+        attack | {"name": "slow heads", "calls": 500, "p99_ms": 130.0, "control_p99_ms": 90.0},
+        attack | {"name": "two lengths", "calls": 9, "harm": "two seen"},
+        attack | {"name": "a large head", "calls": 9},
+        attack
+        | {"name": "endless", "calls": 9, "pages_p99_ms": 60.0, "control_pages_p99_ms": 20.0},
     ]
     counts = {"cases": 3, "calls": 509, "harmful": 1, "lost": 0, "double": 0}
     report = {"attacks": attacks, "p99_target_ms": 100.0} | counts
-    slow, two, harmful, *others = make_attack_figures(report)
+    slow, two, pages, harmful, *others = make_attack_figures(report)
     assert (slow.verdict, two.verdict, harmful.verdict) == ("NOT MET", "", "NOT MET")
+    assert pages.note == "9 calls; 20 ms without the attack meanwhile"
+    assert (pages.row, pages.verdict) == ("attacks/pages_p99/endless", "met")
     assert slow.note == "500 calls; 90 ms without the attack meanwhile"
     assert two.note == "9 calls; HARMFUL: two seen"
     assert all(figure.verdict == "met" for figure in others)

@@ -49,7 +49,12 @@ def main() -> None:
     ]
     print(f"p99 above {P99_MS:g} ms: {', '.join(slow) or 'never'}")
     if options.json:
-        document = {"totals": totals, "skipped": skipped, "cases": records}
+        document = {
+            "totals": totals,
+            "skipped": skipped,
+            "p99_target_ms": P99_MS,
+            "cases": records,
+        }
         options.json.write_text(json.dumps(document, indent=1))
     is_bad = any(totals[name] for name in ("lost", "double", "wrong", "disturbed"))
     sys.exit(is_bad or (options.strict and bool(slow)))
