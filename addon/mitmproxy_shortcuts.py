@@ -9,7 +9,14 @@ from mitmproxy.proxy import commands, context, layer, mode_servers, server
 from mitmproxy.proxy.layers import http as http_layer
 from mitmproxy.proxy.layers.http import HttpStream, _http1
 
-from addon.core import direct_reading, header_shortcuts, inline_hooks, reverse_mode, shortcuts
+from addon.core import (
+    direct_reading,
+    header_shortcuts,
+    inline_hooks,
+    letting_go,
+    reverse_mode,
+    shortcuts,
+)
 from addon.core.dispatch_table import DispatchTable
 from addon.core.patch import Patch
 
@@ -211,5 +218,15 @@ SHORTCUTS: tuple[Patch[None], ...] = (
         written_for="12.2.3",
         digest="2cd24c42884752ac",
         replace=direct_reading.read_directly,
+    ),
+    Patch(
+        owner=server.ConnectionHandler,
+        name="handle_client",
+        reason="What a connection leaves waits for the garbage collector, in cycles.",
+        contract_test="test_letting_go.py::"
+        "test_the_core_still_leaves_each_connection_to_the_garbage_collector",
+        written_for="12.2.3",
+        digest="8b7e65bb29baac16",
+        replace=letting_go.let_go,
     ),
 )

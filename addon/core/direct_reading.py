@@ -128,9 +128,17 @@ def read_directly(original: ConnectionReader, _given: None) -> ConnectionReader:
     """Return a ``handle_connection`` that deals with what comes when it comes."""
 
     async def handle_connection(self: ConnectionHandler, connection: Connection) -> None:
-        io = self.transports[connection]
-        if isinstance(io.reader, asyncio.StreamReader):
-            io.reader = DirectReader(self, connection, io.reader)  # type: ignore[assignment]
-        await original(self, connection)
+        _read_directly(self, connection)
+        try:
+            await original(self, connection)
+        except asyncio.CancelledError as error:
+            # The frame in which it was caught holds it, and it the frame, until garbage is collected.
+            raise error.with_traceback(None) from None
 
     return handle_connection
+
+
+def _read_directly(handler: ConnectionHandler, connection: Connection) -> None:
+    io = handler.transports[connection]
+    if isinstance(io.reader, asyncio.StreamReader):
+        io.reader = DirectReader(handler, connection, io.reader)  # type: ignore[assignment]

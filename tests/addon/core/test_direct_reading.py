@@ -180,6 +180,20 @@ async def test_what_reads_a_connection_goes_with_it_without_a_collection_of_garb
 
 
 @pytest.mark.usefixtures("direct")
+async def test_what_reads_a_connection_that_is_cancelled_goes_with_it_too(read):
+    reading = await read()
+    reader = weakref.ref(reading.reader)
+    gc.disable()
+    try:
+        reading.task.cancel()
+        await asyncio.wait([reading.task])
+        del reading.reader, reading.io
+        assert reader() is None
+    finally:
+        gc.enable()
+
+
+@pytest.mark.usefixtures("direct")
 async def test_it_is_known_which_connection_is_being_read(read):
     reading, other = await read(), await read()
     at_work = []
