@@ -13,6 +13,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from redis.exceptions import ResponseError
+
 from addon import errors
 from addon.errors import Refusal
 from addon.rate_limits import LIMITS, RateLimits, RejectionCounter, name_window
@@ -111,12 +113,16 @@ class ClusterLimits:
     async def _tell(self) -> None:
         """Tell the server what was admitted without it, and meanwhile. Raises what ``Windows.note`` raises.
 
-        A window is told once: where the response is lost, the server may have it, and a call that was
-        counted twice would refuse another one."""
+        A window is told once, unless the server refuses: where the response is lost, it may have it, and a
+        call that was counted twice would refuse another one."""
         while self._untold:
-            (name, limit), instants_s = self._untold.popitem()
+            window, instants_s = self._untold.popitem()
             now_s = self._clock_s()
-            await self._windows.note(name, limit, [now_s - each for each in instants_s])
+            try:
+                await self._windows.note(*window, [now_s - each for each in instants_s])
+            except ResponseError:
+                self._untold.setdefault(window, deque()).extendleft(reversed(instants_s))
+                raise
 
 
 def make(url: str, own: RateLimits, count_rejection: RejectionCounter) -> ClusterLimits:

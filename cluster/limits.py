@@ -30,7 +30,8 @@ redis.call('LTRIM', KEYS[1], 0, limit - 1)
 redis.call('PEXPIRE', KEYS[1], window / 1000)
 return 0
 """
-# With the commands of the other script alone, so that the server's user needs no more rights.
+# With the commands of the other script alone, so that the server's user needs no more rights. What was there
+# is cut off last: a server that is full refuses to push.
 _NOTE = """
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -45,10 +46,11 @@ for number = 3, #ARGV do
   table.insert(instants, now - tonumber(ARGV[number]))
 end
 table.sort(instants)
-redis.call('LTRIM', KEYS[1], 1, 0)
-for number = math.max(1, #instants - limit + 1), #instants do
+local first = math.max(1, #instants - limit + 1)
+for number = first, #instants do
   redis.call('LPUSH', KEYS[1], string.format('%d', instants[number]))
 end
+redis.call('LTRIM', KEYS[1], 0, #instants - first)
 redis.call('PEXPIRE', KEYS[1], window / 1000)
 return #instants
 """

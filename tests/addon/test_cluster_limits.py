@@ -140,3 +140,23 @@ async def test_what_is_admitted_while_the_server_is_told_is_told_too(monkeypatch
     monkeypatch.setattr(node.server, "note", note)
     await find_server(node)
     assert node.server.noted == {"messages default": [0.0] * 3}
+
+
+@pytest.mark.parametrize(
+    ("error", "is_told"), [(redis.OutOfMemoryError("full"), True), (TimeoutError(), False)]
+)
+async def test_the_server_is_told_again_only_where_it_has_refused(monkeypatch, error, is_told):
+    monkeypatch.setattr("addon.cluster_limits.AWAY_S", 0)
+    node = Node()
+    node.server.error = redis.ConnectionError("refused")
+    assert await node.admits(2) == 2
+    told, failures = node.server.note, [error]
+
+    async def note(name: str, limit: int, ages_s: Sequence[float]) -> None:
+        if failures:
+            raise failures.pop()
+        await told(name, limit, ages_s)
+
+    monkeypatch.setattr(node.server, "note", note)
+    await find_server(node)
+    assert node.server.noted == ({"messages default": [0.0, 0.0]} if is_told else {})

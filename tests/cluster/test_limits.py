@@ -75,6 +75,11 @@ async def test_what_nodes_admitted_without_the_server_is_in_its_window(redis_ser
     await windows.note("messages default", 5, [1.0] * 5)  # no more than the limit is kept
     assert client.llen(KEY) == 5
     assert await windows.admit("messages default", 5) > 50
+    before = client.lrange(KEY, 0, -1)
+    client.config_set("maxmemory", 1)
+    with pytest.raises(redis.OutOfMemoryError):
+        await windows.note("messages default", 5, [0.0])
+    assert client.lrange(KEY, 0, -1) == before
     await windows.close()
 
 
