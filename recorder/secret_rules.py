@@ -84,7 +84,7 @@ _OURS = (
 )
 
 
-_RARE = "JKBGCTx_-=."
+_RARE = "JKBGCTxk-_=."
 
 
 class RulesMissingError(Exception):
@@ -117,15 +117,16 @@ def _load_groups() -> dict[tuple[str, ...], list[Rule]]:
 
 @cache
 def _compile_needs() -> re.Pattern[str]:
-    """Return an expression for what any rule needs.
+    """Return an expression for what any rule needs, and for what follows it in the rules of ours.
 
     To search for a rare character and look at what is around it takes a quarter of the time that a search
     for each literal does."""
     branches: dict[str, list[str]] = {}
+    follows = {begin: pattern for _, begin, pattern in _OURS}  # "sk_" alone is in each "task_"
     for need in sorted({need for needs in _load_groups() for need in needs}):
         place = min(range(len(need)), key=lambda n: _find_rank(need[n]))
         before, after = re.escape(need[: place + 1]), re.escape(need[place + 1 :])
-        branches.setdefault(need[place], []).append(f"(?<={before}){after}")
+        branches.setdefault(need[place], []).append(f"(?<={before}){after}{follows.get(need, '')}")
     return re.compile(
         "|".join(f"{re.escape(mark)}(?:{'|'.join(each)})" for mark, each in branches.items())
     )
@@ -138,7 +139,8 @@ def _find_rank(character: str) -> int:
 
 
 def may_have_secrets(text: str) -> bool:
-    """Return whether a text has what a rule needs. Raises RulesMissingError."""
+    """Return whether a text, or the strings of JSON in it, may have a credential: it has what a rule needs,
+    and for rules of ours what follows it, which JSON writes as it is. Raises RulesMissingError."""
     return _compile_needs().search(text) is not None
 
 
