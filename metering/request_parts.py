@@ -25,7 +25,9 @@ LAST_STARTS = 4
 _MESSAGE = re.compile(rb'\{"role": ?"')
 _MESSAGES_END = re.compile(rb'"messages"[ \t\r\n]*:[ \t\r\n]*\[$')
 _SPACE = b" \t\r\n"
-MAX_KEPT_BYTES = 1024 * 1024  # of a part; what is parsed of it takes several times as much
+MOST_BODIES = 16  # the recorder reads so many, and then judges them
+MAX_HELD_BYTES = 8 * 1024 * 1024  # of these bodies
+MAX_KEPT_BYTES = 1024 * 1024  # of all parts; what is parsed of them takes several times as much
 # What the last messages are called when they are parsed with the tail: nobody else can know it.
 _LAST = secrets.token_hex()
 
@@ -54,19 +56,26 @@ def find_last_starts(body: bytes, mark: bytes, after: int) -> list[int]:
     return starts[::-1]
 
 
+class _Body(NamedTuple):
+    """A body, with what is parsed of it by kind, start and end."""
+
+    body: bytes
+    parts: dict[tuple[str, int, int], object]
+
+
 class PartParser:
-    """Parses parts of bodies, and remembers those of the last body.
+    """Parses parts of bodies, and remembers those of the last few bodies.
 
     What is returned must not be changed: others get it too."""
 
     def __init__(self) -> None:
-        self._body = b""
-        self._parsed: dict[tuple[str, int, int], object] = {}
+        self._bodies: dict[int, _Body] = {}  # by their ids, the oldest first
+        self._held_bytes = self._kept_bytes = 0  # of the bodies, and of their parts
 
     def forget(self) -> None:
-        """Forget the last body."""
-        self._body = b""
-        self._parsed.clear()
+        """Forget all bodies."""
+        self._bodies.clear()
+        self._held_bytes = self._kept_bytes = 0
 
     def whole(self, body: bytes) -> dict[str, object] | None:
         """Return what ``parse_object`` does with a body."""
@@ -85,17 +94,28 @@ class PartParser:
         return self._find(body, "tail", start, len(body), lambda: parse_tail(body[start:]))
 
     def _find[T](self, body: bytes, kind: str, start: int, end: int, parse: Callable[[], T]) -> T:
-        if body is not self._body:
-            self._body = body
-            self._parsed.clear()
+        known = self._bodies.get(id(body)) or self._begin(body)
         key = kind, start, end
-        if key in self._parsed:
-            found: T = self._parsed[key]  # type: ignore[assignment]  # of this kind
+        if key in known.parts:
+            found: T = known.parts[key]  # type: ignore[assignment]  # of this kind
             return found
         found = parse()
-        if end - start <= MAX_KEPT_BYTES:
-            self._parsed[key] = found
+        if self._kept_bytes + end - start <= MAX_KEPT_BYTES:
+            known.parts[key] = found
+            self._kept_bytes += end - start
         return found
+
+    def _begin(self, body: bytes) -> _Body:
+        """Remember a body, in the place of the oldest ones if there is too much."""
+        while self._bodies and (
+            len(self._bodies) >= MOST_BODIES or self._held_bytes + len(body) > MAX_HELD_BYTES
+        ):
+            oldest = self._bodies.pop(next(iter(self._bodies)))
+            self._held_bytes -= len(oldest.body)
+            self._kept_bytes -= sum(end - start for _, start, end in oldest.parts)
+        self._held_bytes += len(body)
+        begun = self._bodies[id(body)] = _Body(body, {})
+        return begun
 
 
 def parse_head(body: bytes, end: int) -> object:

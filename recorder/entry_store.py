@@ -23,6 +23,7 @@ from metering.body_notes import Side, drop_body
 from metering.conversation_memory import ConversationMemory
 from metering.entry import UsageLogEntry
 from metering.prices import PriceTable
+from metering.request_parts import MOST_BODIES
 from recorder.disk import DiskRoom
 from recorder.judge import Judge
 from recorder.open_databases import OpenDatabases
@@ -41,8 +42,9 @@ from store.traces.paths import trace_path
 logger = logging.getLogger(__name__)
 
 BATCH_FILES, BATCH_BYTES = 100, 8 * 1024 * 1024  # BATCH_BYTES: of decoded bodies
-# So many are read and then judged: code that runs again and again finds itself in the processor's cache.
-FILES_AT_ONCE = 16
+# So many are read and then judged: code that runs again and again finds itself in the processor's cache,
+# and what was parsed of a body is still there.
+FILES_AT_ONCE = MOST_BODIES
 BATCH_S = 0.1  # bodies may take long to decode and yet be stored as they came
 LARGE_FILE_BYTES = 1024 * 1024  # a smaller one is not what memory ran out for
 MEMORY_TRIES = 8  # in some half a minute, as pauses grow: memory may be short for a while
@@ -136,7 +138,9 @@ class EntryStore:
                 break
         if batch:
             self._insert_all(organization_id, batch, judged, size)
-        self._judge.forget_batch()  # its bodies may be large, and the next batch may be long in coming
+        # Its bodies may be large, and the next batch may be long in coming.
+        self._judge.forget_batch()
+        self._memory.parts.forget()
 
     def _store_alone(self, organization_id: str, waiting: Waiting) -> None:
         """Store one file, or set it aside when it does not fit into memory time after time.
