@@ -110,7 +110,7 @@ class Shipper:
             if files:
                 shipped.append(waiting)
             else:
-                reader.remove(waiting)  # never forwarded
+                reader.remove([waiting])  # never forwarded
         pipeline.execute()
         now_s = self._clock_s()
         for waiting in shipped:

@@ -221,8 +221,7 @@ class EntryStore:
 
     def _settle(self, batch: Sequence[Recorded]) -> None:
         """Remove the files of rows that are committed."""
-        for waiting, _ in batch:
-            reader.remove(waiting)
+        reader.remove(waiting for waiting, _ in batch)
         self._on_entries([entry for _, entry in batch])
 
     def _make_recorded(self, waiting: Waiting) -> RecordedCall | None:
@@ -231,7 +230,7 @@ class EntryStore:
         try:
             exchange = reader.read_exchange(waiting.file)
             if exchange is None:
-                reader.remove(waiting)
+                reader.remove([waiting])
                 return None
             trace_path(self._data_dir, waiting.owner)
             if exchange.head.organization_id != waiting.owner:

@@ -48,7 +48,7 @@ class RejectionStore:
             if failures:
                 failed = failed or failures[0]
             else:
-                reader.remove(waiting)
+                reader.remove([waiting])
         if failed is not None:
             raise failed
         return len(files)

@@ -13,14 +13,12 @@ no reader of a call can ever see another one.
 import fcntl
 import os
 import time
-from itertools import count
+from collections.abc import Iterable
 from pathlib import Path
 
 FREE = "free"
 MOST = 256
 LOOK_AGAIN_S = 0.05
-
-_turns = count()
 
 
 class FreeFiles:
@@ -60,12 +58,32 @@ class FreeFiles:
         return bool(self._found)
 
 
-def give_back(path: str) -> bool:
-    """Empty the file of a call and make it free; return whether that was possible. It is not when there
-    are enough, when somebody reads it, or when its run knows no free files."""
-    place = f"{path.rpartition('/')[0]}/{FREE}/{next(_turns) % MOST}"
-    if os.path.lexists(place):
-        return False
+def give_back(paths: Iterable[str]) -> list[str]:
+    """Empty the files of calls and make them free; return those for which that was not possible. It is not
+    when there are enough, when somebody reads the file, or when its run knows no free files."""
+    places: dict[str, list[str]] = {}  # by run: only here are they taken, so one look is enough
+    left = []
+    for path in paths:
+        run = path.rpartition("/")[0]
+        if run not in places:
+            places[run] = _list_places(f"{run}/{FREE}")
+        if places[run] and _make_free(path, places[run][-1]):
+            places[run].pop()
+        else:
+            left.append(path)
+    return left
+
+
+def _list_places(folder: str) -> list[str]:
+    """Return the paths of files that are not free yet, as many as there may be more."""
+    try:
+        taken = set(os.listdir(folder))  # noqa: PTH208
+    except OSError:
+        return []
+    return [f"{folder}/{number}" for number in range(MOST) if str(number) not in taken]
+
+
+def _make_free(path: str, place: str) -> bool:
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:

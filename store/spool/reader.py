@@ -4,7 +4,7 @@ import fcntl
 import logging
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -144,12 +144,15 @@ def has_live_runs(root: Path) -> bool:
     return any((run / LOCK).exists() and not _is_abandoned(run) for run in _folders(root))
 
 
-def remove(waiting: Waiting) -> None:
-    """Take away what is stored, or was never forwarded: its file is emptied for another call, or deleted."""
-    if waiting.owner != REJECTIONS and free_files.give_back(waiting.file):
-        return
-    with suppress(FileNotFoundError):
-        os.unlink(waiting.file)  # noqa: PTH108 - see Waiting
+def remove(gone: Iterable[Waiting]) -> None:
+    """Take away what is stored, or was never forwarded: files of calls are emptied for others, or deleted."""
+    calls: list[str] = []
+    rejections: list[str] = []
+    for waiting in gone:
+        (rejections if waiting.owner == REJECTIONS else calls).append(waiting.file)
+    for path in (*rejections, *free_files.give_back(calls)):
+        with suppress(FileNotFoundError):
+            os.unlink(path)  # noqa: PTH108 - see Waiting
 
 
 def set_aside(root: Path, path: Path) -> Path:

@@ -45,8 +45,7 @@ def finish(file):
 
 def take_away(root):
     """Do what the recorder does with the calls that it has stored."""
-    for waiting in reader.find_waiting(root):
-        reader.remove(waiting)
+    reader.remove(reader.find_waiting(root))
 
 
 def list_free(run):
@@ -125,7 +124,7 @@ def test_a_kill_while_a_file_is_emptied_or_taken_leaves_no_call(root):
     (waiting,) = reader.find_waiting(root)
     os.truncate(waiting.file, 1)  # stored, and emptied, but not yet in its place
     assert reader.read_exchange(waiting.file) is None
-    reader.remove(waiting)
+    reader.remove([waiting])
     (free,) = list_free(run)
     free.rename(run.path / "2~org.open")  # taken, but nothing is written yet
     run.close()

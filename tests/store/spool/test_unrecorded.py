@@ -14,8 +14,7 @@ def test_calls_in_flight_and_calls_that_wait_are_counted_until_they_are_recorded
         write_exchange(run, "0004").finish(Ending(outcome="complete"), 4.0)
         run.create(make_head("0005", run_id="mine", organization_id="others"), b"{}").close()
         assert count_unrecorded(tmp_path, "org", "mine") == 2
-        for waiting in reader.find_waiting(tmp_path):
-            reader.remove(waiting)
+        reader.remove(reader.find_waiting(tmp_path))
         assert count_unrecorded(tmp_path, "org", "mine") == 1
         in_flight.discard()
         assert count_unrecorded(tmp_path, "org", "mine") == 0
