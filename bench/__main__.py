@@ -11,7 +11,6 @@ import itertools
 import os
 import platform
 import shlex
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,8 +23,9 @@ import psutil
 from platformdirs import user_cache_path
 
 from bench import cluster, cpu, hostile, pages, programmes, searching, storage, streams, workers
+from bench.commits import find_commit
 from bench.figures import Figure, Results, Section, format_row, summarize
-from bench.load import REPOSITORY, BenchError, Neighbours
+from bench.load import BenchError, Neighbours
 from bench.options import Options
 from bench.peers import install_peers
 from runtime import clock
@@ -84,7 +84,7 @@ def describe_state(arguments: list[str], options: Options) -> Mapping[str, Any]:
         "command": shlex.join(["./run.sh", "bench", *drop_paths(arguments)]),
         "is_quick": options.is_quick,
         "at": clock.format_ms(clock.now()),
-        "commit": _find_commit(),
+        "commit": find_commit(),
         "python": platform.python_version(),
         "mitmproxy": version("mitmproxy"),
         "processors": os.cpu_count(),
@@ -127,15 +127,6 @@ def choose_sections(
         return asked_for
     there = {section.name for section in results.sections if section.is_whole}
     return {name: [] for name in SECTIONS if name not in there}
-
-
-def _find_commit() -> str:
-    """Return the commit that is measured, with a plus where files differ from it."""
-    command = ["git", "describe", "--always", "--dirty=+", "--exclude=*"]
-    result = subprocess.run(  # noqa: S603 - git
-        command, cwd=REPOSITORY, capture_output=True, text=True, check=False
-    )
-    return result.stdout.strip() or "unknown"
 
 
 def parse_arguments(arguments: list[str]) -> argparse.Namespace:

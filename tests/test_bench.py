@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import psutil
 import pytest
 
-from bench import __main__ as command, cluster, report
+from bench import __main__ as command, cluster, report, soak
 from bench.background import background
 from bench.capacity import Costs, Need, compute_alone, compute_need
 from bench.charts import Bar, draw_bars
@@ -355,7 +355,7 @@ def run_sections(monkeypatch, path, *options, commit="abc", pages=1.0):
 
     sections = {"cpu": lambda _: iter([make_one(pages or 0.0)]), "pages": measure_pages}
     monkeypatch.setattr(command, "SECTIONS", sections)
-    monkeypatch.setattr(command, "_find_commit", lambda: commit)
+    monkeypatch.setattr(command, "find_commit", lambda: commit)
     with suppress(KeyboardInterrupt):
         command.main(["--json", str(path), *options])
     return {figure.row: figure.value for figure in Results.read(path).figures}
@@ -448,3 +448,24 @@ def test_every_section_is_described_in_the_documentation():
     page = (report.DOCS / "performance.md").read_text()
     titles = [line.removeprefix("### ").split(", ") for line in page.splitlines() if "### " in line]
     assert set(command.SECTIONS) <= set(chain.from_iterable(titles))
+
+
+def test_a_soak_is_described_with_its_commit_what_it_found_and_the_memory_of_each_process():
+    samples = [
+        {"minute": each, "memory_mb": {"recorder": 90.0 + each, "up": 20.0}} for each in range(1, 9)
+    ]
+    report = {
+        "title": "9,000 calls at 50 a second for 3 minutes",
+        "at": "2026-01-31T14:03:27.000Z",
+        "commit": "0123abc",
+        "command": "python -m tests.faults.soak --minutes 3 --rate 50",
+        "totals": {"calls": 9000, "lost": 1, "double": 0, "wrong": 0, "disturbed": 0, "verify": 0},
+        "growth": ["descriptors of up: 9 to 30"],
+        "bytes_per_call": 5480,
+        "samples": samples,
+    }
+    text = soak.describe(report)
+    assert "Measured on 2026-01-31 at commit `0123abc` by `python -m tests.faults.soak" in text
+    assert "lost 1, double 0, wrong 0, disturbed 0; descriptors of up: 9 to 30; 5.5 KB" in text
+    assert "| recorder | 94 MB | 98 MB |" in text
+    assert "; nothing grew;" in soak.describe(report | {"growth": []})

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from bench.commits import find_commit
+from runtime import clock
 from tests.faults.plot import Panel, draw
 from tests.faults.running import open_scene
 from tests.faults.scene import Scene
@@ -127,6 +129,9 @@ def main() -> None:
     title = f"{totals['calls']:,} calls at {rate:.0f} a second for {samples[-1].minute:.0f} minutes"
     document = {
         "title": title,
+        "at": clock.format_ms(clock.now()),
+        "commit": find_commit(),
+        "command": f"python -m tests.faults.soak --minutes {options.minutes:g} --rate {options.rate:g}",
         "totals": totals,
         "growth": growth,
         "bytes_per_call": round(_bytes_per_call(samples)),

@@ -1,0 +1,14 @@
+"""Which commit is measured."""
+
+import subprocess
+
+from bench.load import REPOSITORY
+
+
+def find_commit() -> str:
+    """Return the commit that is measured, with a plus where files differ from it."""
+    command = ["git", "describe", "--always", "--dirty=+", "--exclude=*"]
+    result = subprocess.run(  # noqa: S603 - git
+        command, cwd=REPOSITORY, capture_output=True, text=True, check=False
+    )
+    return result.stdout.strip() or "unknown"

@@ -1,0 +1,86 @@
+"""``python -m bench.soak FOLDER``: a soak of the fault programme in the documentation.
+
+Copies the ``soak.json`` and ``soak.svg`` of the folder to ``docs``, and renews what
+``docs/performance.md`` says of them.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.load import BIN, REPOSITORY
+
+DOCUMENT = REPOSITORY / "docs" / "performance.md"
+FOLDER = REPOSITORY / "docs"
+NAMES = ("soak.json", "soak.svg")
+
+
+def render_soak() -> str:
+    """Return the soak that is kept, as Markdown; nothing where none is."""
+    path = FOLDER / "soak.json"
+    return describe(json.loads(path.read_text())) if path.exists() else "\n"
+
+
+def describe(report: Mapping[str, Any]) -> str:
+    """Return the report of a soak as Markdown: what it was, what it found, its plot and what grew."""
+    totals = report["totals"]
+    faults = ", ".join(
+        f"{name} {totals[name]}" for name in ("lost", "double", "wrong", "disturbed")
+    )
+    growth = "; ".join(report["growth"]) or "nothing grew"
+    rows = [
+        f"| {name} | {before:.0f} MB | {after:.0f} MB |" for name, before, after in compare(report)
+    ]
+    return "\n".join(
+        [
+            "",
+            f"Measured on {report['at'][:10]} at commit `{report['commit']}` by `{report['command']}`:"
+            f" {report['title']}; {faults}; {growth}; {report['bytes_per_call'] / 1000:.1f} KB on the"
+            " disk for each call.",
+            "",
+            f"![{report['title']}](soak.svg)",
+            "",
+            "| memory of its own, median | second quarter of the time | last quarter |",
+            "| --- | --- | --- |",
+            *rows,
+            "",
+            "",
+        ]
+    )
+
+
+def compare(report: Mapping[str, Any]) -> list[tuple[str, float, float]]:
+    """Return the memory of each process in MB, in the second and in the last quarter of the samples."""
+    samples = report["samples"]
+    quarter = max(1, len(samples) // 4)
+    early, late = samples[quarter : 2 * quarter], samples[-quarter:]
+    return [
+        (name, find_median(early, name), find_median(late, name))
+        for name in samples[-1]["memory_mb"]
+    ]
+
+
+def find_median(samples: Sequence[Mapping[str, Any]], name: str) -> float:
+    return float(statistics.median(each["memory_mb"].get(name, 0.0) for each in samples))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.soak", description=__doc__)
+    parser.add_argument("folder", type=Path)
+    folder: Path = parser.parse_args().folder
+    for name in NAMES:
+        shutil.copyfile(folder / name, FOLDER / name)
+    subprocess.run(  # noqa: S603 - cog of the development tools
+        [BIN / "cog", "-r", "--verbosity=0", DOCUMENT],
+        cwd=REPOSITORY, env=os.environ | {"PYTHONPATH": str(REPOSITORY)}, check=True,
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
