@@ -41,7 +41,9 @@ from store.traces.paths import trace_path
 
 logger = logging.getLogger(__name__)
 
-BATCH_FILES, BATCH_BYTES = 100, 8 * 1024 * 1024  # BATCH_BYTES: of decoded bodies
+# BATCH_BYTES: of decoded bodies. To store a batch takes as long as five calls, whatever is in it: so it has
+# all small ones that a busy worker brings between two rounds.
+BATCH_FILES, BATCH_BYTES = 250, 8 * 1024 * 1024
 # So many are read and then judged: code that runs again and again finds itself in the processor's cache,
 # and what was parsed of a body is still there.
 FILES_AT_ONCE = MOST_BODIES
