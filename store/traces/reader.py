@@ -107,20 +107,25 @@ class TraceReader:
             yield from rows
             after_id = rows[-1]["id"]
 
-    def read_page(
-        self, entry_filter: EntryFilter, place: tuple[str, str] | None, limit: int
-    ) -> list[Row]:
-        """Return so many entries in order of arrival: those behind a place, an instant and an entry id, or
-        the first ones."""
+    def read_page(self, entry_filter: EntryFilter, place: tuple[str, str], limit: int) -> list[Row]:
+        """Return so many entries in order of arrival, those behind a place: an instant and an entry id."""
         # By the index on created_at, so that asking for a day does not read a year. The place alone is
-        # its lower bound: offered two, SQLite might begin every page at the other.
+        # its lower bound: offered another one, SQLite might begin every page there.
         return self._read(
             replace(entry_filter, since=None),
             ["(created_at, entry_id) > (?, ?)"],
-            list(place or (entry_filter.since or "", "")),
+            list(place),
             "created_at, entry_id",
             limit,
         )
+
+    def find_arrival(self, after: str, count: int) -> str | None:
+        """Return when the entry arrived that follows so many after an instant, None where none does."""
+        found: Row | None = self._db.execute(
+            "select created_at from usage where created_at > ? order by created_at limit 1 offset ?",
+            (after, count),
+        ).fetchone()
+        return None if found is None else str(found["created_at"])
 
     def read_bodies(self, usage_id: int) -> Row | None:
         """Return both bodies as the view gives them, or None for an entry that retention removed."""

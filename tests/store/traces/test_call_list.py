@@ -58,6 +58,33 @@ def test_large_bodies_end_a_page(traces, traces_path, monkeypatch):
     assert list(found[0]) == list(page.columns)
 
 
+@pytest.mark.parametrize("limit", [1, 2, 100])
+def test_a_search_for_few_calls_goes_on_page_after_page(traces, traces_path, monkeypatch, limit):
+    """Else whoever asks for a model that was never used would keep a thread for as long as they like."""
+    monkeypatch.setattr(call_list, "SEARCHED", 3)
+    days = [*range(1, 10), 9, 9, 9, 9, 9, *range(10, 20)]
+    traces.insert(
+        [
+            make_entry(
+                entry_id=f"{number:02}",
+                created_at=f"2026-01-{day:02}T00:00:00.000Z",
+                model="rare" if number in (8, 12, 23) else "m",
+            )
+            for number, day in enumerate(days)
+        ]
+    )
+    found, cursor, pages = [], None, 0
+    while True:
+        page = read(traces_path, cursor, limit, model="rare", until="2026-01-19T00:00:00.000Z")
+        found += [each["entry_id"] for each in page.items]
+        pages += 1
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    assert found == ["08", "12"]
+    assert 5 <= pages <= 10
+
+
 def test_before_the_first_call_there_is_an_empty_page(tmp_path: Path):
     page = read(tmp_path / "none.db")
     assert (list(page.columns), list(page.items), page.next_cursor) == (

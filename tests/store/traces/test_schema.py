@@ -211,7 +211,7 @@ def test_a_database_of_the_oldest_schema_is_read_before_it_has_grown(oldest_path
     assert call is not None
     assert (call.entry.entry_id, call.entry.path_query, call.entry.max_tokens) == ("e", None, None)
     with TraceReader(oldest_path) as reader:
-        (row,) = reader.read_page(EntryFilter(), None, 2)
+        (row,) = reader.read_page(EntryFilter(), ("", ""), 2)
     assert make_entry(row) == call.entry
 
 
