@@ -72,7 +72,7 @@ class Exchanges:
 
     def end(self, flow: http.HTTPFlow) -> Exchange | None:
         """Remove and return the exchange of a flow that is over, if it has one."""
-        # A flow sits in a reference cycle: what it holds would stay until a full collection.
+        # In stock mitmdump a flow sits in a reference cycle: what it holds would stay until it is collected.
         flow.request.data.content = None
         exchange = self.remove(flow.client_conn.id)
         if exchange is not None:

@@ -121,15 +121,24 @@ def _compile_needs() -> re.Pattern[str]:
 
     To search for a rare character and look at what is around it takes a quarter of the time that a search
     for each literal does."""
-    branches: dict[str, list[str]] = {}
+    branches: dict[str, list[tuple[str, str]]] = {}
     follows = {begin: pattern for _, begin, pattern in _OURS}  # "sk_" alone is in each "task_"
     for need in sorted({need for needs in _load_groups() for need in needs}):
         place = min(range(len(need)), key=lambda n: _find_rank(need[n]))
-        before, after = re.escape(need[: place + 1]), re.escape(need[place + 1 :])
-        branches.setdefault(need[place], []).append(f"(?<={before}){after}{follows.get(need, '')}")
-    return re.compile(
-        "|".join(f"{re.escape(mark)}(?:{'|'.join(each)})" for mark, each in branches.items())
-    )
+        rest = re.escape(need[place + 1 :]) + follows.get(need, "")
+        branches.setdefault(need[place], []).append((need[: place + 1], rest))
+    return re.compile("|".join(_join(mark, needs) for mark, needs in branches.items()))
+
+
+def _join(mark: str, needs: Sequence[tuple[str, str]]) -> str:
+    """Return an expression for needs around a rare character: each up to it, and from there on.
+
+    The character before is looked at once for all of them, which is enough for most places."""
+    each = "|".join(f"(?<={re.escape(begin)}){rest}" for begin, rest in needs)
+    before = "".join(sorted({begin[-2:-1] for begin, _ in needs}))
+    is_before = all(len(begin) > 1 for begin, _ in needs)
+    guard = f"(?<=[{re.escape(before)}]{re.escape(mark)})" if is_before else ""
+    return f"{re.escape(mark)}{guard}(?:{each})"
 
 
 def _find_rank(character: str) -> int:
