@@ -11,11 +11,13 @@ from pathlib import Path
 
 import pytest
 import uvicorn
+from click.testing import CliRunner
 
 from cluster.directory import read_rows, write_rows
 from manage.api.call_operations import MAX_CALLS, list_calls
 from manage.cli import cluster_backend
 from manage.cli.backend_choice import open_all
+from manage.cli.main import cli
 from manage.cli.remote import READ_FROM_COPY
 from manage.server import make_node_app
 from runtime.buckets import BUCKETS
@@ -250,3 +252,9 @@ def test_a_command_for_files_of_this_machine_names_the_other_nodes(run, nodes, c
     assert result.exit_code == status
     assert "Run it too on the other nodes that keep calls: 127.0.0.1:" in result.stderr
     assert result.stderr.index("(main)") < result.stderr.index("(copy)")
+
+
+def test_a_node_without_people_says_which_one_has_them(nodes):
+    result = CliRunner().invoke(cli, ["usage", "--data-dir", str(nodes.folders["main"])])
+    assert result.exit_code == 1
+    assert "the node with the role web has the people" in result.stderr
