@@ -1,10 +1,11 @@
 import re
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
 from tests import ROOT
-from tests.scheduling import GROUPS, SHARED, FileScheduling
+from tests.scheduling import GROUPS, SHARED, FileScheduling, pytest_make_collect_report as collect
 
 
 def test_a_worker_gets_whole_files_and_one_gets_all_tests_of_a_browser_or_a_service():
@@ -69,3 +70,17 @@ def test_there_are_more_workers_where_tests_wait_for_services(pytestconfig, expr
     config = SimpleNamespace(option=SimpleNamespace(markexpr=expression, numprocesses="auto"))
     workers = manager.hook.pytest_xdist_auto_num_workers(config=config)
     assert workers == count(config) + more
+
+
+@pytest.mark.parametrize(
+    ("worker", "expected"),
+    [({}, [1, 2, 3]), ({"workerid": "gw0"}, [1, 2, 3]), ({"workerid": "gw1"}, [3, 2, 1])],
+    ids=["alone", "first", "second"],
+)
+def test_every_second_worker_collects_backwards(worker, expected):
+    collector = Mock(spec=pytest.Directory, config=Mock(workerinput=worker))
+    hook = collect(collector)
+    next(hook)
+    with pytest.raises(StopIteration) as done:
+        hook.send(Mock(result=[1, 2, 3]))
+    assert done.value.value.result == expected
