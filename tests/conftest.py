@@ -43,6 +43,7 @@ MARKED_BY_FIXTURES = {
     "redis_server": pytest.mark.live,
     "app": pytest.mark.served,
     "make_person": pytest.mark.served,
+    "cluster": pytest.mark.served,
 }
 
 
@@ -68,6 +69,8 @@ def _is_long(item: pytest.Item) -> bool:
 
 def pytest_collection_finish() -> None:
     """Keep the collector of garbage away from what lasts until the end: thousands of tests. To look for
-    garbage among them would take half a second of each worker."""
+    garbage among them would take half a second of each worker, and as often as usual three times as long
+    as this."""
     gc.freeze()
+    gc.set_threshold(20_000)
     gc.enable()
