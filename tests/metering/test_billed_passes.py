@@ -589,6 +589,7 @@ def test_every_count_of_every_pass_is_on_the_bill_once(
     assert can_be_free or not free
 
 
+@pytest.mark.slow
 @both
 def test_a_thousand_passes_and_fallbacks_take_no_second(kind):
     listed = [a_pass("message", f"model-{n}", 1, 1) for n in range(MAX_PASSES)]

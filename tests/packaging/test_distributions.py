@@ -13,10 +13,13 @@ from tests.packaging.distributions import Distributions, build, list_tracked_fil
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 NOT_INSTALLED = {".ci", ".github", "bench", "deploy", "docs", "tests"}
 
-pytestmark = pytest.mark.skipif(
-    not (ROOT / ".git").exists(),
-    reason="only a git checkout says which files there are; run it in a clone",
-)
+pytestmark = [
+    pytest.mark.slow,  # to build them
+    pytest.mark.skipif(
+        not (ROOT / ".git").exists(),
+        reason="only a git checkout says which files there are; run it in a clone",
+    ),
+]
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +27,6 @@ def built(tmp_path_factory) -> Distributions:
     return build(tmp_path_factory.mktemp("dist"))
 
 
-@pytest.mark.slow
 def test_the_wheel_holds_every_file_of_the_rooms_and_nothing_else(built):
     rooms = {path for path in list_tracked_files() if "/" in path}
     expected = {path for path in rooms if Path(path).parts[0] not in NOT_INSTALLED}
@@ -32,7 +34,6 @@ def test_the_wheel_holds_every_file_of_the_rooms_and_nothing_else(built):
     assert contents == expected
 
 
-@pytest.mark.slow
 def test_the_sdist_holds_every_file_of_the_repository_and_its_metadata(built):
     generated = {"PKG-INFO", "setup.cfg"}
     contents = {name for name in built.read_sdist() if ".egg-info/" not in name}

@@ -1,6 +1,5 @@
 """Made-up traffic for the tests of the store: entries, and the requests of an agent at work."""
 
-import json
 import random
 import struct
 import zlib
@@ -11,30 +10,16 @@ from decimal import Decimal
 from itertools import count
 from typing import Any
 
+import orjson
+
 from metering import token_counts
 from metering.components import CACHE_WRITE_1H, TOKEN_COMPONENTS
 from metering.entry import CostItem, UsageLogEntry
 from metering.token_counts import TokenCounts
 from runtime import clock
 
-_WORDS = [
-    "return",
-    "self",
-    "value",
-    "for",
-    "if",
-    "not",
-    "in",
-    "import",
-    "path",
-    "read",
-    "write",
-    "line",
-    "test",
-    "model",
-    "call",
-    "index",
-]
+_NAMES = "return self value for if not in import path read write line test model call index"
+_WORDS = [f"{name}{n}" for name in _NAMES.split() for n in range(1000)]
 TOKENS = TokenCounts(
     input_tokens=10,
     output_tokens=20,
@@ -126,12 +111,12 @@ def agent_requests(turns: int, seed: int = 1) -> Iterator[bytes]:
             if len(sent) >= -place:
                 sent[place] = _with_marker(sent[place])
         body = {"model": "claude-sonnet-4-5", "system": system, "tools": tools, "messages": sent}
-        yield json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
+        yield orjson.dumps(body)
         messages.append({"role": "assistant", "content": _assistant_blocks(rng, turn)})
 
 
 def text(rng: random.Random, length: int) -> str:
-    words = " ".join(f"{rng.choice(_WORDS)}{rng.randrange(1000)}" for _ in range(length // 8))
+    words = " ".join(rng.choices(_WORDS, k=length // 8))
     return f"{words} “ü”\n"
 
 

@@ -83,6 +83,7 @@ def test_python_sends_the_headers_of_another_vendor(run):
     assert (sent.header("acme-version"), sent.header("acme-beta")) == ("1", "b")
 
 
+@pytest.mark.slow  # to import the SDK
 def test_an_entry_from_before_paths_were_kept_gets_the_usual_one(run):
     assert run(REQUEST, path_query=None).target == "/v1/messages"
 

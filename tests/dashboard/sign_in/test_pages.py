@@ -17,6 +17,8 @@ from store.control.sign_in import SignIn
 from tests.dashboard.signing_in import BASE_URL, PAGE, run_site
 from tests.mailbox import Mailbox, link_in, text_of
 
+pytestmark = pytest.mark.served
+
 ANN, BOB = "ann@example.org", "bob@example.org"
 MAILS_PER_CLIENT, MAILS_PER_MAILBOX = MailLimits().client, MailLimits().mailbox
 MARK = "the-mark-of-the-front-door"

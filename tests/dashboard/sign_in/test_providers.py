@@ -15,6 +15,8 @@ from tests.dashboard.signing_in import BASE_URL, run_site
 from tests.github_stand_in import CLIENT_ID, CLIENT_SECRET, Email, GitHub, Person
 from tests.openid import Account, run_openid_provider
 
+pytestmark = pytest.mark.served
+
 ANN = "ann@example.org"
 GOOGLE_SECRET = "the-secret-of-the-client-at-google"
 HTTP = httpx.Client(

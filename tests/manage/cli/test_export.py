@@ -59,9 +59,8 @@ def test_every_column_of_usage_log_but_the_bodies_comes_in_order_of_arrival(run,
     assert rows[0]["cost_cents"] == 1.25
 
 
-@pytest.mark.parametrize(
-    ("arguments", "ids"),
-    [
+def test_filters_choose(run, entries, subtests):
+    for arguments, ids in (
         (("--since", "2026-01-05"), "56"),
         (("--since", "2026-01-05T12:00"), "56"),
         (("--since", "2026-01-05T12:01"), "6"),
@@ -79,10 +78,9 @@ def test_every_column_of_usage_log_but_the_bodies_comes_in_order_of_arrival(run,
         (("--model", "claude-?pus-[12]"), ""),
         (("--model", "claude"), ""),
         (("--slug", "even", "--model", "*haiku*", "--since", "2026-01-01"), "6"),
-    ],
-)
-def test_filters_choose(run, entries, arguments, ids):
-    assert "".join(row["entry_id"] for row in exported(run, *arguments)) == ids
+    ):
+        with subtests.test(" ".join(arguments)):
+            assert "".join(row["entry_id"] for row in exported(run, *arguments)) == ids
 
 
 def test_bodies_are_exact(run, entries):

@@ -103,16 +103,17 @@ def test_a_newer_format_is_refused_with_its_version(made, target):
         restore_backup(made.folder, target)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 1}', "\x00"])
-def test_what_is_no_manifest_is_said_to_be_none(made, target, text):
-    (made.folder / NAME).write_text(text)
-    with pytest.raises(BackupError, match="cannot be read as the manifest"):
-        restore_backup(made.folder, target)
+def test_what_is_no_manifest_is_said_to_be_none(made, target, subtests):
+    for text in ("", "[]", "{}", '{"format": 1}', "\x00"):
+        with subtests.test(repr(text)):
+            (made.folder / NAME).write_text(text)
+            with pytest.raises(BackupError, match="cannot be read as the manifest"):
+                restore_backup(made.folder, target)
 
 
-@pytest.mark.parametrize(
-    ("name", "folder"),
-    [
+def test_a_manifest_names_no_place_elsewhere(made, target, subtests):
+    manifest = made.manifest
+    for name, folder in (
         ("../evil.db", "run"),
         ("/etc/evil.db", "run"),
         ("traces/../control.db", "run"),
@@ -123,13 +124,12 @@ def test_what_is_no_manifest_is_said_to_be_none(made, target, text):
         ("control.db", "a/b"),
         ("control.db", "/etc"),
         ("control.db", ""),
-    ],
-)
-def test_a_manifest_names_no_place_elsewhere(made, target, name, folder):
-    stored = replace(made.manifest.files["control.db"], folder=folder)
-    change(made, files={name: stored})
-    with pytest.raises(BackupError, match="not part of a backup"):
-        restore_backup(made.folder, target)
+    ):
+        with subtests.test(f"{name} in {folder}"):
+            stored = replace(manifest.files["control.db"], folder=folder)
+            replace(manifest, files={name: stored}).write(made.folder)
+            with pytest.raises(BackupError, match="not part of a backup"):
+                restore_backup(made.folder, target)
 
 
 def test_a_folder_without_a_backup_is_refused(tmp_path, target):

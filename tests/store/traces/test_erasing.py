@@ -225,6 +225,7 @@ def test_texts_that_were_read_to_be_indexed_and_are_gone_are_not_indexed(
     assert counts == [0, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [1, 4, 9, 14, 19, 30])
 def test_an_erasure_that_was_interrupted_goes_on_with_what_is_left(traces, monkeypatch, after):
     gone, _ = fill(traces)

@@ -41,6 +41,7 @@ def new_path(tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dump", TRACES, ids=lambda path: path.stem)
 def test_traces_of_an_earlier_version_become_todays(dump, tmp_path, new_path):
     path = upgrade(dump, tmp_path, "org")

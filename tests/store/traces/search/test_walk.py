@@ -1,6 +1,7 @@
 """The texts in the pieces of requests."""
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
@@ -112,22 +113,23 @@ def is_read_again(parts):
     return all(read_piece(part, step.recipe) == step.texts for part, step in walk(parts))
 
 
-@given(st.data())
-def test_a_recipe_finds_the_same_texts_wherever_a_body_is_cut(data):
-    value = st.recursive(
-        st.none() | st.integers() | st.text(max_size=8),
-        lambda inner: (
-            st.lists(inner, max_size=3)
-            | st.dictionaries(
-                st.sampled_from(["role", "content", "type", "text", "input", "id", "messages"]),
-                inner | st.sampled_from(["user", "assistant", "tool_result", "tool_use"]),
-                max_size=4,
-            )
-        ),
-        max_leaves=25,
-    )
-    messages = data.draw(st.lists(value, max_size=4))
-    body = json.dumps({"messages": messages, "system": data.draw(value)}).encode()
+VALUES: Any = st.recursive(
+    st.none() | st.integers() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["role", "content", "type", "text", "input", "id", "messages"]),
+            inner | st.sampled_from(["user", "assistant", "tool_result", "tool_use"]),
+            max_size=4,
+        )
+    ),
+    max_leaves=25,
+)
+
+
+@given(st.lists(VALUES, max_size=4), VALUES, st.data())
+def test_a_recipe_finds_the_same_texts_wherever_a_body_is_cut(messages, system, data):
+    body = json.dumps({"messages": messages, "system": system}).encode()
     at = sorted(data.draw(st.lists(st.integers(0, len(body)), max_size=4)))
     parts = [body[start:end] for start, end in zip([0, *at], [*at, len(body)], strict=True)]
     assert is_read_again(parts)
