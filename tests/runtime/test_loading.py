@@ -32,7 +32,9 @@ def test_garbage_is_collected_after_loading_unless_somebody_had_switched_that_of
     assert printed.stdout.splitlines() == ["False", "True True", "False 0"]
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only on Linux has each thread a priority")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="only on Linux has each thread a priority; run it there"
+)
 @pytest.mark.parametrize("is_gentle", [False, True])
 def test_what_is_loaded_gently_takes_its_turn_last_and_what_follows_does_not(tmp_path, is_gentle):
     (tmp_path / "slow.py").write_text(
