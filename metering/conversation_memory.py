@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from metering.request_parts import PartParser
 
 MAX_BYTES = 64 * 1024 * 1024
+MAX_COMPARED_BYTES = 16 * 1024 * 1024  # of a batch of long requests, and of those before them
 MIN_BODY_BYTES = 16 * 1024  # reading a smaller one again takes less time than looking it up
 _OPENING_BYTES = 1024
 _MESSAGE = b'{"role":'
@@ -38,7 +39,7 @@ class ConversationMemory:
         self._max_bytes = max_bytes
         self._conversations: OrderedDict[Key, dict[object, Kept[Any]]] = OrderedDict()
         self._holders: Counter[int] = Counter()  # of each body, by its id
-        self._compared: tuple[bytes, bytes, int] = (b"", b"", 0)
+        self._comparisons = _Comparisons()
         self._opened: tuple[bytes, bytes] = (b"", b"")
         self._opening = (
             0  # in the last request, and nearly always in the next one of its conversation
@@ -74,16 +75,18 @@ class ConversationMemory:
         return self._opened[1]
 
     def shared_length(self, first: bytes, second: bytes) -> int:
-        """Return how many bytes both begin with. Each owner asks this of the same two objects in turn."""
-        if self._compared[0] is not first or self._compared[1] is not second:
-            self._compared = first, second, shared_length(first, second)
-        return self._compared[2]
+        """Return how many bytes both begin with. Each owner asks this of the same two objects."""
+        return self._comparisons.find(first, second)
+
+    def forget_batch(self) -> None:
+        """Forget what each owner asks of the same requests, once all of them have."""
+        self._comparisons.forget()
+        self.parts.forget()
 
     def clear(self) -> None:
         """Forget everything."""
-        self._compared = (b"", b"", 0)
+        self.forget_batch()
         self._opened = (b"", b"")
-        self.parts.forget()
         while self._conversations:
             self._forget_oldest()
 
@@ -103,6 +106,33 @@ class ConversationMemory:
         if not self._holders[id(body)]:
             del self._holders[id(body)]
             self.total_bytes -= len(body)
+
+
+class _Comparisons:
+    """The last comparisons of two bodies, which are held meanwhile."""
+
+    def __init__(self) -> None:
+        self._found: dict[
+            tuple[int, int], tuple[bytes, bytes, int]
+        ] = {}  # by ids, the oldest first
+        self._held_bytes = 0
+
+    def find(self, first: bytes, second: bytes) -> int:
+        """Return how many bytes both begin with."""
+        key = id(first), id(second)
+        known = self._found.get(key)
+        if known is None:
+            known = self._found[key] = first, second, shared_length(first, second)
+            self._held_bytes += len(first) + len(second)
+            while self._held_bytes > MAX_COMPARED_BYTES:
+                oldest = self._found.pop(next(iter(self._found)))
+                self._held_bytes -= len(oldest[0]) + len(oldest[1])
+        return known[2]
+
+    def forget(self) -> None:
+        """Forget all of them."""
+        self._found.clear()
+        self._held_bytes = 0
 
 
 class Findings[T]:

@@ -142,7 +142,7 @@ class EntryStore:
             self._insert_all(organization_id, batch, judged, size)
         # Its bodies may be large, and the next batch may be long in coming.
         self._judge.forget_batch()
-        self._memory.parts.forget()
+        self._memory.forget_batch()
 
     def _store_alone(self, organization_id: str, waiting: Waiting) -> None:
         """Store one file, or set it aside when it does not fit into memory time after time.

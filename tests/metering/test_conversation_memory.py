@@ -1,5 +1,7 @@
+import pytest
 from hypothesis import given, strategies as st
 
+from metering import conversation_memory
 from metering.conversation_memory import ConversationMemory, Findings, shared_length
 
 guess_key = Findings[object]().guess_key
@@ -110,3 +112,36 @@ def test_a_memory_that_was_cleared_has_all_its_room_again():
     assert findings.find(("a",)) is None
     findings.keep(("b",), bytes(8_000), 2)
     assert findings.find(("b",)) is not None
+
+
+@pytest.fixture
+def compared(monkeypatch):
+    """The pairs that are compared byte by byte."""
+    pairs: list[tuple[bytes, bytes]] = []
+
+    def compare(first, second):
+        pairs.append((first, second))
+        return shared_length(first, second)
+
+    monkeypatch.setattr(conversation_memory, "shared_length", compare)
+    return pairs
+
+
+def test_requests_are_compared_once_for_all_owners_of_a_batch(compared):
+    memory = ConversationMemory()
+    pairs = [(b"%d before" % number, b"%d after" % number) for number in range(50)]
+    for _owner in range(3):
+        assert {memory.shared_length(*pair) for pair in pairs} == {2, 3}
+    assert compared == pairs
+    memory.forget_batch()
+    assert memory.shared_length(*pairs[0]) == 2
+    assert compared == [*pairs, pairs[0]]
+
+
+def test_what_was_compared_is_held_within_its_bound(compared, monkeypatch):
+    monkeypatch.setattr(conversation_memory, "MAX_COMPARED_BYTES", 20)
+    memory = ConversationMemory()
+    small, other, large = (b"ab", b"ac"), (b"12345678", b"12345679"), (b"x" * 20, b"x" * 30)
+    for pair, length in ((small, 1), (other, 7), (small, 1), (large, 20), (large, 20), (small, 1)):
+        assert memory.shared_length(*pair) == length
+    assert compared == [small, other, large, large, small]
