@@ -1,4 +1,4 @@
-"""Which commit is measured."""
+"""The commit that is measured."""
 
 import subprocess
 

@@ -148,8 +148,10 @@ def _find_rank(character: str) -> int:
 
 
 def may_have_secrets(text: str) -> bool:
-    """Return whether a text, or the strings of JSON in it, may have a credential: it has what a rule needs,
-    and for rules of ours what follows it, which JSON writes as it is. Raises RulesMissingError."""
+    """Return whether a text, or a string of the JSON that it is, may have a credential.
+
+    It has what a rule needs, and for rules of ours what follows that, which JSON writes as it is.
+    Raises RulesMissingError."""
     return _compile_needs().search(text) is not None
 
 
