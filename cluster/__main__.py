@@ -25,6 +25,7 @@ from cluster.copies import Copy, load_node
 from cluster.directory import Follower, Publisher
 from cluster.erasures import OrderFollower, OrderKeeper, OrderReporter
 from cluster.log import BUCKETS
+from cluster.moves import Giver, Mover, Taker
 from cluster.receiver import Receiver
 from cluster.shipper import Shipper
 from cluster.whereabouts import Whereabouts, count_unserved, find_address
@@ -42,7 +43,7 @@ from store.spool import reader
 logger = logging.getLogger(__name__)
 
 SHIP_S, DIRECTORY_S, BUDGETS_S, ERASURES_S = 0.05, 0.2, 0.3, 1.0
-TRIM_S, BEAT_S, LOOK_S = 1.0, 1.0, 1.0
+TRIM_S, BEAT_S, LOOK_S, MOVES_S, MOVING_S = 1.0, 1.0, 1.0, 1.0, 0.01
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 2.0
 LAST_SHIPPING_S = 2.0  # the supervisor gives this process three
 
@@ -97,7 +98,9 @@ class Node:
         if "proxy" in roles:
             yield self._begin_shipping()
         if "recorder" in roles:
-            yield Work("receiver", self._begin_receiving())
+            receiver, copy = self._make_receiver()
+            yield Work("receiver", self._begin_receiving(receiver))
+            yield self._begin_moving(receiver, copy)
         if "web" in roles:
             yield Work("publisher", self._begin_publishing())
             yield Work("list of nodes", self._begin_looking_where())
@@ -187,7 +190,7 @@ class Node:
             return self._unshipped
         return sum(1 for _ in reader.find_waiting(self._settings.proxy_spool_path))
 
-    def _begin_receiving(self) -> Callable[[], float]:
+    def _make_receiver(self) -> tuple[Receiver, Copy]:
         client = server.connect(self._url)
         data_dir = self._settings.data_dir
         copy = self._copy = Copy(
@@ -204,6 +207,9 @@ class Node:
             range(BUCKETS),
             reserve_bytes=self._settings.disk_reserve,
         )
+        return receiver, copy
+
+    def _begin_receiving(self, receiver: Receiver) -> Callable[[], float]:
         trim_at_s = 0.0
 
         def run() -> float:
@@ -215,6 +221,17 @@ class Node:
             return 0.0 if received else 0.01
 
         return run
+
+    def _begin_moving(self, receiver: Receiver, copy: Copy) -> Work:
+        settings = self._settings
+        client = server.connect(self._url)
+        giver = Giver(client, receiver.find_received, settings.spool_path, settings.data_dir)
+        mover = Mover(client, copy, giver, Taker(client, copy.node, settings.data_dir))
+
+        def run() -> float:
+            return MOVING_S if mover.run_round() else MOVES_S
+
+        return Work("moves", run, mover.close)
 
     def _begin_publishing(self) -> Callable[[], float]:
         control = database.open_readonly(

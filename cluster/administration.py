@@ -1,17 +1,19 @@
-"""The operator's part of a cluster: its nodes are listed, and one is given up."""
+"""The operator's part of a cluster: its nodes are listed, one is given up, and buckets are moved."""
 
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import orjson
 import redis
 
-from cluster import copies, server
+from cluster import copies, moves, server
 from cluster.copies import COPIES, NODES
 from cluster.erasures import OF_NODES
-from runtime.errors import ConflictError, ControlError, NotFoundError
+from cluster.moves import MOVES, SAID, Move
+from runtime.buckets import BUCKETS, find_bucket
+from runtime.errors import ConflictError, ControlError, InvalidInputError, NotFoundError
 from store.control import erasure_copies
 from store.control.database import ControlDatabase
 
@@ -91,3 +93,120 @@ def _find_proxies(client: server.Client) -> list[str]:
     return sorted(
         name.decode() for name, content in said if orjson.loads(content)["clear"] is not None
     )
+
+
+# Ends a move unless the bucket was handed over.
+_CANCEL = """
+if redis.call('HGET', KEYS[2], ARGV[3]) == ARGV[4] then return 0 end
+if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
+redis.call('HDEL', KEYS[1], ARGV[1])
+return 1
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveState:
+    """The state of a move. ``done_bytes`` of ``bytes`` have arrived; ``problem`` says why it waits or is
+    refused."""
+
+    bucket: int
+    copy: str
+    giver: str
+    taker: str
+    has_ended: bool = False
+    is_handed_over: bool = False
+    done_bytes: int = 0
+    bytes: int | None = None
+    problem: str | None = None
+
+
+def parse_bucket(text: str) -> int:
+    """Return the bucket of a number or of the id of an organisation. Raises InvalidInputError."""
+    if not text.isdecimal():
+        return find_bucket(text)
+    if len(text) > 3 or int(text) >= BUCKETS:
+        raise InvalidInputError(f"buckets are numbered from 0 to {BUCKETS - 1}")
+    return int(text)
+
+
+def order_move(url: str, bucket: int, node: str) -> Move | None:
+    """Order that a node keeps a bucket of its copy, or return the order that is open.
+
+    Returns None where the node keeps it already. Raises ControlError."""
+    client = server.connect(url)
+    with explained():
+        member = copies.find_members(client).get(node)
+        if member is None:
+            raise NotFoundError(
+                f"there is no recorder node {node!r}: see `taximeter cluster nodes`"
+            )
+        open_move = _find_move(client, member.group, bucket)
+        holder = copies.find_holders(client, member.group)[bucket]
+        if open_move is not None:
+            if open_move.taker != node:
+                raise ConflictError(
+                    f"bucket {bucket} is being moved to the node {open_move.taker}: add --cancel first"
+                )
+            return open_move
+        if holder == node:
+            return None
+        if holder is None:
+            raise ConflictError(f"no node keeps bucket {bucket} of the copy {member.group!r} now")
+        for each in (holder, node):
+            if each not in find_living(client, member.group):
+                raise ConflictError(f"the node {each} is away: start it first")
+        return moves.order(client, member.group, bucket, holder, node)
+
+
+def read_move(url: str, move: Move) -> MoveState:
+    """Return how far a move is. Raises ControlError."""
+    client = server.connect(url)
+    with explained():
+        wish, offer = moves.read_wish(client, move), moves.read_offer(client, move)
+        state = MoveState(
+            bucket=move.bucket,
+            copy=move.group,
+            giver=move.giver,
+            taker=move.taker,
+            has_ended=_find_move(client, move.group, move.bucket) != move,
+            is_handed_over=copies.find_holders(client, move.group)[move.bucket] == move.taker,
+        )
+        if wish is not None and wish.refusal is not None:
+            return replace(state, problem=wish.refusal)
+        if wish is None or offer is None or wish.attempt != offer.attempt:
+            away = {move.giver, move.taker} - find_living(client, move.group)
+            problem = f"the node {min(away)} is away" if away else None
+            return replace(state, problem=problem)
+        before = 0
+        for name, size in offer.files:
+            if name == wish.name:
+                break
+            before += size
+        total = sum(size for _, size in offer.files)
+        done = total if wish.is_complete else before + wish.offset
+        return replace(state, done_bytes=done, bytes=total)
+
+
+def cancel_move(url: str, bucket: int, node: str) -> bool:
+    """End the move of a bucket to a node, unless it was handed over; return whether that was possible.
+
+    Raises ControlError."""
+    client = server.connect(url)
+    with explained():
+        member = copies.find_members(client).get(node)
+        move = None if member is None else _find_move(client, member.group, bucket)
+        if move is None or move.taker != node:
+            raise NotFoundError(f"bucket {bucket} is not being moved to the node {node}")
+        keys = [MOVES, copies.bucket_key(move.group)]
+        words = [move.field, move.pack(), move.bucket, move.taker]
+        has_ended = bool(client.register_script(_CANCEL)(keys, words))
+        if has_ended:
+            client.hdel(SAID, f"{move.id}:from", f"{move.id}:to")
+        return has_ended
+
+
+def _find_move(client: server.Client, group: str, bucket: int) -> Move | None:
+    found = [
+        each for each in moves.find_moves(client) if (each.group, each.bucket) == (group, bucket)
+    ]
+    return found[0] if found else None

@@ -151,6 +151,7 @@ class Copy:
         self._give = client.register_script(_GIVE)
         self._held_at_s = -math.inf
         self.buckets: frozenset[int] = frozenset()
+        self.paused: frozenset[int] = frozenset()  # of those that are being moved, see moves.py
         self._free_before: frozenset[int] = frozenset()
         self._known: set[str] = set()
         self._kept_all: tuple[View, Set[int]] | None = None
@@ -172,6 +173,11 @@ class Copy:
             raise self._refuse(view)
         self._held_at_s = self._clock_s()
         return buckets
+
+    @property
+    def received(self) -> frozenset[int]:
+        """Return the buckets that this node is to receive."""
+        return self.buckets - self.paused
 
     def let_go(self) -> None:
         """Look again which buckets this node keeps, before it goes on."""
@@ -259,7 +265,7 @@ class Copy:
         logger.info(
             "this node keeps %d of %d buckets of the copy %r", len(buckets), BUCKETS, self.group
         )
-        if stray := self._find_files() - buckets:
+        if stray := self._find_files() - buckets - self.paused:
             others = sorted({f"{view.holders[each]}" for each in stray})
             logger.error(
                 "this node has calls of %d buckets that others keep (%s): see docs/cluster.md on moving"

@@ -272,7 +272,7 @@ class OrderFollower:
         """Note that all calls of before an order have been received; return whether that is new.
 
         What a node has received of a bucket that it does not keep says nothing."""
-        is_kept = find_bucket(order.organization_id) in self._copy.buckets
+        is_kept = find_bucket(order.organization_id) in self._copy.received
         shipped = order.shipped if is_kept else None
         with self._control.reading() as db:
             state = erasure_copies.find(db, order.id, self._node, self._copy.group)

@@ -177,6 +177,11 @@ class Receiver:
             pipeline.xtrim(stream, minid=_first(ends), approximate=False)
         pipeline.execute()
 
+    def find_received(self) -> frozenset[int]:
+        """Return the buckets that are received now."""
+        own = set(self._own)
+        return frozenset(bucket for bucket, stream in self._streams.items() if stream in own)
+
     def close(self) -> None:
         """Give up the folder; its files are the recorder's."""
         self._run.close()
@@ -191,7 +196,8 @@ class Receiver:
                 copies.make_group(self._client, stream, self._group)
             self._own = []
             self._identity, self._is_repeating = found, True
-        own = [self._streams[bucket] for bucket in sorted(self._copy.hold())]
+        self._copy.hold()
+        own = [self._streams[bucket] for bucket in sorted(self._copy.received)]
         if own != self._own:
             self._copy.claim(set(own) - set(self._own))
             self._own, self._is_repeating, self._is_behind = own, True, True

@@ -54,6 +54,9 @@ class BackgroundWork:
         organization_id = next(ready, None)
         if organization_id is None:
             return bool(self._due_s)
+        if not self._databases.is_there(organization_id):  # it was moved to another node, say
+            del self._due_s[organization_id]
+            return bool(self._due_s)
         try:
             connection = self._databases.open(organization_id).connection
             has_more = self._do_some(organization_id, connection)

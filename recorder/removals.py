@@ -89,6 +89,8 @@ class Removals:
             due = retention.list_due(db, clock.now())
         found = [each.organization_id for each in orders] + due
         if self._group is None:
+            for erasure in orders:
+                self._databases.open(erasure.organization_id)  # made where nothing was recorded
             return found
         for erasure in orders:
             self._note_nothing(self._control, erasure)

@@ -90,6 +90,28 @@ def open_readonly(
     )
 
 
+def open_held(path: Path) -> sqlite3.Connection:
+    """Open a database that is there, and keep everybody from writing it until the connection is closed.
+
+    Its write-ahead log is empty then, so that the file is the database. Raises sqlite3.OperationalError
+    where somebody else uses it now, sqlite3.Error."""
+    connection = sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=1.0, isolation_level=None
+    )
+    log = path.with_name(f"{path.name}-wal")
+    try:
+        is_empty = empty_log(connection)
+        connection.execute("BEGIN IMMEDIATE")
+        is_empty &= not log.exists() or log.stat().st_size == 0
+    except BaseException:
+        connection.close()
+        raise
+    if not is_empty:
+        connection.close()
+        raise sqlite3.OperationalError(f"the write-ahead log of {path} is in use")
+    return connection
+
+
 def list_columns(connection: sqlite3.Connection, table: str) -> set[str]:
     """Return the columns of a table or view. There are none before a newer version has made it, and the
     newest are missing before it has migrated it."""

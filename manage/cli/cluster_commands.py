@@ -1,5 +1,6 @@
-"""``taximeter cluster nodes|forget``, for the operator, on the node with the pages."""
+"""``taximeter cluster nodes|move|forget``, for the operator, on the node with the pages."""
 
+import time
 from dataclasses import asdict
 from importlib import import_module
 from typing import Any
@@ -16,19 +17,23 @@ from manage.cli.console import (
 )
 from manage.cli.terminal import format_text, print_table
 from manage.supervision.supervisor import check_cluster
+from metering.formats import format_bytes
 from runtime.errors import ControlError
 from runtime.settings import Settings
+
+POLL_S = 0.2
 
 
 @click.group()
 def cluster() -> None:
-    """List the nodes of a cluster, and give one up.
+    """List the nodes of a cluster, move calls between them, and give one up.
 
     For the operator, on the node with the pages, with its settings in the environment.
 
     \b
     Examples:
       taximeter cluster nodes
+      taximeter cluster move 17 0199aab3-6c1e-7d1a-9a1b-0c5d2e7f8a90
       taximeter cluster forget 0199aab3-6c1e-7d1a-9a1b-0c5d2e7f8a90
     """
 
@@ -63,6 +68,73 @@ def list_nodes(data_dir: str | None, as_json: bool) -> None:
             for each in found
         ],
     )
+
+
+@cluster.command("move")
+@click.argument("bucket")
+@click.argument("node")
+@click.option("--cancel", is_flag=True, help="Leave the bucket where it is.")
+@data_dir_option
+@json_option
+def move_bucket(bucket: str, node: str, cancel: bool, data_dir: str | None, as_json: bool) -> None:
+    """Move a bucket, with the calls of its organisations, to another node of the same copy.
+
+    BUCKET is its number, or the id of an organisation in it. Both nodes carry it out, also when this
+    command is interrupted; called again, it goes on to wait. Meanwhile calls of the bucket wait on the
+    server, and pages show those that are recorded.
+
+    \b
+    Examples:
+      taximeter cluster move 17 0199aab3-6c1e-7d1a-9a1b-0c5d2e7f8a90
+      taximeter cluster move 17 0199aab3-6c1e-7d1a-9a1b-0c5d2e7f8a90 --cancel
+    """
+    with explained():
+        settings, administration = _open(data_dir)
+        number = administration.parse_bucket(bucket)
+        if cancel:
+            if not administration.cancel_move(settings.cluster, number, node):
+                raise ControlError("the bucket was handed over already: move it back")
+            _say(f"Bucket {number} stays where it is.", as_json=as_json, moved=False, bucket=number)
+            return
+        move = administration.order_move(settings.cluster, number, node)
+        if move is not None:
+            _wait(administration, settings.cluster, move)
+    done = f"The node {format_text(node)} keeps bucket {number}."
+    _say(done, as_json=as_json, moved=move is not None, bucket=number)
+
+
+def _say(text: str, *, as_json: bool, moved: bool, bucket: int) -> None:
+    if as_json:
+        print_json({"bucket": bucket, "moved": moved})
+    else:
+        click.echo(text)
+
+
+def _wait(administration: Any, url: str | None, move: Any) -> None:
+    """Wait for the end of a move, with a line on standard error for each change. Raises ControlError."""
+    said = ""
+    while True:
+        state = administration.read_move(url, move)
+        if state.has_ended:
+            break
+        line = _describe(state)
+        if line != said:
+            click.echo(line, err=True)
+            said = line
+        time.sleep(POLL_S)
+    if not state.is_handed_over:
+        raise ControlError("the move was cancelled, or the server has lost it: order it again")
+
+
+def _describe(state: Any) -> str:
+    if state.is_handed_over:
+        return "It is handed over; the other node removes its files."
+    if state.problem is not None:
+        return format_text(f"It waits: {state.problem}. Add --cancel to give it up.")
+    if state.bytes is None:
+        return "It waits until the calls that were received are recorded."
+    percent = 100 if not state.bytes else 100 * state.done_bytes // state.bytes
+    return f"{percent // 10 * 10}% of {format_bytes(state.bytes)} are copied."
 
 
 @cluster.command("forget")

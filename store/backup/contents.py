@@ -71,6 +71,7 @@ RULES = (
     Rule("traces/*/*.new", "left out", "The same."),
     Rule("node.id", "left out", "The name of a recorder node: one that is restored has its own."),
     Rule("run.log", "left out", "What a service that `taximeter run` started has printed."),
+    Rule("incoming/**", "left out", "A bucket that is being moved here from another node."),
     Rule(f"{RESTORING}/**", "left out", "What a restore that was interrupted has left."),
     Rule("mitmproxy/**", "left out", "The folder of mitmproxy, which nothing is kept in."),
 )

@@ -45,6 +45,7 @@ class MakeWork:
         failure = "%s cannot be worked on: %s"
         work = BackgroundWork(self.databases, lambda: self.now_s, steps, failure, **rules)
         for organization_id in steps.left:
+            self.databases.open(organization_id)
             work.begin(organization_id)
         return work
 
@@ -96,3 +97,11 @@ def test_what_fails_waits_alone_and_is_tried_again_with_an_open_database(
     assert steps.done == ["b", "b", "a"]
     assert steps.connections[-1] is not before
     steps.connections[-1].execute("select 1")
+
+
+def test_work_on_a_database_that_was_moved_away_ends_and_makes_no_other(make_work, tmp_path):
+    work = make_work(Steps(a=1))
+    folder = tmp_path / "traces" / "a"
+    folder.rename(tmp_path / "moved")
+    assert not work.run_step()
+    assert not folder.exists()

@@ -68,6 +68,7 @@ def test_organisations_take_turns(indexing, databases, clock, monkeypatch):
 
     monkeypatch.setattr(Indexer, "run", run)
     for organization_id in ("a", "b"):
+        databases.open(organization_id)
         indexing.begin(organization_id)
     clock.now_s += PAUSE_S
     for _ in range(4):
@@ -106,6 +107,7 @@ def test_what_cannot_be_indexed_waits_and_harms_nobody(
 def test_memory_of_many_organisations_is_bounded(indexing, databases, clock, monkeypatch):
     monkeypatch.setattr(text_indexing, "MAX_INDEXERS", 2)
     for organization_id in ("a", "b", "c"):
+        databases.open(organization_id)
         indexing.begin(organization_id)
     clock.now_s += PAUSE_S
     while indexing.run_step():

@@ -258,3 +258,10 @@ def test_a_node_without_people_says_which_one_has_them(nodes):
     result = CliRunner().invoke(cli, ["usage", "--data-dir", str(nodes.folders["main"])])
     assert result.exit_code == 1
     assert "the node with the role web has the people" in result.stderr
+
+
+def test_nodes_are_listed_in_a_cluster_alone(run):
+    for command in (("nodes",), ("move", "1", "node"), ("forget", "node")):
+        refused = run("cluster", *command)
+        assert refused.exit_code == 1
+        assert "set TAXIMETER_CLUSTER" in refused.stderr
