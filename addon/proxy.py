@@ -145,7 +145,8 @@ class UsageProxy:
     def running(self) -> None:
         # Nothing more is done here: mitmproxy exits when an error is logged while it starts, and a
         # full disk is an error, but no reason to let nobody through.
-        AcceptErrors(logger).watch(asyncio.get_running_loop())
+        accept_errors = AcceptErrors(logger, self._idle_connections.make_room)
+        accept_errors.watch(asyncio.get_running_loop())
         self._periodic_tasks.start()
         readiness.announce()
 

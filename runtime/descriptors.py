@@ -6,6 +6,7 @@ import logging
 import os
 import resource
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -48,9 +49,13 @@ def count_open() -> int:
 class AcceptErrors:
     """A log of failures to accept connections, with one line for each shortage of descriptors.
 
-    asyncio would log a traceback up to 2,048 times a second."""
+    asyncio would log a traceback up to 2,048 times a second. ``make_room`` is called at each of them, with
+    the time of the monotonic clock."""
 
-    def __init__(self, logger: logging.Logger) -> None:
+    def __init__(
+        self, logger: logging.Logger, make_room: Callable[[float], object] = lambda _: None
+    ) -> None:
+        self._make_room = make_room
         self._trouble = TroubleLog(
             logger, "No connection can be accepted (%s): new clients wait. Raise `ulimit -Hn`."
         )
@@ -77,3 +82,4 @@ class AcceptErrors:
             self._trouble.clear()
         self._last_s = now_s
         self._trouble.report(error.strerror or str(error))
+        self._make_room(now_s)

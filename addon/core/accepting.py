@@ -6,12 +6,15 @@ that has more of them than another gives way for a moment first, and takes what 
 """
 
 import asyncio
+import errno
+import os
 import socket
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from typing import Protocol
 
+from runtime.descriptors import read_limit
 from runtime.worker_board import Shared, WorkerBoard
 
 # How long the others are given, which is longer than an event loop that is not at its limit takes.
@@ -19,8 +22,11 @@ GIVE_WAY_S = 0.005
 # So many are taken after that; and in one turn of the loop. To begin with each takes up to a millisecond,
 # for which those that are served already have to wait in every turn.
 MOST_AFTERWARDS, MOST_IN_TURN = 4, 8
-# How long to wait where the system has no room for a connection, as asyncio does.
-NO_ROOM_S = 1.0
+# How long to wait where there is no room for a connection: for idle ones to be closed.
+NO_ROOM_S = 0.02
+# The last descriptors, an eighth of few, are not for new connections: the calls of those that are there
+# take one for the spool and one for the upstream, and what cannot be written to the spool is not logged.
+KEPT_DESCRIPTORS = 32
 
 type Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -92,6 +98,7 @@ class Acceptor:
     def _accept_one(self) -> bool:
         """Accept a connection; return whether another may be waiting."""
         try:
+            _check_room(self._listener)
             connection, peer = self._listener.accept()
         except (BlockingIOError, InterruptedError, ConnectionAbortedError):
             return False  # another process has taken it, or it has ended
@@ -148,3 +155,12 @@ class Acceptor:
     def _count_end(self, client: str) -> None:
         self._board.add(Shared.CONNECTIONS, -1)
         self._doorkeeper.leave(client)
+
+
+def _check_room(listener: socket.socket) -> None:
+    """Raise OSError if only those descriptors are left that are kept for calls."""
+    free = os.dup(listener.fileno())  # the lowest number that is free
+    os.close(free)
+    limit = read_limit()
+    if free >= limit - min(KEPT_DESCRIPTORS, limit // 8):
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))

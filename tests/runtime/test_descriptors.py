@@ -5,6 +5,7 @@ import os
 import resource
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -57,12 +58,17 @@ def test_open_descriptors_are_counted():
 
 
 @pytest.fixture
-async def report():
+def made_room_at_s():
+    return []
+
+
+@pytest.fixture
+async def report(made_room_at_s):
     """Reports errors to the loop as asyncio does; those that are not taken come into a list."""
     loop = asyncio.get_running_loop()
     others = []
     loop.set_exception_handler(lambda _loop, context: others.append(context))
-    AcceptErrors(logging.getLogger("test")).watch(loop)
+    AcceptErrors(logging.getLogger("test"), made_room_at_s.append).watch(loop)
 
     def report_one(**context):
         loop.call_exception_handler(context)
@@ -79,6 +85,13 @@ async def test_a_lack_of_descriptors_is_one_log_line_without_a_traceback(report,
     (record,) = caplog.records
     assert "Too many open files" in record.message
     assert record.exc_info is None
+
+
+async def test_each_lack_of_descriptors_makes_room(report, made_room_at_s):
+    for _ in range(2):
+        report(message="socket.accept()", exception=OSError(errno.EMFILE, ""), socket="s")
+    assert len(made_room_at_s) == 2
+    assert time.monotonic() - made_room_at_s[0] < 60
 
 
 async def test_a_lack_of_descriptors_that_comes_again_later_is_logged_again(

@@ -126,6 +126,20 @@ async def test_without_room_it_says_so_and_tries_again(
     assert context["socket"] is full
 
 
+async def test_the_last_descriptors_are_for_the_calls_of_those_who_are_there(
+    start, boards, connect, monkeypatch
+):
+    monkeypatch.setattr(accepting, "NO_ROOM_S", 0.001)
+    limits = iter([8, 8, 1024])
+    monkeypatch.setattr(accepting, "read_limit", lambda: next(limits, 1024))
+    said = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: said.append(context))
+    start(boards[0])
+    connect()
+    await wait_until(lambda: boards[0].total(Shared.CONNECTIONS) == 1)
+    assert [context["exception"].errno for context in said] == [errno.EMFILE] * 2
+
+
 async def test_a_client_that_left_before_it_was_accepted_is_not_served(
     start, boards, connect, monkeypatch
 ):
