@@ -10,6 +10,7 @@ from typing import Any
 
 from tests.faults import report
 from tests.faults.cases import CASES
+from tests.faults.choosing import ONLY, find_named
 from tests.faults.running import MissingError, choose, open_scene
 from tests.faults.scene import Case, Needs
 
@@ -23,11 +24,11 @@ def main() -> None:
     parser.add_argument(
         "--lasts", type=float, default=10, help="seconds that a lasting fault lasts"
     )
-    parser.add_argument("--only", default="", help="the cases whose name has this text")
+    parser.add_argument("--only", default="", help=ONLY)
     parser.add_argument("--json", type=Path, help="where to write the report")
     parser.add_argument("--strict", action="store_true", help="fail above 100 ms at p99, too")
     options = parser.parse_args()
-    cases = [case for case in CASES if options.only in case.name]
+    cases = find_named(CASES, options.only)
     ends_s, records, skipped = time.monotonic() + 60 * options.minutes, [], {}
     print(report.COLUMNS, flush=True)
     while True:

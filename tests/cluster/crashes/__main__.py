@@ -14,6 +14,7 @@ from tests.cluster.crashes.node_cases import NODE_CASES
 from tests.cluster.crashes.running import Cluster, open_cluster
 from tests.cluster.crashes.scene import Case
 from tests.cluster.crashes.server_cases import SERVER_CASES
+from tests.faults.choosing import ONLY, find_named
 from tests.faults.report import sum_up
 from tests.redis_server import SERVER
 
@@ -23,20 +24,12 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=0, help="0: each case once")
     parser.add_argument("--rate", type=float, default=25, help="calls a second")
     parser.add_argument("--lasts", type=float, default=4, help="seconds that a lasting fault lasts")
-    parser.add_argument(
-        "--only",
-        default="",
-        help="the cases whose names have one of these texts, separated by commas",
-    )
+    parser.add_argument("--only", default="", help=ONLY)
     parser.add_argument("--json", type=Path, help="where to write the report, after each case")
     options = parser.parse_args()
     if SERVER is None:
         sys.exit("there is no redis-server: apt-get install redis-server")
-    cases = [
-        case
-        for case in (*NODE_CASES, *SERVER_CASES)
-        if any(text in case.name for text in options.only.split(","))
-    ]
+    cases = find_named((*NODE_CASES, *SERVER_CASES), options.only)
     ends_s = time.monotonic() + 60 * options.minutes
     totals = run(cases, options.rate, options.lasts, ends_s, options.json)
     print(", ".join(f"{name} {value}" for name, value in totals.items()))
