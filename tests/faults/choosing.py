@@ -8,7 +8,7 @@ ONLY = "the cases whose names have one of these texts, separated by commas"
 
 
 class Named(Protocol):
-    """What has a name, such as a case."""
+    """A case or something else that has a name."""
 
     @property
     def name(self) -> str: ...
