@@ -188,6 +188,7 @@ def _kill_with_a_budget(scene: Scene) -> None:
     target, made = f"/proxy/{slug}/v1/messages", 0
     while scene.post(target) == 200:
         made += 1
+        service.wait_for_rows(made, slug)  # what is spent is known a moment after
         if made > 250:
             raise AssertionError("the budget is never used up")
     scene.kill_workers_and_recorder()
