@@ -6,17 +6,16 @@ the tables in ``docs/cluster.md`` that are made from it. ``./run.sh check`` comp
 
 import argparse
 import math
-import os
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from bench import documents
 from bench.cluster import CASES, Case
 from bench.figures import Results, format_number
-from bench.load import BIN, REPOSITORY
+from bench.load import REPOSITORY
 from bench.nodes import CLUSTER_PARTS
 
 DOCUMENT = REPOSITORY / "docs" / "cluster.md"
@@ -231,12 +230,7 @@ def keep(results: Results) -> bool:
     if not sections or all(figure.value is None for figure in sections[0].figures):
         return False
     Results(state=results.state, sections=sections).write(RESULTS)
-    subprocess.run(  # noqa: S603 - cog
-        [BIN / "cog", "-r", DOCUMENT],
-        cwd=REPOSITORY,
-        env=os.environ | {"PYTHONPATH": "."},
-        check=True,
-    )
+    documents.renew(DOCUMENT)
     return True
 
 

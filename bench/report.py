@@ -6,9 +6,7 @@ tables in ``docs/performance.md`` and ``README.md``, and by ``bench.capacity`` t
 """
 
 import argparse
-import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,10 +14,10 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from bench import capacity
+from bench import capacity, documents
 from bench.charts import Bar, draw_bars
 from bench.figures import Figure, Results
-from bench.load import BIN, REPOSITORY
+from bench.load import REPOSITORY
 
 DOCS = REPOSITORY / "docs"
 RESULTS = DOCS / "performance.json"
@@ -211,13 +209,7 @@ def write(results: Results) -> None:
     for name, document in draw_plots(results):
         (PLOTS_FOLDER / name).write_text(document)
     capacity.keep(results)
-    pages = [DOCS / "performance.md", REPOSITORY / "README.md"]
-    subprocess.run(  # noqa: S603 - cog
-        [BIN / "cog", "-r", *pages],
-        cwd=REPOSITORY,
-        env=os.environ | {"PYTHONPATH": "."},
-        check=True,
-    )
+    documents.renew(DOCS / "performance.md", REPOSITORY / "README.md")
 
 
 def main() -> None:

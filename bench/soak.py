@@ -6,15 +6,14 @@ Copies the ``soak.json`` and ``soak.svg`` of the folder to ``docs``, and renews 
 
 import argparse
 import json
-import os
 import shutil
 import statistics
-import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.load import BIN, REPOSITORY
+from bench import documents
+from bench.load import REPOSITORY
 
 DOCUMENT = REPOSITORY / "docs" / "performance.md"
 FOLDER = REPOSITORY / "docs"
@@ -76,10 +75,7 @@ def main() -> None:
     folder: Path = parser.parse_args().folder
     for name in NAMES:
         shutil.copyfile(folder / name, FOLDER / name)
-    subprocess.run(  # noqa: S603 - cog of the development tools
-        [BIN / "cog", "-r", "--verbosity=0", DOCUMENT],
-        cwd=REPOSITORY, env=os.environ | {"PYTHONPATH": str(REPOSITORY)}, check=True,
-    )  # fmt: skip
+    documents.renew(DOCUMENT)
 
 
 if __name__ == "__main__":
