@@ -39,6 +39,7 @@ from cluster.copies import Copy, bucket_key
 from runtime import clock
 from runtime.buckets import find_bucket
 from runtime.private_file import replace_private
+from runtime.synced import sync
 from store import database
 from store.spool.format import DONE, OPEN, REJECTIONS, UNREADABLE
 from store.traces.paths import trace_path_in, traces_folder
@@ -294,8 +295,8 @@ class Arrival:
         content = asdict(self)
         del content["folder"]
         replace_private(self.folder / STATE, orjson.dumps(content))
-        _sync(self.folder / STATE)
-        _sync(self.folder)
+        sync(self.folder / STATE)
+        sync(self.folder)
 
     def clear(self, traces: Path) -> None:
         """Begin anew with an empty folder."""
@@ -312,7 +313,7 @@ class Arrival:
                 if (traces / each).exists():
                     raise FileExistsError(f"{traces / each} is there already")
                 (self.folder / each).rename(traces / each)
-        _sync(traces)
+        sync(traces)
 
     def take_back(self, traces: Path) -> None:
         """Remove what was placed, and all that has arrived: the node that gives has it still."""
@@ -433,7 +434,7 @@ class Taker:
         if end < size:
             self._wish = Wish(attempt=offer.attempt, name=wish.name, offset=end)
             return
-        _sync(path)
+        sync(path)
         names = [name for name, size in offer.files if size]
         following = names[names.index(wish.name) + 1 :]
         self._wish = Wish(attempt=offer.attempt, name=following[0] if following else "")
@@ -445,7 +446,7 @@ class Taker:
                 raise OSError(f"{name} has {found} bytes of {size}")
         arrival.organizations = sorted({name.partition("/")[0] for name, _ in offer.files})
         for each in arrival.organizations:
-            _sync(arrival.folder / each)
+            sync(arrival.folder / each)
         arrival.attempt = offer.attempt
         arrival.write()
         self._wish = Wish(attempt=offer.attempt, is_complete=True)
@@ -523,14 +524,6 @@ def _find_place(folder: Path, name: str) -> Path:
     path.parent.mkdir(mode=0o700, exist_ok=True)
     path.touch(mode=0o600, exist_ok=True)
     return path
-
-
-def _sync(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def order(client: server.Client, group: str, bucket: int, giver: str, taker: str) -> Move:

@@ -21,6 +21,7 @@ import redis
 from cluster import copies, log, server
 from cluster.copies import COPIES, Copy, Groups
 from cluster.log import LoggedFile
+from runtime.synced import sync
 from store.spool import reader
 from store.spool.format import DONE, UNREADABLE, SpoolError
 from store.spool.writer import SpoolRun
@@ -119,7 +120,7 @@ class Receiver:
             for entry_id, fields in entries:
                 largest = max(largest, self._write(stream, entry_id, fields))
             acknowledged.xack(stream, self._group, *(entry_id for entry_id, _ in entries))
-        _sync_folder(self._run.path)
+        sync(self._run.path)
         acknowledged.execute()
         self._acknowledged.update(stream.decode() for stream, _ in batches)
         self._count = choose_count(self._count, largest, len(batches))
@@ -253,11 +254,3 @@ def _write_durably(folder: Path, file: LoggedFile) -> None:
     finally:
         os.close(fd)
     part.rename(folder / file.name)
-
-
-def _sync_folder(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
