@@ -16,9 +16,10 @@ STORY = Answer(content=[text("It was the best of times, it was the worst of time
 def held_call(
     site: Site, words: str, *headers: tuple[str, str], slug: str = "default"
 ) -> Iterator[Gate]:
-    """A call whose response stands still after its first words until the block ends."""
-    gate = Gate()
-    site.upstream.choose = lambda _request: STORY.held_after_text(gate)
+    """A call that is in flight until the block ends. Its response stands still after its first words; the
+    gate that is given lets it go on to the end of its text."""
+    gate, before_end = Gate(), Gate()
+    site.upstream.choose = lambda _request: STORY.held_after_text(gate, before_end)
     body = {
         "model": "claude-opus-5-5",
         "stream": True,
@@ -31,4 +32,5 @@ def held_call(
         yield gate
     finally:
         gate.open()
+        before_end.open()
         calling.join()

@@ -93,6 +93,8 @@ def test_following_can_be_switched_off_which_is_remembered(site, reader):
 
 
 def test_a_call_in_flight_leads_to_its_response_as_it_grows(site, reader):
+    ask(site)
+    site.count_calls()
     with held_call(site, "A long story") as gate:
         reader.open("/traces/usage")
         reader.see("1 call in flight")
@@ -106,6 +108,7 @@ def test_a_call_in_flight_leads_to_its_response_as_it_grows(site, reader):
         assert STORY.text.startswith(first)
         assert reader.faults() == []
         gate.open()
+        # Still in flight: a page that begins to follow only now is sent all of it too.
         reader.wait_for(lambda: reader.run(shown) == STORY.text, "all of it")
     reader.follow("Open the call")
     assert reader.path.startswith("/traces/usage/")

@@ -149,11 +149,13 @@ class Answer:
         headers = SSE_HEADERS if streamed else _JSON
         return chunked(200, [packed[:middle], packed[middle:]], [*headers, *API_HEADERS, *_GZIP])
 
-    def held_after_text(self, gate: Gate) -> Script:
-        """Return it as a stream that stands still after its first piece of text."""
-        events = self.events()
+    def held_after_text(self, gate: Gate, before_end: Gate | None = None) -> Script:
+        """Return it as a stream that stands still after its first piece of text, and before its last event
+        when a gate for that is given."""
+        *events, end = self.events()
         first = next(number for number, piece in enumerate(events) if b'"text_delta"' in piece)
-        return stream_of([*events[: first + 1], gate, *events[first + 1 :]])
+        pieces: list[bytes | Gate] = [*events[: first + 1], gate, *events[first + 1 :]]
+        return stream_of([*pieces, end] if before_end is None else [*pieces, before_end, end])
 
     def _frame(self) -> dict[str, Any]:
         return {
