@@ -25,7 +25,9 @@ from cluster.copies import Copy, load_node
 from cluster.directory import Follower, Publisher
 from cluster.erasures import OrderFollower, OrderKeeper, OrderReporter
 from cluster.log import BUCKETS
-from cluster.moves import Giver, Mover, Taker
+from cluster.moving.giving import Giver
+from cluster.moving.mover import Mover
+from cluster.moving.taking import Taker
 from cluster.receiver import Receiver
 from cluster.shipper import Shipper
 from cluster.whereabouts import Whereabouts, count_unserved, find_address

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 import orjson
 import redis
 
-from cluster import copies, moves, server
+from cluster import copies, server
 from cluster.copies import COPIES, NODES
 from cluster.erasures import OF_NODES
-from cluster.moves import MOVES, SAID, Move
+from cluster.moving import moves
+from cluster.moving.moves import MOVES, SAID, Move
 from runtime.buckets import BUCKETS, find_bucket
 from runtime.errors import ConflictError, ControlError, InvalidInputError, NotFoundError
 from store.control import erasure_copies

@@ -151,7 +151,7 @@ class Copy:
         self._give = client.register_script(_GIVE)
         self._held_at_s = -math.inf
         self.buckets: frozenset[int] = frozenset()
-        self.paused: frozenset[int] = frozenset()  # of those that are being moved, see moves.py
+        self.paused: frozenset[int] = frozenset()  # of those that are being moved, see moving/
         self._free_before: frozenset[int] = frozenset()
         self._known: set[str] = set()
         self._kept_all: tuple[View, Set[int]] | None = None

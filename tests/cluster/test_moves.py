@@ -5,16 +5,20 @@ from contextlib import closing
 
 import pytest
 
-from cluster import administration, copies, moves
+from cluster import administration, copies
 from cluster.copies import COPIES, Copy, bucket_key, find_holders
-from cluster.moves import INCOMING, MOVES, SAID, STABLE_S, Giver, Mover, Taker, find_folders
+from cluster.moving import giving, moves
+from cluster.moving.giving import Giver
+from cluster.moving.mover import Mover
+from cluster.moving.moves import MOVES, SAID
+from cluster.moving.taking import INCOMING, STABLE_S, Taker
 from cluster.receiver import Receiver
 from cluster.shipper import Shipper
 from runtime.buckets import BUCKETS, find_bucket
 from runtime.errors import ConflictError, InvalidInputError, NotFoundError
 from store.traces.database import TraceDatabase
 from store.traces.found_secrets import FoundSecrets
-from store.traces.paths import trace_path
+from store.traces.paths import find_bucket_folders, trace_path
 from tests.cluster.spools import ORGANIZATION, names, spool
 from tests.store.traffic import make_entry
 
@@ -73,7 +77,7 @@ class Node:
 
     @property
     def folders(self):
-        return find_folders(self.data_dir, BUCKET)
+        return find_bucket_folders(self.data_dir, BUCKET)
 
 
 class Pair:
@@ -138,7 +142,7 @@ class Pair:
 def pair(tmp_path, client, clock, run, root, monkeypatch):
     monkeypatch.setattr("cluster.receiver.BLOCK_MS", 1)
     monkeypatch.setattr(copies, "ALIVE_S", 1000.0)  # however long this machine takes
-    monkeypatch.setattr(moves, "PIECE_BYTES", 200_000)  # so that files have several
+    monkeypatch.setattr(giving, "PIECE_BYTES", 200_000)  # so that files have several
     client.config_set("hz", 500)  # so that it waits no longer than it is told to
     found = Pair(tmp_path, client, clock, run, root)
     yield found

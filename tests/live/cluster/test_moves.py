@@ -9,12 +9,11 @@ from functools import partial
 
 import pytest
 
-from cluster.moves import find_folders
 from runtime.buckets import BUCKETS, find_bucket
 from runtime.page_nodes import PageNodes, read_node
 from store.control.database import ControlDatabase
 from store.traces.database import TraceDatabase
-from store.traces.paths import trace_path
+from store.traces.paths import find_bucket_folders, trace_path
 from tests.live import command
 from tests.live.conftest import make_new_endpoint
 from tests.live.service import Endpoint, Row, Service
@@ -106,7 +105,7 @@ def test_a_bucket_is_moved_under_load_and_back_after_a_kill(tmp_path_factory):
             callers.wait_for(30)
             move(other)
             callers.wait_for(30)
-            assert find_folders(home.data_dir, bucket) == []
+            assert find_bucket_folders(home.data_dir, bucket) == []
             moving = thread.submit(move, home)
             callers.wait_for(20)
             for node in (other, home):
@@ -115,7 +114,7 @@ def test_a_bucket_is_moved_under_load_and_back_after_a_kill(tmp_path_factory):
             moving.result()
             callers.wait_for(30)
         assert set(callers.sent) == {200}
-        assert find_folders(other.data_dir, bucket) == []
+        assert find_bucket_folders(other.data_dir, bucket) == []
         rows: list[list[Row]] = []
 
         def count() -> list[int]:

@@ -1,0 +1,175 @@
+"""The node that gives a bucket, see ``moves.py``."""
+
+import logging
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable, Set
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+
+import orjson
+
+from cluster import server
+from cluster.copies import bucket_key
+from cluster.moving.moves import MOVES, SAID, Move, Offer, Wish, read_wish, send_piece
+from runtime import clock
+from runtime.buckets import find_bucket
+from store import database
+from store.spool.format import DONE, OPEN, REJECTIONS, UNREADABLE
+from store.traces.paths import find_bucket_folders
+
+logger = logging.getLogger(__name__)
+
+PIECE_BYTES = 4 << 20
+# Gives a bucket to the node that takes it, if the move is still wanted.
+_HAND_OVER = """
+if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
+if redis.call('HGET', KEYS[2], ARGV[3]) ~= ARGV[4] then return 0 end
+redis.call('HSET', KEYS[2], ARGV[3], ARGV[5])
+return 1
+"""
+
+
+class Hold:
+    """The files of a bucket, which nobody else writes as long as they are held."""
+
+    def __init__(self, data_dir: Path, bucket: int) -> None:
+        """Lock the databases. Raises sqlite3.OperationalError while somebody else uses them."""
+        self.attempt = clock.new_id()
+        self._folders = find_bucket_folders(data_dir, bucket)
+        self._connections: list[sqlite3.Connection] = []
+        # They stay open until the end: closing one would give up the locks of this process on the file.
+        self._files: dict[str, int] = {}
+        try:
+            for folder in self._folders:
+                for path in sorted(folder.glob("*.db")):
+                    self._connections.append(database.open_held(path))
+                for path in sorted(folder.iterdir()):
+                    if path.is_file() and not path.name.endswith(("-wal", "-shm", ".new")):
+                        flags = os.O_RDONLY | os.O_CLOEXEC
+                        self._files[f"{folder.name}/{path.name}"] = os.open(path, flags)
+        except BaseException:
+            self.release()
+            raise
+
+    def list_files(self) -> list[tuple[str, int]]:
+        return [(name, os.fstat(fd).st_size) for name, fd in sorted(self._files.items())]
+
+    def read(self, name: str, offset: int) -> bytes:
+        """Return a piece of a file. Raises OSError, KeyError for one that is not of the bucket."""
+        return os.pread(self._files[name], PIECE_BYTES, offset)
+
+    def release(self) -> None:
+        """Let others write again."""
+        for connection in self._connections:
+            with suppress(sqlite3.Error):
+                connection.close()
+        for fd in self._files.values():
+            os.close(fd)
+        self._connections.clear()
+        self._files.clear()
+
+
+class Giver:
+    """The part of the node that gives a bucket. ``paused`` are buckets that it must not receive."""
+
+    def __init__(
+        self,
+        client: server.Client,
+        find_received: Callable[[], Set[int]],
+        spool_path: Path,
+        data_dir: Path,
+    ) -> None:
+        """Give what is in ``data_dir``. ``find_received`` returns the buckets that are received now."""
+        self._client = client
+        self._find_received = find_received
+        self._spool_path, self._data_dir = spool_path, data_dir
+        self._hand_over = client.register_script(_HAND_OVER)
+        self._hold: Hold | None = None
+        self._move: Move | None = None
+        self._served: Wish | None = None
+        self.paused: frozenset[int] = frozenset()
+
+    def run_round(self, move: Move | None, holder: str | None, *, is_awaited: bool) -> bool:
+        """Do what can be done of a move; return whether more can be done at once. ``is_awaited``: the node
+        that takes is there.
+
+        Raises redis.RedisError, sqlite3.Error, OSError."""
+        if move != self._move or not is_awaited:
+            self.release()
+        self._move = move
+        if move is None:
+            return False
+        wish = read_wish(self._client, move)
+        if holder == move.taker:
+            if wish is not None and wish.is_placed:
+                self._end(move)
+            return False
+        if holder != move.giver:  # it was given up, or has nothing to do with this any more
+            self._client.hdel(MOVES, move.field)
+            return False
+        if not is_awaited or wish is None or wish.refusal is not None:
+            return False
+        if move.bucket not in self.paused:
+            self.paused = frozenset({move.bucket})
+            return False  # the receiver looks at it before the next round
+        if self._hold is None:
+            if move.bucket in self._find_received() or has_unrecorded(
+                self._spool_path, move.bucket
+            ):
+                return False
+            self._begin(move)
+        return self._serve(move, wish)
+
+    def release(self) -> None:
+        """Give up the attempt that goes on, and receive the bucket again."""
+        if self._hold is not None:
+            self._hold.release()
+        self._hold, self._served = None, None
+        self.paused = frozenset()
+
+    def _begin(self, move: Move) -> None:
+        try:
+            self._hold = Hold(self._data_dir, move.bucket)
+        except sqlite3.OperationalError as error:
+            logger.info("bucket %d waits to be moved: %s", move.bucket, error)
+            return
+        offer = Offer(attempt=self._hold.attempt, files=self._hold.list_files())
+        self._client.hset(SAID, f"{move.id}:from", orjson.dumps(asdict(offer)))
+        logger.info("bucket %d is being moved to node %s", move.bucket, move.taker)
+
+    def _serve(self, move: Move, wish: Wish) -> bool:
+        hold = self._hold
+        if hold is None or wish.attempt != hold.attempt:
+            return hold is not None
+        if wish.is_complete:
+            keys = [MOVES, bucket_key(move.group)]
+            words = [move.field, move.pack(), move.bucket, move.giver, move.taker]
+            self._hand_over(keys, words)
+        elif wish != self._served:
+            send_piece(self._client, move, wish, hold.read(wish.name, wish.offset))
+            self._served = wish
+        return True
+
+    def _end(self, move: Move) -> None:
+        """Remove what the other node has now."""
+        for folder in find_bucket_folders(self._data_dir, move.bucket):
+            shutil.rmtree(folder)
+        self.release()
+        self._client.hdel(SAID, f"{move.id}:from", f"{move.id}:to")
+        self._client.hdel(MOVES, move.field)
+        logger.info("bucket %d has been moved to node %s", move.bucket, move.taker)
+
+
+def has_unrecorded(spool_path: Path, bucket: int) -> bool:
+    """Return whether the recorder of a node has to store something of a bucket. Rejections of all
+    organisations are in the same files."""
+    for _ in range(2):  # one listing can miss a file that is renamed under it
+        for path in spool_path.glob("*/*~*"):
+            if path.suffix in (OPEN, DONE) and path.parent.name != UNREADABLE:
+                owner = path.stem.split("~")[1]
+                if owner == REJECTIONS or find_bucket(owner) == bucket:
+                    return True
+    return False
