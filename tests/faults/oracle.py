@@ -25,7 +25,7 @@ class Attempt:
     begun_s: float
     ended_s: float = 0.0
     status: int | None = None
-    body: bytes = b""
+    body: bytearray = field(default_factory=bytearray)  # it grows in place, to megabytes
     is_whole: bool = False
 
 

@@ -12,7 +12,7 @@ DOCUMENT, HELD = KINDS.index("document"), KINDS.index("held")
 
 def _call(number: int, **changes: Any) -> Call:
     plan = make_plan(number)
-    attempt = Attempt(4000 + number, 1.0, 1.1, plan.status, plan.response, is_whole=True)
+    attempt = Attempt(4000 + number, 1.0, 1.1, plan.status, bytearray(plan.response), is_whole=True)
     for name, value in changes.items():
         setattr(attempt, name, value)
     return Call(number, [attempt])
