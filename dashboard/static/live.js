@@ -4,6 +4,7 @@
 //   <div id="live" data-session="…" data-flights="1" data-noun="call">   what to follow; all but the id may lack
 //   [data-live-list="newest"] or ="oldest"   a list: its rows are told apart by data-key, or their id
 //   [data-live-part]                         what is replaced as a whole, such as figures
+//   data-reload with the id                  the page is another one as soon as there is a call
 //
 // Nothing moves under the reader: rows go in by themselves only where the list begins (or, oldest first,
 // ends) in view; else a bar says how many there are. While the page is hidden nothing is followed.
@@ -202,6 +203,7 @@
     source = new EventSource(`/live/events?${query}`);
     source.addEventListener("open", () => (state.textContent = ""));
     source.addEventListener("calls", (event) => {
+      if ("reload" in place.dataset) return location.reload();
       after = event.lastEventId || after;
       refresh();
     });

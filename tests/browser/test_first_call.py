@@ -82,15 +82,23 @@ def read_calls(visitor: Visitor) -> None:
     assert "Next call →" not in visitor.names("link")
 
 
-def test_calls_through_a_new_endpoint_are_read_until_it_is_deleted(browser, site):
+def test_calls_through_a_new_endpoint_are_read_until_it_is_deleted(browser, new_browser, site):
     site.upstream.choose = lambda _request: REPLY.script(streamed=True)
     site.sign_in(browser, "owner@example.org")
     browser.open("/settings")
     create_endpoint(browser)
     browser.see(f"{site.url}/proxy/{SLUG}")
     key = create_key(browser)
-    for words in (QUESTION, LONG):
-        assert ask(site, words).status == 200
+    list_page = new_browser()
+    site.sign_in(list_page, "owner@example.org")
+    list_page.open("/traces/usage")
+    browser.follow("Home", "link")
+    for page in (browser, list_page):
+        page.see("Nothing has been recorded yet.")
+    assert ask(site, QUESTION).status == 200
+    browser.see("Newest calls")
+    list_page.see(QUESTION)
+    assert ask(site, LONG).status == 200
     assert site.count_calls(SLUG) == 2
     given = site.get("/traces/usage.json?_shape=array", key)
     assert [row["slug"] for row in json.loads(given.body)] == [SLUG, SLUG]
