@@ -29,16 +29,19 @@ class BackgroundWork:
         *,
         pause_s: float = 0.0,
         alternates: bool = True,
+        makes_databases: bool = False,
     ) -> None:
         """Do work in these databases. ``clock_s`` is a monotonic clock. ``failure`` is the line to log
         where the work fails, with places for the organisation and the error. ``pause_s`` is from ``begin``
-        to the first step. ``alternates``: organisations take turns, else each is finished before the next."""
+        to the first step. ``alternates``: organisations take turns, else each is finished before the next.
+        ``makes_databases``: one that is not there is made, else work on it ends."""
         self._databases = databases
         self._clock_s = clock_s
         self._do_some = do_some
         self._failure = failure
         self._pause_s = pause_s
         self._alternates = alternates
+        self._makes_databases = makes_databases
         self._due_s: dict[str, float] = {}  # by organisation: not before this time
 
     def begin(self, organization_id: str) -> None:
@@ -54,8 +57,8 @@ class BackgroundWork:
         organization_id = next(ready, None)
         if organization_id is None:
             return bool(self._due_s)
-        if not self._databases.is_there(organization_id):  # it was moved to another node, say
-            del self._due_s[organization_id]
+        if not self._makes_databases and not self._databases.is_there(organization_id):
+            del self._due_s[organization_id]  # it was moved to another node, say
             return bool(self._due_s)
         try:
             connection = self._databases.open(organization_id).connection

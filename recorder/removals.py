@@ -52,7 +52,10 @@ class Removals:
         self._group = group
         self._looked_at: dict[str, int] = {}  # by order, up to which call
         failure = "Calls of %s cannot be removed now: %s"
-        self._work = BackgroundWork(databases, clock_s, self._remove_some, failure)
+        # On one machine, an order is carried out in a database also where nothing was recorded.
+        self._work = BackgroundWork(
+            databases, clock_s, self._remove_some, failure, makes_databases=group is None
+        )
         self._control: ControlDatabase | None = None
         self._steps: dict[str, Steps[None]] = {}  # by organisation, what has begun
         self._look_at_s = 0.0
@@ -87,14 +90,12 @@ class Removals:
         with self._control.reading() as db:
             orders = erasures.list_open(db)
             due = retention.list_due(db, clock.now())
-        found = [each.organization_id for each in orders] + due
-        if self._group is None:
+        ordered = [each.organization_id for each in orders]
+        if self._group is not None:
             for erasure in orders:
-                self._databases.open(erasure.organization_id)  # made where nothing was recorded
-            return found
-        for erasure in orders:
-            self._note_nothing(self._control, erasure)
-        return [each for each in found if self._find_path(each).exists()]
+                self._note_nothing(self._control, erasure)
+            ordered = list(filter(self._databases.is_there, ordered))
+        return ordered + list(filter(self._databases.is_there, due))
 
     def _find_path(self, organization_id: str) -> Path:
         return trace_path(self._control_path.parent, organization_id)

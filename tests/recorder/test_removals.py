@@ -12,7 +12,7 @@ from recorder.ingest import Ingester
 from recorder.removals import LOOK_S
 from runtime import clock as wall_clock
 from store import erasure_work
-from store.control import audit, erasure_copies, erasures, retention
+from store.control import audit, erasure_copies, erasures, people, retention
 from store.control.database import ControlDatabase
 from store.control.retention import Rule
 from store.price_file import load_prices
@@ -263,6 +263,25 @@ def test_a_node_makes_no_database_for_what_it_does_not_keep(
     work(ingester, clock)
     assert read_state(control, erasure).settled_at is not None
     assert not trace_path(tmp_path, organization).exists()
+
+
+def test_an_order_waits_alone_for_a_database_that_cannot_be_opened(
+    tmp_path, start, spool, control, organization, clock
+):
+    with control.transaction() as db:
+        damaged = people.create_organization(db, "Damaged Ltd").id
+    path = trace_path(tmp_path, damaged)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"this is no database" * 100)
+    ingester = start()
+    spool_call(spool, "1", organization, body=BODY)
+    record(ingester)
+    first = order(control, damaged, session="s")
+    erasure = order(control, organization, endpoint="default")
+    work(ingester, clock)
+    assert read_order(control, first).ended_at is None
+    assert read_order(control, erasure).ended_at is not None
+    assert count_calls(tmp_path, organization) == 0
 
 
 def test_an_erasure_goes_on_after_the_recorder_was_killed(
