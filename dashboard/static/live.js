@@ -108,6 +108,10 @@
   };
 
   const show = (page) => {
+    if ("reload" in place.dataset) {
+      if (!page.querySelector("[data-reload]")) location.reload(); // else it would reload again and again
+      return;
+    }
     keepPlace(() => replaceParts(page));
     const count = list ? findNew(page).filter(keyOf).length : 0;
     fetched = count ? page : null;
@@ -203,7 +207,6 @@
     source = new EventSource(`/live/events?${query}`);
     source.addEventListener("open", () => (state.textContent = ""));
     source.addEventListener("calls", (event) => {
-      if ("reload" in place.dataset) return location.reload();
       after = event.lastEventId || after;
       refresh();
     });

@@ -118,3 +118,26 @@ def test_calls_through_a_new_endpoint_are_read_until_it_is_deleted(browser, new_
     browser.follow("Delete the endpoint", "button")
     browser.see("The endpoint was deleted. Calls to it are refused.")
     assert ask(site, QUESTION).status == 404
+
+
+# Each page is told of calls as soon as it follows, as after all calls were erased while somebody followed.
+TOLD_AT_ONCE = """
+sessionStorage.pages = Number(sessionStorage.pages ?? 0) + 1;
+window.EventSource = class extends EventTarget {
+  constructor() {
+    super();
+    setTimeout(() => this.dispatchEvent(new MessageEvent("calls", { lastEventId: "7" })));
+  }
+  close() {}
+};
+"""
+FETCHED = "return performance.getEntriesByType('resource').filter((e) => e.initiatorType === 'fetch').length"
+
+
+def test_a_page_without_calls_is_loaded_again_only_if_it_is_another_one(browser, site):
+    site.sign_in(browser, "nobody@example.org")
+    browser.cdp("Page.addScriptToEvaluateOnNewDocument", source=TOLD_AT_ONCE)
+    browser.open("/")
+    browser.wait_for(lambda: browser.run(FETCHED), "the page that was fetched")
+    browser.see("Nothing has been recorded yet.")
+    assert browser.run("return sessionStorage.pages") == "1"
