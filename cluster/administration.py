@@ -12,10 +12,10 @@ from cluster import copies, server
 from cluster.copies import COPIES, NODES
 from cluster.erasures import OF_NODES
 from cluster.moving import moves
-from cluster.moving.moves import MOVES, SAID, Move
+from cluster.moving.moves import MOVES, Move
 from runtime.buckets import BUCKETS, find_bucket
 from runtime.errors import ConflictError, ControlError, InvalidInputError, NotFoundError
-from store.control import erasure_copies
+from store.control import erasure_copies, people
 from store.control.database import ControlDatabase
 
 
@@ -68,8 +68,8 @@ def list_nodes(url: str) -> list[ListedNode]:
 
 
 def forget(url: str, control: ControlDatabase, node: str) -> None:
-    """Give up a node that is gone for good: others of its copy take its buckets, without its calls, and
-    orders to erase calls do not wait for it. Raises ControlError, sqlite3.Error."""
+    """Give up a node that is gone for good: others of its copy take its buckets, without its calls, its
+    moves end, and orders to erase calls do not wait for it. Raises ControlError, sqlite3.Error."""
     client = server.connect(url)
     with explained():
         member = copies.find_members(client).get(node)
@@ -77,6 +77,9 @@ def forget(url: str, control: ControlDatabase, node: str) -> None:
             raise NotFoundError(f"there is no node {node!r}: `taximeter cluster nodes` lists them")
         if member is not None and node in find_living(client, member.group):
             raise ConflictError(f"the node {node} lives: stop it for good first")
+        for move in moves.find_moves(client):
+            if node in (move.giver, move.taker):
+                moves.end(client, move)
         client.hdel(NODES, node)
         client.hdel(OF_NODES, node)
     with control.transaction() as db:
@@ -121,9 +124,13 @@ class MoveState:
     problem: str | None = None
 
 
-def parse_bucket(text: str) -> int:
-    """Return the bucket of a number or of the id of an organisation. Raises InvalidInputError."""
+def parse_bucket(control: ControlDatabase, text: str) -> int:
+    """Return the bucket of a number or of the id of an organisation. Raises InvalidInputError,
+    NotFoundError for an id of none: any text has a bucket. Raises sqlite3.Error."""
     if not text.isdecimal():
+        with control.reading() as db:
+            if text not in people.list_organization_ids(db):
+                raise NotFoundError(f"{text!r} is no number of a bucket, and no organization's id")
         return find_bucket(text)
     if len(text) > 3 or int(text) >= BUCKETS:
         raise InvalidInputError(f"buckets are numbered from 0 to {BUCKETS - 1}")
@@ -145,9 +152,7 @@ def order_move(url: str, bucket: int, node: str) -> Move | None:
         holder = copies.find_holders(client, member.group)[bucket]
         if open_move is not None:
             if open_move.taker != node:
-                raise ConflictError(
-                    f"bucket {bucket} is being moved to the node {open_move.taker}: add --cancel first"
-                )
+                raise _is_being_moved(open_move)
             return open_move
         if holder == node:
             return None
@@ -156,7 +161,10 @@ def order_move(url: str, bucket: int, node: str) -> Move | None:
         for each in (holder, node):
             if each not in find_living(client, member.group):
                 raise ConflictError(f"the node {each} is away: start it first")
-        return moves.order(client, member.group, bucket, holder, node)
+        move = moves.order(client, member.group, bucket, holder, node)
+        if move.taker != node:  # of somebody who ordered at the same moment
+            raise _is_being_moved(move)
+        return move
 
 
 def read_move(url: str, move: Move) -> MoveState:
@@ -202,8 +210,14 @@ def cancel_move(url: str, bucket: int, node: str) -> bool:
         words = [move.field, move.pack(), move.bucket, move.taker]
         has_ended = bool(client.register_script(_CANCEL)(keys, words))
         if has_ended:
-            client.hdel(SAID, f"{move.id}:from", f"{move.id}:to")
+            moves.forget_said(client, move)
         return has_ended
+
+
+def _is_being_moved(move: Move) -> ConflictError:
+    return ConflictError(
+        f"bucket {move.bucket} is being moved to the node {move.taker}: add --cancel first"
+    )
 
 
 def _find_move(client: server.Client, group: str, bucket: int) -> Move | None:

@@ -4,6 +4,7 @@ import logging
 import os
 import shutil
 import sqlite3
+import time
 from collections.abc import Callable, Set
 from contextlib import suppress
 from dataclasses import asdict
@@ -13,6 +14,7 @@ import orjson
 
 from cluster import server
 from cluster.copies import bucket_key
+from cluster.moving import moves
 from cluster.moving.moves import MOVES, SAID, Move, Offer, Wish, read_wish, send_piece
 from runtime import clock
 from runtime.buckets import find_bucket
@@ -23,6 +25,7 @@ from store.traces.paths import find_bucket_folders
 logger = logging.getLogger(__name__)
 
 PIECE_BYTES = 4 << 20
+STALLED_S, REST_S = 30.0, 60.0
 # Gives a bucket to the node that takes it, if the move is still wanted.
 _HAND_OVER = """
 if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
@@ -81,6 +84,7 @@ class Giver:
         find_received: Callable[[], Set[int]],
         spool_path: Path,
         data_dir: Path,
+        clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
         """Give what is in ``data_dir``. ``find_received`` returns the buckets that are received now."""
         self._client = client
@@ -90,6 +94,9 @@ class Giver:
         self._hold: Hold | None = None
         self._move: Move | None = None
         self._served: Wish | None = None
+        self._clock_s = clock_s
+        self._progress: tuple[Move, Wish] | None = None
+        self._progress_at_s = 0.0
         self.paused: frozenset[int] = frozenset()
 
     def run_round(self, move: Move | None, holder: str | None, *, is_awaited: bool) -> bool:
@@ -110,8 +117,13 @@ class Giver:
         if holder != move.giver:  # it was given up, or has nothing to do with this any more
             self._client.hdel(MOVES, move.field)
             return False
-        if not is_awaited or wish is None or wish.refusal is not None:
+        if not is_awaited or wish is None or wish.refusal or self._is_resting(move, wish):
+            self.release()
             return False
+        return self._carry_out(move, wish)
+
+    def _carry_out(self, move: Move, wish: Wish) -> bool:
+        """Stop receiving the bucket, then hold its files, then give them piece by piece."""
         if move.bucket not in self.paused:
             self.paused = frozenset({move.bucket})
             return False  # the receiver looks at it before the next round
@@ -130,14 +142,34 @@ class Giver:
         self._hold, self._served = None, None
         self.paused = frozenset()
 
+    def _is_resting(self, move: Move, wish: Wish) -> bool:
+        """Return whether the bucket is to be received for a while, since its move does not go on."""
+        now_s = self._clock_s()
+        stalled_s = now_s - self._progress_at_s
+        if (move, wish) != self._progress or stalled_s >= STALLED_S + REST_S:
+            self._progress, self._progress_at_s = (move, wish), now_s
+            return False
+        is_resting = stalled_s >= STALLED_S
+        if is_resting and self.paused:
+            logger.warning(
+                "the move of bucket %d does not go on: its calls are received, and it begins anew in a minute",
+                move.bucket,
+            )
+        return is_resting
+
     def _begin(self, move: Move) -> None:
         try:
-            self._hold = Hold(self._data_dir, move.bucket)
+            hold = Hold(self._data_dir, move.bucket)
         except sqlite3.OperationalError as error:
             logger.info("bucket %d waits to be moved: %s", move.bucket, error)
             return
-        offer = Offer(attempt=self._hold.attempt, files=self._hold.list_files())
-        self._client.hset(SAID, f"{move.id}:from", orjson.dumps(asdict(offer)))
+        offer = Offer(attempt=hold.attempt, files=hold.list_files())
+        try:
+            self._client.hset(SAID, f"{move.id}:from", orjson.dumps(asdict(offer)))
+        except BaseException:
+            hold.release()  # nobody knows of this attempt
+            raise
+        self._hold = hold
         logger.info("bucket %d is being moved to node %s", move.bucket, move.taker)
 
     def _serve(self, move: Move, wish: Wish) -> bool:
@@ -158,8 +190,7 @@ class Giver:
         for folder in find_bucket_folders(self._data_dir, move.bucket):
             shutil.rmtree(folder)
         self.release()
-        self._client.hdel(SAID, f"{move.id}:from", f"{move.id}:to")
-        self._client.hdel(MOVES, move.field)
+        moves.end(self._client, move)
         logger.info("bucket %d has been moved to node %s", move.bucket, move.taker)
 
 

@@ -17,6 +17,10 @@ The operator orders a move, and both nodes carry it out, whichever of them was k
    seconds: a server that fails over in between may have lost it, and then the node that gives still has all.
 5. The node that gives removes its files, and the move ends.
 
+While nothing happens for half a minute, because the server or the disk of the node that takes is full, say,
+the node that gives receives the bucket for a minute, and begins anew: what waits on a full server would
+otherwise wait for the move, and the move for room.
+
 Files go through the Redis server because both nodes reach it already. At any time no more than a few
 megabytes of them are there.
 """
@@ -32,6 +36,13 @@ from runtime import clock
 
 MOVES, SAID = "taximeter:moves", "taximeter:moves:said"
 PIECE_MS = 60_000
+# Orders a move unless one goes on: two operators may order at once.
+_ORDER = """
+local found = redis.call('HGET', KEYS[1], ARGV[1])
+if found then return found end
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
+return ARGV[2]
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,9 +127,17 @@ def read_piece(client: server.Client, move: Move, wish: Wish) -> bytes | None:
 
 def order(client: server.Client, group: str, bucket: int, giver: str, taker: str) -> Move:
     """Order a move, or return the one of this bucket that goes on. Raises redis.RedisError."""
-    content: Any = client.hget(MOVES, find_field(group, bucket))
-    if content is not None:
-        return Move(**orjson.loads(content))
     move = Move(id=clock.new_id(), group=group, bucket=bucket, giver=giver, taker=taker)
-    client.hset(MOVES, move.field, move.pack())
-    return move
+    content: Any = client.register_script(_ORDER)([MOVES], [move.field, move.pack()])
+    return Move(**orjson.loads(content))
+
+
+def end(client: server.Client, move: Move) -> None:
+    """Remove a move, and what was said of it. Raises redis.RedisError."""
+    forget_said(client, move)
+    client.hdel(MOVES, move.field)
+
+
+def forget_said(client: server.Client, move: Move) -> None:
+    """Remove what was said of a move that has ended. Raises redis.RedisError."""
+    client.hdel(SAID, f"{move.id}:from", f"{move.id}:to")

@@ -99,7 +99,7 @@ class Taker:
         for folder in sorted(self._incoming.glob("*")):
             try:
                 found.append(Arrival.read(folder))
-            except (OSError, ValueError):  # it was killed at its very beginning
+            except (FileNotFoundError, ValueError):  # it was killed at its very beginning
                 shutil.rmtree(folder)
         return found
 
@@ -127,7 +127,8 @@ class Taker:
     def _look_after(self, arrival: Arrival, move: Move | None, holder: str | None) -> None:
         """Place what has arrived where this node keeps it, or remove it where the move is not wanted."""
         id_ = arrival.move.id
-        if holder == self._node and arrival.attempt is not None:
+        is_kept = holder == self._node
+        if is_kept and arrival.attempt is not None:
             arrival.place(traces_folder(self._data_dir))
             since_s = self._kept_since_s.setdefault(id_, self._clock_s())
             if self._clock_s() - since_s >= STABLE_S:
@@ -135,7 +136,8 @@ class Taker:
                 del self._arrivals[id_], self._kept_since_s[id_]
             return
         was_kept = self._kept_since_s.pop(id_, None) is not None
-        if was_kept or move is None or move.id != id_:
+        # A node that keeps the bucket before it has the files was given it as one without calls.
+        if was_kept or is_kept or move is None or move.id != id_:
             arrival.take_back(traces_folder(self._data_dir))
             del self._arrivals[id_]
 
@@ -159,6 +161,11 @@ class Taker:
             return True
         if self._wish.attempt != offer.attempt:
             arrival.clear(traces_folder(self._data_dir))
+            needed = sum(size for _, size in offer.files)
+            if shutil.disk_usage(arrival.folder).free < needed:
+                refusal = f"the node has less room than the {needed / 1e6:,.0f} MB of the bucket"
+                self._say(move, Wish(refusal=refusal))
+                return False
             self._wish = _begin(offer)
         else:
             self._receive(arrival, offer)

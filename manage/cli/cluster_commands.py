@@ -90,7 +90,8 @@ def move_bucket(bucket: str, node: str, cancel: bool, data_dir: str | None, as_j
     """
     with explained():
         settings, administration = _open(data_dir)
-        number = administration.parse_bucket(bucket)
+        with open_control(settings) as control:
+            number = administration.parse_bucket(control, bucket)
         if cancel:
             if not administration.cancel_move(settings.cluster, number, node):
                 raise ControlError("the bucket was handed over already: move it back")

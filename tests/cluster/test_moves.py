@@ -1,14 +1,17 @@
 """A bucket is moved to another node, whoever is killed on the way, with every call once."""
 
+import shutil
 import sqlite3
 from contextlib import closing
+from types import SimpleNamespace
 
 import pytest
+import redis
 
 from cluster import administration, copies
 from cluster.copies import COPIES, Copy, bucket_key, find_holders
 from cluster.moving import giving, moves
-from cluster.moving.giving import Giver
+from cluster.moving.giving import REST_S, STALLED_S, Giver
 from cluster.moving.mover import Mover
 from cluster.moving.moves import MOVES, SAID
 from cluster.moving.taking import INCOMING, STABLE_S, Taker
@@ -16,6 +19,7 @@ from cluster.receiver import Receiver
 from cluster.shipper import Shipper
 from runtime.buckets import BUCKETS, find_bucket
 from runtime.errors import ConflictError, InvalidInputError, NotFoundError
+from store.control.database import ControlDatabase
 from store.traces.database import TraceDatabase
 from store.traces.found_secrets import FoundSecrets
 from store.traces.paths import find_bucket_folders, trace_path
@@ -42,7 +46,9 @@ class Node:
             find_address=lambda: f"{self.name}:1", data_dir=self.data_dir,
         )  # fmt: skip
         self.receiver = Receiver(self.spool, self._client, self.copy, range(BUCKETS))
-        self.giver = Giver(self._client, self.receiver.find_received, self.spool, self.data_dir)
+        self.giver = Giver(
+            self._client, self.receiver.find_received, self.spool, self.data_dir, self._clock
+        )
         self.taker = Taker(self._client, self.name, self.data_dir, self._clock)
         self.mover = Mover(self._client, self.copy, self.giver, self.taker)
 
@@ -267,10 +273,6 @@ def test_a_node_takes_nothing_that_it_has_already(pair, redis_server):
 
 def test_the_operator_orders_a_move_and_follows_it(pair, redis_server):
     url = redis_server.url
-    assert administration.parse_bucket(ORGANIZATION) == BUCKET
-    assert administration.parse_bucket("63") == 63
-    with pytest.raises(InvalidInputError):
-        administration.parse_bucket("64")
     with pytest.raises(NotFoundError):
         administration.order_move(url, BUCKET, "nobody")
     assert administration.order_move(url, BUCKET, "a") is None
@@ -291,6 +293,19 @@ def test_the_operator_orders_a_move_and_follows_it(pair, redis_server):
     assert administration.order_move(url, BUCKET, "b") is None
 
 
+def test_a_bucket_is_named_by_its_number_or_an_organization_that_is_there(tmp_path):
+    with ControlDatabase(tmp_path / "control.db") as control:
+        control.set_up()
+        id_ = control.get_local_organization().id
+        assert administration.parse_bucket(control, id_) == find_bucket(id_)
+        assert administration.parse_bucket(control, "63") == 63
+        with pytest.raises(InvalidInputError):
+            administration.parse_bucket(control, "64")
+        for text in (id_[:-1], "17 ", "-1", "²", "", "none"):
+            with pytest.raises(NotFoundError):
+                administration.parse_bucket(control, text)
+
+
 def test_a_bucket_without_calls_is_moved_too(pair):
     empty = next(bucket for bucket in pair.a.copy.buckets if bucket != BUCKET)
     moves.order(pair.client, "main", empty, "a", "b")
@@ -299,3 +314,105 @@ def test_a_bucket_without_calls_is_moved_too(pair):
     assert pair.client.hgetall(MOVES) == {}
     assert empty in pair.b.receiver.find_received()
     assert pair.client.xinfo_groups(COPIES)[0]["name"] == b"main"
+
+
+def forget(pair, redis_server, tmp_path, gone):
+    """Let a node be gone for good, and give it up."""
+    pair.client.xgroup_delconsumer(COPIES, "main", gone)
+    with ControlDatabase(tmp_path / "control.db") as control:
+        control.set_up()
+        administration.forget(redis_server.url, control, gone)
+
+
+@pytest.mark.parametrize("turns", range(1, 14))
+def test_a_move_ends_when_the_node_that_takes_is_forgotten(pair, redis_server, tmp_path, turns):
+    pair.order()
+    pair.turn(turns)
+    is_over = pair.client.hgetall(MOVES) == {}
+    pair.b.kill()
+    forget(pair, redis_server, tmp_path, "b")
+    assert (pair.client.hgetall(MOVES), pair.client.hgetall(SAID)) == ({}, {})
+    pair.call()
+    pair.turn(4, pair.a)
+    assert pair.holder == "a"
+    assert pair.a.entries() == (["0003"] if is_over else pair.expected)
+
+
+@pytest.mark.parametrize("turns", range(1, 14))
+def test_a_move_ends_when_the_node_that_gives_is_forgotten(pair, redis_server, tmp_path, turns):
+    pair.order()
+    pair.turn(turns)
+    pair.a.kill()
+    forget(pair, redis_server, tmp_path, "a")
+    assert (pair.client.hgetall(MOVES), pair.client.hgetall(SAID)) == ({}, {})
+    pair.call()
+    pair.turn(12, pair.b)
+    assert pair.holder == "b"
+    assert "0003" in pair.b.entries()
+    assert pair.b.copy.paused == frozenset()
+    assert not list((pair.b.data_dir / INCOMING).glob("*"))
+
+
+def test_a_bucket_that_is_given_away_while_it_is_asked_for_is_received(pair):
+    """A node that comes is given buckets without calls, whatever the operator has ordered of them."""
+    empty = next(bucket for bucket in pair.a.copy.buckets if bucket != BUCKET)
+    moves.order(pair.client, "main", empty, "a", "b")
+    pair.turn(1, pair.b)
+    pair.client.hset(bucket_key("main"), empty, "b")
+    pair.turn(12)
+    assert pair.client.hgetall(MOVES) == {}
+    assert empty in pair.b.receiver.find_received()
+    assert not list((pair.b.data_dir / INCOMING).glob("*"))
+
+
+def test_a_bucket_whose_move_does_not_go_on_is_received_meanwhile(pair, monkeypatch):
+    """What waits on a server that is full would otherwise wait for the move, and the move for room."""
+    move = pair.order()
+    pair.turn(4)
+    assert pair.a.copy.paused
+    monkeypatch.setattr(pair.b.taker, "run_round", lambda *_: False)  # its disk is full, say
+    pair.call()
+    pair.turn(int(STALLED_S) + 3)
+    assert pair.a.entries() == pair.expected
+    monkeypatch.setattr(pair.b.taker, "run_round", Taker.run_round.__get__(pair.b.taker))
+    pair.turn(int(REST_S))
+    assert pair.client.hget(MOVES, move.field) == move.pack() or pair.holder == "b"
+    pair.finish()
+
+
+def test_an_attempt_that_could_not_be_offered_is_none(pair, monkeypatch):
+    pair.order()
+    hset = pair.client.hset
+
+    def refuse(name, key, *words):
+        if name == SAID and key.endswith(":from"):
+            raise redis.exceptions.OutOfMemoryError("full")
+        return hset(name, key, *words)
+
+    with monkeypatch.context() as full:
+        full.setattr(pair.client, "hset", refuse)
+        with pytest.raises(redis.RedisError):
+            pair.turn(4)
+    pair.finish()
+
+
+def test_a_node_without_room_says_so_and_calls_are_received(pair, redis_server, monkeypatch):
+    move = pair.order()
+    with monkeypatch.context() as full:
+        full.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1000))
+        pair.turn(6)
+        pair.call()
+        pair.turn(2)
+        assert pair.a.entries() == pair.expected
+        state = administration.read_move(redis_server.url, move)
+        assert "less room than" in (state.problem or "")
+    pair.finish()
+
+
+def test_two_operators_who_order_at_once_order_one_move(pair, redis_server, monkeypatch):
+    """The second one is told of the first, also where both looked before either ordered."""
+    first = moves.order(pair.client, "main", BUCKET, "a", "c")
+    monkeypatch.setattr(administration, "_find_move", lambda *_: None)
+    with pytest.raises(ConflictError, match="to the node c"):
+        administration.order_move(redis_server.url, BUCKET, "b")
+    assert moves.find_moves(pair.client) == [first]
