@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.browser.looks import assert_fit
+from tests.browser.looks import assert_fit, unfold
 from tests.browser.site import Site
 from tests.live.messages import Answer, text, tool_use
 from tests.store.traffic import png
@@ -90,6 +90,19 @@ def test_what_is_new_is_seen_and_the_rest_opens_where_it_stands(reader, address)
     reader.see("The rate is wrong.")
     reader.run("document.querySelector('.call .json summary').click()")
     reader.see("toolu_edit")
+
+
+def test_a_part_that_could_not_be_loaded_is_loaded_when_it_is_unfolded_again(reader, address):
+    reader.open(address)
+    reader.run(
+        "const real = window.fetch;"
+        " window.fetch = () => { window.fetch = real; return Promise.reject(new Error('busy')); }"
+    )
+    reader.click("System prompt, settings", "menu")
+    reader.see("It could not be loaded.")
+    unfold(reader)
+    reader.see("Be kind.")
+    assert "could not be loaded" not in reader.text
 
 
 def test_a_result_is_beside_its_call_and_a_change_has_its_lines(reader, address):

@@ -36,7 +36,7 @@ type Ask = Callable[[str], list[dict[str, Any]]]
 def ask(live: Endpoint, tmp_path: Path) -> Iterator[Ask]:
     """Returns the result of a query at a Prometheus that scrapes the service of this endpoint."""
     config = {
-        "global": {"scrape_interval": "250ms", "scrape_timeout": "250ms"},
+        "global": {"scrape_interval": "1s", "scrape_timeout": "1s"},
         "scrape_configs": [
             {"job_name": "taximeter", "static_configs": [{"targets": [live.service.host]}]}
         ],
