@@ -14,7 +14,7 @@ import pytest
 from tests import ROOT
 from tests.listening import find_port
 from tests.live.service import Endpoint
-from tests.upstream import answer, error_json, wait_until
+from tests.upstream import PATIENCE_S, answer, error_json, wait_until
 
 PROMETHEUS = shutil.which("prometheus")
 VALUES = {
@@ -54,7 +54,8 @@ def ask(live: Endpoint, tmp_path: Path) -> Iterator[Ask]:
         )  # fmt: skip
         try:
             wait_until(lambda: find_port(process.pid), "Prometheus listens")
-            with httpx.Client(base_url=f"http://127.0.0.1:{find_port(process.pid)}") as client:
+            url = f"http://127.0.0.1:{find_port(process.pid)}"
+            with httpx.Client(base_url=url, timeout=PATIENCE_S) as client:
 
                 def ask(query: str) -> list[dict[str, Any]]:
                     response = client.get("/api/v1/query", params={"query": query})

@@ -24,7 +24,6 @@ from tests.cluster.crashes.node_cases import end_proxies
 from tests.cluster.crashes.scene import Case, Scene
 from tests.dashboard.people import Someone
 from tests.live import command
-from tests.live.command import base_url, call_here, environment
 from tests.live.conftest import make_new_endpoint
 from tests.live.service import API_KEY, Endpoint, Row, Service
 from tests.redis_server import RedisServer
@@ -52,14 +51,16 @@ class Nodes:
         self.rows(slug, 1)
         return found
 
-    def wait_alive(self) -> None:
-        """Wait until the node with the pages knows that the others live."""
+    def wait_for_copy(self) -> None:
+        """Wait until the node with the pages knows that the other copy is kept by a node that lives."""
 
-        def are_alive() -> bool:
+        def is_there() -> bool:
             found = PageNodes.read(self.web.data_dir)
-            return found is not None and all(each.is_alive for each in found.nodes)
+            name = read_node(self.copy.data_dir)
+            others = [] if found is None else found.list_others()
+            return any(each.id == name and each.is_alive for each in others)
 
-        self.web.wait_until(are_alive, "the nodes that live")
+        self.web.wait_until(is_there, "the node of the other copy")
 
     def rows(self, slug: str, count: int) -> list[Row]:
         """Wait until there are so many entries in both copies, which are the same; return them."""
@@ -180,7 +181,7 @@ def test_an_erasure_reaches_a_copy_that_was_killed_between_order_and_execution(n
 
 def test_a_call_that_comes_after_an_erasure_and_began_before_is_erased_in_both_copies(nodes):
     endpoint = nodes.endpoint()
-    nodes.wait_alive()
+    nodes.wait_for_copy()
     shipper = psutil.Process(nodes.proxy.pids()["cluster"])
     arguments = ("erase", "--endpoint", endpoint.slug)
     environ = command.environment(nodes.web)
@@ -276,24 +277,21 @@ def test_pages_come_from_the_node_that_keeps_the_calls_and_then_from_the_copy(
             assert "of-ann" in ask(ann, "/traces/usage_log.csv?_stream=1").text
             with browser.stream("GET", "/live/events", headers=ann.cookie) as events:
                 assert next(events.iter_text()).startswith("retry:")
-            refused = httpx.get(f"http://{second.host}/overview.json", headers=ann.cookie)
+            refused = ask(ann, f"http://{second.host}/overview.json")
             assert refused.status_code == 403
             _, key = ann.make_key()
-            for command in (
-                call_here(("export",), environment(home)),
-                call_here(
-                    ("export", "--base-url", base_url(home)),
-                    environment(home, TAXIMETER_API_KEY=key),
-                ),
-                call_here(
-                    ("usage", "--by", "endpoint", "--base-url", base_url(home)),
-                    environment(home, TAXIMETER_API_KEY=key),
-                ),
+            here, elsewhere = command.environment(home), ("--base-url", command.base_url(home))
+            with_key = here | {"TAXIMETER_API_KEY": key}
+            for arguments, environ in (
+                (("export",), here),
+                (("export", *elsewhere), with_key),
+                (("usage", "--by", "endpoint", *elsewhere), with_key),
             ):
-                assert (command.returncode, command.stderr) == (0, "")
-                assert "of-ann" in command.stdout
+                done = command.call_here(arguments, environ)
+                assert (done.returncode, done.stderr) == (0, "")
+                assert "of-ann" in done.stdout
             calls = 'taximeter_calls_total{copy="main",endpoint="of-ann"'
-            assert calls in httpx.get(f"http://{second.host}/metrics").text
+            assert calls in browser.get(f"http://{second.host}/metrics").text
             bearer = {"authorization": f"Bearer {key}"}
             assert calls in browser.get("/metrics", headers=bearer).text
             assert calls not in browser.get("/metrics").text
