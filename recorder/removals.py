@@ -148,7 +148,9 @@ class Removals:
             return None
         newest = erasing.find_newest(traces.connection)
         after = self._looked_at.get(erasure.id, 0)
-        if newest <= after and not erasure_work.is_ready_in_copy(erasure, state, self._spool_path):
+        if newest <= after and not erasure_work.is_ready_in_copy(
+            erasure, state, traces, self._spool_path
+        ):
             return None
 
         def work() -> Steps[None]:

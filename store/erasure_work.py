@@ -46,11 +46,9 @@ def carry_out(
     criteria = erasure.find_criteria()
     if erasure.criteria is None or criteria is None:
         return
-    waiting = count_waiting(
-        erasure, spool_path
-    )  # before: what is recorded meanwhile is found below
-    is_new = erasure.erased_at is None
-    if is_new or (yield from erasing.find_calls(traces.connection, criteria)):
+    waiting = count_waiting(erasure, spool_path)  # before: what is recorded meanwhile is found
+    is_unfinished = _is_unfinished(erasure.id, erasure, traces)
+    if is_unfinished or (yield from erasing.find_calls(traces.connection, criteria)):
         entries = yield from traces.erase_in_steps(erasure.id, criteria)
         with control.transaction() as db:
             erasures.note_erased(db, erasure.id, entries, clock.now())
@@ -69,10 +67,13 @@ def carry_out(
         yield
 
 
-def is_ready_in_copy(erasure: Erasure, state: ErasureCopy, spool_path: Path) -> bool:
-    """Return whether the calls of a copy have to be looked through now: they never were, or nothing can
-    come any more that began before the order."""
-    return state.erased_at is None or _is_settling(erasure, state, spool_path)
+def is_ready_in_copy(
+    erasure: Erasure, state: ErasureCopy, traces: TraceDatabase, spool_path: Path
+) -> bool:
+    """Return whether the calls of a copy have to be looked through now: they never were, that has failed,
+    or nothing can come any more that began before the order."""
+    is_unfinished = _is_unfinished(erasure.id, state, traces)
+    return is_unfinished or _is_settling(erasure, state, spool_path)
 
 
 def carry_out_in_copy(
@@ -93,10 +94,10 @@ def carry_out_in_copy(
         return
     # Before calls are looked for: what is recorded meanwhile is found.
     is_settling = _is_settling(erasure, state, spool_path)
-    is_new = state.erased_at is None
-    looked_at = 0 if is_settling or is_new else after
+    is_unfinished = _is_unfinished(erasure.id, state, traces)
+    looked_at = 0 if is_settling or is_unfinished else after
     found = yield from erasing.find_calls(traces.connection, criteria, looked_at)
-    if found or is_new:
+    if found or is_unfinished:
         entries = yield from traces.erase_in_steps(erasure.id, criteria)
         with control.transaction() as db:
             erasure_copies.note_erased(db, state, entries, clock.now())
@@ -118,6 +119,14 @@ def note_nothing(
             erasure_copies.note_erased(db, state, 0, clock.now())
     if is_settling:
         _settle(erasure, state, control, spool_path)
+
+
+def _is_unfinished(erasure_id: str, noted: Erasure | ErasureCopy, traces: TraceDatabase) -> bool:
+    """Return whether what was recorded has to be erased: it never was, or more calls were removed than is
+    noted, since work on them failed before all their texts were gone."""
+    return noted.erased_at is None or (
+        erasing.read_count(traces.connection, erasure_id) != noted.entries
+    )
 
 
 def _is_settling(erasure: Erasure, state: ErasureCopy, spool_path: Path) -> bool:

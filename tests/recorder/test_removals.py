@@ -300,6 +300,35 @@ def test_an_erasure_goes_on_after_the_recorder_was_killed(
     assert find_word(tmp_path, WORD) == []
 
 
+@pytest.mark.parametrize("group", [None, "main"], ids=["one machine", "cluster"])
+@pytest.mark.usefixtures("node")
+def test_texts_of_calls_that_come_late_go_also_where_that_fails_at_first(
+    tmp_path, start, control, organization, clock, monkeypatch, group
+):
+    ingester = start(group)
+    proxy = SpoolRun(tmp_path / "spool")
+    name = wall_clock.new_id()
+    spool_call(proxy, name, organization, finish=False, body=BODY, session_id="s")
+    erasure = order(control, organization, session="s")
+    work(ingester, clock)
+    proxy.close()
+    record(ingester)
+
+    def fail(*_):
+        raise sqlite3.OperationalError("locked")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("store.traces.erasing.finish", fail)
+        work(ingester, clock, steps=9)
+    assert count_calls(tmp_path, organization) == 0
+    assert find_word(tmp_path, WORD) != []
+    clock.now_s += RETRY_S
+    work(ingester, clock)
+    assert find_word(tmp_path, WORD) == []
+    state = read_order(control, erasure) if group is None else read_state(control, erasure)
+    assert state.entries == 1
+
+
 def test_what_could_not_be_recorded_is_erased_too(
     tmp_path, start, spool, control, organization, clock
 ):
