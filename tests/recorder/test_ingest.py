@@ -10,6 +10,8 @@ from contextlib import closing
 
 import pytest
 
+from metering import conversation_memory
+from metering.conversation_memory import shared_length
 from metering.output_estimate import CHARACTERS_PER_TOKEN
 from recorder import secret_search
 from recorder.disk import DiskRoom
@@ -417,6 +419,26 @@ def test_a_batch_is_bounded_by_what_its_bodies_decode_to(ingester, run, tmp_path
     while ingester.run_round().has_more:
         pass
     assert len(read_ids(tmp_path)) == 20
+
+
+def test_each_request_of_a_full_batch_is_compared_once(ingester, run, monkeypatch):
+    compared = list[bytes]()
+
+    def compare(first, second):
+        compared.append(second[:100])
+        return shared_length(first, second)
+
+    monkeypatch.setattr(conversation_memory, "shared_length", compare)
+    for turn in range(2):
+        for number in range(30):
+            message = b'{"role":"user","content":"%d%b"}' % (number, b" x" * 160_000)
+            more = b',{"role":"user","content":"more"}' * turn
+            body = b'{"model":"haiku","messages":[%b%b]}' % (message, more)
+            spool_call(run, f"{turn}-{number:02}", body=body)
+        assert BATCH_BYTES // 325_000 <= ingester.run_round().handled < 30
+        while ingester.run_round().has_more:
+            pass
+    assert len(compared) == 30
 
 
 def test_a_batch_is_bounded_by_the_time_that_its_bodies_take(ingester, run, clock):
