@@ -16,6 +16,7 @@
   const KEY = "taximeter-follow";
   const MOST = 500; // rows of a list
   const SLOWER = 10; // fetching takes at most a tenth of the time
+  const AGAIN_MS = 2000; // after a service that was too busy, or away
   const noun = place.dataset.noun || "call";
   const isNewestFirst = list?.dataset.liveList !== "oldest";
   let source = null;
@@ -150,15 +151,19 @@
     isStale = false;
     if (wait > 0) await new Promise((resolve) => setTimeout(resolve, wait));
     const begun = performance.now();
+    let html = null, pause = 0;
     try {
       const answer = await fetch(location.href, { headers: { accept: "text/html" } });
-      if (answer.redirected || !answer.ok) return;
-      show(new DOMParser().parseFromString(await answer.text(), "text/html"));
-    } catch { /* the stream says when to try again */ } finally {
-      nextFetch = performance.now() + SLOWER * (performance.now() - begun);
-      isFetching = false;
-      if (isStale) refresh();
+      if (answer.status === 429 || answer.status >= 500) throw new Error(answer.statusText);
+      if (answer.ok && !answer.redirected) html = await answer.text();
+    } catch {
+      isStale = true; // the stream says nothing more of these calls
+      pause = AGAIN_MS;
     }
+    isFetching = false;
+    if (html !== null) show(new DOMParser().parseFromString(html, "text/html"));
+    nextFetch = performance.now() + Math.max(pause, SLOWER * (performance.now() - begun));
+    if (isStale && source) refresh();
   };
 
   // -- calls in flight -------------------------------------------------------------------------
@@ -218,6 +223,7 @@
       stop("Not following: try again by reloading this page.");
       setTimeout(start, 30_000);
     });
+    if (isStale) refresh();
   };
   document.addEventListener("visibilitychange", () => (document.hidden ? stop("") : start()));
   window.addEventListener("pagehide", () => stop(""));

@@ -52,6 +52,19 @@ def test_at_the_top_of_the_list_new_calls_come_in_by_themselves(site, reader):
     assert reader.faults() == []
 
 
+def test_new_calls_come_in_also_where_the_service_was_too_busy_at_first(site, reader):
+    ask(site)
+    site.count_calls()
+    reader.open("/traces/usage")
+    before = reader.run(ROWS)
+    reader.run(
+        "const real = window.fetch;"
+        " window.fetch = async () => { window.fetch = real; return new Response('', {status: 503}); }"
+    )
+    ask(site)
+    wait_for_row(reader, before)
+
+
 def test_further_down_a_bar_tells_of_them_and_nothing_moves(site, reader):
     ask(site, count=12)
     site.count_calls()
