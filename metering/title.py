@@ -11,6 +11,7 @@ from metering.json_reading import as_objects, as_text
 
 MAX_CHARS = 80
 _REMINDER, _END = "<system-reminder>", "</system-reminder>"
+_BEFORE_CUT = ".,:;… "  # a cut text ends in "…" alone, not in "…." or "word,…"
 _SPACE = re.compile(r"[ \t\r\n]+")
 _READ_CHARS = 400  # as many of a text as may become its title
 
@@ -56,6 +57,6 @@ def _shorten(text: str) -> str:
     if len(line) <= MAX_CHARS:  # few words, or much space between them
         line = " ".join(text.split())
     if len(line) > MAX_CHARS:
-        words = line[: MAX_CHARS + 1].rpartition(" ")[0]
+        words = line[: MAX_CHARS + 1].rpartition(" ")[0].rstrip(_BEFORE_CUT)
         line = f"{words or line[:MAX_CHARS]}…"
     return line

@@ -51,6 +51,12 @@ def test_a_menu_closes_when_something_else_is_pressed(reader):
     reader.wait_for(lambda: "Sort ascending" not in reader.names("link"), "a closed menu")
 
 
+def test_the_title_of_a_call_is_whole_in_a_result_on_a_phone(reader):
+    reader.open(f"/traces?sql=select+'{'words+' * 16}'+as+title_text")
+    reader.resize(390, 844)
+    assert reader.faults() == []
+
+
 def test_sql_is_written_in_the_editor_formatted_and_run(reader):
     reader.open("/traces?sql=select+1+as+one,+2+as+two")
     editor = reader.driver.find_element("css selector", ".CodeMirror")

@@ -48,6 +48,8 @@ def test_a_long_text_is_cut_between_words():
     title = title_of(said("word " * 1000))
     assert title.endswith("word…")
     assert len(title) <= MAX_CHARS + 1
+    assert title_of(said("not. " * 100)).endswith(" not. not…")
+    assert title_of(said("." * 1000)) == "." * MAX_CHARS + "…"
     assert title_of(said("x" * 1000)) == "x" * MAX_CHARS + "…"
     assert title_of(said("few" + " " * 200 + "words")) == "few words"
     assert title_of(said("<system-reminder>" + "y" * 2_000_000 + "</system-reminder>z")) == "z"

@@ -66,19 +66,26 @@ def read_descriptions(folder: Path) -> Descriptions:
 
 
 def describe_tables(descriptions: Descriptions, schema: Schema) -> dict[str, dict[str, Any]]:
-    """Return the metadata of all tables. Raises MetadataError where schema and descriptions differ."""
+    """Return the metadata of all tables, whose texts are no Markdown.
+
+    Raises MetadataError where schema and descriptions differ."""
     _check_names(descriptions, schema)
     described = {
         name: about.model_dump(exclude_none=True)
         | {
+            "description": _as_plain(about.description),
             "columns": {
-                column: descriptions.describe_column(name, column).replace("`", "")
+                column: _as_plain(descriptions.describe_column(name, column))
                 for column in schema[name]
-            }
+            },
         }
         for name, about in descriptions.tables.items()
     }
     return described | {name: {"hidden": True} for name in descriptions.database.hidden}
+
+
+def _as_plain(markdown: str) -> str:
+    return markdown.replace("`", "")
 
 
 def _check_names(descriptions: Descriptions, schema: Schema) -> None:

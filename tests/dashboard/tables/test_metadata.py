@@ -61,6 +61,11 @@ def test_the_description_of_a_line_item_names_every_component():
     assert sorted(named) == sorted(TITLES)
 
 
+def test_pages_show_no_marks_of_markdown():
+    tables = json.loads(METADATA_PATH.read_text())["databases"]["traces"]["tables"]
+    assert "`" not in json.dumps(tables)
+
+
 def test_the_file_has_no_rules_of_access_for_the_trace_browser_asks_for_none():
     assert not re.search(r'"(allow\w*|permissions)":', METADATA_PATH.read_text())
 
