@@ -110,7 +110,7 @@ def _data_dir(folder: Path | None) -> Iterator[Path]:
             yield Path(made)
         return
     if folder.exists() and any(folder.iterdir()):
-        raise StartError(f"{folder} is not empty: the demo uses a directory of its own")
+        raise StartError(f"{folder.absolute()} is not empty: the demo uses a directory of its own")
     prepare_data_dir(folder)
     yield folder.absolute()
 

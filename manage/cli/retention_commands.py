@@ -191,7 +191,9 @@ def _format_days(days: int | None, otherwise: str) -> str:
 @click.option("--credential", metavar="FINGERPRINT", help="Calls with this upstream credential.")
 @click.option("--client", help="Calls of this client, with its version or without.")
 @click.option("--endpoint", metavar="SLUG", help="Calls to this proxy endpoint, by slug or id.")
-@click.option("--from", "since", type=Instant(), help="Calls that arrived then or later (UTC).")
+@click.option(
+    "--from", "--since", "since", type=Instant(), help="Calls that arrived then or later (UTC)."
+)
 @click.option("--until", type=Instant(), help="Calls that arrived before (UTC).")
 @click.option("--dry-run", is_flag=True, help="Print how many calls these are, and erase nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")

@@ -149,7 +149,11 @@ def make_link(settings: Settings, control: ControlDatabase, email: str | None = 
     """Return a link that signs in a user. Raises NotFoundError when there is no such user."""
     user_id = control.find_user(email)
     if user_id is None:
-        raise NotFoundError(f"there is no user {email}" if email else "there is no local user")
+        raise NotFoundError(
+            f"there is no user {email}; `taximeter users list` shows them"
+            if email
+            else "there is no local user"
+        )
     return settings.link_url(SignIn(control).make_link(user_id))
 
 

@@ -69,7 +69,7 @@ class Supervisor:
             self._lock = ProcessLock(settings.data_dir / "up.lock")
         except LockHeldError as error:
             raise StartError(
-                f"Taximeter is already running on {settings.data_dir} (process {error.pid})."
+                f"Taximeter is already running on {settings.data_dir.absolute()} (process {error.pid})."
                 " Stop that one, or use another TAXIMETER_DATA_DIR."
             ) from error
         self._front = _listen(settings.listen)

@@ -81,7 +81,8 @@ def _locked(data_dir: Path) -> Iterator[None]:
         lock = ProcessLock(data_dir / SERVICE_LOCK)
     except LockHeldError as error:
         raise BackupError(
-            f"process {error.pid or 'unknown'} uses {data_dir}: stop it, or choose another directory"
+            f"process {error.pid or 'unknown'} uses {data_dir.absolute()}: stop it, or choose another"
+            " directory with --data-dir"
         ) from error
     try:
         yield

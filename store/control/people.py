@@ -87,7 +87,7 @@ def get_member(db: sqlite3.Connection, email: str | None) -> Member:
     user_id = find_user(db, email)
     if user_id is None:
         raise NotFoundError(
-            f"there is no user {email}"
+            f"there is no user {email}; `taximeter users list` shows them"
             if email
             else "there is no local user here; in a cluster, the node with the role web has the people"
         )

@@ -52,6 +52,12 @@ def test_a_dry_run_counts_and_erases_nothing(run, calls):
     assert calls.count_entries() == 3
 
 
+@pytest.mark.parametrize("option", ["--from", "--since"])
+def test_a_period_begins_at_a_point_in_time(run, calls, option):
+    counted = run("erase", option, "2999-01-01T00:00", "--dry-run")
+    assert counted.stdout == "0 calls would be erased.\n"
+
+
 def test_calls_are_erased_without_a_running_service(run, calls, data_dir):
     assert find_word(data_dir, WORD)
     erased = run("erase", "--session", "s", "--yes")

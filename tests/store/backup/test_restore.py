@@ -2,7 +2,9 @@
 
 import hashlib
 import json
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -43,10 +45,11 @@ def test_a_directory_that_was_restored_is_not_restored_again(made, target):
         restore_backup(made.folder, target)
 
 
-def test_a_running_service_is_not_restored_over(made, target):
+def test_a_running_service_is_not_restored_over(made, target, monkeypatch):
     lock = ProcessLock(target / "up.lock")
-    with pytest.raises(BackupError, match="stop it"):
-        restore_backup(made.folder, target)
+    monkeypatch.chdir(target.parent)
+    with pytest.raises(BackupError, match=f"uses {re.escape(str(target))}: stop it"):
+        restore_backup(made.folder, Path(target.name))
     lock.release()
     restore_backup(made.folder, target)
 
