@@ -32,6 +32,7 @@ def describe(report: Mapping[str, Any]) -> str:
     faults = ", ".join(
         f"{name} {totals[name]}" for name in ("lost", "double", "wrong", "disturbed")
     )
+    faults += f"; faults that `taximeter verify` found {totals['verify']}"
     growth = "; ".join(report["growth"]) or "nothing grew"
     rows = [
         f"| {name} | {before:.0f} MB | {after:.0f} MB |" for name, before, after in compare(report)

@@ -459,13 +459,16 @@ def test_a_soak_is_described_with_its_commit_what_it_found_and_the_memory_of_eac
         "at": "2026-01-31T14:03:27.000Z",
         "commit": "0123abc",
         "command": "python -m tests.faults.soak --minutes 3 --rate 50",
-        "totals": {"calls": 9000, "lost": 1, "double": 0, "wrong": 0, "disturbed": 0, "verify": 0},
+        "totals": {"calls": 9000, "lost": 1, "double": 0, "wrong": 0, "disturbed": 0, "verify": 2},
         "growth": ["descriptors of up: 9 to 30"],
         "bytes_per_call": 5480,
         "samples": samples,
     }
     text = soak.describe(report)
     assert "Measured on 2026-01-31 at commit `0123abc` by `python -m tests.faults.soak" in text
-    assert "lost 1, double 0, wrong 0, disturbed 0; descriptors of up: 9 to 30; 5.5 KB" in text
+    assert (
+        "lost 1, double 0, wrong 0, disturbed 0; faults that `taximeter verify` found 2; " in text
+    )
+    assert "; descriptors of up: 9 to 30; 5.5 KB" in text
     assert "| recorder | 94 MB | 98 MB |" in text
     assert "; nothing grew;" in soak.describe(report | {"growth": []})
