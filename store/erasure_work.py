@@ -101,6 +101,10 @@ def carry_out_in_copy(
         entries = yield from traces.erase_in_steps(erasure.id, criteria)
         with control.transaction() as db:
             erasure_copies.note_erased(db, state, entries, clock.now())
+    elif is_settling:  # its database may have come from another node, which erased some
+        entries = erasing.read_count(traces.connection, erasure.id)
+        with control.transaction() as db:
+            erasure_copies.note_erased(db, state, entries, clock.now())
     if is_settling:
         _settle(erasure, state, control, spool_path)
 

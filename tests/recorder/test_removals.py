@@ -384,3 +384,22 @@ def test_without_a_control_file_nothing_is_removed_and_none_is_made(tmp_path, cl
     work(ingester, clock, steps=2)
     ingester.close()
     assert not path.exists()
+
+
+def test_calls_that_were_erased_before_their_bucket_was_moved_here_are_counted(
+    tmp_path, start, spool, control, organization, clock, node
+):
+    ingester = start("main")
+    spool_call(spool, wall_clock.new_id(), organization, body=BODY, session_id="s")
+    record(ingester)
+    erasure = order(control, organization, session="s")
+    work(ingester, clock)
+    state = read_state(control, erasure)
+    with control.transaction() as db:  # as of a node that had nothing when the order came
+        erasure_copies.write(db, replace(state, entries=0))
+    ingester = start("main")
+    note_arrival(control, erasure)
+    work(ingester, clock)
+    state = read_state(control, erasure)
+    assert state.settled_at is not None
+    assert state.entries == 1
