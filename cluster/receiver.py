@@ -82,17 +82,17 @@ class Receiver:
         """Receive a batch, waiting for it a moment; return how many entries it had.
 
         Raises redis.RedisError and OSError; then what is not acknowledged is delivered again."""
+        begun_s = self._clock_s()  # before it is looked which buckets are this node's
         try:
             self._join()
             has_room = self._look_for_room()
             self._is_behind |= not has_room
-            return self._receive() if has_room else 0
+            return self._receive(begun_s) if has_room else 0
         except (redis.RedisError, OSError):
             self._identity, self._is_repeating, self._is_behind = None, True, True
             raise
 
-    def _receive(self) -> int:
-        begun_s = self._clock_s()
+    def _receive(self, begun_s: float) -> int:
         found = self._client.xreadgroup(
             self._group,
             self._copy.node,

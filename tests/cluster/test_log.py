@@ -225,3 +225,25 @@ def test_a_copy_says_up_to_when_it_has_everything(run, root, tmp_path, client, c
         levels.append((receiver.run_round(), receiver.level_s))
     # The first round looks for what was delivered before, and a full batch may not be all that there is.
     assert levels == [(0, None), (1, None), (1, None), (0, 4.0)]
+
+
+def test_a_node_has_received_what_was_there_before_it_looked_which_buckets_it_keeps(
+    tmp_path, client, clock, monkeypatch
+):
+    """A bucket that comes to it after that is received in the next round."""
+    monkeypatch.setattr("cluster.receiver.BLOCK_MS", 1)
+    copy = Copy(client, "main", "node")
+    receiver = Receiver(tmp_path, client, copy, range(BUCKETS), clock_s=clock)
+    receiver.run_round()
+    hold = copy.hold
+
+    def hold_slowly():
+        held = hold()
+        clock.now_s += 5.0
+        return held
+
+    monkeypatch.setattr(copy, "hold", hold_slowly)
+    for _ in range(3):
+        begun_s = clock.now_s
+        receiver.run_round()
+    assert receiver.level_s == begun_s
