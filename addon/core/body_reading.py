@@ -4,11 +4,13 @@
 * A read of very many chunks waits while other such reads have just taken the event loop, whatever
   connection they came on (``chunked.py``).
 * A client whose body is not one is told so before its connection is closed.
+* How much is left of a body that is held is noted, so that more of it is read at once.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
+from h11._readers import ContentLengthReader
 from mitmproxy.connection import Connection
 from mitmproxy.proxy import commands, events
 from mitmproxy.proxy.layers.http import _http1
@@ -18,6 +20,8 @@ from addon.core.read_policy import ReadPolicy
 
 # Clients whose read waits for others that were as costly. Nothing more is read from them meanwhile.
 postponed: WeakSet[Connection] = WeakSet()
+# The bytes that are still to come of a body whose length its client said, and which is held.
+left_bytes: WeakKeyDictionary[Connection, int] = WeakKeyDictionary()
 
 type BodyReader = Callable[[_http1.Http1Connection, events.Event], Iterator[commands.Command]]
 
@@ -52,6 +56,7 @@ def _read_request_body(
         yield commands.RequestWakeup(wait_s)
         return
     yield from _tell_fault(self, original(self, events.DataReceived(self.conn, b"")))
+    _note_left(self)
     if is_wakeup:
         chunked.rest.take_s()  # nobody else does after a wakeup
 
@@ -61,6 +66,15 @@ def _is_costly(self: _http1.Http1Server) -> bool:
         isinstance(self.body_reader, chunked.ChunkedReader)
         and self.buf._data.count(b"\r\n") > 2 * chunked.USUAL_CHUNKS
     )
+
+
+def _note_left(self: _http1.Http1Server) -> None:
+    reader = self.body_reader
+    is_held = self.request is not None and not self.request.stream
+    if is_held and isinstance(reader, ContentLengthReader) and reader._remaining:
+        left_bytes[self.conn] = reader._remaining
+    else:
+        left_bytes.pop(self.conn, None)
 
 
 def _tell_fault(

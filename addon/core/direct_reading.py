@@ -4,6 +4,10 @@ The core awaits each read in a task of the connection: what has come wakes a fut
 in the next turn of the event loop. Here what has come is dealt with in the turn in which it came. That
 takes a turn of the loop, with its look at all sockets, from each read: three of them for a small call.
 
+Of a request body that is held, and whose length is known, more is read at once: each read goes through all
+layers, and nothing behind the body is read with it. What is in chunks, or passed on as it comes, is read
+as before, because of what such a read takes, and of what is queued where it is passed on.
+
 Reading rests meanwhile where the core would rest: while what was written has not been taken, and where
 ``connection_reading.py`` says so.
 """
@@ -18,8 +22,9 @@ from mitmproxy.connection import Connection
 from mitmproxy.proxy import events
 from mitmproxy.proxy.server import ConnectionHandler
 
-# As much as the core reads at a time.
-MOST_BYTES = 65_535
+from addon.core import body_reading
+
+MOST_OF_BODY_BYTES = 256 * 1024
 
 type ConnectionReader = Callable[[ConnectionHandler, Connection], Awaitable[None]]
 
@@ -37,6 +42,7 @@ class DirectReader:
         self._loop = asyncio.get_running_loop()
         self._work: asyncio.Task[None] | None = None  # what reading waits for
         self._is_starting = False
+        self._most_bytes = 0  # that the core reads at a time
 
     @property
     def is_at_work(self) -> bool:
@@ -53,7 +59,8 @@ class DirectReader:
             return data
         end: asyncio.Future[None] = self._loop.create_future()
 
-        reader._transport.max_size = most_bytes
+        self._most_bytes = most_bytes
+        self._choose_size()
         reader.feed_data = self._take
         reader.feed_eof = partial(_note_end, end, reader.feed_eof)
         reader.set_exception = partial(_note_end, end, reader.set_exception)
@@ -76,6 +83,7 @@ class DirectReader:
         try:
             awaited = work.send(None)
         except StopIteration:  # nothing to wait for, as nearly always: a task would take its time
+            self._choose_size()
             return
         finally:
             self._is_starting = False
@@ -90,9 +98,17 @@ class DirectReader:
 
     def _go_on(self, _work: asyncio.Task[None]) -> None:
         self._work = None
+        self._choose_size()
         transport = self._reader._transport
         if transport is not None:
             transport.resume_reading()
+
+    def _choose_size(self) -> None:
+        """Choose how much the next read takes at most."""
+        of_body = min(body_reading.left_bytes.get(self._connection, 0), MOST_OF_BODY_BYTES)
+        transport = self._reader._transport
+        if transport is not None:
+            transport.max_size = max(self._most_bytes, of_body)
 
 
 def _note_end(

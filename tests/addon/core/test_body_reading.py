@@ -77,6 +77,27 @@ def test_a_client_that_leaves_within_a_chunk_is_told_nothing(layer):
 
 
 @pytest.mark.usefixtures("patched")
+def test_what_is_left_of_a_held_body_is_known_until_it_is_whole(layer):
+    left = []
+    for data in (b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\n", b"12", b"345"):
+        receive(layer, data)
+        left.append(body_reading.left_bytes.get(layer.conn))
+    assert left == [5, 3, None]
+
+
+@pytest.mark.usefixtures("patched")
+@pytest.mark.parametrize(
+    ("framing", "is_passed_on"),
+    [(b"content-length: 500", True), (b"transfer-encoding: chunked", False)],
+)
+def test_nothing_is_noted_of_a_body_that_is_passed_on_or_in_chunks(layer, framing, is_passed_on):
+    receive(layer, b"POST / HTTP/1.1\r\nhost: x\r\n" + framing + b"\r\n\r\n")
+    layer.request.stream = is_passed_on
+    receive(layer, b"2\r\nhi\r\n")
+    assert layer.conn not in body_reading.left_bytes
+
+
+@pytest.mark.usefixtures("patched")
 def test_what_a_refused_client_sends_is_thrown_away_unread(layer):
     receive(layer, HEAD)
     request_reading.refused.add(layer.conn)

@@ -15,6 +15,8 @@ from mitmproxy.proxy import context, events
 from mitmproxy.proxy.server import ConnectionHandler, ConnectionIO
 
 from addon import mitmproxy_patches
+from addon.core import body_reading
+from addon.core.direct_reading import MOST_OF_BODY_BYTES
 
 
 class Transport(asyncio.Transport):
@@ -23,6 +25,7 @@ class Transport(asyncio.Transport):
     def __init__(self):
         super().__init__()
         self.is_read = True
+        self.max_size = 0
 
     def pause_reading(self):
         self.is_read = False
@@ -127,6 +130,27 @@ async def test_nothing_more_is_read_while_the_connection_has_to_wait(read):
     assert reading.transport.is_read
     reading.reader.feed_data(b"2")
     assert (reading.seen, reading.transport.is_read) == ([b"1", b"2"], True)
+
+
+@pytest.mark.usefixtures("direct")
+@pytest.mark.parametrize("waits", [False, True])
+@pytest.mark.parametrize(
+    ("left", "most"),
+    [(1, 65_535), (100_000, 100_000), (MOST_OF_BODY_BYTES + 1, MOST_OF_BODY_BYTES)],
+)
+async def test_more_is_read_at_once_of_a_body_of_which_much_is_left(read, waits, left, most):
+    reading = await read()
+    sizes = [reading.transport.max_size]
+    for each in (left, 0):
+        body_reading.left_bytes[reading.handler.client] = each
+        if waits:
+            reading.handler.free.clear()
+        reading.reader.feed_data(b"1")
+        reading.handler.free.set()
+        for _ in range(2):
+            await asyncio.sleep(0)
+        sizes.append(reading.transport.max_size)
+    assert sizes == [65_535, most, 65_535]
 
 
 @pytest.mark.usefixtures("direct")
