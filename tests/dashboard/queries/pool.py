@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -54,6 +54,14 @@ class Pool:
 
     def children(self) -> list[psutil.Process]:
         return self.process.children()
+
+    def memory(self) -> list[Any]:
+        """Return what psutil says of the memory of each process; one may be ending."""
+        found = []
+        for child in self.children():
+            with suppress(psutil.NoSuchProcess):
+                found.append(child.memory_info())
+        return found
 
     def close_parent_pipe(self) -> None:
         if self.parent_fd >= 0:

@@ -431,10 +431,7 @@ async def test_the_pool_ends_with_its_parent_and_leaves_no_folder(tmp_path):
         children = [other.process, *other.children()]
         os.close(other.parent_fd)
         other.parent_fd = os.open(os.devnull, os.O_RDONLY)
-        wait_until(
-            lambda: all(not child.is_running() or child.status() == "zombie" for child in children),
-            "the end of the pool",
-        )
+        wait_until(lambda: all(map(is_over, children)), "the end of the pool")
         assert not other.folder.exists()
 
 
@@ -550,8 +547,7 @@ async def test_a_hungry_query_fails_alone(proxy, pool, name):
         pass
     else:
         assert client.status == 400, bytes(client.body[:500])
-    for child in pool.children():
-        assert child.memory_info().rss < isolation.MAX_MEMORY_BYTES
+    assert all(each.rss < isolation.MAX_MEMORY_BYTES for each in pool.memory())
     await assert_served(proxy)
 
 
@@ -647,8 +643,7 @@ async def test_many_organisations_in_turn_take_no_more_than_the_few_that_stay_op
         path.write_bytes(content)
     for name in names * 2:
         assert (await ask(proxy, name, PAGE)).status == 200
-    for child in pool.children():
-        assert child.memory_info().vms < isolation.MAX_MEMORY_BYTES / 2
+    assert all(each.vms < isolation.MAX_MEMORY_BYTES / 2 for each in pool.memory())
 
 
 async def test_a_log_that_grows_is_still_read(proxy, pool):
