@@ -9,6 +9,7 @@ from dashboard.overview.reading import Overview, Percentiles
 from metering.formats import (
     UNKNOWN,
     format_cache_share,
+    format_calls,
     format_cents,
     format_count,
     format_duration,
@@ -214,7 +215,7 @@ def _make_percentiles(overview: Overview, measure: str) -> Figure:
         notes=[
             ("median", None),
             (f"{_format_measure(measure, found.p95)} 95th percentile", None),
-            (f"of {format_count(found.calls)} calls", None),
+            (f"of {format_calls(found.calls)}", None),
         ],
     )
 

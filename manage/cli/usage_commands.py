@@ -12,7 +12,7 @@ from manage.cli.console import explained, json_option, service_options
 from manage.cli.periods import Day, find_days, period_options
 from manage.cli.terminal import format_cost, make_bar, print_table
 from manage.cli.usage_cells import describe_open_costs, make_cells
-from metering.formats import format_count
+from metering.formats import format_number
 from runtime import clock
 from store.traces.usage_report import Grouping
 
@@ -131,5 +131,6 @@ def _print_report(report: Usage) -> None:
         click.echo("Add a price to the price file (TAXIMETER_PRICES) and run `taximeter reprice`.")
     if totals.rejected:
         click.echo(
-            f"\n{format_count(totals.rejected)} requests over the rate limit or a budget were refused."
+            "\nRefused over the rate limit or a budget:"
+            f" {format_number(totals.rejected, 'request')}."
         )

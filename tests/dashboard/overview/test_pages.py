@@ -202,6 +202,7 @@ def test_a_period_is_compared_with_the_one_before_up_to_the_same_hour(ann):
     assert (found["before"]["calls"], found["totals"]["calls"]) == (2, 1)
     page = ann.get("/overview?span=today").text
     assert "-50% on the period before" in page
+    assert "of 1 call<" in page
     assert overview(ann, "span=2026-03-13..2026-03-14")["before"]["calls"] == 1
 
 

@@ -5,6 +5,7 @@ from decimal import Decimal
 import pytest
 
 from runtime import clock
+from store.spool.format import Rejection
 from tests.store.traffic import make_entry, make_item
 
 
@@ -38,6 +39,20 @@ def test_calls_without_a_price_are_pointed_out(run, entries):
     assert "1 call without a known price" in run("usage").stdout
     assert "price file (TAXIMETER_PRICES)" in run("usage").stdout
     assert "no known price" not in run("usage", "--to", "2026-01-02").stdout
+
+
+@pytest.mark.parametrize(("count", "words"), [(1, "1 request."), (1_234, "1,234 requests.")])
+def test_refused_requests_are_counted(run, traces, count, words):
+    refused = Rejection(
+        organization_id="org",
+        hour="2026-01-02T03",
+        proxy_endpoint_id="pe",
+        slug="default",
+        bucket="messages",
+        count=count,
+    )
+    traces.insert_rejections("flush", [refused])
+    assert f"Refused over the rate limit or a budget: {words}\n" in run("usage").stdout
 
 
 def test_the_estimated_part_of_each_sum_has_a_column(run, traces):
