@@ -162,7 +162,7 @@ def verify(data_dir: str | None, as_json: bool) -> None:
     if as_json:
         print_json({"ok": not problems, "entries": entries, "problems": problems})
     elif not problems:
-        click.echo(f"All bodies of {format_calls(entries)} are intact.")
+        click.echo(f"All bodies of {format_calls(entries)} are intact, and costs and sums add up.")
     if problems:
         raise SystemExit(1)
 

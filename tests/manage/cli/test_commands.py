@@ -236,7 +236,7 @@ def test_users_link_prints_a_link(run):
 
 def test_verify_proves_that_bodies_are_exact(run, traces):
     traces.insert([ENTRY])
-    assert run("verify").stdout == "All bodies of 1 call are intact.\n"
+    assert run("verify").stdout == "All bodies of 1 call are intact, and costs and sums add up.\n"
     assert json.loads(run("verify", "--json").stdout) == {
         "ok": True,
         "entries": 1,
