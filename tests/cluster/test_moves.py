@@ -366,7 +366,7 @@ def test_a_bucket_that_is_given_away_while_it_is_asked_for_is_received(pair):
 
 
 def test_a_bucket_whose_move_does_not_go_on_is_received_meanwhile(pair, monkeypatch):
-    """What waits on a server that is full would otherwise wait for the move, and the move for room."""
+    """Otherwise the calls on a full server would wait for the move, and the move for room."""
     move = pair.order()
     pair.turn(4)
     assert pair.a.copy.paused
