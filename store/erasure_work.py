@@ -101,10 +101,6 @@ def carry_out_in_copy(
         entries = yield from traces.erase_in_steps(erasure.id, criteria)
         with control.transaction() as db:
             erasure_copies.note_erased(db, state, entries, clock.now())
-    elif is_settling:  # its database may have come from another node, which erased some
-        entries = erasing.read_count(traces.connection, erasure.id)
-        with control.transaction() as db:
-            erasure_copies.note_erased(db, state, entries, clock.now())
     if is_settling:
         _settle(erasure, state, control, spool_path)
 
@@ -126,8 +122,8 @@ def note_nothing(
 
 
 def _is_unfinished(erasure_id: str, noted: Erasure | ErasureCopy, traces: TraceDatabase) -> bool:
-    """Return whether what was recorded has to be erased: it never was, or more calls were removed than is
-    noted, since work on them failed before all their texts were gone."""
+    """Return whether what was recorded has to be erased: it never was, or the count of removed calls
+    differs from what is noted, since work on their texts failed, or another node removed them."""
     return noted.erased_at is None or (
         erasing.read_count(traces.connection, erasure_id) != noted.entries
     )
