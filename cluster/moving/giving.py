@@ -115,7 +115,7 @@ class Giver:
                 self._end(move)
             return False
         if holder != move.giver:  # it was given up, or has nothing to do with this any more
-            self._client.hdel(MOVES, move.field)
+            moves.end(self._client, move)
             return False
         if not is_awaited or wish is None or wish.refusal or self._is_resting(move, wish):
             self.release()

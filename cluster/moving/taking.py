@@ -166,7 +166,7 @@ class Taker:
                 refusal = f"the node has less room than the {needed / 1e6:,.0f} MB of the bucket"
                 self._say(move, Wish(refusal=refusal))
                 return False
-            self._wish = _begin(offer)
+            self._wish = _find_next(offer)
         else:
             self._receive(arrival, offer)
         if not self._wish.name:
@@ -190,9 +190,7 @@ class Taker:
             self._wish = Wish(attempt=offer.attempt, name=wish.name, offset=end)
             return
         sync(path)
-        names = [name for name, size in offer.files if size]
-        following = names[names.index(wish.name) + 1 :]
-        self._wish = Wish(attempt=offer.attempt, name=following[0] if following else "")
+        self._wish = _find_next(offer, wish.name)
 
     def _complete(self, arrival: Arrival, offer: Offer) -> None:
         for name, size in offer.files:
@@ -212,10 +210,11 @@ class Taker:
             self._said = wish
 
 
-def _begin(offer: Offer) -> Wish:
-    """Return the first piece to ask for."""
+def _find_next(offer: Offer, before: str = "") -> Wish:
+    """Return the first piece to ask for of the file that follows another one, or of the first file."""
     names = [name for name, size in offer.files if size]
-    return Wish(attempt=offer.attempt, name=names[0] if names else "")
+    following = names[names.index(before) + 1 :] if before else names
+    return Wish(attempt=offer.attempt, name=following[0] if following else "")
 
 
 def _find_place(folder: Path, name: str) -> Path:
