@@ -14,9 +14,9 @@ from manage.cli.console import (
     read_settings,
 )
 from manage.cli.terminal import format_text, format_time, print_table
-from runtime.errors import NotFoundError
 from runtime.safe_text import terminal_line
 from runtime.settings import Settings
+from store.control import people
 from store.control.database import ControlDatabase
 from store.control.people import Member
 from store.control.sign_in import SignIn
@@ -147,13 +147,8 @@ def link(email: str | None, data_dir: str | None, as_json: bool) -> None:
 
 def make_link(settings: Settings, control: ControlDatabase, email: str | None = None) -> str:
     """Return a link that signs in a user. Raises NotFoundError when there is no such user."""
-    user_id = control.find_user(email)
-    if user_id is None:
-        raise NotFoundError(
-            f"there is no user {email}; `taximeter users list` shows them"
-            if email
-            else "there is no local user"
-        )
+    with control.reading() as db:
+        user_id = people.get_user_id(db, email)
     return settings.link_url(SignIn(control).make_link(user_id))
 
 

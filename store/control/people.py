@@ -84,6 +84,11 @@ def get_member(db: sqlite3.Connection, email: str | None) -> Member:
     """Return the user with this address, or without an address the local user.
 
     It is the membership in the organisation joined first. Raises NotFoundError."""
+    return get_first_membership(db, get_user_id(db, email))
+
+
+def get_user_id(db: sqlite3.Connection, email: str | None) -> str:
+    """Return the id of the user with this address, or of the local user without one. Raises NotFoundError."""
     user_id = find_user(db, email)
     if user_id is None:
         raise NotFoundError(
@@ -91,7 +96,7 @@ def get_member(db: sqlite3.Connection, email: str | None) -> Member:
             if email
             else "there is no local user here; in a cluster, the node with the role web has the people"
         )
-    return get_first_membership(db, user_id)
+    return user_id
 
 
 def get_first_membership(db: sqlite3.Connection, user_id: str) -> Member:
