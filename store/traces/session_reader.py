@@ -113,9 +113,11 @@ class Turn:
         return self.previous_id is None and self.new_messages is not None and self.new_messages < 0
 
     @property
-    def is_failed(self) -> bool:
-        """Return whether the call failed. A client that disconnects is not a failure."""
-        return self.outcome not in NO_ERROR
+    def has_failure(self) -> bool:
+        """Return whether the call failed, or its request brought the result of a tool that did.
+
+        A client that disconnects is not a failure."""
+        return self.outcome not in NO_ERROR or self.failed_tools is not None
 
 
 class SessionReader:

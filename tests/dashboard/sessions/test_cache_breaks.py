@@ -132,8 +132,12 @@ def test_the_tools_that_failed_are_named_at_the_turn_that_sent_their_results(ann
     recording.send(request(*messages[:1]))
     recording.send(request(*messages))
     recording.send(request(*messages, assistant(text("I see.")), user(text("Go on."))))
-    lines = re.findall(r'<li id="turn-\d+".*?</li>', ann.get("/sessions/s1").text, re.S)
+    page = ann.get("/sessions/s1").text
+    lines = re.findall(r'<li id="turn-\d+".*?</li>', page, re.S)
     assert ["Bash failed" in line for line in lines] == [False, True, False]
+    assert ["data-failed" in line for line in lines] == [False, True, False]
+    assert page.count('class="failed"') == 1, "the mark in the strip"
+    assert "failed call or tool" in page
 
 
 def test_a_compaction_is_marked_as_one_and_not_as_a_break(ann, recording):
