@@ -7,9 +7,7 @@ from typing import NamedTuple
 from addon.routing import Destination
 from runtime import clock
 from store.control.database import ProxyEndpoint
-from store.spool.format import Rejection
-
-BUDGET = "budget"
+from store.spool.format import BUDGET_BUCKET, Rejection
 
 
 class _Key(NamedTuple):
@@ -32,7 +30,7 @@ class RejectionCounts:
 
     def count_over_budget(self, endpoint: ProxyEndpoint) -> None:
         """Count one rejection by a budget, in the current hour."""
-        self._count(endpoint, BUDGET)
+        self._count(endpoint, BUDGET_BUCKET)
 
     def _count(self, endpoint: ProxyEndpoint, bucket: str) -> None:
         hour = clock.format_ms(clock.now())[:13]

@@ -18,6 +18,7 @@ from runtime import clock
 from store.traces.forecast import Month
 from store.traces.month import find_month
 from store.traces.reader import Row, read_failures, read_latest
+from store.traces.rejections import count_by_budget
 from store.traces.savings_reader import SavingsReader
 from store.traces.session_reader import Session, SessionReader
 from store.traces.usage_report import Group, Totals, read_groups
@@ -51,7 +52,8 @@ class Day:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
     """The data of the home page. ``days`` are oldest first and end with today. ``trouble`` is the
-    reason why there is nothing else. ``saved_cents`` is what could have been saved in the last days."""
+    reason why there is nothing else. ``saved_cents`` is what could have been saved in the last
+    days; ``refused_by_budget`` requests are some of those of today that were rejected."""
 
     days: Sequence[Day] = ()
     models: Sequence[Group] = ()
@@ -60,6 +62,7 @@ class Overview:
     sessions: Sequence[Session] = ()
     failures: Sequence[Row] = ()
     saved_cents: float | None = None
+    refused_by_budget: int = 0
     size_bytes: int = 0
     trouble: str | None = None
 
@@ -98,6 +101,7 @@ def read_overview(connections: KeptConnections, path: Path, now: datetime) -> Ov
                 sessions=_read_sessions(db, now),
                 failures=read_failures(db, FAILURES, FAILURES_AMONG),
                 saved_cents=_read_savings(db, today),
+                refused_by_budget=count_by_budget(db, today),
                 size_bytes=_measure(path),
             )
     except sqlite3.Error as error:

@@ -24,6 +24,7 @@ from store.control.database import ControlDatabase
 from store.control.endpoints import ProxyEndpoint
 from store.control.invitations import Invitation
 from store.control.management import Management
+from store.control.people import Member
 from store.control.sessions import Visitor
 from store.pagination import Page
 from store.traces.paths import trace_path
@@ -33,10 +34,13 @@ ENDPOINTS, BUDGETS = 5, 3  # the others are in the settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
-    """The rows of ``control.db`` that the page shows."""
+    """The rows of ``control.db`` that the page shows. ``used_up`` are the budgets that refuse calls now;
+    ``owners`` are addresses."""
 
     endpoints: Page[ProxyEndpoint]
     budgets: Sequence[BudgetStatus]
+    used_up: Sequence[BudgetStatus]
+    owners: Sequence[str]
     invitations: list[Invitation]
 
 
@@ -57,9 +61,12 @@ class HomePages:
 
     def _read(self, control: ControlDatabase, visitor: Visitor) -> _Found:
         management = Management.make(control, self._settings)
+        budgets = management.budgets.list_by_subject(visitor).values()
         return _Found(
             endpoints=management.list_endpoints(visitor, limit=ENDPOINTS),
-            budgets=_find_most_used(management.budgets.list_by_subject(visitor).values()),
+            budgets=_find_most_used(budgets),
+            used_up=[each for each in budgets if each.refuses],
+            owners=_list_owners(management.list_members(visitor)),
             invitations=list(management.list_invitations_for(visitor.email)),
         )
 
@@ -73,6 +80,8 @@ class HomePages:
             settings=self._settings,
             endpoints=found.endpoints,
             budgets=found.budgets,
+            used_up=found.used_up,
+            owners=found.owners,
             invitations=found.invitations,
             overview=overview,
             session_address=session_address,
@@ -84,3 +93,7 @@ class HomePages:
 
 def _find_most_used(statuses: Iterable[BudgetStatus]) -> Sequence[BudgetStatus]:
     return sorted(statuses, key=lambda status: status.percent, reverse=True)[:BUDGETS]
+
+
+def _list_owners(members: Iterable[Member]) -> Sequence[str]:
+    return [each.email for each in members if each.role == "owner" and each.email]

@@ -53,6 +53,11 @@ class BudgetStatus:
     def is_reached(self) -> bool:
         return self.spent_usd >= self.budget.limit_usd
 
+    @property
+    def refuses(self) -> bool:
+        """Return whether calls are refused because this budget is used up."""
+        return self.is_reached and self.budget.action == "refuse"
+
 
 class BudgetManagement:
     """The operations on budgets. ``endpoint`` is the id or slug of an endpoint, None for the organisation.

@@ -142,9 +142,14 @@ class Ending:
     response_lost: bool = False
 
 
+BUDGET_BUCKET = "budget"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejection:
-    """Requests of one slug that our own limit refused within one clock hour (``YYYY-MM-DDTHH``)."""
+    """Requests of one slug that our own limit refused within one clock hour (``YYYY-MM-DDTHH``).
+
+    ``bucket`` is the kind of request that the rate limit counts, or ``BUDGET_BUCKET``."""
 
     organization_id: str
     proxy_endpoint_id: str

@@ -4,6 +4,7 @@ import os
 import re
 import sqlite3
 import time
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -19,6 +20,7 @@ from store.control.management import Management
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
 from store.traces.usage_report import Totals
+from tests.dashboard.pages import words_of
 from tests.dashboard.people import BASE_URL
 from tests.proxy_endpoints import create_endpoint
 from tests.store.traffic import make_entry
@@ -165,13 +167,43 @@ def test_what_has_no_price_or_was_refused_is_said_with_what_to_do(ann, record, s
     assert "1 call has no known price" in page
     assert "taximeter reprice" in page
     assert "refused today" not in page
-    with sqlite3.connect(path) as db:
-        hour = clock.format_ms(clock.now())[:13]
-        db.execute(
-            "insert into rejections values ('f', ?, 'pe', 'slug', 'messages', 1234)", (hour,)
-        )
-    db.close()
-    assert "1,234 requests were refused today" in ann.get("/").text
+    refuse(path, messages=1234)
+    page = words_of(ann.get("/").text)
+    assert "1,234 requests were refused today by the rate limit of an endpoint" in page
+    assert "budget" not in page.partition("Today")[0]
+
+
+def refuse(path, **counts):
+    """Requests that were refused just now, by what refused them."""
+    hour = clock.format_ms(clock.now())[:13]
+    rows = [("f", hour, "pe", "slug", bucket, count) for bucket, count in counts.items()]
+    with closing(sqlite3.connect(path)) as db, db:
+        db.executemany("insert into rejections values (?, ?, ?, ?, ?, ?)", rows)
+
+
+def test_what_a_budget_refused_is_said_with_who_can_raise_it_and_when_it_begins_anew(
+    ann, bob, record, control, settings
+):
+    endpoint = create_endpoint(control, ann.organization_id, "Night shift")
+    management = Management(control, settings.data_dir)
+    status = management.budgets.put(
+        management.find_caller(ann.email), endpoint.id, period="day", limit_usd=1, action="refuse"
+    )
+    spent = {"proxy_endpoint_id": endpoint.id, "cost_cents": Decimal(200)}
+    record(ann.organization_id, spent)
+    refuse(trace_path(settings.data_dir, ann.organization_id), messages=1, budget=12)
+    begins = f"The budget of Night shift begins anew at {status.span.end:%Y-%m-%d %H:%M} UTC."
+    for person, who in (
+        (ann, "Before that, you can raise it in Settings."),
+        (bob, f"Before that, an owner can raise it: {ann.email}."),
+    ):
+        notice = words_of(person.get("/").text).partition("Since midnight")[0].replace(" .", ".")
+        assert "12 requests were refused today because a budget was used up" in notice
+        assert "1 request was refused today by the rate limit" in notice
+        assert f"{begins} {who}" in notice
+        assert "another endpoint" not in notice
+    management.budgets.delete(management.find_caller(ann.email), endpoint.id)
+    assert "Before its next day or month begins, you can raise" in words_of(ann.get("/").text)
 
 
 def test_markup_in_what_was_recorded_is_shown_harmless(ann, record):
