@@ -93,15 +93,16 @@ def read_overview(connections: KeptConnections, path: Path, now: datetime) -> Ov
     try:
         with connections.lend(path) as db:
             groups = read_groups(db, "day", today - timedelta(days=DAYS - 1), today)
+            days = _list_days(today, {group.day: group.totals for group in groups})
             return Overview(
-                days=_list_days(today, {group.day: group.totals for group in groups}),
+                days=days,
                 models=read_groups(db, "model", today, today),
                 newest=read_latest(db, NEWEST),
                 month=find_month(db, now),
                 sessions=_read_sessions(db, now),
                 failures=read_failures(db, FAILURES, FAILURES_AMONG),
                 saved_cents=_read_savings(db, today),
-                refused_by_budget=count_by_budget(db, today),
+                refused_by_budget=count_by_budget(db, today) if days[-1].totals.rejected else 0,
                 size_bytes=_measure(path),
             )
     except sqlite3.Error as error:
