@@ -4,7 +4,6 @@ import csv
 import io
 import json
 import os
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
@@ -17,6 +16,7 @@ from manage.cli.backend import ENDLESS, Backend
 from manage.cli.console import BackendError
 from runtime import clock
 from runtime.csv_cells import neutralize
+from runtime.installing import explain_missing
 from store.traces.reader import BODIES, Row
 
 type Format = Literal["jsonl", "csv", "parquet", "json"]
@@ -25,10 +25,7 @@ type Format = Literal["jsonl", "csv", "parquet", "json"]
 def check_can_write(kind: Format) -> None:
     """Raise BackendError, with the command that installs it, where a format needs what is not installed."""
     if kind == "parquet" and find_spec("pyarrow") is None:
-        raise BackendError(
-            "Parquet needs pyarrow, which is not installed. This command installs it:"
-            f" {sys.executable} -m pip install pyarrow"
-        )
+        raise BackendError(explain_missing("Parquet", "parquet"))
 
 
 def write_entries(

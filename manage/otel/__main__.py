@@ -22,6 +22,7 @@ from manage.otel.exporter import (
     begin,
 )
 from runtime import logs, parent_watch, readiness
+from runtime.installing import explain_missing
 from runtime.settings import Settings, SettingsError
 from runtime.trouble_log import TroubleLog
 from store.export_positions import ExportPositions
@@ -33,10 +34,7 @@ try:
     from manage.otel.noting_session import NotingSession
     from manage.otel.spans import SpanMaker
 except ImportError as error:  # an extra
-    sys.exit(
-        f"taximeter: {error}. TAXIMETER_OTEL needs OpenTelemetry's packages: install Taximeter with the"
-        " extra [otel], as docs/metrics.md has it"
-    )
+    sys.exit(f"taximeter: {error}. {explain_missing('TAXIMETER_OTEL', 'otel')}")
 
 logger = logging.getLogger(__name__)
 

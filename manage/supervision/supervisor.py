@@ -36,6 +36,7 @@ from manage.supervision.proxy_workers import ProxyWorkers
 from manage.supervision.services import Service, ServiceMaker
 from runtime import descriptors, parent_watch
 from runtime.child_troubles import ChildTrouble, trim_lines, write_troubles
+from runtime.installing import explain_missing
 from runtime.json_lines import format_json_line, wrap_line
 from runtime.locks import LockHeldError, ProcessLock
 from runtime.settings import (
@@ -267,10 +268,7 @@ def _make_socket_folder() -> Path:
 def check_cluster(url: str | None) -> None:
     """Check that what a cluster takes is installed. Raises StartError."""
     if url is not None and find_spec("redis") is None:
-        raise StartError(
-            "TAXIMETER_CLUSTER needs the client of the Redis server: install Taximeter with the extra"
-            " [cluster], as docs/cluster.md has it"
-        )
+        raise StartError(explain_missing("TAXIMETER_CLUSTER", "cluster"))
 
 
 def check_trust_store(path: str | None) -> None:

@@ -14,6 +14,7 @@ from pyarrow import parquet as pq
 
 from manage.cli import export
 from manage.cli.backend_choice import open_all
+from runtime.installing import command_for_extra
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
 from tests import ROOT
@@ -233,7 +234,7 @@ def test_without_pyarrow_the_message_names_the_command_that_installs_it(
     monkeypatch.setattr(export, "find_spec", lambda _name: None)
     result = run("export", "-o", str(tmp_path / "x.parquet"))
     assert result.exit_code == 1
-    assert "-m pip install pyarrow" in result.output
+    assert command_for_extra("parquet") in result.output
     assert list(tmp_path.glob("*x.parquet*")) == []
     assert run("export", "-o", str(tmp_path / "x.csv")).exit_code == 0
 

@@ -5,10 +5,12 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from importlib import import_module
 
 import pytest
 
 from manage.otel.exporter import begin
+from runtime.installing import command_for_extra
 from store.export_positions import read_totals
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
@@ -18,6 +20,14 @@ from tests.store.traffic import make_entry
 from tests.upstream import wait_until
 
 SECRET = "a-secret-of-the-collector"
+
+
+def test_without_its_libraries_it_ends_with_the_command_that_installs_them(monkeypatch):
+    monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace.export", None)
+    monkeypatch.delitem(sys.modules, "manage.otel.__main__", raising=False)
+    with pytest.raises(SystemExit) as ended:
+        import_module("manage.otel.__main__")
+    assert str(ended.value.code).endswith(command_for_extra("otel"))
 
 
 @pytest.fixture

@@ -1,0 +1,64 @@
+"""The commands that install what is missing, for the way in which this program was installed itself.
+
+An environment of ``uv tool`` has no pip, and what is added to it by other means is gone at its next
+upgrade; so its command installs the program once more, from where it came.
+"""
+
+import json
+import shlex
+import sys
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+NAME = "taximeter"
+_UV_RECEIPT = "uv-receipt.toml"  # in the environment of each tool
+
+
+def explain_missing(feature: str, extra: str) -> str:
+    """Return the message about a feature whose libraries, those of one of our extras, are missing."""
+    return (
+        f"{feature} needs libraries that are not installed. This command installs them:"
+        f" {command_for_extra(extra)}"
+    )
+
+
+def command_for_extra(extra: str) -> str:
+    """Return the command that installs the libraries of one of our extras."""
+    source = _find_source()
+    if _is_uv_tool():
+        return f"uv tool install --force {shlex.quote(_name_source(source, extra))}"
+    if source is not None and source.is_dir():
+        return f"{_pip()} install -e {shlex.quote(f'{source}[{extra}]')}"
+    return f"{_pip()} install {shlex.quote(_name_source(source, extra))}"
+
+
+def command_for(requirement: str) -> str:
+    """Return the command that installs a package in a version that fits."""
+    if _is_uv_tool():
+        source = _name_source(_find_source())
+        return f"uv tool install --force --with {shlex.quote(requirement)} {shlex.quote(source)}"
+    return f"{_pip()} install {shlex.quote(requirement)}"
+
+
+def _is_uv_tool() -> bool:
+    return (Path(sys.prefix) / _UV_RECEIPT).is_file()
+
+
+def _pip() -> str:
+    return f"{shlex.quote(sys.executable)} -m pip"
+
+
+def _find_source() -> Path | None:
+    """Return the checkout or the wheel that this program was installed from (PEP 610), or None."""
+    try:
+        text = distribution(NAME).read_text("direct_url.json")
+    except PackageNotFoundError:
+        return None
+    parts = urlsplit(json.loads(text)["url"]) if text else None
+    return Path(unquote(parts.path)) if parts and parts.scheme == "file" else None
+
+
+def _name_source(source: Path | None, extra: str = "") -> str:
+    wanted = f"{NAME}[{extra}]" if extra else NAME
+    return wanted if source is None else f"{wanted} @ {source.as_uri()}"
