@@ -20,6 +20,7 @@ from store.traces.month import find_month
 from store.traces.reader import Row, read_failures, read_latest
 from store.traces.rejections import count_by_budget
 from store.traces.savings_reader import SavingsReader
+from store.traces.removal import used_bytes
 from store.traces.session_reader import Session, SessionReader
 from store.traces.usage_report import Group, Totals, read_groups
 
@@ -52,7 +53,7 @@ class Day:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
     """The data of the home page. ``days`` are oldest first and end with today. ``trouble`` is the
-    reason why there is nothing else. ``saved_cents`` is what could have been saved in the last
+    reason why there is nothing else. ``size_bytes`` is that of all that is in the database. ``saved_cents`` is what could have been saved in the last
     days; ``refused_by_budget`` requests are some of those of today that were rejected."""
 
     days: Sequence[Day] = ()
@@ -63,7 +64,7 @@ class Overview:
     failures: Sequence[Row] = ()
     saved_cents: float | None = None
     refused_by_budget: int = 0
-    size_bytes: int = 0
+    size_bytes: int | None = 0
     trouble: str | None = None
 
     @property
@@ -86,7 +87,7 @@ class Overview:
 
 
 def read_overview(connections: KeptConnections, path: Path, now: datetime) -> Overview:
-    """Return the overview of a trace database; its size and an error where it cannot be read."""
+    """Return the overview of a trace database; an error where it cannot be read."""
     today = now.date()
     if not path.exists():
         return Overview(days=_list_days(today, {}))
@@ -103,10 +104,10 @@ def read_overview(connections: KeptConnections, path: Path, now: datetime) -> Ov
                 failures=read_failures(db, FAILURES, FAILURES_AMONG),
                 saved_cents=_read_savings(db, today),
                 refused_by_budget=count_by_budget(db, today) if days[-1].totals.rejected else 0,
-                size_bytes=_measure(path),
+                size_bytes=used_bytes(db),
             )
     except sqlite3.Error as error:
-        return Overview(size_bytes=_measure(path), trouble=_explain(path, error))
+        return Overview(size_bytes=None, trouble=_explain(path, error))
 
 
 def _read_savings(db: sqlite3.Connection, today: date) -> float | None:
@@ -130,17 +131,6 @@ def _list_days(today: date, found: Mapping[str | None, Totals]) -> Sequence[Day]
     """Return the last days with their totals, of which there are none for a day without calls."""
     days = [today - timedelta(days=back) for back in range(DAYS)][::-1]
     return [Day(day, found.get(day.isoformat(), Totals())) for day in days]
-
-
-def _measure(path: Path) -> int:
-    """Return the bytes on disk, with those of the write-ahead log."""
-    total = 0
-    for file in (path, path.with_name(f"{path.name}-wal")):
-        try:
-            total += file.stat().st_size
-        except OSError:
-            continue
-    return total
 
 
 def _explain(path: Path, error: sqlite3.Error) -> str:

@@ -15,7 +15,6 @@ from dashboard.home.overview import read_overview
 from dashboard.kept_connections import KeptConnections
 from dashboard.notices import Notice
 from dashboard.visitors import Visitors
-from metering.formats import format_bytes
 from runtime import clock
 from runtime.heartbeat import Heartbeat
 from runtime.settings import Settings
@@ -86,7 +85,6 @@ class HomePages:
             overview=overview,
             session_address=session_address,
             bars=make_bars(overview.days),
-            size=format_bytes(overview.size_bytes),
             recorder=Heartbeat.read(self._settings.data_dir),
         )
 

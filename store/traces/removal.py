@@ -201,8 +201,11 @@ def _forget_quotes(connection: sqlite3.Connection) -> Steps[None]:
 
 
 def used_bytes(connection: sqlite3.Connection) -> int:
-    """Return the size of what is in the database. Its file approaches it once free pages are given
-    back."""
+    """Return the size of what is in the database: the one that pages, API and commands show, and that
+    retention limits.
+
+    What is still in the write-ahead log counts, that file itself and free pages do not: both come and
+    go by themselves, and the file approaches this size once free pages are given back."""
     pages = read_pragma(connection, "page_count") - read_pragma(connection, "freelist_count")
     return pages * read_pragma(connection, "page_size")
 

@@ -14,11 +14,13 @@ from dashboard.home import overview
 from dashboard.home.chart import make_bars
 from dashboard.home.overview import Day, read_overview
 from dashboard.kept_connections import KeptConnections
+from metering.formats import format_bytes
 from runtime import clock
 from runtime.heartbeat import Heartbeat
 from store.control.management import Management
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
+from store.traces.removal import used_bytes
 from store.traces.usage_report import Totals
 from tests.dashboard.pages import words_of
 from tests.dashboard.people import BASE_URL
@@ -204,6 +206,21 @@ def test_what_a_budget_refused_is_said_with_who_can_raise_it_and_when_it_begins_
         assert "another endpoint" not in notice
     management.budgets.delete(management.find_caller(ann.email), endpoint.id)
     assert "Before its next day or month begins, you can raise" in words_of(ann.get("/").text)
+
+
+def test_the_size_of_the_database_is_the_same_on_both_pages_that_show_it(ann, settings):
+    with TraceDatabase(trace_path(settings.data_dir, ann.organization_id)) as traces:
+        traces.insert([make_entry() for _ in range(300)])
+        with traces.connection:  # free pages, and a write-ahead log that is larger than what is left
+            traces.connection.execute("create table passing as select randomblob(4000000)")
+            traces.connection.execute("drop table passing")
+        home = words_of(ann.get("/").text)
+        settings_page = words_of(ann.get("/settings").text)
+        size_bytes = used_bytes(traces.connection)
+    size = format_bytes(size_bytes)
+    assert f"Database size {size} " in home
+    assert f"The database has {size}." in settings_page
+    assert size_bytes < 4_000_000
 
 
 def test_markup_in_what_was_recorded_is_shown_harmless(ann, record):
