@@ -78,6 +78,12 @@ def format_number(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
+def format_ordinal(number: int) -> str:
+    """Return a place in a row: ``1st``, ``2nd``, ``11th``, ``1,023rd``."""
+    ending = "th" if number // 10 % 10 == 1 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number:,}{ending}"
+
+
 def format_tokens(count: int | None, unknown: str = UNKNOWN) -> str:
     """Return all digits of small numbers, three of large ones."""
     if count is None:

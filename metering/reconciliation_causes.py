@@ -1,6 +1,6 @@
 """Words for the causes and notes of a reconciliation, for the terminal and for pages."""
 
-from metering.formats import format_cents_for_column, format_count
+from metering.formats import format_cents_for_column, format_number
 from metering.reconciliation import TOKENS, WEB_SEARCH, Cause
 
 _KINDS = {
@@ -112,7 +112,7 @@ def get_explanation(name: str) -> str:
 def format_cause(cause: Cause) -> str:
     """Return the title with how much it concerns: ``batches (1,200 tokens, $0.5000)``."""
     parts = [
-        f"{format_count(count)} {noun if count == 1 else noun + 's'}"
+        format_number(count, noun)
         for count, noun in ((cause.calls, "call"), (cause.tokens, "token"), (cause.days, "day"))
         if count is not None
     ]

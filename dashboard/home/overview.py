@@ -19,8 +19,8 @@ from store.traces.forecast import Month
 from store.traces.month import find_month
 from store.traces.reader import Row, read_failures, read_latest
 from store.traces.rejections import count_by_budget
-from store.traces.savings_reader import SavingsReader
 from store.traces.removal import used_bytes
+from store.traces.savings_reader import SavingsReader
 from store.traces.session_reader import Session, SessionReader
 from store.traces.usage_report import Group, Totals, read_groups
 
@@ -53,8 +53,9 @@ class Day:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
     """The data of the home page. ``days`` are oldest first and end with today. ``trouble`` is the
-    reason why there is nothing else. ``size_bytes`` is that of all that is in the database. ``saved_cents`` is what could have been saved in the last
-    days; ``refused_by_budget`` requests are some of those of today that were rejected."""
+    reason why there is nothing else. ``saved_cents`` is what could have been saved in the last days;
+    ``refused_by_budget`` requests are some of those of today that were rejected. ``size_bytes`` is that
+    of all that is in the database."""
 
     days: Sequence[Day] = ()
     models: Sequence[Group] = ()

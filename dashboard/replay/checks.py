@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from dashboard.compare.alignment import Effort
 from dashboard.compare.differences import compare_lists
 from dashboard.compare.parts import take_apart
-from metering.formats import format_count
+from metering.formats import format_count, format_number
 from metering.json_reading import parse_json
 
 _KINDS = ("changed", "added", "removed", "moved")
@@ -66,7 +66,7 @@ def _list_changes(before: Mapping[str, object], after: Mapping[str, object]) -> 
         for kind in _KINDS:
             count = sum(each.kind == kind for each in found)
             if count:
-                yield f"{format_count(count)} {noun}{'' if count == 1 else 's'} {kind}"
+                yield f"{format_number(count, noun)} {kind}"
     if old.markers != new.markers:
         yield "cache breakpoints changed"
 

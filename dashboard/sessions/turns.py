@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from dashboard.cache_breaks import describe_cause, describe_cost
 from dashboard.formats import Mark, outcome_mark
-from metering.formats import format_count, format_duration
+from metering.formats import format_count, format_duration, format_number
 from runtime import clock
 from store.traces.session_reader import Turn
 
@@ -86,7 +86,7 @@ def _describe_break(turn: Turn) -> str | None:
 
 
 def _count_messages(count: int) -> str:
-    return f"{format_count(count)} message{'' if count == 1 else 's'}"
+    return format_number(count, "message")
 
 
 def _find_gap(last: Turn | None, turn: Turn) -> str | None:

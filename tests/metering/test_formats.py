@@ -119,6 +119,13 @@ def test_sizes_have_the_unit_that_suits_them(count, text):
     assert formats.format_bytes(count) == text
 
 
+def test_a_place_in_a_row_has_its_ending():
+    places = (1, 2, 3, 4, 10, 11, 12, 13, 20, 21, 22, 23, 101, 111, 112, 1_023)
+    assert " ".join(map(formats.format_ordinal, places)) == (
+        "1st 2nd 3rd 4th 10th 11th 12th 13th 20th 21st 22nd 23rd 101st 111th 112th 1,023rd"
+    )
+
+
 def test_what_is_exact_has_all_digits():
     assert formats.format_cents_for_column(1234567.8) == "$12,345.6780"
     assert formats.format_count(1234567) == "1,234,567"

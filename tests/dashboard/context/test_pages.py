@@ -219,6 +219,15 @@ def test_a_session_shows_how_its_prompts_grew_and_what_that_cost(ann):
     assert 'href="/sessions/s1/context"' in ann.get("/sessions/s1").text
 
 
+def test_a_long_session_says_which_of_its_turns_are_shown(ann, monkeypatch):
+    record_chain(ann, *growing(5))
+    monkeypatch.setattr("dashboard.context.session_page.MOST_LISTED", 3)
+    monkeypatch.setattr("dashboard.context.areas.MAX_POINTS", 2)
+    page = ann.get("/sessions/s1/context").text
+    assert "Every 2nd turn as a table" in page
+    assert "Drawn from every 3rd turn." in page
+
+
 def test_a_turn_of_another_history_is_taken_apart_or_called_estimated(ann, monkeypatch):
     calls = list(growing(5))
     odd = request(user(text("Something else entirely. " * 4_000)))

@@ -211,7 +211,9 @@ def test_what_a_budget_refused_is_said_with_who_can_raise_it_and_when_it_begins_
 def test_the_size_of_the_database_is_the_same_on_both_pages_that_show_it(ann, settings):
     with TraceDatabase(trace_path(settings.data_dir, ann.organization_id)) as traces:
         traces.insert([make_entry() for _ in range(300)])
-        with traces.connection:  # free pages, and a write-ahead log that is larger than what is left
+        with (
+            traces.connection
+        ):  # free pages, and a write-ahead log that is larger than what is left
             traces.connection.execute("create table passing as select randomblob(4000000)")
             traces.connection.execute("drop table passing")
         home = words_of(ann.get("/").text)
