@@ -1,6 +1,6 @@
 """``/settings/endpoints``: create, change and delete proxy endpoints."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import get_args
 
 from starlette.requests import Request
@@ -46,7 +46,7 @@ class EndpointSettings:
                     form.get("name", ""),
                     form.get("slug", "").strip() or None,
                     None if mode == "service" else mode,
-                    metadata_only="metadata_only" in form,
+                    metadata_only="metadata_only" in form or None,
                 )
             )
         except ControlError as error:
@@ -70,7 +70,8 @@ class EndpointSettings:
                     endpoint.id,
                     name=form.get("name", ""),
                     streaming=mode,
-                    metadata_only="metadata_only" in form,
+                    # Others cannot change it, so their form does not send it.
+                    metadata_only="metadata_only" in form if visitor.role == "owner" else None,
                 )
             )
         except NotFoundError:
@@ -87,6 +88,7 @@ class EndpointSettings:
             "settings_delete_endpoint.html",
             visitor=visitor,
             endpoint=endpoint,
+            kept_for=await self._find_guards(visitor, endpoint),
             url=self._view.settings.endpoint_url(endpoint.slug),
         )
 
@@ -106,6 +108,14 @@ class EndpointSettings:
         organisation."""
         return await self._view.pool.run(
             lambda control: self._view.manage(control).get_endpoint(visitor, id_)
+        )
+
+    async def _find_guards(self, visitor: Visitor, endpoint: ProxyEndpoint) -> Sequence[str]:
+        """Return what keeps this visitor from changing and deleting an endpoint."""
+        if visitor.role == "owner":
+            return ()
+        return await self._view.pool.run(
+            lambda control: self._view.manage(control).find_guards(visitor, endpoint.id)
         )
 
     async def render_endpoint(
@@ -131,6 +141,7 @@ class EndpointSettings:
             endpoint=endpoint,
             budget=budget,
             rule=rule,
+            kept_for=await self._find_guards(visitor, endpoint),
             url=self._view.settings.endpoint_url(endpoint.slug),
             problem=problem,
         )

@@ -31,7 +31,11 @@ class NewEndpoint(RequestModel):
     slug: Annotated[Slug | None, Field(description="Default: made from the name.")] = None
     streaming: Annotated[Streaming | None, Field(description="null: the service's setting.")] = None
     metadata_only: Annotated[
-        bool, Field(description="Store no bodies, only names, numbers, cost and times.")
+        bool,
+        Field(
+            description="Store no bodies, only names, numbers, cost and times. Left out, a slug that is made"
+            " again has what it had before."
+        ),
     ] = False
 
 
@@ -98,18 +102,23 @@ def list_endpoints(context: Context[PageQuery]) -> EndpointPage:
     "POST",
     "/proxy-endpoints",
     name="createProxyEndpoint",
-    summary="Create a proxy endpoint. It works immediately.",
+    summary="Create a proxy endpoint, or make a deleted one again by its slug. It works immediately.",
     request=NewEndpoint,
     response=Endpoint,
     status=HTTPStatus.CREATED,
     errors={
-        HTTPStatus.CONFLICT: "The slug is taken, or reserved for another organisation; or there are as many endpoints as the service allows."
+        HTTPStatus.FORBIDDEN: "Only an owner of the organisation may change whether bodies are stored, also of a slug that is made again.",
+        HTTPStatus.CONFLICT: "The slug is taken, or reserved for another organisation; or there are as many endpoints as the service allows.",
     },
 )
 def create_endpoint(context: Context[NewEndpoint]) -> Endpoint:
-    new = context.request
+    new, given = context.request, context.request.model_fields_set
     endpoint = context.management.create_endpoint(
-        context.caller, new.name, new.slug, new.streaming, metadata_only=new.metadata_only
+        context.caller,
+        new.name,
+        new.slug,
+        new.streaming,
+        metadata_only=new.metadata_only if "metadata_only" in given else None,
     )
     return Endpoint.make(endpoint, context.endpoint_url)
 
@@ -135,7 +144,10 @@ def get_endpoint(context: Context[NoFields]) -> Endpoint:
     summary="Change a proxy endpoint, by its id or slug. The change applies from the next call on.",
     request=EndpointChange,
     response=Endpoint,
-    errors=_NOT_FOUND,
+    errors=_NOT_FOUND
+    | {
+        HTTPStatus.FORBIDDEN: "Only an owner of the organisation may change an endpoint that has a budget or a retention rule, and whether bodies are stored."
+    },
 )
 def update_endpoint(context: Context[EndpointChange]) -> Endpoint:
     change, given = context.request, context.request.model_fields_set
@@ -156,7 +168,10 @@ def update_endpoint(context: Context[EndpointChange]) -> Endpoint:
     summary="Delete a proxy endpoint, by its id or slug. Its recorded calls are kept.",
     request=NoFields,
     response=Done,
-    errors=_NOT_FOUND,
+    errors=_NOT_FOUND
+    | {
+        HTTPStatus.FORBIDDEN: "Only an owner of the organisation may delete an endpoint that has a budget or a retention rule."
+    },
 )
 def delete_endpoint(context: Context[NoFields]) -> Done:
     context.management.delete_endpoint(context.caller, context.id)

@@ -32,10 +32,11 @@ class RefusedError(Exception):
 
 
 def explain(operation: Operation[Any, Any], error: ControlError) -> RefusedError:
-    """Return the refusal for an error, with the text of the operation where it declares one."""
+    """Return the refusal for an error. What does not exist is told in the text of the operation, where it
+    declares one: the error's names commands."""
     status = HTTPStatus(error.status)
     message = as_sentence(str(error))
-    if status in (HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND):
+    if status is HTTPStatus.NOT_FOUND:
         message = operation.errors.get(status, message)
     return RefusedError(status, message, code=error.code, field=error.field)
 

@@ -82,6 +82,9 @@ def create_endpoint(
 ) -> None:
     """Create a proxy endpoint. It works immediately, also while the service runs.
 
+    With the slug of a deleted endpoint it is that one again, with its budget, its retention rule and
+    whether bodies are stored.
+
     \b
     Examples:
       taximeter endpoints create "Café #1"              gets the slug cafe-1
@@ -110,7 +113,9 @@ def create_endpoint(
     type=click.Choice(["live", "buffered", "service"]),
     help="How responses are forwarded; service: the service's setting.",
 )
-@click.option("--metadata-only/--keep-bodies", default=None, help="Whether bodies are stored.")
+@click.option(
+    "--metadata-only/--keep-bodies", default=None, help="Whether bodies are stored; for owners."
+)
 @service_options
 @json_option
 def update_endpoint(
@@ -151,6 +156,9 @@ def delete_endpoint(
     endpoint: str, base_url: str | None, data_dir: str | None, as_json: bool
 ) -> None:
     """Delete a proxy endpoint by its slug or id. Its recorded calls are kept; its slug stays reserved.
+
+    Of an endpoint with a budget or a retention rule only owners may do this. Both are kept, and hold
+    again when the slug is made again.
 
     \b
     Examples:

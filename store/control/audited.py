@@ -17,12 +17,15 @@ type Note = Callable[[Action, str, Details], None]
 def audited(control: ControlDatabase, caller: Caller) -> Iterator[tuple[sqlite3.Connection, Note]]:
     """Open a transaction; yield it and the function that writes the audit log for the caller.
 
-    Raises ForbiddenError for a caller who has been removed since the request was authenticated."""
+    Raises ForbiddenError for a caller who has been removed since the request was authenticated, or has
+    another role now: what the caller may do was or will be judged by ``caller.role``."""
     with control.transaction() as db:
         try:
             member = people.get_member_of(db, caller.organization_id, caller.user_id)
         except NotFoundError:
             raise ForbiddenError("you are no longer a member of this organisation") from None
+        if member.role != caller.role:
+            raise ForbiddenError("your role in this organisation has just changed; try again")
         acting_user = None if caller.is_operator else caller.user_id
         instead_of = {"for": member.email} if caller.is_operator else {}
 

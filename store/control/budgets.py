@@ -1,6 +1,7 @@
 """Budgets: rows of ``budgets``, and the time zone and webhook of an organisation.
 
-A budget is that of an endpoint, or of the whole organisation. Each has one at most.
+A budget is that of an endpoint, or of the whole organisation. Each has one at most. That of a deleted
+endpoint is kept for when its slug is made again; until then it is in no list.
 """
 
 import base64
@@ -23,7 +24,7 @@ DEFAULT_ZONE = "UTC"
 _SELECT = (
     "select b.id, b.organization_id, b.proxy_endpoint_id, e.slug, e.name, b.period, b.limit_usd, b.action,"
     " o.time_zone, b.created_at from budgets b join organizations o on o.id = b.organization_id"
-    " left join proxy_endpoints e on e.id = b.proxy_endpoint_id"
+    " left join proxy_endpoints e on e.id = b.proxy_endpoint_id where e.deleted_at is null"
 )
 
 
@@ -74,7 +75,7 @@ def list_after(
 ) -> Sequence[Budget]:
     """Return the budgets of an organisation after a position, newest first; without a limit all."""
     rows = db.execute(
-        f"{_SELECT} where b.organization_id = ? and (b.created_at, b.id) < (?, ?)"
+        f"{_SELECT} and b.organization_id = ? and (b.created_at, b.id) < (?, ?)"
         " order by b.created_at desc, b.id desc limit ?",
         (organization_id, position.created_at, position.id, limit),
     )
@@ -91,7 +92,7 @@ def find(
 ) -> Budget | None:
     """Return the budget of an endpoint, or of the organisation, or None."""
     row = db.execute(
-        f"{_SELECT} where b.organization_id = ? and b.proxy_endpoint_id is ?",
+        f"{_SELECT} and b.organization_id = ? and b.proxy_endpoint_id is ?",
         (organization_id, None if endpoint is None else endpoint.id),
     ).fetchone()
     return None if row is None else _from_row(row)
@@ -141,11 +142,6 @@ def put(
 
 def delete(db: sqlite3.Connection, budget: Budget) -> None:
     db.execute("delete from budgets where id = ?", (budget.id,))
-
-
-def delete_of(db: sqlite3.Connection, endpoint_id: str) -> None:
-    """Delete the budget of an endpoint that is deleted, if it has one."""
-    db.execute("delete from budgets where proxy_endpoint_id = ?", (endpoint_id,))
 
 
 # -- the organisation's ----------------------------------------------------------------------------

@@ -3,6 +3,10 @@
 Functions that change something must run in a transaction that holds the write lock
 (``ControlDatabase.transaction``): no other process can then change what they have read before they
 write, and times of creation are in the order of commits.
+
+A slug belongs to one organisation for good, and what was decided about it belongs to the slug: an endpoint
+that is made again with the slug of a deleted one is that endpoint, with its id, and so with its budget, what
+was spent of that, its rule of retention and ``metadata_only``. Otherwise deleting would be a way around them.
 """
 
 import sqlite3
@@ -86,22 +90,31 @@ def create(
     slug: str | None = None,
     streaming: Streaming | None = None,
     *,
-    metadata_only: bool = False,
+    metadata_only: bool | None = None,
 ) -> ProxyEndpoint:
-    """Make an endpoint; without ``slug`` one is made from the name, with a suffix if need be.
+    """Make an endpoint, or the deleted one with this slug again.
+
+    Without ``slug`` one is made from the name, with a suffix if need be. ``metadata_only`` None: as the
+    deleted one had it, False for a new one.
 
     Raises InvalidInputError, InvalidSlugError, SlugTakenError."""
+    chosen = choose_slug(db, organization_id, name, slug)
+    earlier = find_deleted(db, organization_id, chosen)
+    if metadata_only is None:
+        metadata_only = earlier is not None and earlier.metadata_only
     endpoint = ProxyEndpoint(
-        id=clock.new_id(),
+        id=clock.new_id() if earlier is None else earlier.id,
         organization_id=organization_id,
         name=check_name(name, "an endpoint"),
-        slug=_choose_slug(db, organization_id, name, slug),
+        slug=chosen,
         streaming=streaming,
         metadata_only=metadata_only,
         created_at=clock.format_ms(clock.now()),
     )
     db.execute(
-        f"insert into proxy_endpoints ({COLUMNS}) values (?, ?, ?, ?, ?, ?, ?)",  # noqa: S608
+        f"insert into proxy_endpoints ({COLUMNS}) values (?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
+        " on conflict (id) do update set name = excluded.name, streaming = excluded.streaming,"
+        " metadata_only = excluded.metadata_only, created_at = excluded.created_at, deleted_at = null",
         (
             endpoint.id,
             organization_id,
@@ -113,6 +126,16 @@ def create(
         ),
     )
     return endpoint
+
+
+def find_deleted(db: sqlite3.Connection, organization_id: str, slug: str) -> ProxyEndpoint | None:
+    """Return the endpoint of the organisation with this slug that was deleted last, or None."""
+    row = db.execute(
+        f"{_SELECT} where organization_id = ? and slug = ? and deleted_at is not null"
+        " order by deleted_at desc, id desc limit 1",
+        (organization_id, slug),
+    ).fetchone()
+    return None if row is None else from_row(row)
 
 
 def check_count(db: sqlite3.Connection, organization_id: str, most: int) -> None:
@@ -162,8 +185,9 @@ def update(
 
 
 def delete(db: sqlite3.Connection, organization_id: str, id_or_slug: str) -> ProxyEndpoint:
-    """Delete an endpoint; its recorded calls stay and its slug stays reserved. Raises
-    NotFoundError."""
+    """Delete an endpoint; its row stays, and with it what was decided about its slug.
+
+    Raises NotFoundError."""
     endpoint = get(db, organization_id, id_or_slug)
     db.execute(
         "update proxy_endpoints set deleted_at = ? where id = ?",
@@ -172,9 +196,10 @@ def delete(db: sqlite3.Connection, organization_id: str, id_or_slug: str) -> Pro
     return endpoint
 
 
-def _choose_slug(
-    db: sqlite3.Connection, organization_id: str, name: str, wanted: str | None
-) -> str:
+def choose_slug(db: sqlite3.Connection, organization_id: str, name: str, wanted: str | None) -> str:
+    """Return the slug of an endpoint that is made: the wanted one, or one made from the name.
+
+    Raises InvalidSlugError, SlugTakenError."""
     if wanted is None:
         slug = plain = slugs.make_slug(name)
         while _is_taken(db, slug, organization_id):

@@ -21,7 +21,7 @@ from runtime.webhook_rule import PUBLIC_ONLY, WebhookRule
 from store.control import (
     api_keys,
     audit,
-    budgets,
+    endpoint_guards,
     endpoints,
     invitations,
     key_authentication,
@@ -138,17 +138,23 @@ class Management:
         slug: str | None = None,
         streaming: Streaming | None = None,
         *,
-        metadata_only: bool = False,
+        metadata_only: bool | None = None,
     ) -> ProxyEndpoint:
-        """Create an endpoint; without ``slug`` one is made from the name.
+        """Create an endpoint, or make the deleted one with this slug again.
+
+        Without ``slug`` one is made from the name. ``metadata_only`` None: as the deleted one had it.
 
         The proxy serves it when this returns.
 
-        Raises InvalidInputError, InvalidSlugError, SlugTakenError, and LimitReachedError where the
-        organisation has too many."""
+        Raises InvalidInputError, InvalidSlugError, SlugTakenError, LimitReachedError where the
+        organisation has too many, and ForbiddenError as ``update_endpoint`` does."""
         with audited(self._control, caller) as (db, note):
             if self._max_endpoints is not None:
                 endpoints.check_count(db, caller.organization_id, self._max_endpoints)
+            slug = endpoints.choose_slug(db, caller.organization_id, name, slug)
+            earlier = endpoints.find_deleted(db, caller.organization_id, slug)
+            if earlier is not None:
+                endpoint_guards.check_bodies(caller, earlier, metadata_only)
             endpoint = endpoints.create(
                 db, caller.organization_id, name, slug, streaming, metadata_only=metadata_only
             )
@@ -167,8 +173,12 @@ class Management:
         """Change an endpoint; a field that is None stays as it is. ``streaming="service"`` follows
         the service's own setting again.
 
-        Raises NotFoundError, InvalidInputError."""
+        Raises NotFoundError, InvalidInputError, and ForbiddenError for a caller who is not an owner, where
+        the endpoint has a budget or a rule of retention, or ``metadata_only`` is another one."""
         with audited(self._control, caller) as (db, note):
+            before = endpoints.get(db, caller.organization_id, id_or_slug)
+            endpoint_guards.check_change(db, caller, before, "change")
+            endpoint_guards.check_bodies(caller, before, metadata_only)
             endpoint = endpoints.update(
                 db,
                 caller.organization_id,
@@ -181,16 +191,24 @@ class Management:
             return endpoint
 
     def delete_endpoint(self, caller: Caller, id_or_slug: str) -> ProxyEndpoint:
-        """Delete an endpoint; its recorded calls stay and its slug stays reserved.
+        """Delete an endpoint; its recorded calls stay, and its slug stays reserved.
 
         The proxy refuses it when this returns.
 
-        Raises NotFoundError."""
+        Raises NotFoundError, and ForbiddenError for a caller who is not an owner, where the endpoint has a
+        budget or a rule."""
         with audited(self._control, caller) as (db, note):
-            endpoint = endpoints.delete(db, caller.organization_id, id_or_slug)
-            budgets.delete_of(db, endpoint.id)
+            before = endpoints.get(db, caller.organization_id, id_or_slug)
+            endpoint_guards.check_change(db, caller, before, "delete")
+            endpoint = endpoints.delete(db, caller.organization_id, before.id)
             note("endpoint.delete", endpoint.id, {"slug": endpoint.slug})
             return endpoint
+
+    def find_guards(self, caller: Caller, id_or_slug: str) -> Sequence[str]:
+        """Return what leaves changing and deleting an endpoint to owners. Raises NotFoundError."""
+        with self._control.reading() as db:
+            endpoint = endpoints.get(db, caller.organization_id, id_or_slug)
+            return endpoint_guards.find(db, endpoint)
 
     # -- service API keys -------------------------------------------------------------------------
 

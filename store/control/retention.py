@@ -1,8 +1,8 @@
 """The rules of retention, of organisations and of single endpoints, and when each was last applied.
 
 A rule of an endpoint counts where it has a value, and that of its organisation otherwise; it stays in force
-when the endpoint is deleted, as its calls stay. The size is limited for the organisation alone: its
-endpoints share what they have in common.
+when the endpoint is deleted, as its calls stay, and when its slug is made again. The size is limited for the
+organisation alone: its endpoints share what they have in common.
 """
 
 import sqlite3

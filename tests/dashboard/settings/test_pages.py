@@ -17,6 +17,7 @@ from manage.server import make_app
 from runtime import clock
 from store.control import audit
 from store.control.management import Management
+from store.control.retention import Rule
 from store.control.sign_in import Origin, SignIn
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
@@ -138,6 +139,42 @@ def test_an_endpoint_is_created_changed_and_deleted(ann, control, management):
         "endpoint.update",
         "endpoint.create",
     ]
+
+
+@pytest.mark.parametrize("guard", ["a budget", "a retention rule"])
+def test_an_endpoint_with_a_decision_of_an_owner_is_theirs_to_change(ann, bob, management, guard):
+    owner = caller(management, ann)
+    endpoint = management.create_endpoint(owner, "Team")
+    here = f"/settings/endpoints/{endpoint.id}"
+    assert "only an owner" not in bob.get(here).text
+    if guard == "a budget":
+        management.budgets.put(owner, endpoint.id, period="day", limit_usd=1, action="warn")
+    else:
+        management.removal.write_rule(owner, Rule(text_days=1), endpoint.id)
+    page, asking = bob.get(here).text, bob.get(f"{here}/delete").text
+    for text in (page, asking):
+        assert f"has {guard}: only an owner of the organisation can" in text
+    assert "<fieldset disabled>" in page
+    assert f'href="{here}/delete"' not in page
+    assert f'action="{here}/delete"' not in asking
+    for path, fields in ((here, {"name": "Other"}), (f"{here}/delete", {})):
+        refused = bob.post(path, **fields)
+        assert refused.status_code == 403
+        assert f"an endpoint that has {guard}" in refused.text
+    assert management.list_endpoints(owner).items == [endpoint]
+    assert "<fieldset disabled>" not in ann.get(here).text
+    assert ann.post(f"{here}/delete").status_code == 303
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_a_member_changes_an_endpoint_without_touching_its_bodies(ann, bob, management, before):
+    endpoint = management.create_endpoint(caller(management, ann), "Team", metadata_only=before)
+    here = f"/settings/endpoints/{endpoint.id}"
+    assert "Only an owner of the organisation can change this." in bob.get(here).text
+    assert "Only an owner" not in ann.get(here).text
+    assert bob.post(here, name="Other", **({} if before else {"metadata_only": "1"})).is_redirect
+    (changed,) = management.list_endpoints(caller(management, ann)).items
+    assert (changed.name, changed.metadata_only) == ("Other", before)
 
 
 @pytest.mark.parametrize(

@@ -165,6 +165,39 @@ def test_an_endpoint_has_retention_of_its_own(ann, ask):
     error_of(ask("cid", "GET", path), 404, "not_found")
 
 
+@pytest.mark.parametrize("change", ["PATCH", "DELETE"])
+@pytest.mark.parametrize("guard", ["budget", "retention"])
+def test_an_endpoint_with_a_decision_of_an_owner_is_theirs_to_change(ann, ask, guard, change):
+    ann("POST", "/proxy-endpoints", json={"name": "Mine"})
+    path, body = "/proxy-endpoints/mine", {"json": {"name": "Other"}} if change == "PATCH" else {}
+    decided = {"budget": {"period": "day", "limit_usd": 1}, "retention": {"text_days": 1}}[guard]
+    before = ann("PUT", f"{path}/{guard}", json=decided).json()
+    message = error_of(ask("bob", change, path, **body), 403, "forbidden")
+    assert message.startswith("Only an owner of the organisation may ")
+    assert guard in message
+    error_of(ask("cid", change, path, **body), 404, "not_found")
+    assert ann(change, path, **body).status_code == 200
+    if change == "DELETE":
+        error_of(ann("GET", f"{path}/{guard}"), 404, "not_found")
+        assert ask("bob", "POST", "/proxy-endpoints", json={"name": "Mine"}).status_code == 201
+    assert ask("bob", "GET", f"{path}/{guard}").json() == before
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_whether_bodies_are_stored_is_for_owners(ann, ask, wanted):
+    new = {"name": "Mine", "metadata_only": not wanted}
+    assert ask("bob", "POST", "/proxy-endpoints", json=new).status_code == 201
+    change = {"json": {"metadata_only": wanted}}
+    message = error_of(ask("bob", "PATCH", "/proxy-endpoints/mine", **change), 403, "forbidden")
+    assert "bodies of 'mine' are stored" in message
+    assert ask("bob", "DELETE", "/proxy-endpoints/mine").status_code == 200
+    again = {"name": "Mine", "metadata_only": wanted}
+    error_of(ask("bob", "POST", "/proxy-endpoints", json=again), 403, "forbidden")
+    made = ask("bob", "POST", "/proxy-endpoints", json={"name": "Mine"})
+    assert (made.status_code, made.json()["metadata_only"]) == (201, not wanted)
+    assert ann("PATCH", "/proxy-endpoints/mine", **change).json()["metadata_only"] is wanted
+
+
 def test_an_erasure_is_counted_ordered_and_followed(ann, ask):
     counted = ann("POST", "/erasures", json={"session": "s", "dry_run": True})
     assert counted.status_code == 202

@@ -1,0 +1,41 @@
+"""The checks that leave some changes of an endpoint to owners.
+
+A budget and a rule of retention are an owner's decisions, and so is whether bodies are stored. Whoever could
+delete or change the endpoint that they are about could undo them.
+"""
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Literal
+
+from store.control import budgets, retention
+from store.control.audited import require_owner
+from store.control.endpoints import ProxyEndpoint
+from store.control.people import Caller
+
+
+def find(db: sqlite3.Connection, endpoint: ProxyEndpoint) -> Sequence[str]:
+    """Return what leaves changing and deleting an endpoint to owners, in words; nothing if members may."""
+    found = []
+    if budgets.find(db, endpoint.organization_id, endpoint) is not None:
+        found.append("a budget")
+    if not retention.find(db, endpoint.organization_id, endpoint.id).is_empty:
+        found.append("a retention rule")
+    return found
+
+
+def check_change(
+    db: sqlite3.Connection,
+    caller: Caller,
+    endpoint: ProxyEndpoint,
+    what: Literal["change", "delete"],
+) -> None:
+    """Check that the caller may change or delete an endpoint. Raises ForbiddenError."""
+    if guards := find(db, endpoint):
+        require_owner(caller, f"{what} an endpoint that has {' and '.join(guards)}")
+
+
+def check_bodies(caller: Caller, endpoint: ProxyEndpoint, metadata_only: bool | None) -> None:
+    """Check that the caller may set ``metadata_only``, None: leave it as it is. Raises ForbiddenError."""
+    if metadata_only not in (None, endpoint.metadata_only):
+        require_owner(caller, f"change whether bodies of {endpoint.slug!r} are stored")
