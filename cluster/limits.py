@@ -6,14 +6,23 @@ two nodes never take the same place. Where the clock was set back by more than a
 anew; where it was by less, nobody waits longer than a minute at a time.
 
 What nodes admitted by themselves while the server was away is put among its instants by their ages.
+
+A connection that turns out to be closed says nothing of the server: after a restart or a failover all that
+are open are such. So what was asked on one is asked once more on a new one. Where the server had counted it
+already, it is counted twice: a limit may so refuse a request too early, and admits none too many.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+
+import redis
 
 from cluster import server
 
 WINDOW_US = 60_000_000
+# A connection that is closed, or that leads to a server which is a replica now, and what asyncio raises on
+# one that has just been closed.
+_CLOSED = (redis.ConnectionError, redis.ReadOnlyError, OSError, RuntimeError)
 _ADMIT = """
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -70,9 +79,22 @@ class ClusterWindows:
 
         Raises redis.RedisError, TimeoutError when the server does not answer at once, and what asyncio
         raises on a connection that has just been closed."""
-        async with asyncio.timeout(server.QUICK_S):  # also for all that it takes to connect
+
+        async def ask() -> int:
             wait_us: int = await self._admit([f"taximeter:limit:{name}"], [limit, WINDOW_US])
-        return wait_us / 1e6
+            return wait_us
+
+        async with asyncio.timeout(server.QUICK_S):  # also for all that it takes to connect, twice
+            return await self._ask(ask) / 1e6
+
+    async def _ask[T](self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Ask, and once more on a new connection where the first one was closed. Raises what the second
+        try raises."""
+        try:
+            return await ask()
+        except _CLOSED:
+            await server.drop_idle(self._client)
+        return await ask()
 
     async def note(self, name: str, limit: int, ages_s: Sequence[float]) -> None:
         """Count requests that were admitted so many seconds ago without the server. Raises as ``admit``
@@ -82,7 +104,9 @@ class ClusterWindows:
             await self._note([f"taximeter:limit:{name}"], [limit, WINDOW_US, *ages_us])
 
     async def connect(self) -> None:
-        """Find the server, however many Sentinels there are to ask. Raises as ``admit`` does."""
+        """Find the server on a new connection, however many Sentinels there are to ask. Raises as ``admit``
+        does."""
+        await server.drop_idle(self._client)
         await self._client.ping()
 
     async def close(self) -> None:

@@ -2,9 +2,12 @@
 
 Facts about redis-py that are behind the options: by default it retries a command ten times with
 pauses, so that a call to a dead server returns after seconds; and it would send a pipeline twice
-without anybody knowing. Here a command fails at once, and the caller decides.
+without anybody knowing. Here a command fails at once, and the caller decides. With version 3 of the
+protocol, its default, it listens for announcements of maintenance on each connection, and therefore gives
+out those that the server has closed; with version 2 it looks at a connection before it gives it out.
 """
 
+import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,6 +26,8 @@ CONNECT_S, READ_S = 1.0, 5.0
 QUICK_S = 0.3
 ASK_S = 1.0
 SENTINEL_PORT = 26379
+# Of a machine that is gone without a word a connection is closed some eight seconds after its last use.
+_KEEP_ALIVE = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 1, "TCP_KEEPCNT": 3}
 
 # redis-py types a result as one of a synchronous or an asynchronous client, which says nothing.
 type Client = Any
@@ -59,6 +64,13 @@ def connect_async(url: str) -> Client:
     return _connect(url, redis.asyncio.Redis, AsyncSentinel, options)
 
 
+async def drop_idle(client: Client) -> None:
+    """Close the connections of a client of ``connect_async`` that nobody uses.
+
+    When one has turned out to be dead, those of its age are no better."""
+    await client.connection_pool.disconnect(inuse_connections=False)
+
+
 async def close_async(client: Client) -> None:
     """Close the connections of a client of ``connect_async``, also those to Sentinels."""
     await client.aclose()
@@ -73,12 +85,15 @@ def _options(connect_s: float, read_s: float, retry: object) -> dict[str, Any]:
         "socket_connect_timeout": connect_s,
         "socket_timeout": read_s,
         "retry": retry,
+        "protocol": 2,
         "driver_info": None,
     }
 
 
 def _connect(url: str, direct: Any, sentinel: Any, options: dict[str, Any]) -> Client:
     parts = urlsplit(url)
+    if parts.scheme != "unix":
+        options |= _keep_alive()
     if parts.scheme != "redis+sentinel":
         return direct.from_url(url, **options)
     if parts.password is not None:
@@ -93,12 +108,19 @@ def _connect(url: str, direct: Any, sentinel: Any, options: dict[str, Any]) -> C
     hosts = parts.netloc.rpartition("@")[2].split(",")
     if not service or not all(hosts):
         raise ValueError("write redis+sentinel://HOST:PORT,HOST:PORT/NAME")
-    asked = {name: options[name] for name in ("socket_connect_timeout", "socket_timeout", "retry")}
+    own = ("username", "password", "redis_connect_func")
+    asked = {name: value for name, value in options.items() if name not in own}
     options |= secure
     sentinels = sentinel(
         [_parse_host(host) for host in hosts], sentinel_kwargs=asked | secure, **options
     )
     return sentinels.master_for(service)
+
+
+def _keep_alive() -> dict[str, Any]:
+    numbers = {name: getattr(socket, name, None) for name in _KEEP_ALIVE}  # not on every system
+    wanted = {number: _KEEP_ALIVE[name] for name, number in numbers.items() if number is not None}
+    return {"socket_keepalive": True, "socket_keepalive_options": wanted}
 
 
 class _Connections:

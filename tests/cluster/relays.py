@@ -51,6 +51,10 @@ class Relay:
         """Let all pass again. What was sent to a stalled link arrives now."""
         self._set()
 
+    def redirect(self, target: int) -> None:
+        """Let new connections lead to another port. Those that are open lead where they did."""
+        self._target = target
+
     def _set(self, *, is_cut: bool = False, flows: bool = True, delay_s: float = 0.0) -> None:
         async def change() -> None:
             self._is_cut, self._delay_s = is_cut, delay_s
