@@ -8,7 +8,7 @@ from tests.browser.visitor import Visitor
 
 type Look = tuple[int, Literal["light", "dark"]]
 
-LOOKS: tuple[Look, ...] = ((1280, "light"), (360, "dark"))
+LOOKS: tuple[Look, ...] = ((1280, "light"), (820, "light"), (360, "dark"))
 ALL_LOOKS: tuple[Look, ...] = (*LOOKS, (1280, "dark"), (360, "light"))
 # A part that could not be loaded, on a busy machine, is folded, and unfolded again by the next call.
 _UNFOLD = """

@@ -1,4 +1,4 @@
-"""Pictures of every page with an organisation that looks real: light and dark, wide and narrow.
+"""Pictures of every page with an organisation that looks real: light and dark, wide, on a tablet, and narrow.
 
 python -m tests.browser.screenshots FOLDER [PAGE ...]
 """
@@ -13,7 +13,7 @@ from tests.browser.example import make_example
 from tests.browser.site import run_site
 from tests.browser.visitor import Visitor, new_visitor
 
-SIZES = {"wide": (1280, 900), "narrow": (360, 800)}
+SIZES = {"wide": (1280, 900), "tablet": (820, 1180), "narrow": (360, 800)}
 
 
 def main(folder: str, *names: str) -> None:
