@@ -6,6 +6,7 @@ message is sent, since that may change at any moment (``dashboard.budgets.webhoo
 """
 
 import ipaddress
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -18,6 +19,14 @@ MAX_URL_LENGTH = 2000
 _TRANSLATED = tuple(
     map(ipaddress.IPv6Network, ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32"))
 )
+# All other addresses of IPv6 are of a machine, a link, a site, or not assigned.
+_ASSIGNED = ipaddress.IPv6Network("2000::/3")
+_OF_AZURE = ipaddress.IPv4Address(
+    "168.63.129.16"
+)  # public by its number, and inside of every machine there
+_NAME = re.compile(r"(?!-)[a-z0-9_-]{1,63}(\.(?!-)[a-z0-9_-]{1,63})*", re.ASCII)
+# The URL standard reads a host whose last part is like this as an IPv4 address, in any of its old spellings.
+_NUMBER_AT_THE_END = re.compile(r"(.*\.)?([0-9]+|0x[0-9a-f]*)", re.ASCII)
 _HOW = "write the address of a webhook as https://host/path"
 
 
@@ -36,19 +45,19 @@ class WebhookRule:
             )
         try:
             parts = urlsplit(url)
-            host, _ = parts.hostname, parts.port
+            host, port = parts.hostname, parts.port
         except ValueError as error:
             raise ValueError(_HOW) from error
         if not host or parts.scheme not in ("http", "https") or parts.username is not None:
             raise ValueError(_HOW)
+        if port == 0 or ("[" in parts.netloc and ":" not in host):
+            raise ValueError(_HOW)
         if parts.fragment:
             raise ValueError("the address of a webhook has no part after a #")
-        literal = _parse_address(host)
+        literal = _read_host(host)
         is_here = host == "localhost" or (literal is not None and literal.is_loopback)
         if parts.scheme == "http" and not is_here:
             raise ValueError("a webhook needs https: its address begins with https://")
-        if host == "localhost":
-            literal = ipaddress.IPv4Address("127.0.0.1")
         if literal is not None and not self.allows(literal):
             raise ValueError(explain_refusal(host))
 
@@ -74,13 +83,28 @@ def explain_refusal(host: str) -> str:
 
 
 def _is_public(address: IpAddress) -> bool:
-    if any(address in network for network in _TRANSLATED):
+    if any(address in network for network in _TRANSLATED) or address == _OF_AZURE:
+        return False
+    if address.version == 6 and address not in _ASSIGNED:
         return False
     return address.is_global and not (address.is_multicast or address.is_reserved)
 
 
-def _parse_address(host: str) -> IpAddress | None:
-    try:
-        return ipaddress.ip_address(host)
-    except ValueError:
-        return None
+def _read_host(host: str) -> IpAddress | None:
+    """Return the address that a host is written as, None for a name.
+
+    Raises ValueError for what is neither: resolvers differ in what they make of it."""
+    name = host.removesuffix(".")
+    if name == "localhost" or name.endswith(".localhost"):
+        return ipaddress.IPv4Address("127.0.0.1")
+    if ":" in host or _NUMBER_AT_THE_END.fullmatch(name):
+        try:
+            address = ipaddress.ip_address(host)
+        except ValueError as error:
+            raise ValueError(f"{_HOW}, and an IPv4 address as four decimal numbers") from error
+        if getattr(address, "scope_id", None):
+            raise ValueError(_HOW)
+        return address
+    if not _NAME.fullmatch(name):
+        raise ValueError(_HOW)
+    return None

@@ -2,7 +2,7 @@
 
 A name is resolved here, and the connection is made to an address that was checked, so that nothing can
 resolve to another one in between. TLS still verifies the name. Redirects are not followed, proxies of the
-environment are not used, and of a response only the status is read.
+environment are not used, and of a response only the head is read, up to a size.
 """
 
 import asyncio
@@ -11,7 +11,8 @@ import os
 import socket
 import ssl
 from collections.abc import Iterable
-from functools import cache
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
 from typing import Protocol
 from urllib.parse import SplitResult, urlsplit
 
@@ -21,8 +22,11 @@ from dashboard.budgets.webhook_messages import WebhookMessage
 from runtime.webhook_rule import WebhookRule, explain_refusal
 
 TIMEOUT_S = 15.0
-READ_BYTES = 16 * 1024
+HEAD_BYTES = 16 * 1024  # of the response, and of all interim ones before it
 _GONE = 410
+# A lookup cannot be cancelled, and who names a host may have its name server keep silent. In the threads of
+# the event loop, sign-in and mail would wait for it.
+_LOOKUPS = ThreadPoolExecutor(4, thread_name_prefix="webhook-names")
 
 
 class WebhookError(Exception):
@@ -42,8 +46,8 @@ class Resolver(Protocol):
 
 async def resolve(host: str, port: int) -> Iterable[str]:
     """Return the addresses of a host as the system knows them. Raises OSError."""
-    loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    look_up = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+    found = await asyncio.get_running_loop().run_in_executor(_LOOKUPS, look_up)
     return [str(address[0]) for *_, address in found]
 
 
@@ -102,7 +106,11 @@ class WebhookClient:
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Connect to the first address of a host that responds. Raises OSError, WebhookError."""
         found = await self._resolve(host, port)
-        allowed = [each for each in found if self._rule.allows(ipaddress.ip_address(each))]
+        known = [ipaddress.ip_address(each) for each in found]
+        # Without TLS nothing leaves this machine, whatever its names resolve to.
+        allowed = [
+            str(each) for each in known if self._rule.allows(each) and (is_tls or each.is_loopback)
+        ]
         if not allowed:
             raise WebhookError(explain_refusal(host))
         tls = (self._trust or _make_tls()) if is_tls else None
@@ -144,10 +152,15 @@ def _make_events(url: SplitResult, message: WebhookMessage) -> list[h11.Event]:
 
 async def _read_status(connection: h11.Connection, reader: asyncio.StreamReader) -> int:
     """Return the status of the response. Raises OSError, h11.ProtocolError."""
+    left = HEAD_BYTES
     while True:
         event = connection.next_event()
         if event is h11.NEED_DATA:
-            connection.receive_data(await reader.read(READ_BYTES))
+            if not left:
+                raise h11.RemoteProtocolError("the head is too long")
+            data = await reader.read(left)
+            left -= len(data)
+            connection.receive_data(data)
         elif isinstance(event, h11.Response):
             return event.status_code
         elif not isinstance(event, h11.InformationalResponse):
