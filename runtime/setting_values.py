@@ -322,7 +322,7 @@ def parse_process_count(text: str) -> int:
 
 def parse_size(text: str) -> int:
     """Return the number of bytes of ``500MB`` or ``1GB`` (powers of 1000)."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)B?", text.strip().upper())
+    match = re.fullmatch(r"(\d{1,18}(?:\.\d{1,18})?)\s*([KMGT]?)B?", text.strip().upper())
     if not match:
         raise ValueError("write a size such as 500MB or 1GB")
     return int(float(match[1]) * 1000 ** " KMGT".index(match[2] or " "))

@@ -71,7 +71,6 @@ def test_links_lead_somewhere(page):
 def test_settings_named_in_the_documentation_exist():
     known = {setting.variable for setting in SETTINGS} | {
         "TAXIMETER_API_KEY",
-        "TAXIMETER_COMPLETE",  # Click's, with a line before it
         "TAXIMETER_PYTHON",  # for run.sh
         "TAXIMETER_RECORDED",
         "TAXIMETER_SCREENSHOTS",

@@ -1,7 +1,6 @@
 """``/search`` and ``/search.json``: what was said in the calls of the caller's organisation."""
 
 import sqlite3
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +20,7 @@ from runtime.settings import Settings
 from store.traces.search.progress import Reach, read_reach
 from store.traces.search.query import MAX_CHARS
 from store.traces.search.reader import Found, Hit, SearchReader
-from store.traces.search.snippets import Snippet
+from store.traces.search.snippets import split_marks
 
 PATH = "/search"
 ROLE_TITLES = {
@@ -71,7 +70,7 @@ class SearchPages(TracePages):
                 is_on=self._is_on,
                 roles=ROLE_TITLES,
                 max_chars=MAX_CHARS,
-                split=split_snippet,
+                split_marks=split_marks,
                 session_address=session_address,
                 json_address=arguments.address(f"{PATH}.json"),
                 next_address=_find_next(arguments, result.found),
@@ -129,17 +128,6 @@ def describe_hit(hit: Hit) -> dict[str, Any]:
         "other_calls": hit.other_calls,
         "other_calls_capped": hit.is_capped,
     }
-
-
-def split_snippet(snippet: Snippet) -> Iterator[tuple[str, bool]]:
-    """Yield the parts of a snippet, each with whether it was searched for."""
-    place = 0
-    for start, end in snippet.marks:
-        if start >= place:
-            yield snippet.text[place:start], False
-            yield snippet.text[start:end], True
-            place = end
-    yield snippet.text[place:], False
 
 
 def _find_location(reader: SearchReader, text: str) -> str | None:

@@ -37,6 +37,10 @@ class SearchHit(ResponseModel):
     session_title: str | None
     role: Role
     snippet: str
+    marks: Annotated[
+        Sequence[tuple[int, int]],
+        Field(description="Where words that were searched for begin and end in the snippet."),
+    ] = ()
     other_calls: Annotated[int, Field(description="How many later calls have it too.")]
     other_calls_capped: Annotated[bool, Field(description="Whether there may be more.")]
 
@@ -52,6 +56,7 @@ class SearchHit(ResponseModel):
             session_title=hit.session_title,
             role=hit.snippet.role,
             snippet=hit.snippet.text,
+            marks=hit.snippet.marks,
             other_calls=hit.other_calls,
             other_calls_capped=hit.is_capped,
         )

@@ -55,11 +55,9 @@ def open_all(base_url: str | None, data_dir: str | None) -> Iterator[Sequence[Ba
         return
     settings = read_settings(data_dir=data_dir)
     with open_control(settings) as control, ExitStack() as stack:
-        found = {path.parent.name for path in find_trace_files(settings.data_dir)}
-        if (nodes := PageNodes.read(settings.data_dir)) is not None:
-            with control.reading() as db:
-                known = list_organization_ids(db)
-            found |= {each for each in known if nodes.is_elsewhere(each)}
+        with control.reading() as db:
+            known = list_organization_ids(db)
+        found = {*known, *(path.parent.name for path in find_trace_files(settings.data_dir))}
         yield [
             open_local(stack, settings, control, Caller.of_operator(each)) for each in sorted(found)
         ]
@@ -136,6 +134,12 @@ def find_remote(base_url: str | None, data_dir: str | None, user: str | None = N
         raise click.UsageError(
             str(error).replace(f"{BASE_URL_VARIABLE}=", "--base-url ")
         ) from error
+
+
+def find_base_url(base_url: str | None, data_dir: str | None) -> str:
+    """Return the address of the pages of the service that a command acts on. Raises SettingsError,
+    UsageError."""
+    return find_remote(base_url, data_dir) or read_settings(data_dir=data_dir).base_url
 
 
 def print_response(response: ResponseModel) -> None:

@@ -34,13 +34,13 @@ _BEHIND = (
 @data_dir_option
 @json_option
 def backup(destination: Path, data_dir: str | None, as_json: bool) -> None:
-    """Copy the data directory into the folder DEST, also while the service runs.
+    """Copy the data directory, also while the service runs.
 
-    DEST is a folder that is not there yet, or one with an earlier backup, which is brought up to date:
-    databases that were not written since are not copied again. The earlier backup stays whole until the
-    new one is. It has the text of calls; keep it as private as the data. In a cluster it has this node
-    alone: run it on the node with the role web, and on each node of one copy. Exit status 1 when
-    something could not be copied.
+    It is copied into the folder DEST, which is not there yet or has an earlier backup. That is brought
+    up to date: databases that were not written since are not copied again. The earlier backup stays
+    whole until the new one is. It has the text of calls; keep it as private as the data. In a cluster
+    it has this node alone: run it on the node with the role web, and on each node of one copy. Exit
+    status 1 when something could not be copied.
 
     \b
     Examples:
@@ -105,11 +105,11 @@ def _print_report(report: Report, destination: Path) -> None:
 @data_dir_option
 @json_option
 def restore(source: Path, data_dir: str | None, as_json: bool) -> None:
-    """Restore the backup in the folder SRC into an empty data directory.
+    """Restore a backup into an empty data directory.
 
-    Every file is compared with the checksum of its making, and every database is checked. The
-    directory must be empty or not there yet. Backups of older versions are brought up to date when the
-    service starts; those of newer ones are refused.
+    SRC is the folder of the backup. Every file is compared with the checksum of its making, and every
+    database is checked. The directory must be empty or not there yet. Backups of older versions are
+    brought up to date when the service starts; those of newer ones are refused.
 
     \b
     Examples:

@@ -8,7 +8,8 @@ from manage.api.models import ResponseModel
 from manage.cli.backend import call_for_all
 from manage.cli.backend_choice import open_backend, print_response
 from manage.cli.console import explained, json_option, service_options
-from manage.cli.terminal import format_time, print_table
+from manage.cli.parameters import DOLLARS
+from manage.cli.terminal import format_amount, format_time, print_table
 from metering.budget_periods import Period
 from metering.formats import format_calls
 from runtime.safe_text import terminal_line
@@ -20,7 +21,9 @@ _organization_option = click.option(
 
 @click.group()
 def budgets() -> None:
-    """Manage budgets: how much endpoints may spend in a day or a month.
+    """Manage budgets, which limit what is spent.
+
+    A budget is what an endpoint or the organisation may spend in a day or a month.
 
     Owners get a mail at 80 % and at 100 %, and a webhook can be set. With --refuse calls are refused
     from 100 % until the next day or month begins. Days are those of the organisation's time zone.
@@ -36,9 +39,9 @@ def budgets() -> None:
 @budgets.command("set")
 @click.argument("endpoint", required=False)
 @_organization_option
-@click.option("--day", type=float, metavar="USD", help="How many dollars may be spent in a day.")
+@click.option("--day", type=DOLLARS, metavar="USD", help="How many dollars may be spent in a day.")
 @click.option(
-    "--month", type=float, metavar="USD", help="How many dollars may be spent in a month."
+    "--month", type=DOLLARS, metavar="USD", help="How many dollars may be spent in a month."
 )
 @click.option("--refuse/--warn", default=False, help="Whether calls are refused at 100 %.")
 @service_options
@@ -53,8 +56,9 @@ def set_budget(
     data_dir: str | None,
     as_json: bool,
 ) -> None:
-    """Set the budget of an endpoint, by its slug or id, or of the organisation. It replaces the one
-    there was.
+    """Set the budget of an endpoint or of the organisation.
+
+    It replaces the one there was. The endpoint is named by its slug or id.
 
     \b
     Examples:
@@ -86,7 +90,9 @@ def set_budget(
 @service_options
 @json_option
 def list_budgets(base_url: str | None, data_dir: str | None, as_json: bool) -> None:
-    """List the budgets, newest first, with what was spent in the current day or month.
+    """List the budgets with what was spent.
+
+    The newest is first, and spent is what was spent in the current day or month.
 
     \b
     Examples:
@@ -103,8 +109,8 @@ def list_budgets(base_url: str | None, data_dir: str | None, as_json: bool) -> N
         [
             (
                 item.slug or "(organisation)",
-                f"{format_dollars(item.limit_usd)} a {item.period}",
-                format_dollars(item.spent_usd),
+                f"{format_amount(item.limit_usd * 100)} a {item.period}",
+                format_amount(item.spent_usd * 100),
                 f"{100 * item.spent_usd / item.limit_usd:.0f}%",
                 item.action,
                 format_time(item.resets_at),
@@ -130,7 +136,9 @@ def delete_budget(
     data_dir: str | None,
     as_json: bool,
 ) -> None:
-    """Delete the budget of an endpoint, by its slug or id, or of the organisation.
+    """Delete the budget of an endpoint or of the organisation.
+
+    The endpoint is named by its slug or id.
 
     \b
     Examples:
@@ -153,7 +161,9 @@ def delete_budget(
 @service_options
 @json_option
 def time_zone(name: str | None, base_url: str | None, data_dir: str | None, as_json: bool) -> None:
-    """Show or set the time zone of the organisation, whose days and months the budgets have.
+    """Show or set the time zone of budgets.
+
+    It is that of the organisation. The days and months of budgets begin at midnight there.
 
     \b
     Examples:
@@ -179,9 +189,9 @@ def time_zone(name: str | None, base_url: str | None, data_dir: str | None, as_j
 def webhook(
     url: str | None, delete: bool, base_url: str | None, data_dir: str | None, as_json: bool
 ) -> None:
-    """Show or set the webhook that budgets are reported to, besides mail to the owners.
+    """Show or set the webhook that budgets are reported to.
 
-    Setting it prints the secret that signs its messages. It is not shown again.
+    Owners get a mail besides. Setting it prints the secret that signs its messages. It is not shown again.
 
     \b
     Examples:
@@ -208,11 +218,6 @@ def webhook(
         click.echo(text)
 
 
-def format_dollars(amount: float) -> str:
-    """Return dollars with cents, and with more digits below a cent."""
-    return f"${amount:,.2f}" if amount >= 0.01 or amount == 0 else f"${amount:.6f}".rstrip("0")
-
-
 def _check_subject(endpoint: str | None, organization: bool) -> str | None:
     """Return the endpoint, None for the organisation. Raises UsageError."""
     if (endpoint is None) is not organization:
@@ -227,6 +232,6 @@ def _name(budget: Budget) -> str:
 def _describe(budget: Budget) -> str:
     at_100 = "calls are refused" if budget.action == "refuse" else "owners are warned"
     return (
-        f"{format_dollars(budget.limit_usd)} a {budget.period}, at 100 % {at_100};"
-        f" {format_dollars(budget.spent_usd)} spent since {format_time(budget.starts_at)} UTC"
+        f"{format_amount(budget.limit_usd * 100)} a {budget.period}, at 100 % {at_100};"
+        f" {format_amount(budget.spent_usd * 100)} spent since {format_time(budget.starts_at)} UTC"
     )

@@ -26,7 +26,7 @@ POLL_S = 0.2
 
 @click.group()
 def cluster() -> None:
-    """List the nodes of a cluster, move calls between them, and give one up.
+    """List nodes of a cluster, move calls, and give up a node.
 
     For the operator, on the node with the pages, with its settings in the environment.
 
@@ -77,11 +77,11 @@ def list_nodes(data_dir: str | None, as_json: bool) -> None:
 @data_dir_option
 @json_option
 def move_bucket(bucket: str, node: str, cancel: bool, data_dir: str | None, as_json: bool) -> None:
-    """Move a bucket, with the calls of its organisations, to another node of the same copy.
+    """Move a bucket to another node of the same copy.
 
-    BUCKET is its number, or the id of an organisation in it. Both nodes carry it out, also when this
-    command is interrupted; called again, it goes on to wait. Meanwhile calls of the bucket wait on the
-    server, and pages show those that are recorded.
+    The calls of its organisations move with it. BUCKET is its number, or the id of an organisation in
+    it. Both nodes carry it out, also when this command is interrupted; called again, it goes on to
+    wait. Meanwhile calls of the bucket wait on the server, and pages show those that are recorded.
 
     \b
     Examples:
@@ -142,10 +142,10 @@ def _describe(state: Any) -> str:
 @click.argument("node")
 @data_dir_option
 def forget_node(node: str, data_dir: str | None) -> None:
-    """Give up a node that is gone for good, with the calls that only it has.
+    """Give up a node that is gone for good.
 
-    Other nodes of its copy take its buckets. Erasures no longer wait for it. A node that is to come back
-    needs none of this.
+    Calls that only it has are gone too. Other nodes of its copy take its buckets. Erasures no longer
+    wait for it. A node that is to come back needs none of this.
 
     \b
     Examples:

@@ -33,6 +33,17 @@ class CommandGroup(click.Group):
         command: click.Command = getattr(import_module(self._modules[cmd_name]), cmd_name)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the name of the command, the command, and the other arguments. Raises
+        NoSuchCommand, which suggests those with a similar name."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.NoSuchCommand as error:  # Click looks among those that are not in modules
+            known = self.list_commands(ctx)
+            raise click.NoSuchCommand(error.command_name, possibilities=known, ctx=ctx) from None
+
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run a command to the end of its output. Raises SystemExit."""
         try:

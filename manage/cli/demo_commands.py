@@ -13,6 +13,7 @@ import click
 import httpx
 
 from manage.cli.console import explained, json_option, print_json
+from manage.cli.parameters import Amount
 from manage.cli.user_commands import make_link
 from manage.data_dir import prepare_data_dir
 from manage.demo import organization
@@ -53,7 +54,9 @@ class Addresses:
     "--keep", "folder", metavar="PATH", type=click.Path(path_type=Path),
     help="Keep the data in this directory, which must be new or empty.  [default: a temporary one]",
 )  # fmt: skip
-@click.option("--pace", type=click.FloatRange(min=0), default=1.0, hidden=True, help="0: at once.")
+@click.option(
+    "--pace", type=Amount("a pace", "0 or 1", min=0), default=1.0, hidden=True, help="0: at once."
+)
 @json_option
 def demo(listen: str | None, folder: Path | None, pace: float, as_json: bool) -> None:
     """Try Taximeter with example data. No credential is needed.

@@ -6,6 +6,7 @@ from manage.api import endpoint_operations as operations
 from manage.cli.backend import call_for_all, given
 from manage.cli.backend_choice import open_backend, print_response
 from manage.cli.console import explained, json_option, service_options
+from manage.cli.parameters import Choice
 from manage.cli.terminal import format_time, print_table
 from runtime.safe_text import terminal_line
 from runtime.settings import Streaming
@@ -20,7 +21,7 @@ def endpoints() -> None:
 
     \b
     Examples:
-      taximeter endpoints create "Team Blue"     make one; prints the line that connects a client
+      taximeter endpoints create "Team Blue"   prints what connects a client
       taximeter endpoints list
     """
 
@@ -63,7 +64,7 @@ def list_endpoints(base_url: str | None, data_dir: str | None, as_json: bool) ->
 @click.option("--slug", help="The slug.  [default: made from the name]")
 @click.option(
     "--streaming",
-    type=click.Choice(["live", "buffered"]),
+    type=Choice(["live", "buffered"]),
     help="How responses are forwarded, instead of the service's setting.",
 )
 @click.option(
@@ -110,7 +111,7 @@ def create_endpoint(
 @click.option("--name", help="A new name. The slug does not change.")
 @click.option(
     "--streaming",
-    type=click.Choice(["live", "buffered", "service"]),
+    type=Choice(["live", "buffered", "service"]),
     help="How responses are forwarded; service: the service's setting.",
 )
 @click.option(

@@ -22,6 +22,7 @@ from manage.cli.console import (
     service_options,
     tell_of_other_nodes,
 )
+from manage.cli.endpoint_slugs import check_slugs
 from manage.cli.export import (
     Format,
     check_can_write,
@@ -29,12 +30,15 @@ from manage.cli.export import (
     write_entries,
 )
 from manage.cli.follow import Followed, Follower
+from manage.cli.parameters import Choice, Whole
 from manage.cli.periods import Instant, find_instants, period_options
+from manage.cli.terminal import Colour, paint
 from metering.formats import format_calls
 from runtime.safe_text import terminal_line
 from store.traces.call_line import format_entry
 from store.traces.call_list import make_item
 from store.traces.reader import EntryFilter, make_entry
+from store.traces.rollup import NO_ERROR
 
 POLL_S = 0.2
 _FORMATS: dict[str, Format] = {
@@ -48,7 +52,7 @@ _FORMATS: dict[str, Format] = {
 
 @click.command()
 @click.option(
-    "-n", "--lines", default=10, show_default=True, type=click.IntRange(min=0),
+    "-n", "--lines", default=10, show_default=True, type=Whole(0, example=10),
     help="How many of the newest calls to print first.",
 )  # fmt: skip
 @click.option("--slug", "slugs", multiple=True, help="Only this proxy endpoint; may be repeated.")
@@ -62,7 +66,7 @@ def tail(
 
     Prints one line for each call, with the time of arrival in UTC. A call is printed when
     it has ended, so a long stream comes after short calls that began later. In a cluster it shows
-    the calls that this node keeps.
+    the calls that this node keeps. On a terminal, failed calls are red (unless NO_COLOR is set).
 
     \b
     Examples:
@@ -75,6 +79,8 @@ def tail(
         settings = read_settings(data_dir=data_dir)
         check_there_is_data(settings)
         tell_of_other_nodes(settings)
+        with open_all(None, str(settings.data_dir)) as backends:
+            check_slugs(backends, slugs)
         with Follower(settings.data_dir, EntryFilter(slugs=slugs)) as follower:
             _print_entries(follower.read_last(lines), as_json=as_json)
             while not no_follow:
@@ -87,7 +93,9 @@ def _print_entries(entries: Iterable[Followed], *, as_json: bool) -> None:
         if as_json:
             print_json(make_item(entry.organization_id, entry.row))
         else:
-            click.echo(format_entry(make_entry(entry.row)))
+            call = make_entry(entry.row)
+            line = format_entry(call)
+            click.echo(line if call.outcome in NO_ERROR else paint(line, Colour.FAILED))
 
 
 @click.command()
@@ -96,7 +104,7 @@ def _print_entries(entries: Iterable[Followed], *, as_json: bool) -> None:
 @click.option("--model", help="Only this model; * and ? are wildcards.")
 @click.option("--bodies", is_flag=True, help="Include request_body and response_body.")
 @click.option(
-    "--format", "kind", type=click.Choice(["jsonl", "csv", "parquet", "json"]),
+    "--format", "kind", type=Choice(["jsonl", "csv", "parquet", "json"]),
     help="JSON lines (jsonl), CSV, Parquet, or one JSON document."
     "  [default: by the file's name, else jsonl]",
 )  # fmt: skip
@@ -126,9 +134,9 @@ def export(
     data_dir: str | None,
     as_json: bool,
 ) -> None:
-    """Write recorded calls as JSON lines, CSV, Parquet or JSON, oldest first.
+    """Write recorded calls as JSON lines, CSV, Parquet or JSON.
 
-    Each has the columns of usage_log and its organisation: on this machine those of all
+    The oldest is first. Each has the columns of usage_log and its organisation: on this machine those of all
     organisations, with --base-url those of the key's. Times are UTC: a day or a
     point in time (2026-01-31, 2026-01-31T18:00, with another offset 2026-01-31T18:00+02:00) or how
     long ago (7d, 12h, 30m). Bodies that are not text are written as {"$base64": true, "encoded":
@@ -160,6 +168,7 @@ def export(
     with explained():
         check_can_write(kind)
         with open_all(base_url, data_dir) as backends, _open_output(output) as stream:
+            check_slugs(backends, slugs)
             entries = write_entries(
                 stream,
                 backends,

@@ -34,6 +34,7 @@ COMMANDS = {
     "backup": "manage.cli.backup_commands",
     "budgets": "manage.cli.budget_commands",
     "cluster": "manage.cli.cluster_commands",
+    "completion": "manage.cli.completion_commands",
     "demo": "manage.cli.demo_commands",
     "doctor": "manage.cli.maintenance_commands",
     "endpoints": "manage.cli.endpoint_commands",
@@ -66,24 +67,23 @@ def cli() -> None:
 
     \b
     Start here:
-      taximeter demo                        try the program with example data
-      taximeter up                          run the service
-      taximeter run claude                  run one client through it, and print what it cost
-      taximeter tail                        watch calls as they are recorded
-      taximeter usage --by model            what they cost
-      taximeter endpoints create "My team"  make another proxy endpoint
+      taximeter demo                          try the program with example data
+      taximeter up                            run the service
+      taximeter run claude                    run one client, and print its cost
+      taximeter tail                          watch calls as they are recorded
+      taximeter usage --by model              what they cost
+      taximeter endpoints create "My team"    make another proxy endpoint
       taximeter budgets set my-team --day 50  hear of it before money runs out
-      taximeter doctor                      check the service and its machine
+      taximeter doctor                        check the service and its machine
 
     \b
     From another machine:
-      export TAXIMETER_API_KEY=sk_…         from `taximeter keys create`
+      export TAXIMETER_API_KEY=sk_…           from `taximeter keys create`
       taximeter endpoints list --base-url https://meter.example.org
 
     \b
     Times are UTC, in output and in options that name no other offset.
 
-    \b
     Exit status: 0 for success; 1 when refused, not found, or something is wrong; 2 for invalid usage.
     """
 
@@ -107,8 +107,8 @@ def up(as_json: bool, until_unused: bool, **given: str | None) -> None:
       taximeter up
       taximeter up --listen 0.0.0.0:8080 --base-url https://meter.example.org
       taximeter up --streaming buffered
-      taximeter up --log-format json          one JSON object on each line, for a collector of logs
-      taximeter up --json 2>taximeter.log     its addresses as JSON; the lines of calls go to the log
+      taximeter up --log-format json        one JSON object on each line
+      taximeter up --json 2>taximeter.log   addresses as JSON; calls go to the log
     """
     environ = make_environ(**given)
     try:

@@ -1,6 +1,5 @@
 """``taximeter doctor|verify|reprice|prune``: maintenance, also while the service runs."""
 
-import re
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import asdict
@@ -18,6 +17,7 @@ from manage.cli.console import (
     read_settings,
     tell_of_other_nodes,
 )
+from manage.cli.parameters import Age, Size
 from manage.cli.terminal import format_text
 from manage.doctor.checks import examine
 from manage.doctor.findings import Finding
@@ -26,15 +26,15 @@ from metering.formats import format_bytes, format_calls
 from runtime import clock
 from runtime.errors import ControlError
 from runtime.safe_text import terminal_line
-from runtime.settings import Settings, SettingsError, parse_size
+from runtime.settings import Settings, SettingsError
 from store.price_file import load_prices
 from store.traces.database import TraceDatabase
 from store.traces.paths import find_trace_files
 from store.traces.reprice import reprice as reprice_entries
 
 _DATA_DIR = "TAXIMETER_DATA_DIR"
+DEFAULT_SLUG = "default"
 _VERDICT_WIDTH, _CHECK_WIDTH = 5, 11
-_AGE = re.compile(r"(\d+)\s*d(?:ays?)?")
 
 
 def trace_files(settings: Settings) -> list[Path]:
@@ -59,13 +59,12 @@ def trace_files(settings: Settings) -> list[Path]:
 )
 @click.option(
     "--slug",
-    default="default",
     metavar="SLUG",
-    help="The proxy endpoint that --live uses.  [default: default]",
+    help=f"The proxy endpoint that --live uses.  [default: {DEFAULT_SLUG}]",
 )
 @data_dir_option
 @json_option
-def doctor(echo: bool, live: bool, slug: str, data_dir: str | None, as_json: bool) -> None:
+def doctor(echo: bool, live: bool, slug: str | None, data_dir: str | None, as_json: bool) -> None:
     """Check the service and its machine, and print what to do.
 
     Checks the service that runs on this data directory, with that service's settings. Where none runs,
@@ -87,9 +86,11 @@ def doctor(echo: bool, live: bool, slug: str, data_dir: str | None, as_json: boo
       taximeter doctor --echo --live
       taximeter doctor --json | jq '.checks[] | select(.verdict == "wrong")'
     """
+    if slug is not None and not live:
+        raise click.UsageError("--slug is the proxy endpoint of --live: add --live")
     findings: list[Finding] = []
     with explained():
-        for finding in _examine(data_dir, echo, slug if live else None):
+        for finding in _examine(data_dir, echo, (slug or DEFAULT_SLUG) if live else None):
             findings.append(finding)
             if not as_json:
                 click.echo(_format_finding(finding))
@@ -131,7 +132,7 @@ def _format_finding(finding: Finding) -> str:
 @data_dir_option
 @json_option
 def verify(data_dir: str | None, as_json: bool) -> None:
-    """Check that every recorded body is intact and that costs add up.
+    """Check that recorded bodies are intact and that costs add up.
 
     Rebuilds each body and compares it with the hash stored when it was received. Computes each cost
     again from its line items, and the hourly sums of the hours whose calls are all there. Also checks
@@ -204,34 +205,16 @@ def reprice(everything: bool, prices: str | None, data_dir: str | None, as_json:
         click.echo(f"Changed the cost of {format_calls(changed)}.")
 
 
-def read_age(_context: object, _parameter: object, text: str | None) -> timedelta | None:
-    if text is None:
-        return None
-    match = _AGE.fullmatch(text.strip())
-    if match is None or not int(match[1]):
-        raise click.BadParameter("write a number of days, as in 30d")
-    if len(match[1]) > 5:  # longer ago than there are dates
-        raise click.BadParameter("that is too long ago")
-    return timedelta(days=int(match[1]))
-
-
-def read_size(_context: object, _parameter: object, text: str | None) -> int | None:
-    try:
-        return None if text is None else parse_size(text)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from error
-
-
 @click.command()
 @click.option(
     "--older-than",
-    callback=read_age,
+    type=Age(),
     metavar="DAYS",
     help="Remove calls older than this, as in 30d.",
 )
 @click.option(
     "--larger-than",
-    callback=read_size,
+    type=Size(),
     metavar="SIZE",
     help="Remove the oldest calls of each organisation until its database fits.",
 )

@@ -19,6 +19,7 @@ from manage.cli.console import (
     read_settings,
     user_option,
 )
+from manage.cli.parameters import Whole
 from manage.cli.periods import Day
 from manage.cli.remote import is_exposed, is_loopback
 from manage.cli.terminal import format_cost, format_count, format_text, print_table
@@ -53,7 +54,7 @@ _COUNTS = ("TOKENS REPORTED", "RECORDED", "DIFFERENCE")
 
 @click.command()
 @click.option(
-    "--days", type=click.IntRange(1, MAX_DAYS), metavar="N",
+    "--days", type=Whole(1, MAX_DAYS, example=DEFAULT_DAYS), metavar="N",
     help=f"How many days (UTC), the last of which is --to.  [default: {DEFAULT_DAYS}]",
 )  # fmt: skip
 @click.option("--from", "from_day", type=Day(), metavar="DAY", help="The first day (UTC).")
@@ -77,16 +78,16 @@ def reconcile(
     as_json: bool,
     admin_url: str | None,
 ) -> None:
-    """Compare upstream's usage and cost reports with what was recorded.
+    """Compare upstream's reports with what was recorded.
 
-    Fetches both reports of the upstream organisation with the Admin API key in ANTHROPIC_ADMIN_KEY,
-    and prints for each day and model what upstream reports, what was recorded in your organisation,
-    the difference, and its likely causes. The key is sent to the upstream and kept nowhere. Days are
-    UTC. The page /reconciliation shows the last result.
+    Fetches the usage and the cost report of the upstream organisation with the Admin API key in
+    ANTHROPIC_ADMIN_KEY, and prints for each day and model what upstream reports, what was recorded in
+    your organisation, the difference, and its likely causes. The key is sent to the upstream and kept
+    nowhere. Days are UTC. The page /reconciliation shows the last result.
 
     \b
     Examples:
-      taximeter reconcile                                   the 7 days before today
+      taximeter reconcile                                  the 7 days before today
       taximeter reconcile --from 2026-01-01 --to 2026-01-31
       taximeter reconcile --days 30 --json | jq '.difference.cost_cents'
     """

@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import datetime
 
 import click
@@ -20,7 +20,8 @@ from manage.cli.console import (
     read_settings,
     service_options,
 )
-from manage.cli.maintenance_commands import read_size
+from manage.cli.endpoint_slugs import check_endpoint
+from manage.cli.parameters import OFF, DaysOrOff, Size
 from manage.cli.periods import Instant
 from manage.cli.terminal import format_time
 from metering.formats import format_bytes, format_calls, format_count
@@ -37,27 +38,6 @@ from store.traces.paths import trace_path
 
 POLL_S = 0.2
 PATIENCE_S = 600.0
-_OFF = "off"
-
-
-class Days(click.ParamType[int | str]):
-    """A number of days, or ``off``."""
-
-    name = "days"
-
-    def convert(
-        self, value: int | str, param: click.Parameter | None, ctx: click.Context | None
-    ) -> int | str:
-        text = str(value).strip().removesuffix("d")
-        if text == _OFF or (text.isascii() and text.isdigit() and len(text) <= 5):
-            return _OFF if text == _OFF else int(text)
-        self.fail("write a number of days such as 30, or off")
-
-
-def _read_size_or_off(
-    context: click.Context, parameter: click.Parameter, text: str | None
-) -> int | str | None:
-    return _OFF if text == _OFF else read_size(context, parameter, text)
 
 
 @click.group()
@@ -93,13 +73,15 @@ def show_retention(
 
 
 @retention.command("set")
-@click.option("--text-days", type=Days(), help="Days for which bodies and titles are kept, or off.")
 @click.option(
-    "--call-days", "entry_days", type=Days(), help="Days for which calls are kept, or off."
+    "--text-days", type=DaysOrOff(), help="Days for which bodies and titles are kept, or off."
+)
+@click.option(
+    "--call-days", "entry_days", type=DaysOrOff(), help="Days for which calls are kept, or off."
 )
 @click.option(
     "--max-size",
-    callback=_read_size_or_off,
+    type=Size(or_off=True),
     metavar="SIZE",
     help="Size of the database above which the oldest calls are removed, as in 20GB, or off.",
 )
@@ -133,7 +115,7 @@ def set_retention(
         raise click.UsageError("choose what to set: --text-days, --call-days, --max-size")
     if endpoint is not None and max_size is not None:
         raise click.UsageError("--max-size is for the whole organisation: leave out --endpoint")
-    changes = {name: None if value == _OFF else value for name, value in wanted.items()}
+    changes = {name: None if value == OFF else value for name, value in wanted.items()}
     with explained(), open_backend(base_url, data_dir) as backend:
         if endpoint is None:
             now = backend.call(operations.get_retention)
@@ -214,7 +196,7 @@ def erase(
     data_dir: str | None,
     as_json: bool,
 ) -> None:
-    """Erase calls with their texts, so that nothing of these is left in the files.
+    """Erase calls with their texts from all files.
 
     Of several options all must hold. Hourly and daily totals stay. Calls that are in flight are erased
     when they end. In a cluster all copies are erased, that of a node which is away when it is back.
@@ -246,6 +228,10 @@ def erase(
             "choose what to erase: --session, --credential, --client, --endpoint, --from, --until"
         )
     with explained(), open_backend(base_url, data_dir) as backend:
+        if endpoint is not None:
+            # Nodes that are away do it when they are back, whether there are such calls or not.
+            with suppress(BackendError):
+                check_endpoint(backend, endpoint)
         if dry_run:
             counted = backend.call(operations.create_erasure, dry_run=True, **fields)
             _report(counted, f"{format_calls(counted.entries)} would be erased.", as_json=as_json)

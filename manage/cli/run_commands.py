@@ -10,18 +10,20 @@ from typing import Protocol
 import click
 import httpx
 
-from manage.api import endpoint_operations, usage_operations
+from manage.api import usage_operations
 from manage.api.usage_operations import Run
-from manage.cli.backend import Backend, call_for_all
+from manage.cli.backend import Backend
 from manage.cli.backend_choice import find_remote, open_backend
 from manage.cli.client_process import ClientError, check_client, run_client
 from manage.cli.console import explained, read_settings, service_options
+from manage.cli.endpoint_slugs import list_slugs
 from manage.cli.remote import is_loopback
 from manage.cli.run_summary import describe_run
 from manage.http_client import load_trust_store
 from manage.supervision.run_service import RunService
 from runtime.runs import append_run, new_run_id
 from runtime.safe_text import terminal_line
+from store.control.endpoints import make_not_found
 
 CLIENT_VARIABLE = "ANTHROPIC_BASE_URL"
 HINTS_VARIABLE = "CLAUDE_CODE_GATEWAY_HINT_HEADERS"
@@ -93,7 +95,7 @@ def run(
     Examples:
       taximeter run claude
       taximeter run --endpoint team-blue -- claude -p "Explain this repository"
-      taximeter run --json python agent.py 2>agent.log    the summary is its last line
+      taximeter run --json python agent.py 2>agent.log  the summary is its last line
       taximeter run --base-url https://meter.example.org claude
     """
     if not command:
@@ -105,7 +107,7 @@ def run(
             closing(_open_place(base_url, data_dir)) as place,
             open_backend(base_url, data_dir) as backend,
         ):
-            found = choose_slug(_list_slugs(backend), slug)
+            found = choose_slug(list_slugs(backend), slug)
             run_id = new_run_id()
             url = append_run(f"{place.address}/proxy/{found}", run_id)
             _check_address(url)
@@ -120,13 +122,10 @@ def run(
 
 
 def choose_slug(slugs: Sequence[str], wanted: str | None) -> str:
-    """Return the slug of the proxy endpoint to use. Raises ClickException, UsageError."""
+    """Return the slug of the proxy endpoint to use. Raises NotFoundError, ClickException, UsageError."""
     if wanted is not None:
         if wanted not in slugs:
-            raise click.ClickException(
-                f"there is no proxy endpoint with the slug {wanted!r}; `taximeter endpoints list`"
-                " lists those of your organisation"
-            )
+            raise make_not_found(wanted, slugs)
         return wanted
     if DEFAULT_SLUG in slugs:
         return DEFAULT_SLUG
@@ -137,11 +136,6 @@ def choose_slug(slugs: Sequence[str], wanted: str | None) -> str:
     if len(slugs) > 1:
         raise click.UsageError(f"choose a proxy endpoint with --endpoint: {', '.join(slugs)}")
     return slugs[0]
-
-
-def _list_slugs(backend: Backend) -> list[str]:
-    page = call_for_all(backend, endpoint_operations.list_endpoints)
-    return [endpoint.slug for endpoint in page.items]
 
 
 def make_client_environ(environ: Mapping[str, str], url: str) -> dict[str, str]:

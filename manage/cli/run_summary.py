@@ -1,7 +1,7 @@
 """The summary of a run: its calls and what they cost, as lines of text."""
 
 from manage.api.usage_operations import Run, UsageTotals
-from manage.cli.terminal import format_cost, make_table
+from manage.cli.terminal import format_amount, make_table
 from manage.cli.usage_cells import describe_open_costs, make_cells
 from metering.formats import format_calls
 
@@ -33,7 +33,7 @@ def describe_run(run: Run, base_url: str, *, is_running: bool) -> list[str]:
 
 
 def _format_total(totals: UsageTotals) -> str:
-    cost = format_cost(totals.cost_cents)
+    cost = format_amount(totals.cost_cents)
     if not totals.estimated_cents:
         return cost
-    return f"{cost}, of which {format_cost(totals.estimated_cents)} estimated"
+    return f"{cost}, of which {format_amount(totals.estimated_cents)} estimated"

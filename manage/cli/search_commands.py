@@ -1,5 +1,6 @@
 """``taximeter search``: what was said in calls, and in which."""
 
+import re
 from typing import get_args
 
 import click
@@ -7,22 +8,28 @@ import click
 from manage.api import search_operations
 from manage.api.search_operations import SearchHit
 from manage.cli.backend import given
-from manage.cli.backend_choice import open_backend, print_response
+from manage.cli.backend_choice import find_base_url, open_backend, print_response
 from manage.cli.console import explained, json_option, service_options
+from manage.cli.endpoint_slugs import check_slugs
+from manage.cli.parameters import Choice, Whole
+from manage.cli.terminal import Colour, paint
 from metering.formats import format_count
 from runtime.safe_text import terminal_line
 from store.pagination import MAX_LIMIT
+from store.traces.search.snippets import split_marks
 from store.traces.search.walk import Role
+
+_SPACE = re.compile(r"\s+")
 
 
 @click.command()
 @click.argument("words", nargs=-1, required=True)
-@click.option("--role", type=click.Choice(get_args(Role.__value__)), help="Who said it.")
+@click.option("--role", type=Choice(get_args(Role.__value__)), help="Who said it.")
 @click.option("--slug", help="Only this proxy endpoint.")
 @click.option("--model", help="Only this model; * and ? are wildcards.")
 @click.option("--session", help="Only the session with this id.")
 @click.option(
-    "-n", "--limit", default=20, show_default=True, type=click.IntRange(1, MAX_LIMIT),
+    "-n", "--limit", default=20, show_default=True, type=Whole(1, MAX_LIMIT, example=20),
     help="How many texts at most.",
 )  # fmt: skip
 @service_options
@@ -38,10 +45,11 @@ def search(
     data_dir: str | None,
     as_json: bool,
 ) -> None:
-    """Search what users, assistants, tools and system prompts said, newest first.
+    """Search what was said in calls, newest first.
 
-    All words must occur in one text. Words in double quotes follow each other; the last word may
-    be a beginning (conf*). Each text is shown once, with the first call that has it.
+    That is by users, assistants, tools and system prompts. All words must occur in one text. Words in
+    double quotes follow each other; the last word may be a beginning (conf*). Each text is shown once,
+    with the first call that has it and the address of its page.
 
     \b
     Examples:
@@ -51,6 +59,7 @@ def search(
       taximeter search tariff --base-url https://meter.example.org
     """
     with explained(), open_backend(base_url, data_dir) as backend:
+        check_slugs([backend], () if slug is None else (slug,))
         found = backend.call(
             search_operations.search_calls,
             **given(
@@ -62,18 +71,19 @@ def search(
                 limit=limit,
             ),
         )
+        pages_url = find_base_url(base_url, data_dir)
     if as_json:
         print_response(found)
         return
     for hit in found.items:
-        _print_hit(hit)
+        _print_hit(hit, pages_url)
     if not found.items:
         click.echo("Nothing that was said has all of these words.")
     elif found.has_more:
         click.echo(f"There may be more; -n shows up to {MAX_LIMIT}.")
 
 
-def _print_hit(hit: SearchHit) -> None:
+def _print_hit(hit: SearchHit, base_url: str) -> None:
     others = ""
     if hit.other_calls:
         more = "more than " if hit.other_calls_capped else ""
@@ -83,4 +93,16 @@ def _print_hit(hit: SearchHit) -> None:
         f"call {hit.id}  {hit.created_at[:19].replace('T', ' ')}  {hit.role.replace('_', ' ')}"
         f"  {terminal_line(hit.slug)}{title}{others}"
     )
-    click.echo(f"  {terminal_line(' '.join(hit.snippet.split()))}")
+    click.echo(f"  {_format_snippet(hit)}")
+    click.echo(f"  {base_url}/traces/usage/{hit.id}")
+
+
+def _format_snippet(hit: SearchHit) -> str:
+    """Return a snippet as one line, with what was searched for in a colour."""
+    parts = (
+        (_SPACE.sub(" ", part), is_marked)
+        for part, is_marked in split_marks(hit.snippet, hit.marks)
+    )
+    return "".join(
+        paint(part, Colour.FOUND) if is_marked else terminal_line(part) for part, is_marked in parts
+    ).strip()

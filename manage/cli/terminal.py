@@ -1,12 +1,14 @@
-"""Output for people: tables, bars, money and times, in characters that the terminal can show.
+"""Output for people: tables, bars, colours, money and times, in characters that the terminal can show.
 
 Columns are aligned by the width that terminals give to each character. Rows are never cut or
 wrapped: piped output is the same, one row a line.
 """
 
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
+from enum import StrEnum
 
 import click
 from wcwidth import wcswidth
@@ -18,6 +20,16 @@ from runtime.safe_text import terminal_line
 UNKNOWN = "-"
 BAR_WIDTH = 24
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
+
+
+class Colour(StrEnum):
+    """A kind of output, as the code by which a terminal colours it."""
+
+    FAILED = "\x1b[31m"
+    FOUND = "\x1b[1;33m"
+
+
+_END = "\x1b[0m"
 
 
 def format_text(value: object) -> str:
@@ -76,7 +88,28 @@ def can_print(text: str) -> bool:
     return True
 
 
+def paint(text: str, colour: Colour) -> str:
+    """Return a text as one line that is safe to print, in a colour where output has colours."""
+    line = terminal_line(text)
+    return f"{colour}{line}{_END}" if has_colours() else line
+
+
+def has_colours() -> bool:
+    """Return whether standard output is a terminal that shows colours, and its user wants these.
+
+    See https://no-color.org."""
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return False
+    return sys.stdout.isatty()
+
+
+def format_amount(cents: float | None) -> str:
+    """Return an amount as pages write it."""
+    return formats.format_cents(cents, UNKNOWN)
+
+
 def format_cost(cents: float | Decimal | None) -> str:
+    """Return an amount with four digits, for columns that are compared."""
     return formats.format_cents_for_column(cents, UNKNOWN)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from manage.api.usage_operations import UsageTotals
-from manage.cli.terminal import format_cost, format_count
+from manage.cli.terminal import format_amount, format_count
 from metering.formats import format_calls
 from metering.token_counts import OTHER_CLASSES, TokenCounts
 
@@ -19,26 +19,30 @@ def make_cells(
     """Return the headings of a table, and the cells of each row.
 
     Input is all that the model read. There are columns for estimates and for the value of calls that
-    a subscription covers, where there are any."""
+    a subscription covers, where there are any, and cells in the rows that have some."""
     parts = [name for name in _PARTS if any(getattr(each, name) for each in totals)]
     headings = (*_HEADINGS, *(_PARTS[name] for name in parts))
     rows = [
-        (*_count(each), *(format_cost(getattr(each, name)) for name in parts)) for each in totals
+        (*_count(each), *(_format_part(getattr(each, name)) for name in parts)) for each in totals
     ]
     return headings, rows
+
+
+def _format_part(cents: float) -> str:
+    return format_amount(cents) if cents else ""
 
 
 def describe_open_costs(totals: UsageTotals) -> Iterator[str]:
     """Yield a line for each reason why the cost may not be what upstream bills."""
     if totals.estimated_cents:
         yield (
-            f"{format_cost(totals.estimated_cents)} of the cost is estimated: the output of responses"
+            f"{format_amount(totals.estimated_cents)} of the cost is estimated: the output of responses"
             " that were cut."
         )
     if totals.value_cents:
         yield (
-            f"{format_cost(totals.value_cents)} of the cost is the value of calls that a subscription"
-            f" covers; {format_cost(totals.spend_cents)} is spend."
+            f"{format_amount(totals.value_cents)} of the cost is the value of calls that a subscription"
+            f" covers; {format_amount(totals.spend_cents)} is spend."
         )
     if totals.unpriced:
         yield f"{format_calls(totals.unpriced)} without a known price, not in the cost."
@@ -59,5 +63,5 @@ def _count(totals: UsageTotals) -> tuple[str, ...]:
         format_count(tokens.prompt or 0),
         format_count(tokens.cache_read_input_tokens),
         *(format_count(getattr(tokens, each.name)) for each in OTHER_CLASSES),
-        format_cost(None if is_unknown else totals.cost_cents),
+        format_amount(None if is_unknown else totals.cost_cents),
     )

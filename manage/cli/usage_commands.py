@@ -9,8 +9,9 @@ from manage.api.usage_operations import Usage, UsageMonth
 from manage.cli.backend import given
 from manage.cli.backend_choice import open_backend, print_response
 from manage.cli.console import explained, json_option, service_options
+from manage.cli.parameters import Choice
 from manage.cli.periods import Day, find_days, period_options
-from manage.cli.terminal import format_cost, make_bar, print_table
+from manage.cli.terminal import format_amount, make_bar, print_table
 from manage.cli.usage_cells import describe_open_costs, make_cells
 from metering.formats import format_number
 from runtime import clock
@@ -30,7 +31,7 @@ _NAMES: dict[Grouping, tuple[str, str]] = {
 @click.command()
 @click.option(
     "--by",
-    type=click.Choice(tuple(_NAMES)),
+    type=Choice(tuple(_NAMES), {"session": "the page /sessions has what sessions cost"}),
     default="day",
     show_default=True,
     help="What to group by.",
@@ -54,7 +55,7 @@ def usage(
     data_dir: str | None,
     as_json: bool,
 ) -> None:
-    """Show what calls cost, by day, model, endpoint, client, credential or billing.
+    """Show what calls cost, by day, model, endpoint and more.
 
     Covers all calls of your organisation. Input is all that the model read, including cached
     tokens. Totals are kept when calls are pruned. Days are UTC; 7d is the day seven days before
@@ -93,17 +94,17 @@ def usage(
 
 def _print_month(month: UsageMonth) -> None:
     covered = month.cost_cents - month.spend_cents > 0
-    click.echo(f"\nToday: {format_cost(month.today_cents)}")
+    click.echo(f"\nToday: {format_amount(month.today_cents)}")
     click.echo(
-        f"This month so far: {format_cost(month.cost_cents)}"
-        + (f", of which {format_cost(month.spend_cents)} is spend" if covered else "")
+        f"This month so far: {format_amount(month.cost_cents)}"
+        + (f", of which {format_amount(month.spend_cents)} is spend" if covered else "")
     )
     if month.expected_cost_cents is None:
         click.echo("Expected at its end: not known with less than a day of calls.")
         return
     click.echo(
-        f"Expected at its end: {format_cost(month.expected_cost_cents)}"
-        + (f", of which {format_cost(month.expected_spend_cents)} is spend" if covered else "")
+        f"Expected at its end: {format_amount(month.expected_cost_cents)}"
+        + (f", of which {format_amount(month.expected_spend_cents)} is spend" if covered else "")
     )
     click.echo("(for each hour that is left the mean of the last 7 days)")
 

@@ -79,7 +79,7 @@ def list_users(data_dir: str | None, as_json: bool) -> None:
 @data_dir_option
 @json_option
 def create_user(email: str, org: str | None, data_dir: str | None, as_json: bool) -> None:
-    """Create a user, in a new organisation of their own or in an existing one.
+    """Create a user, in a new organisation or an existing one.
 
     \b
     Examples:
@@ -126,9 +126,9 @@ def delete_user(email: str, data_dir: str | None, as_json: bool) -> None:
 @data_dir_option
 @json_option
 def link(email: str | None, data_dir: str | None, as_json: bool) -> None:
-    """Print a link that signs in the local user, or the one with this address.
+    """Print a link that signs in a user.
 
-    It works once, for 15 minutes.
+    That is the user with this address, without one the local user. It works once, for 15 minutes.
 
     \b
     Examples:

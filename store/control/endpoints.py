@@ -10,7 +10,7 @@ was spent of that, its rule of retention and ``metadata_only``. Otherwise deleti
 """
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -18,6 +18,7 @@ from metering.formats import format_count
 from runtime import clock
 from runtime.errors import InvalidSlugError, LimitReachedError, NotFoundError, SlugTakenError
 from runtime.settings import Streaming
+from runtime.suggestions import suggest
 from store.control import slugs
 from store.control.names import check_name
 from store.pagination import START, Position
@@ -36,6 +37,12 @@ SLUGS_PER_ENDPOINT = 10  # how many an organisation may use up for each endpoint
 _FIND = (
     f"{_SELECT} where organization_id = ? and (id = ? or slug = ?) and deleted_at is null"
     " order by id = ? desc limit 1"
+)
+# As many as take a millisecond to compare; a mistyped slug has about the length of the right one.
+SLUGS_COMPARED = 50
+_NEAR = (
+    "select slug from proxy_endpoints where organization_id = ? and deleted_at is null"
+    " order by abs(length(slug) - ?), slug limit ?"
 )
 
 
@@ -77,10 +84,17 @@ def get(db: sqlite3.Connection, organization_id: str, id_or_slug: str) -> ProxyE
     """Return an endpoint of the organisation. Raises NotFoundError."""
     row = db.execute(_FIND, (organization_id, id_or_slug, id_or_slug, id_or_slug)).fetchone()
     if row is None:
-        raise NotFoundError(
-            f"there is no proxy endpoint {id_or_slug!r}; `taximeter endpoints list` shows them"
-        )
+        near = db.execute(_NEAR, (organization_id, len(id_or_slug), SLUGS_COMPARED))
+        raise make_not_found(id_or_slug, [slug for (slug,) in near])
     return from_row(row)
+
+
+def make_not_found(id_or_slug: str, known: Iterable[str]) -> NotFoundError:
+    """Return the error for an endpoint that is not there, with those of the known slugs that are near."""
+    return NotFoundError(
+        f"there is no proxy endpoint {id_or_slug!r}{suggest(id_or_slug, known)};"
+        " `taximeter endpoints list` shows them"
+    )
 
 
 def create(

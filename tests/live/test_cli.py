@@ -264,10 +264,3 @@ def test_a_running_service_is_backed_up_with_a_rule_for_each_of_its_files(
     assert [json.loads(line)["entry_id"] for line in exported.stdout.splitlines()] == [
         row["entry_id"]
     ]
-
-
-def test_a_completion_script_is_printed(shared_service: Service) -> None:
-    environ = environment(shared_service, _TAXIMETER_COMPLETE="zsh_source")
-    done = call((), environ)
-    assert done.returncode == 0, done.stderr
-    assert "_TAXIMETER_COMPLETE=zsh_complete" in done.stdout

@@ -166,7 +166,7 @@ def test_a_run_elsewhere_is_counted_over_the_api(
         ((), 2, "name the client"),
         (("no-such-client-at-all",), 127, "no-such-client-at-all: command not found"),
         ((str(Path(__file__)),), 126, "cannot be executed"),
-        (("--endpoint", "nowhere", "true"), 1, "no proxy endpoint with the slug 'nowhere'"),
+        (("--endpoint", "nowhere", "true"), 1, "no proxy endpoint 'nowhere'"),
         (("--data-dir", "/dev/null/x", "true"), 1, "/dev/null"),
         (("sh", "-c", "kill -KILL $$"), 128 + 9, "no calls were made in this run"),
     ],

@@ -1,6 +1,6 @@
 """Snippets: the part of a text around the words that were searched for."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from store.traces.search.query import Phrase, Query
@@ -22,6 +22,17 @@ class _Match(NamedTuple):
     start: int
     end: int
     phrase: int
+
+
+def split_marks(text: str, marks: Iterable[tuple[int, int]]) -> Iterator[tuple[str, bool]]:
+    """Yield the parts of a text, each with whether it is marked."""
+    place = 0
+    for start, end in marks:
+        if start >= place:
+            yield text[place:start], False
+            yield text[start:end], True
+            place = end
+    yield text[place:], False
 
 
 def make_snippet(texts: Texts, query: Query, role: Role | None = None) -> Snippet | None:

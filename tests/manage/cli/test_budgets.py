@@ -24,7 +24,7 @@ def test_budgets_are_set_listed_and_deleted(run, traces):
         "50%",
         "warn",
     ]
-    assert lines[2].split()[:7] == ["default", "$50.00", "a", "day", "$0.00", "0%", "refuse"]
+    assert lines[2].split()[:7] == ["default", "$50.00", "a", "day", "$0", "0%", "refuse"]
     items = json.loads(run("budgets", "list", "--json").stdout)["items"]
     assert [each["slug"] for each in items] == [None, "default"]
     assert "Deleted the budget of default." in run("budgets", "delete", "default").stdout

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from manage.cli.main import cli
-from metering.entry import CostItem, UsageLogEntry
+from metering.entry import CostItem, Outcome, UsageLogEntry
 from metering.prices import BASE_VERSION, OWN_LABEL
 from runtime import clock
 from store.control.database import ControlDatabase
@@ -337,6 +337,35 @@ def test_a_database_that_is_none_is_one_line_and_not_a_traceback(run, data_dir):
     assert not isinstance(result.exception, sqlite3.Error)
 
 
+@pytest.fixture
+def colours(monkeypatch):
+    monkeypatch.setattr("manage.cli.terminal.has_colours", lambda: True)
+
+
+def test_failed_calls_are_red(data_dir, traces, colours):
+    outcomes: tuple[Outcome, ...] = ("complete", "client_disconnected", "upstream_error")
+    traces.insert(
+        [
+            replace(ENTRY, entry_id=outcome, outcome=outcome, model="\x1b[32mx")
+            for outcome in outcomes
+        ]
+    )
+    arguments = ["tail", "--no-follow", "--data-dir", str(data_dir)]
+    lines = CliRunner().invoke(cli, arguments, color=True).stdout.splitlines()
+    assert [line.startswith("\x1b[31m") for line in lines] == [False, False, True]
+    assert "\x1b[32m" not in "".join(lines)
+    as_json = CliRunner().invoke(cli, [*arguments, "--json"], color=True).stdout
+    assert "\x1b" not in as_json
+
+
+def test_what_was_searched_for_has_a_colour(data_dir, traces, colours):
+    record(traces, (request(user("a red\x1b[2J wombat and a wombat")), response("-")))
+    Indexer(traces.connection, time.monotonic).run(60)
+    arguments = ["search", "wombat", "--data-dir", str(data_dir)]
+    line = CliRunner().invoke(cli, arguments, color=True).stdout.splitlines()[1]
+    assert line == "  a red?[2J \x1b[1;33mwombat\x1b[0m and a \x1b[1;33mwombat\x1b[0m"
+
+
 def test_what_was_said_is_found_with_its_call(run, traces):
     assert "Nothing that was said" in run("search", "wombat").stdout
     said = request(user("where is the wombat\x1b[2J")), response("in the numbat nest")
@@ -346,8 +375,10 @@ def test_what_was_said_is_found_with_its_call(run, traces):
     assert lines[0].startswith("call 1  2026-")
     assert lines[0].endswith("  assistant  default  Find the wombat")
     assert lines[1] == "  in the numbat nest"
+    assert lines[2] == "  http://127.0.0.1:8080/traces/usage/1"
     assert "\x1b" not in run("search", "wombat").stdout
     found = json.loads(run("search", '"the wombat"', "--role", "user", "--json").stdout)
-    assert [each["id"] for each in found["items"]] == [1]
+    assert [(each["id"], each["marks"]) for each in found["items"]] == [(1, [[9, 19]])]
+    run("endpoints", "create", "other")
     assert "Nothing" in run("search", "numbat", "--slug", "other").stdout
     assert run("search", "x" * 1001).exit_code == 1

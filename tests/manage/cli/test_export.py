@@ -123,7 +123,12 @@ def test_as_json_it_is_one_document_in_the_envelope_of_lists(run, entries):
     document = json.loads(run("export", "--json").stdout)
     assert document["items"] == exported(run)
     assert (document["nextCursor"], document["hasMore"]) == (None, False)
-    assert json.loads(run("export", "--json", "--slug", "none").stdout)["items"] == []
+    assert (
+        json.loads(run("export", "--json", "--slug", "default", "--to", "2025-01-01").stdout)[
+            "items"
+        ]
+        == []
+    )
 
 
 def test_a_file_is_private_and_its_name_says_the_format(run, entries, tmp_path):

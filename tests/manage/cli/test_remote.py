@@ -207,7 +207,7 @@ def test_totals_of_a_remote_service_are_grouped_as_local_ones(service):
     lines = [line.split() for line in result.stdout.splitlines()]
     assert (lines[0][0], lines[0][-3:]) == ("CLIENT", ["OF", "WHICH", "VALUE"])
     assert lines[1][:2] == ["claude-cli", "3"]
-    assert "$1.0000" in lines[1]
+    assert "$1.00" in lines[1]
 
 
 def test_a_remote_service_is_searched_as_a_local_one(service):
@@ -220,6 +220,7 @@ def test_a_remote_service_is_searched_as_a_local_one(service):
     assert result.stdout.splitlines() == [
         "call 7  2026-01-02 03:04:05  tool result  team  Find it, also in more than 1,000 later",
         "  a wombat found",
+        f"  {service.url}/traces/usage/7",
         "There may be more; -n shows up to 100.",
     ]
 
@@ -396,7 +397,8 @@ def test_an_export_of_a_remote_service_has_its_pages_one_after_the_other(service
         }
         for number, cursor in ((1, "next"), (1, "next"), (2, None))
     ]
-    for page in pages:
+    endpoints = [AN_ENDPOINT | {"slug": slug} for slug in ("a", "b")]
+    for page in (EMPTY | {"items": endpoints}, *pages):
         service.enqueue(answer(200, json.dumps(page).encode()))
     result = run(
         "export", "--format", "csv", "--slug", "a", "--slug", "b", "--base-url", service.url
@@ -404,6 +406,7 @@ def test_an_export_of_a_remote_service_has_its_pages_one_after_the_other(service
     assert result.exit_code == 0, result.output
     assert result.stdout.splitlines() == ["organization_id,id,model", "o,1,m", "o,2,m"]
     assert [each.target for each in service.requests] == [
+        "/api/proxy-endpoints?limit=100",
         "/api/calls?slugs=a%2Cb&bodies=no&limit=1",
         "/api/calls?slugs=a%2Cb&bodies=no&limit=1000",
         "/api/calls?slugs=a%2Cb&bodies=no&cursor=next&limit=1000",

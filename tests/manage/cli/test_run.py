@@ -6,6 +6,7 @@ import click
 import pytest
 
 from manage.api.usage_operations import Run, UsageGroup, UsageTotals
+from manage.cli.console import explained
 from manage.cli.run_commands import choose_slug, make_client_environ
 from manage.cli.run_summary import describe_run
 from manage.supervision.run_lock import RunLock, watch
@@ -53,7 +54,7 @@ def test_the_estimated_part_of_the_cost_is_said():
     lines = describe_run(run_of(models=[model(), other], **part), "http://meter", is_running=True)
     assert lines[1] == "taximeter: 3 calls, $0.1235, of which $0.0250 estimated"
     assert lines[2].endswith("COST  OF WHICH ESTIMATED")
-    assert lines[3].endswith("$0.1235             $0.0000")
+    assert lines[3].endswith("50  $0.1235")
     assert lines[4].endswith("$0.1235             $0.0250")
 
 
@@ -92,13 +93,14 @@ def test_the_endpoint_is_the_one_wanted_or_the_obvious_one(slugs, wanted, chosen
 @pytest.mark.parametrize(
     ("slugs", "wanted", "message"),
     [
-        (["a"], "b", "no proxy endpoint with the slug 'b'"),
+        (["a"], "b", "no proxy endpoint 'b'; `taximeter endpoints list` shows them"),
+        (["team-blue", "x"], "team-bleu", r"\(did you mean 'team-blue'\?\)"),
         ([], None, "endpoints create"),
         (["a", "b"], None, "--endpoint: a, b"),
     ],
 )
 def test_an_endpoint_that_cannot_be_chosen_is_a_sentence(slugs, wanted, message):
-    with pytest.raises(click.ClickException, match=message):
+    with pytest.raises(click.ClickException, match=message), explained():
         choose_slug(slugs, wanted)
 
 

@@ -1,4 +1,5 @@
 import json
+import sys
 
 import pytest
 from click.testing import CliRunner
@@ -6,12 +7,14 @@ from wcwidth import wcswidth
 
 from manage.cli.main import cli
 from manage.cli.terminal import (
+    Colour,
     format_cost,
     format_count,
     format_text,
     format_time,
     make_bar,
     make_table,
+    paint,
 )
 
 HOSTILE = [
@@ -100,3 +103,39 @@ def test_json_survives_a_terminal_that_knows_only_ascii(data_dir, run):
         cli, ["endpoints", "list", "--json", "--data-dir", str(data_dir)]
     )
     assert json.loads(result.stdout)["items"][0]["name"] == "Zoë 日本"
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """A terminal that shows colours."""
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+
+
+def test_a_terminal_has_colours(terminal):
+    assert paint("lost", Colour.FAILED) == "\x1b[31mlost\x1b[0m"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("NO_COLOR", "1"), ("NO_COLOR", "0"), ("TERM", "dumb")]
+)
+def test_whoever_wants_no_colours_gets_none(terminal, monkeypatch, name, value):
+    monkeypatch.setenv(name, value)
+    assert paint("lost", Colour.FAILED) == "lost"
+
+
+def test_an_empty_no_color_is_none(terminal, monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "")
+    assert paint("lost", Colour.FAILED) != "lost"
+
+
+def test_a_pipe_has_no_colours(terminal, monkeypatch):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: False)
+    assert paint("lost", Colour.FAILED) == "lost"
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_recorded_codes_do_not_colour(terminal, text):
+    painted = paint(text, Colour.FOUND)
+    assert painted.removeprefix(Colour.FOUND).removesuffix("\x1b[0m").isprintable()

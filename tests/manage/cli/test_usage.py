@@ -4,6 +4,7 @@ from decimal import Decimal
 
 import pytest
 
+from metering.formats import format_cents
 from runtime import clock
 from store.spool.format import Rejection
 from tests.store.traffic import make_entry, make_item
@@ -30,9 +31,9 @@ def test_days_have_totals_and_bars(run, entries):
     rows = cells(run("usage"))
     assert rows[0] == ["DAY", "(UTC)", "CALLS", "ERRORS", "INPUT", "CACHED", "OUTPUT", "COST"]
     assert rows[1] == ["2026-01-03", "1", "0", "80", "40", "20", "-"]
-    assert rows[2] == ["2026-01-02", "2", "0", "160", "80", "40", "$2.0000", "█" * 12]
-    assert rows[3] == ["2026-01-01", "1", "0", "80", "40", "20", "$4.0000", "█" * 24]
-    assert rows[4] == ["TOTAL", "4", "0", "320", "160", "80", "$6.0000"]
+    assert rows[2] == ["2026-01-02", "2", "0", "160", "80", "40", "$2.00", "█" * 12]
+    assert rows[3] == ["2026-01-01", "1", "0", "80", "40", "20", "$4.00", "█" * 24]
+    assert rows[4] == ["TOTAL", "4", "0", "320", "160", "80", "$6.00"]
 
 
 def test_calls_without_a_price_are_pointed_out(run, entries):
@@ -61,10 +62,20 @@ def test_the_estimated_part_of_each_sum_has_a_column(run, traces):
     result = run("usage", "--by", "model")
     rows = cells(result)
     assert rows[0][-3:] == ["OF", "WHICH", "ESTIMATED"]
-    assert rows[1][6:8] == ["$1.0000", "$0.2500"]
-    assert rows[2][6:8] == ["$0.5000", "$0.0000"]
-    assert rows[3][6:8] == ["$1.5000", "$0.2500"]
+    assert rows[1][6:8] == ["$1.00", "$0.2500"]
+    assert rows[2][6:8] == ["$0.5000", "█" * 12]
+    assert rows[3][6:8] == ["$1.50", "$0.2500"]
     assert "$0.2500 of the cost is estimated" in result.stdout
+
+
+def test_without_an_estimate_there_is_no_column_for_one(run, entries):
+    assert "ESTIMATED" not in run("usage").stdout
+
+
+@pytest.mark.parametrize("cents", ["0", "0.001", "12.345", "99.996", "123456.7"])
+def test_an_amount_is_written_as_on_pages(run, traces, cents):
+    traces.insert([make_entry(cost_cents=Decimal(cents))])
+    assert cells(run("usage"))[-1][-1] == format_cents(float(cents))
 
 
 def test_calls_that_may_have_been_billed_are_counted(run, traces):
@@ -119,7 +130,7 @@ def test_whole_days_are_added_up_and_no_parts_of_them(run, entries):
 
 
 def test_before_the_first_call_there_are_only_totals(run):
-    assert cells(run("usage"))[1] == ["TOTAL", "0", "0", "0", "0", "0", "$0.0000"]
+    assert cells(run("usage"))[1] == ["TOTAL", "0", "0", "0", "0", "0", "$0"]
 
 
 def test_as_json_it_is_the_api_s_document(run, entries):
@@ -142,7 +153,7 @@ def test_value_and_spend_are_said_where_a_subscription_covers_calls(run, traces)
             make_entry(cost_cents=Decimal(50), billing="api_key"),
         ]
     )
-    line = "$1.0000 of the cost is the value of calls that a subscription covers; $0.5000 is spend."
+    line = "$1.00 of the cost is the value of calls that a subscription covers; $0.5000 is spend."
     assert line in run("usage").stdout
     totals = json.loads(run("usage", "--json").stdout)["totals"]
     assert (totals["cost_cents"], totals["value_cents"], totals["spend_cents"]) == (150, 100, 50)
@@ -172,9 +183,9 @@ def test_calls_are_grouped_by_client_credential_and_billing(run, traces, by, fie
     assert [group["spend_cents"] for group in document["groups"]] == [400, 0, 50]
     rows = cells(run("usage", "--by", by))
     assert (rows[0][0], rows[0][-3:]) == (heading, ["OF", "WHICH", "VALUE"])
-    assert [(row[0], row[-2]) for row in rows[1:3]] == [
-        (names[0], "$0.0000"),
-        (names[1], "$1.0000"),
+    assert [(row[0], row[6:-1]) for row in rows[1:3]] == [
+        (names[0], ["$4.00"]),
+        (names[1], ["$1.00", "$1.00"]),
     ]
     assert rows[3][:2] == ["(not", "known)"]
 
@@ -202,8 +213,8 @@ def test_the_month_has_its_days_today_and_what_is_expected(run, traces):
     )
     result = run("usage", "--month")
     assert [row[0] for row in cells(result)] == ["DAY", now.date().isoformat(), "TOTAL"]
-    assert "Today: $3.5000\n" in result.stdout
-    assert "This month so far: $3.5000, of which $3.0000 is spend\n" in result.stdout
+    assert "Today: $3.50\n" in result.stdout
+    assert "This month so far: $3.50, of which $3.00 is spend\n" in result.stdout
     assert "Expected at its end: " in result.stdout
     month = json.loads(run("usage", "--month", "--json").stdout)["month"]
     assert (month["cost_cents"], month["spend_cents"], month["today_cents"]) == (350, 300, 350)

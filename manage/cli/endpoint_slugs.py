@@ -1,0 +1,45 @@
+"""Proxy endpoints that options name: a mistyped one is an error, and no list without calls."""
+
+from collections.abc import Collection, Sequence
+
+from manage.api import endpoint_operations, usage_operations
+from manage.cli.backend import Backend, call_for_all
+from store.control.endpoints import make_not_found
+
+
+def list_slugs(backend: Backend) -> list[str]:
+    """Return the slugs of the proxy endpoints. Raises as ``Backend.call`` does."""
+    return [each.slug for each in call_for_all(backend, endpoint_operations.list_endpoints).items]
+
+
+def check_slugs(backends: Sequence[Backend], slugs: Collection[str]) -> None:
+    """Check that each of these is the slug of a proxy endpoint, or of a deleted one that has calls.
+
+    Raises NotFoundError, and what ``Backend.call`` raises."""
+    if not slugs:
+        return
+    known = {slug for backend in backends for slug in list_slugs(backend)}
+    if not known.issuperset(slugs):
+        known |= {slug for backend in backends for slug, _ in _list_used(backend)}
+    for slug in slugs:
+        if slug not in known:
+            raise make_not_found(slug, sorted(known))
+
+
+def check_endpoint(backend: Backend, id_or_slug: str) -> None:
+    """Check that this is a proxy endpoint, or a deleted one that has calls.
+
+    Raises NotFoundError, and what ``Backend.call`` raises."""
+    live = call_for_all(backend, endpoint_operations.list_endpoints).items
+    if any(id_or_slug in (each.id, each.slug) for each in live):
+        return
+    used = _list_used(backend)
+    if not any(id_or_slug in names for names in used):
+        known = {*(each.slug for each in live), *(slug for slug, _ in used)}
+        raise make_not_found(id_or_slug, sorted(known))
+
+
+def _list_used(backend: Backend) -> list[tuple[str, str]]:
+    """Return slug and id of the proxy endpoints that have calls, deleted ones among them."""
+    usage = backend.call(usage_operations.get_usage, by="endpoint")
+    return [(group.slug or "", group.proxy_endpoint_id or "") for group in usage.groups]

@@ -1,0 +1,135 @@
+"""Types of options. Their errors quote what was given, and say what to write instead."""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from types import MappingProxyType
+from typing import Any, NoReturn
+
+import click
+
+from runtime.settings import parse_size
+from runtime.suggestions import find_near, suggest
+
+OFF = "off"
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+_AGE = re.compile(r"(\d{1,5})\s*d(?:ays?)?", re.ASCII)
+_DAYS = re.compile(r"(\d{1,5})d?", re.ASCII)
+
+
+class Choice(click.Choice[str]):
+    """One of several words. An error suggests the nearest.
+
+    ``elsewhere`` has a note for each word that is none of them, and that people look for among them."""
+
+    def __init__(self, choices: Sequence[str], elsewhere: Mapping[str, str] = _NOTHING) -> None:
+        super().__init__(choices)
+        self._elsewhere = elsewhere
+
+    def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
+        near = find_near(str(value), [*self.choices, *self._elsewhere])
+        note = self._elsewhere.get(near[0]) if near else None
+        hint = suggest(str(value), self.choices) if note is None else f"; {note}"
+        return f"{value!r} is not one of {', '.join(self.choices)}{hint}"
+
+
+class Whole(click.IntRange):
+    """A whole number within limits."""
+
+    def __init__(self, least: int, most: int | None = None, *, example: int) -> None:
+        super().__init__(least, most)
+        within = f"of {least} or more" if most is None else f"from {least} to {most}"
+        self._kind, self._example = f"a whole number {within}", f"a number such as {example}"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            _refuse(value, self._kind, self._example, param, ctx)
+
+
+class Amount(click.FloatRange):
+    """A number within limits, of ``kind``."""
+
+    def __init__(self, kind: str, example: str, **limits: Any) -> None:
+        super().__init__(**limits)
+        self._kind, self._example = kind, f"a number such as {example}"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        try:
+            number = super().convert(value, param, ctx)
+        except click.BadParameter:
+            number = math.nan
+        if not math.isfinite(number):
+            _refuse(value, self._kind, self._example, param, ctx)
+        return number
+
+
+DOLLARS = Amount("an amount in dollars", "50 or 12.50")
+
+
+class Age(click.ParamType[timedelta]):
+    """A number of days ago: ``30d``."""
+
+    name = "days"
+
+    def convert(
+        self, value: str | timedelta, param: click.Parameter | None, ctx: click.Context | None
+    ) -> timedelta:
+        if isinstance(value, timedelta):
+            return value
+        found = _AGE.fullmatch(value.strip())
+        if found is None or not int(found[1]):
+            _refuse(value, "a number of days", "one such as 30d", param, ctx)
+        return timedelta(days=int(found[1]))
+
+
+class DaysOrOff(click.ParamType[int | str]):
+    """A number of days, or ``off``."""
+
+    name = "days"
+
+    def convert(
+        self, value: int | str, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int | str:
+        text = str(value).strip()
+        if text == OFF:
+            return OFF
+        found = _DAYS.fullmatch(text)
+        if found is None:
+            _refuse(value, "a number of days", "one such as 30, or off", param, ctx)
+        return int(found[1])
+
+
+class Size(click.ParamType[int | str]):
+    """A number of bytes: ``500MB``, or ``off`` where that is allowed."""
+
+    name = "size"
+
+    def __init__(self, *, or_off: bool = False) -> None:
+        self._or_off = or_off
+
+    def convert(
+        self, value: int | str, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int | str:
+        if isinstance(value, int) or (self._or_off and value == OFF):
+            return value
+        try:
+            return parse_size(value)
+        except ValueError:
+            example = "one such as 500MB or 1GB" + (", or off" if self._or_off else "")
+            _refuse(value, "a size", example, param, ctx)
+
+
+def _refuse(
+    value: object,
+    kind: str,
+    example: str,
+    param: click.Parameter | None,
+    ctx: click.Context | None,
+) -> NoReturn:
+    """Refuse a value. Raises click.BadParameter, which names the option."""
+    raise click.BadParameter(f"{value!r} is not {kind}: write {example}", ctx, param)
