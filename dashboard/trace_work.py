@@ -12,8 +12,8 @@ from starlette.exceptions import HTTPException
 
 from dashboard.call.downloads import NO_CALL
 from dashboard.kept_connections import KeptConnections
-from dashboard.organization_locks import BusyError, OrganizationLocks
 from dashboard.visitors import Visitors
+from runtime.organization_locks import BusyError, OrganizationLocks
 from runtime.settings import Settings
 from store.control.people import Caller
 from store.traces.call_reader import Call, CallReader

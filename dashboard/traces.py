@@ -31,7 +31,6 @@ from dashboard.compare.pages import ComparePages
 from dashboard.export import conversion
 from dashboard.kept_connections import KeptConnections
 from dashboard.nothing_recorded import NothingRecorded
-from dashboard.organization_locks import BusyError
 from dashboard.queries.processes import NoProcessError
 from dashboard.queries.protocol import Caller as QueryCaller
 from dashboard.queries.query import Query
@@ -44,6 +43,7 @@ from dashboard.queries.query_proxy import (
 )
 from dashboard.replay.pages import ReplayPages
 from dashboard.visitors import Visitors
+from runtime.organization_locks import BusyError
 from runtime.settings import CLIENT_MARK_VARIABLE, QUERY_SOCKETS_VARIABLE, Settings
 from store.control.people import Caller
 from store.control.sessions import Visitor

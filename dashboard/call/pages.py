@@ -29,9 +29,9 @@ from dashboard.call.timing import draw_timing
 from dashboard.call.views import open_file, open_new, open_response, open_view
 from dashboard.current_counts import CurrentCounts
 from dashboard.kept_connections import KeptConnections
-from dashboard.organization_locks import BusyError, OrganizationLocks
 from dashboard.rendering import PRIVATE
 from dashboard.replay.snippets import list_languages
+from runtime.organization_locks import BusyError, OrganizationLocks
 from runtime.settings import Settings
 from store.control.people import Caller
 from store.traces.bodies import MissingPieceError

@@ -19,7 +19,6 @@ from starlette.types import Receive, Send
 
 from dashboard.addresses import requested
 from dashboard.current_counts import CurrentCounts
-from dashboard.organization_locks import BusyError, OrganizationLocks
 from dashboard.queries.client import (
     Connection,
     Head,
@@ -33,6 +32,7 @@ from dashboard.queries.protocol import HEADER, forwarded_headers
 from dashboard.queries.query import Query, Request
 from dashboard.queries.refusals import Refusals
 from dashboard.queries.responses import Body, CutError, Readers
+from runtime.organization_locks import BusyError, OrganizationLocks
 
 # In the quick lane, however little of the processor there was; less when others wait for a place.
 MAX_QUICK_S, CROWDED_QUICK_S, LOOK_EVERY_S = 1.0, 0.15, 0.02

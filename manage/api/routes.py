@@ -3,13 +3,15 @@
 Requests become calls of the operations in the table ``operations``, and their results become JSON
 responses. A request is read on the event loop and carried out in a worker thread: it is
 authenticated first, then validated, then run, so that a client without a key learns nothing about
-what needs one.
+what needs one. Operations of one organisation are carried out one after the other, so that none takes
+all threads.
 """
 
 import re
 import sqlite3
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from http import HTTPStatus
@@ -31,6 +33,7 @@ from manage.api.validation import validate
 from manage.supervision.workers import Workers
 from runtime.attempts import AttemptLimit, client_network
 from runtime.errors import ControlError, InvalidInputError
+from runtime.organization_locks import BusyError, OrganizationLocks
 from runtime.page_nodes import STATED_CALLER
 from runtime.settings import Settings
 from store.control import key_authentication
@@ -40,6 +43,15 @@ from store.control.people import Caller
 
 # Starlette's own pattern does not match a line end; such a path would get a page's error.
 _ANYTHING_BELOW = re.compile(r"/api/(?P<path>.*)", re.DOTALL)
+
+
+# Of an organisation. The front door lets no more through from one address.
+MAX_WAITING = 64
+_BUSY = RefusedError(
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    "Earlier requests of your organisation are still running; try again.",
+    headers={"retry-after": "3"},
+)
 
 
 class UnknownKeyError(Exception):
@@ -73,6 +85,7 @@ class Api:
         self._workers = workers
         self._clock_s = clock_s
         self._bad_keys = bad_keys
+        self._locks = OrganizationLocks(MAX_WAITING)
 
     @cached_property
     def _document(self) -> bytes:
@@ -107,11 +120,15 @@ class Api:
         operation = methods["GET" if request.method == "HEAD" else request.method]
         try:
             received = await self._receive(operation, request)
-            response = await self._workers.run(partial(self._carry_out, operation, received))
+            caller = await self._workers.run(partial(self._authenticate, received))
+            async with self._locks.acquire(caller.organization_id):
+                response = await self._workers.run(partial(self._carry_out, operation, received))
         except ClientDisconnect:
             return Response(status_code=400)  # the client has gone
         except UnknownKeyError:
             return refuse(self._refuse_key(request))
+        except BusyError:
+            return refuse(_BUSY)
         except RefusedError as refused:
             return refuse(refused)
         return respond(operation.status, response.model_dump_json(by_alias=True).encode())
@@ -151,13 +168,19 @@ class Api:
 
     # -- in a worker ------------------------------------------------------------------------------
 
+    def _authenticate(self, received: ReceivedRequest, control: ControlDatabase) -> Caller:
+        """Return who makes the request. Raises RefusedError, UnknownKeyError."""
+        with _refusing_without_database():
+            return _authenticate(received, Management.make(control, self._settings))
+
     def _carry_out(
         self, operation: Operation[Any, Any], received: ReceivedRequest, control: ControlDatabase
     ) -> ResponseModel:
         """Carry out a request and return its response. Raises RefusedError, UnknownKeyError."""
+        # Once more: the key may have been deleted while the request waited for its turn.
+        caller = self._authenticate(received, control)
         management = Management.make(control, self._settings)
         try:
-            caller = _authenticate(received, management)
             context = Context(
                 management=management,
                 caller=caller,
@@ -165,16 +188,24 @@ class Api:
                 id=received.id,
                 request=_validate(operation, received),
             )
-            response: ResponseModel = operation.run(context)
+            with _refusing_without_database():
+                response: ResponseModel = operation.run(context)
         except ControlError as error:
             raise explain(operation, error) from error
-        except sqlite3.Error as error:
-            raise RefusedError(
-                HTTPStatus.SERVICE_UNAVAILABLE,
-                "The database is busy or cannot be used at the moment; try again.",
-                headers={"retry-after": "1"},
-            ) from error
         return response
+
+
+@contextmanager
+def _refusing_without_database() -> Iterator[None]:
+    """Raise RefusedError where a database cannot be used."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise RefusedError(
+            HTTPStatus.SERVICE_UNAVAILABLE,
+            "The database is busy or cannot be used at the moment; try again.",
+            headers={"retry-after": "1"},
+        ) from error
 
 
 def _authenticate(received: ReceivedRequest, management: Management) -> Caller:

@@ -28,7 +28,7 @@ class Phrase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """Phrases that must all occur in a text. Without any, nothing is found."""
+    """Different phrases that must all occur in a text. Without any, nothing is found."""
 
     phrases: tuple[Phrase, ...]
 
@@ -49,7 +49,7 @@ def parse_query(text: str) -> Query:
     found = list(_TERM.finditer(clean))
     if len(found) > MAX_TERMS:
         raise InvalidInputError(f"q has more than {MAX_TERMS} words: write fewer of them", "q")
-    phrases = []
+    phrases = dict[tuple[tuple[str, ...], bool], Phrase]()
     for number, term in enumerate(found, 1):
         is_open = term[1] is None
         words = tuple(word.folded for word in find_words(term[0]))
@@ -62,5 +62,8 @@ def parse_query(text: str) -> Query:
         )
         if words:
             said = term[0].replace('"', " ").replace("*", " ").strip()
-            phrases.append(Phrase(words=words, text=said, is_prefix=is_prefix))
-    return Query(phrases=tuple(phrases))
+            # A repeated one finds nothing more, and SQLite would look at all its places once more.
+            phrases.setdefault(
+                (words, is_prefix), Phrase(words=words, text=said, is_prefix=is_prefix)
+            )
+    return Query(phrases=tuple(phrases.values()))

@@ -18,7 +18,7 @@ from store.traces.search import index
 from store.traces.search.later_calls import Wanted, count_later_calls
 from store.traces.search.query import Query
 from store.traces.search.snippets import Snippet, make_snippet
-from store.traces.search.walk import Role
+from store.traces.search.walk import Role, Texts
 from store.traces.usage_report import READ_TIMEOUT_S
 
 SEARCH_S = 0.15  # after that a search goes on from where it is on its next page
@@ -146,15 +146,21 @@ class SearchReader:
         found: list[tuple[_Row, Snippet]] = []
         is_cut = False
         ends_at_s = self._clock_s() + SEARCH_S
+
+        def is_over() -> bool:
+            return self._clock_s() >= ends_at_s
+
         with self._hard_limit():
             rows = self._merge(query.match(only.role), place)
             for row in rows:
-                is_cut = self._clock_s() >= ends_at_s
+                is_cut = is_over()
                 if len(found) == limit or is_cut:
                     break
                 place = _advance(place, row)
-                if _is_wanted(row, only) and (snippet := self._read_snippet(row, query, only.role)):
-                    found.append((row, snippet))
+                if _is_wanted(row, only):
+                    texts = self._read_texts(row)
+                    snippet = make_snippet(texts, query, only.role, is_over)
+                    found += [] if snippet is None else [(row, snippet)]
             else:
                 return Found(hits=self._count(found))
         return Found(hits=self._count(found), next_place=place, is_cut=is_cut)
@@ -166,9 +172,9 @@ class SearchReader:
             map(_Row._make, pieces), map(_Row._make, responses), key=lambda row: -row.usage_id
         )
 
-    def _read_snippet(self, row: _Row, query: Query, role: Role | None) -> Snippet | None:
+    def _read_texts(self, row: _Row) -> Texts:
         read = index.read_piece_texts if row.kind == "p" else index.read_response_texts
-        return make_snippet(read(self._db, row.rowid), query, role)
+        return read(self._db, row.rowid)
 
     def _count(self, found: list[tuple[_Row, Snippet]]) -> list[Hit]:
         titles = self._read_titles({row.session_id for row, _ in found})

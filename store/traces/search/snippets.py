@@ -1,6 +1,8 @@
 """Snippets: the part of a text around the words that were searched for."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from store.traces.search.query import Phrase, Query
@@ -8,6 +10,9 @@ from store.traces.search.text import Word, find_words
 from store.traces.search.walk import Role, Texts
 
 BEFORE, LENGTH = 60, 240  # characters of a snippet before its first match, and of all of it
+MAX_MATCHES = 200  # that are looked for in a text, over all phrases
+WORDS_BETWEEN_LOOKS = 256  # at the clock: what these take is a few milliseconds at the most
+_PREFIXES = "*"  # is no word
 
 
 class Snippet(NamedTuple):
@@ -35,17 +40,24 @@ def split_marks(text: str, marks: Iterable[tuple[int, int]]) -> Iterator[tuple[s
     yield text[place:], False
 
 
-def make_snippet(texts: Texts, query: Query, role: Role | None = None) -> Snippet | None:
-    """Return the best part of texts, of those of one role if it is given. None without any text."""
+def make_snippet(
+    texts: Texts,
+    query: Query,
+    role: Role | None = None,
+    is_over: Callable[[], bool] = lambda: False,
+) -> Snippet | None:
+    """Return the best part of texts, of those of one role if it is given. None without any text.
+
+    Once ``is_over`` returns true it is the best part of what was looked at."""
     best: tuple[int, Role, str, list[_Match]] | None = None
     for said_by, text in texts:
         if role not in (None, said_by):
             continue
-        matches = sorted(_find_matches(find_words(text), query.phrases))
+        matches = sorted(_find_matches(find_words(text), query.phrases, is_over))
         found = len({match.phrase for match in matches})
         if best is None or found > best[0]:
             best = found, said_by, text, matches
-        if found == len(query.phrases):
+        if found == len(query.phrases) or is_over():
             break
     if best is None:
         return None
@@ -53,24 +65,37 @@ def make_snippet(texts: Texts, query: Query, role: Role | None = None) -> Snippe
     return _cut(said_by, text, matches)
 
 
-def _find_matches(words: Sequence[Word], phrases: Sequence[Phrase]) -> Iterator[_Match]:
-    folded = [word.folded for word in words]
+def _find_matches(
+    words: Iterable[Word], phrases: Sequence[Phrase], is_over: Callable[[], bool]
+) -> Iterator[_Match]:
+    """Yield where phrases are, each of them as often as its share of ``MAX_MATCHES`` allows."""
+    left = dict.fromkeys(range(len(phrases)), max(1, MAX_MATCHES // max(1, len(phrases))))
+    ends = defaultdict[str, list[int]](list)  # phrases by their last words
     for number, phrase in enumerate(phrases):
-        first, *others = phrase.words
-        length = len(phrase.words)
-        for place, word in enumerate(folded[: len(folded) - length + 1]):
-            if not others:
-                fits = word.startswith(first) if phrase.is_prefix else word == first
-            else:
-                fits = word == first and _fits(folded[place + 1 : place + length], others, phrase)
-            if fits:
-                yield _Match(words[place].start, words[place + length - 1].end, number)
+        ends[_PREFIXES if phrase.is_prefix else phrase.words[-1]].append(number)
+    recent = deque[Word](maxlen=max((len(each.words) for each in phrases), default=1))
+    for count, word in enumerate(words, 1):
+        recent.append(word)
+        for number in (*ends.get(word.folded, ()), *ends.get(_PREFIXES, ())):
+            if number in left and _fits(recent, phrases[number]):
+                yield _Match(recent[-len(phrases[number].words)].start, word.end, number)
+                left[number] -= 1
+                if not left[number]:
+                    del left[number]
+        if not left or (count % WORDS_BETWEEN_LOOKS == 0 and is_over()):
+            return
 
 
-def _fits(words: Sequence[str], wanted: Sequence[str], phrase: Phrase) -> bool:
-    if phrase.is_prefix:
-        return words[:-1] == wanted[:-1] and words[-1].startswith(wanted[-1])
-    return words == wanted
+def _fits(recent: Sequence[Word], phrase: Phrase) -> bool:
+    """Return whether the last words are those of a phrase. The very last only has to begin like its one."""
+    if len(recent) < len(phrase.words) or not recent[-1].folded.startswith(phrase.words[-1]):
+        return False
+    return all(
+        word.folded == wanted
+        for wanted, word in islice(
+            zip(reversed(phrase.words), reversed(recent), strict=False), 1, None
+        )
+    )
 
 
 def _cut(role: Role, text: str, matches: Sequence[_Match]) -> Snippet:
@@ -97,11 +122,11 @@ def _choose(matches: Sequence[_Match]) -> int:
     if not matches:
         return 0
     return max(
-        matches[:200],
+        matches,
         key=lambda match: len(
             {
                 other.phrase
-                for other in matches[:200]
+                for other in matches
                 if match.start <= other.start and other.end <= match.start + LENGTH - BEFORE
             }
         ),

@@ -7,6 +7,7 @@ the index and in queries. ``find_words`` cuts as the tokenizer does, for marking
 
 import re
 import unicodedata
+from collections.abc import Iterator
 from typing import NamedTuple
 
 MAX_CHARS = 200_000  # of one string; what comes after is not found
@@ -68,11 +69,12 @@ def separate_ideographs(text: str) -> str:
     return text if text.isascii() else _IDEOGRAPH.sub(r" \g<0> ", text)
 
 
-def find_words(text: str) -> list[Word]:
-    """Return the words of a text, in order."""
+def find_words(text: str) -> Iterator[Word]:
+    """Yield the words of a text, in order."""
     if text.isascii():
-        return [Word(m.start(), m.end(), m[0].lower()) for m in _ASCII_WORD.finditer(text)]
-    words: list[Word] = []
+        for found in _ASCII_WORD.finditer(text):
+            yield Word(found.start(), found.end(), found[0].lower())
+        return
     start: int | None = None
     for place, character in enumerate(text):
         is_ideograph = _IDEOGRAPH.match(character) is not None
@@ -80,13 +82,12 @@ def find_words(text: str) -> list[Word]:
         if is_part and start is None:
             start = place
         if not is_part and start is not None:
-            words.append(Word(start, place, fold(text[start:place])))
+            yield Word(start, place, fold(text[start:place]))
             start = None
         if is_ideograph:
-            words.append(Word(place, place + 1, character))
+            yield Word(place, place + 1, character)
     if start is not None:
-        words.append(Word(start, len(text), fold(text[start:])))
-    return words
+        yield Word(start, len(text), fold(text[start:]))
 
 
 def fold(word: str) -> str:

@@ -21,9 +21,9 @@ from dashboard.call.bodies import MAX_RAW_BYTES
 from dashboard.call.curl import make_curl
 from dashboard.call.pages import MAX_DOWNLOADS, CallPages
 from dashboard.kept_connections import KeptConnections
-from dashboard.organization_locks import MAX_WAITING
 from metering.rate_limits import RateLimits
 from runtime import clock
+from runtime.organization_locks import MAX_WAITING
 from store.control.people import Caller
 from store.traces.call_reader import CHUNK_BYTES
 from tests.dashboard.pages import Page, words_of

@@ -17,7 +17,6 @@ from urllib.parse import quote
 import psutil
 import pytest
 
-from dashboard.organization_locks import BusyError
 from dashboard.queries import (
     isolation,
     processes as processes_module,
@@ -38,6 +37,7 @@ from dashboard.queries.query_proxy import (
 )
 from dashboard.queries.refusals import MAX_KILLS, REFUSED_S
 from runtime import parent_watch
+from runtime.organization_locks import BusyError
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path_in
 from tests import ROOT

@@ -15,7 +15,6 @@ from urllib.parse import quote
 
 import pytest
 
-from dashboard.organization_locks import MAX_WAITING
 from dashboard.queries import query as query_module
 from dashboard.tables import query_limits
 from dashboard.tables.instances import Instances
@@ -23,6 +22,7 @@ from dashboard.tables.metadata import METADATA_PATH
 from dashboard.tables.patched_datasette import Datasette
 from dashboard.tables.trace_browser import SETTINGS
 from dashboard.tables.trace_file import TraceFile
+from runtime.organization_locks import MAX_WAITING
 from store.control import api_keys
 from store.control.sign_in import SignIn
 from store.traces.paths import trace_path, traces_folder

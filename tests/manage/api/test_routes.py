@@ -1,17 +1,21 @@
 import json
 import re
 import sqlite3
+import threading
 import time
-from contextlib import closing
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import closing, contextmanager
 from dataclasses import replace
+from queue import Queue
 
 import pytest
 from hypothesis import HealthCheck, given, settings as hypothesis_settings, strategies as st
 from starlette.testclient import TestClient
 
-from manage.api import openapi
+from manage.api import openapi, routes
 from manage.api.operations import OPERATIONS
 from manage.server import make_app
+from manage.supervision.workers import COUNT
 from runtime.attempts import BAD_KEYS_PER_MINUTE
 from runtime.errors import CODES
 from runtime.settings import CLIENT_MARK_VARIABLE, Settings
@@ -21,6 +25,7 @@ from store.control.users import Users
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
 from store.traces.search.indexer import Indexer
+from store.traces.search.reader import Found
 from tests import ROOT
 from tests.manage.organizations import make_people
 from tests.store.traces.search.conversation import record, request, response, user
@@ -498,6 +503,52 @@ def test_what_was_said_is_searched_in_the_own_organisation_alone(ann, ask, setti
 )
 def test_a_bad_search_is_refused(ann, query, field):
     error_of(ann("GET", f"/search?{query}"), 400, "invalid_input", field)
+
+
+@pytest.fixture
+def searching(ask, monkeypatch):
+    """Have searches wait, more of ann's than there are threads, until the block ends; yields which began."""
+
+    @contextmanager
+    def searching(count):
+        began, is_over = Queue[str](), threading.Event()
+
+        def search(_management, _caller, text, *_):
+            began.put(text)
+            is_over.wait()
+            return Found(hits=[])
+
+        monkeypatch.setattr(Management, "search", search)
+        with ThreadPoolExecutor(count) as pool:
+            responses = [pool.submit(ask, "ann", "GET", f"/search?q={n}") for n in range(count)]
+            try:
+                began.get()
+                yield began, responses
+            finally:
+                is_over.set()
+
+    return searching
+
+
+def test_an_organization_leaves_threads_to_the_others(searching, ask):
+    with searching(COUNT + 2) as (began, responses):
+        assert ask("cid", "GET", "/proxy-endpoints").status_code == 200
+        assert began.empty()
+    assert {each.result().status_code for each in responses} == {200}
+    assert began.qsize() == COUNT + 1
+
+
+@pytest.fixture
+def few_turns(monkeypatch):
+    monkeypatch.setattr(routes, "MAX_WAITING", 2)
+
+
+def test_of_too_many_requests_of_an_organization_the_last_are_refused(few_turns, searching):
+    with searching(3) as (_, responses):
+        refused = next(as_completed(responses)).result()
+        error_of(refused, 503, "unavailable")
+        assert refused.headers["retry-after"] == "3"
+    assert sorted(each.result().status_code for each in responses) == [200, 200, 503]
 
 
 def test_a_trace_database_that_cannot_be_read_is_503(ann, settings, keys):

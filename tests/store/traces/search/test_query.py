@@ -23,6 +23,9 @@ from store.traces.search.query import parse_query
         ("\U0001f600 x", '"x"'),
         ("中文", '" 中  文 "'),
         ("user:x", '"user:x"'),
+        ("fox Fox fóx", '"fox"'),
+        ('"red fox" red "RED  FOX" fox', '"red fox" AND "red" AND "fox"'),
+        ("fox fox*", '"fox" AND "fox" *'),
     ],
 )
 def test_terms_become_strings_and_the_last_may_be_a_beginning(text, expected):

@@ -23,8 +23,11 @@ class _Lock:
 
 @dataclass(slots=True)
 class OrganizationLocks:
-    """One lock for each organisation, for the thread of the event loop."""
+    """One lock for each organisation, for the thread of the event loop.
 
+    At most ``max_users`` requests hold it or wait for it."""
+
+    max_users: int = MAX_WAITING
     _locks: dict[str, _Lock] = field(default_factory=dict)
 
     @asynccontextmanager
@@ -35,7 +38,7 @@ class OrganizationLocks:
 
         Raises BusyError, also when it has not come within that time."""
         lock = self._locks.setdefault(organization_id, _Lock())
-        if lock.users >= MAX_WAITING:
+        if lock.users >= self.max_users:
             raise BusyError
         lock.users += 1
         with ExitStack() as leaving:

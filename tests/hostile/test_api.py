@@ -1,0 +1,39 @@
+"""Requests to the API that cost much, while another organisation uses it."""
+
+import json
+import sys
+import threading
+
+import pytest
+
+from tests.hostile.organizations import make_organization, web_growth
+from tests.live.service import Service
+from tests.store.traces.search.conversation import response
+from tests.store.traffic import make_entry
+
+MEBI = 1 << 20
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="the peak of another process's memory is known on Linux alone"
+)
+
+
+def test_an_organization_searches_for_one_word_many_times(service: Service) -> None:
+    text = response("word " * 40_000, "word " * 40_000)
+    attacker = make_organization(service, [make_entry(response_body=text) for _ in range(4)])
+    other = make_organization(service, [make_entry()])
+    statuses: list[int] = []
+
+    def search() -> None:
+        statuses.append(attacker.get("/api/search?q=" + "+".join(["word"] * 64)).status)
+
+    threads = [threading.Thread(target=search) for _ in range(6)]
+    with web_growth(service) as growth:
+        for thread in threads:
+            thread.start()
+        while any(thread.is_alive() for thread in threads):
+            assert other.get("/api/calls").status == 200
+        for thread in threads:
+            thread.join()
+    assert statuses == [200] * 6
+    assert growth[0] < 64 * MEBI
+    assert json.loads(attacker.get("/api/search?q=word").body)["items"]
