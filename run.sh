@@ -3,7 +3,7 @@
 #                     ./run.sh test       the whole test suite (arguments go to pytest)
 #                     ./run.sh test --quick  without a browser, running services, pages and slow tests, with fewer examples
 #                     ./run.sh check      lint, format, types, generated files, known vulnerabilities
-#                     ./run.sh generate   generate those files anew
+#                     ./run.sh generate   generate those files anew; with --pictures those of the documents too
 #                     ./run.sh bench      measurements, beside other proxies with --peers (bench/README.md)
 #                     ./run.sh COMMAND …  any command of taximeter
 # The first call makes .venv from requirements.lock, and the first test, check, generate or bench adds
@@ -109,6 +109,7 @@ case "${1:-up}" in
   generate) # the metadata first: docs are made from it
     .venv/bin/python -m dashboard.tables.metadata
     PYTHONPATH=. .venv/bin/cog -r --verbosity=1 README.md docs/*.md dashboard/templates/help_costs.html
+    if [ "${2:-}" = --pictures ]; then .venv/bin/python -m tests.browser.pictures "${@:3}"; fi
     ;;
   bench)
     shift

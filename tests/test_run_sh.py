@@ -104,6 +104,14 @@ def test_files_are_generated_in_the_order_in_which_they_are_made_of_each_other(c
     assert docs.endswith(" README.md docs/*.md dashboard/templates/help_costs.html")
 
 
+def test_pictures_are_made_last_and_only_when_they_are_asked_for(clone):
+    calls_of(clone, "generate")
+    assert "pictures" not in calls_of(clone, "generate")[-1]
+    *_, docs, pictures = calls_of(clone, "generate", "--pictures", "home", "call")
+    assert docs.startswith("cog -r ")
+    assert pictures == "python -m tests.browser.pictures home call"
+
+
 def test_everything_is_installed_by_its_hash(clone):
     calls = calls_of(clone, "test")
     assert all("--require-hashes" in call for call in calls if " -r " in call)
