@@ -51,8 +51,11 @@ def terminal_lines(text: str) -> str:
 
 
 def header_line(text: str) -> str:
-    """Return text as one line for a mail's header, with a space for each unprintable character."""
-    return _replace_unprintable(text, " ")
+    """Return text as one line for a mail's header, with a space for each unprintable character.
+
+    No part of it is an encoded word (RFC 2047): what that stands for would come out of it when the header is
+    written, or read, and Python before 3.12.5 writes line ends in it as they are."""
+    return _replace_unprintable(text, " ").replace("=?", "= ?")
 
 
 def _replace_unprintable(text: str, substitute: str) -> str:
