@@ -8,6 +8,7 @@ from manage.api.models import ResponseModel
 from manage.cli.backend import call_for_all
 from manage.cli.backend_choice import open_backend, print_response
 from manage.cli.console import explained, json_option, service_options
+from manage.cli.endpoint_slugs import suggesting_endpoints
 from manage.cli.parameters import DOLLARS
 from manage.cli.terminal import format_amount, format_time, print_table
 from metering.budget_periods import Period
@@ -72,7 +73,11 @@ def set_budget(
     if limit is None or (day is not None and month is not None):
         raise click.UsageError("choose the limit: --day or --month")
     operation = operations.set_budget if subject is None else operations.set_endpoint_budget
-    with explained(), open_backend(base_url, data_dir) as backend:
+    with (
+        explained(),
+        open_backend(base_url, data_dir) as backend,
+        suggesting_endpoints(backend, subject),
+    ):
         budget = backend.call(
             operation,
             subject or "",
@@ -147,7 +152,11 @@ def delete_budget(
     """
     subject = _check_subject(endpoint, organization)
     operation = operations.delete_budget if subject is None else operations.delete_endpoint_budget
-    with explained(), open_backend(base_url, data_dir) as backend:
+    with (
+        explained(),
+        open_backend(base_url, data_dir) as backend,
+        suggesting_endpoints(backend, subject),
+    ):
         done = backend.call(operation, subject or "")
     if as_json:
         print_response(done)

@@ -6,6 +6,7 @@ from manage.api import endpoint_operations as operations
 from manage.cli.backend import call_for_all, given
 from manage.cli.backend_choice import open_backend, print_response
 from manage.cli.console import explained, json_option, service_options
+from manage.cli.endpoint_slugs import suggesting_endpoints
 from manage.cli.parameters import Choice
 from manage.cli.terminal import format_time, print_table
 from runtime.safe_text import terminal_line
@@ -141,7 +142,11 @@ def update_endpoint(
     changes = dict(given(name=name, streaming=streaming, metadata_only=metadata_only))
     if streaming == "service":
         changes["streaming"] = None
-    with explained(), open_backend(base_url, data_dir) as backend:
+    with (
+        explained(),
+        open_backend(base_url, data_dir) as backend,
+        suggesting_endpoints(backend, endpoint),
+    ):
         item = backend.call(operations.update_endpoint, endpoint, **changes)
     if as_json:
         print_response(item)
@@ -166,7 +171,11 @@ def delete_endpoint(
       taximeter endpoints delete ci-nightly
       taximeter endpoints delete ci-nightly --base-url https://meter.example.org
     """
-    with explained(), open_backend(base_url, data_dir) as backend:
+    with (
+        explained(),
+        open_backend(base_url, data_dir) as backend,
+        suggesting_endpoints(backend, endpoint),
+    ):
         done = backend.call(operations.delete_endpoint, endpoint)
     if as_json:
         print_response(done)

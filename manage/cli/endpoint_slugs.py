@@ -1,9 +1,12 @@
 """Proxy endpoints that options name: a mistyped one is an error, and no list without calls."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 from manage.api import endpoint_operations, usage_operations
 from manage.cli.backend import Backend, call_for_all
+from manage.cli.console import BackendError
+from runtime.errors import NotFoundError
 from store.control.endpoints import make_not_found
 
 
@@ -37,6 +40,20 @@ def check_endpoint(backend: Backend, id_or_slug: str) -> None:
     if not any(id_or_slug in names for names in used):
         known = {*(each.slug for each in live), *(slug for slug, _ in used)}
         raise make_not_found(id_or_slug, sorted(known))
+
+
+@contextmanager
+def suggesting_endpoints(backend: Backend, id_or_slug: str | None) -> Iterator[None]:
+    """Have an operation on an endpoint that is not there name it, and those with a similar slug.
+
+    A service does not repeat what it was asked for. Raises what the operation does."""
+    try:
+        yield
+    except NotFoundError:
+        if id_or_slug is not None:
+            with suppress(BackendError):
+                check_endpoint(backend, id_or_slug)
+        raise
 
 
 def _list_used(backend: Backend) -> list[tuple[str, str]]:

@@ -20,7 +20,7 @@ from manage.cli.console import (
     read_settings,
     service_options,
 )
-from manage.cli.endpoint_slugs import check_endpoint
+from manage.cli.endpoint_slugs import check_endpoint, suggesting_endpoints
 from manage.cli.parameters import OFF, DaysOrOff, Size
 from manage.cli.periods import Instant
 from manage.cli.terminal import format_time
@@ -68,7 +68,11 @@ def show_retention(
       taximeter retention show --endpoint clinic
       taximeter retention show --json | jq .next_run
     """
-    with explained(), open_backend(base_url, data_dir) as backend:
+    with (
+        explained(),
+        open_backend(base_url, data_dir) as backend,
+        suggesting_endpoints(backend, endpoint),
+    ):
         _show(backend, endpoint, as_json=as_json)
 
 
@@ -116,7 +120,11 @@ def set_retention(
     if endpoint is not None and max_size is not None:
         raise click.UsageError("--max-size is for the whole organisation: leave out --endpoint")
     changes = {name: None if value == OFF else value for name, value in wanted.items()}
-    with explained(), open_backend(base_url, data_dir) as backend:
+    with (
+        explained(),
+        open_backend(base_url, data_dir) as backend,
+        suggesting_endpoints(backend, endpoint),
+    ):
         if endpoint is None:
             now = backend.call(operations.get_retention)
             rule = now.model_dump(include={"text_days", "entry_days", "max_bytes"})

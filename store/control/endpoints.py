@@ -38,12 +38,6 @@ _FIND = (
     f"{_SELECT} where organization_id = ? and (id = ? or slug = ?) and deleted_at is null"
     " order by id = ? desc limit 1"
 )
-# As many as take a millisecond to compare; a mistyped slug has about the length of the right one.
-SLUGS_COMPARED = 50
-_NEAR = (
-    "select slug from proxy_endpoints where organization_id = ? and deleted_at is null"
-    " order by abs(length(slug) - ?), slug limit ?"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,12 +78,11 @@ def get(db: sqlite3.Connection, organization_id: str, id_or_slug: str) -> ProxyE
     """Return an endpoint of the organisation. Raises NotFoundError."""
     row = db.execute(_FIND, (organization_id, id_or_slug, id_or_slug, id_or_slug)).fetchone()
     if row is None:
-        near = db.execute(_NEAR, (organization_id, len(id_or_slug), SLUGS_COMPARED))
-        raise make_not_found(id_or_slug, [slug for (slug,) in near])
+        raise make_not_found(id_or_slug)
     return from_row(row)
 
 
-def make_not_found(id_or_slug: str, known: Iterable[str]) -> NotFoundError:
+def make_not_found(id_or_slug: str, known: Iterable[str] = ()) -> NotFoundError:
     """Return the error for an endpoint that is not there, with those of the known slugs that are near."""
     return NotFoundError(
         f"there is no proxy endpoint {id_or_slug!r}{suggest(id_or_slug, known)};"

@@ -36,6 +36,15 @@ AN_ENDPOINT: dict[str, Any] = {
     "metadata_only": False,
 }
 
+TOTALS: dict[str, Any] = {
+    "calls": 3,
+    "errors": 0,
+    "cost_cents": 400,
+    "unpriced": 0,
+    "rejected": None,
+    **dict.fromkeys(token_counts.NAMES, 7),
+}
+
 
 @pytest.fixture
 def service():
@@ -196,8 +205,7 @@ def test_totals_that_are_none_are_refused(service, document):
 
 
 def test_totals_of_a_remote_service_are_grouped_as_local_ones(service):
-    sums = {"calls": 3, "errors": 0, "cost_cents": 400, "unpriced": 0, "rejected": None}
-    sums |= dict.fromkeys(token_counts.NAMES, 7)
+    sums = TOTALS
     names = dict.fromkeys(("day", "model", "proxy_endpoint_id", "slug"))
     group = sums | names | {"client": "claude-cli", "value_cents": 100, "spend_cents": 300}
     document = {"by": "client", "from": None, "to": None, "totals": sums, "groups": [group]}
@@ -384,6 +392,22 @@ def test_a_key_that_would_travel_in_the_open_is_warned_of(monkeypatch):
     monkeypatch.setattr("manage.cli.remote.TIMEOUT_S", 0.1)
     result = run("keys", "list", "--base-url", "http://nowhere.invalid")
     assert "without https" in result.stderr
+
+
+def test_a_mistyped_endpoint_of_a_remote_service_is_named_with_what_was_meant(service):
+    service.enqueue(answer(404, problem("not_found", "There is no such proxy endpoint.")))
+    service.enqueue(answer(200, json.dumps(EMPTY | {"items": [AN_ENDPOINT]}).encode()))
+    usage: dict[str, Any] = {
+        "by": "endpoint",
+        "from": None,
+        "to": None,
+        "totals": TOTALS,
+        "groups": [],
+    }
+    service.enqueue(answer(200, json.dumps(usage).encode()))
+    result = run("endpoints", "delete", "on", "--base-url", service.url)
+    assert result.exit_code == 1
+    assert "there is no proxy endpoint 'on' (did you mean 'one'?)" in result.stderr
 
 
 def test_an_export_of_a_remote_service_has_its_pages_one_after_the_other(service):
