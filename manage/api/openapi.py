@@ -1,5 +1,9 @@
-"""The OpenAPI document, made from the same table of operations that serves the requests."""
+"""The OpenAPI document, made from the same table of operations that serves the requests.
 
+The pages that are JSON are in it too, though the dashboard serves them (``page_documents``).
+"""
+
+import re
 from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any
@@ -9,11 +13,15 @@ from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 from manage.api.models import Error
 from manage.api.operation import Operation
+from manage.api.page_documents import PAGES, PageDocument
 
 type Document = dict[str, Any]
+type Described = Operation[Any, Any] | PageDocument
 
 MAX_BODY_BYTES = 64 * 1024
 _REFERENCE = "#/components/schemas/{model}"
+_BY_KEY: Document = {"serviceApiKey": []}
+_BY_COOKIE: Document = {"signedIn": []}
 _ERRORS = {
     HTTPStatus.UNAUTHORIZED: "The service API key is missing, unknown or deleted.",
     HTTPStatus.TOO_MANY_REQUESTS: "Too many unknown keys were sent from your address.",
@@ -36,15 +44,18 @@ def make_document(operations: Sequence[Operation[Any, Any]], base_url: str) -> D
     for operation in operations:
         item = paths.setdefault(f"/api{operation.path}", {})
         item[operation.method.lower()] = _describe(operation)
+    for page in PAGES:
+        paths[page.path] = {"get": _describe(page) | {"security": [_BY_KEY, _BY_COOKIE]}}
     return {
         "openapi": "3.1.0",
         "info": {
             "title": "Taximeter management API",
             "version": "1",
-            "description": "Proxy endpoints, service API keys and usage of your organisation.",
+            "description": "Proxy endpoints, service API keys, usage, sessions and calls of your"
+            " organisation.",
         },
         "servers": [{"url": base_url}],
-        "security": [{"serviceApiKey": []}],
+        "security": [_BY_KEY],
         "paths": paths,
         "components": {
             "securitySchemes": {
@@ -52,25 +63,32 @@ def make_document(operations: Sequence[Operation[Any, Any]], base_url: str) -> D
                     "type": "http",
                     "scheme": "bearer",
                     "description": "A service API key: sk_ and 43 characters.",
-                }
+                },
+                "signedIn": {
+                    "type": "apiKey",
+                    "in": "cookie",
+                    "name": "taximeter",
+                    "description": "The cookie of somebody who is signed in. Its name depends on"
+                    " the address of the service.",
+                },
             },
-            "schemas": _make_schemas(operations),
+            "schemas": _make_schemas([*operations, *PAGES]),
         },
     }
 
 
-def _make_schemas(operations: Sequence[Operation[Any, Any]]) -> Document:
+def _make_schemas(operations: Sequence[Described]) -> Document:
     models: dict[tuple[type[BaseModel], JsonSchemaMode], None] = {(Error, "serialization"): None}
     for operation in operations:
         models[operation.response, "serialization"] = None
-        if operation.takes_body:
+        if isinstance(operation, Operation) and operation.takes_body:
             models[operation.request, "validation"] = None
     _, schema = models_json_schema(list(models), ref_template=_REFERENCE)
     schemas: Document = schema["$defs"]
     return schemas
 
 
-def _describe(operation: Operation[Any, Any]) -> Document:
+def _describe(operation: Described) -> Document:
     described: Document = {
         "operationId": operation.name,
         "summary": operation.summary,
@@ -79,19 +97,20 @@ def _describe(operation: Operation[Any, Any]) -> Document:
     parameters = [*_path_parameters(operation), *_query_parameters(operation)]
     if parameters:
         described["parameters"] = parameters
-    if operation.takes_body:
+    if isinstance(operation, Operation) and operation.takes_body:
         described["requestBody"] = {"required": True, "content": _json_of(operation.request)}
     return described
 
 
-def _path_parameters(operation: Operation[Any, Any]) -> list[Document]:
-    if "{id}" not in operation.path:
-        return []
+def _path_parameters(operation: Described) -> list[Document]:
     schema = {"type": "string", "minLength": 1}
-    return [{"name": "id", "in": "path", "required": True, "schema": schema}]
+    return [
+        {"name": name, "in": "path", "required": True, "schema": schema}
+        for name in re.findall(r"\{(\w+)\}", operation.path)
+    ]
 
 
-def _query_parameters(operation: Operation[Any, Any]) -> list[Document]:
+def _query_parameters(operation: Described) -> list[Document]:
     properties = operation.query.model_json_schema().get("properties", {})
     return [
         {
@@ -116,7 +135,7 @@ def _without_null(schema: Document) -> Document:
     }
 
 
-def _describe_responses(operation: Operation[Any, Any]) -> Document:
+def _describe_responses(operation: Described) -> Document:
     described: Document = {
         str(operation.status.value): {
             "description": operation.status.phrase,

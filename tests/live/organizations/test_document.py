@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 
 from manage.api.openapi import make_document
 from manage.api.operations import OPERATIONS
+from manage.api.page_documents import PAGES
 from tests.lazily import import_lazily
 from tests.live.organizations.world import World
 
@@ -58,6 +59,18 @@ def test_the_service_does_what_its_document_says(
             made = world.bob.ask("POST", shorter, json={"name": "x"}).json()
             case.path_parameters["id"] = made["id"]
             call_and_validate(case, world)
+
+    call()
+
+
+@pytest.mark.parametrize("path", [page.path for page in PAGES])
+def test_pages_that_are_json_do_what_the_document_says(world: World, path: str) -> None:
+    kind = schemathesis.GenerationMode.POSITIVE  # a page ignores parameters that it does not know
+
+    @settings(max_examples=5, suppress_health_check=list(HealthCheck))
+    @given(case=load_document()[path]["GET"].as_strategy(generation_mode=kind))
+    def call(case: Any) -> None:
+        call_and_validate(case, world)
 
     call()
 

@@ -4,6 +4,7 @@ import pytest
 
 from manage.api.openapi import make_document
 from manage.api.operations import OPERATIONS
+from manage.api.page_documents import PAGES
 
 
 @pytest.fixture(scope="module")
@@ -15,8 +16,9 @@ def test_every_operation_is_there_once(document):
     described = {
         (method.upper(), path) for path, item in document["paths"].items() for method in item
     }
-    assert described == {(o.method, f"/api{o.path}") for o in OPERATIONS}
-    names = [o.name for o in OPERATIONS]
+    of_api = {(o.method, f"/api{o.path}") for o in OPERATIONS}
+    assert described == of_api | {("GET", page.path) for page in PAGES}
+    names = [*(o.name for o in OPERATIONS), *(page.name for page in PAGES)]
     assert len(set(names)) == len(names)
 
 
@@ -60,3 +62,13 @@ def test_every_operation_says_how_it_can_be_refused(document, operation):
         operation.path in ("/budget", "/budget-webhook") and operation.method != "PUT"
     )
     assert ("404" in responses) == may_be_missing
+
+
+def test_pages_that_are_json_are_read_with_a_key_or_by_who_is_signed_in(document):
+    schemes = document["components"]["securitySchemes"]
+    for page in PAGES:
+        described = document["paths"][page.path]["get"]
+        assert [*map(list, described["security"])] == [["serviceApiKey"], ["signedIn"]]
+        assert {"serviceApiKey", "signedIn"} <= schemes.keys()
+        assert {"200", "400", "401", "429", "503"} <= described["responses"].keys()
+        assert ("404" in described["responses"]) == ("{session_id}" in page.path)

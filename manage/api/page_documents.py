@@ -1,0 +1,153 @@
+"""The addresses, parameters and responses of the pages that are JSON, for the OpenAPI document.
+
+The dashboard serves them. This room does not import it, so a test compares what is said here with the
+routes and with real responses.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from manage.api.models import Limit, PageQuery, RequestModel, ResponseModel
+from manage.api.page_models import (
+    OpenedSession,
+    Overview,
+    Savings,
+    SearchResults,
+    SessionList,
+    SessionSavings,
+)
+from store.traces.search.query import MAX_CHARS
+from store.traces.search.walk import Role
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageDocument:
+    """A page that is JSON, as the document describes an operation."""
+
+    path: str
+    name: str
+    summary: str
+    query: type[RequestModel]
+    response: type[ResponseModel]
+    errors: Mapping[HTTPStatus, str] = field(default_factory=dict)
+    status: HTTPStatus = HTTPStatus.OK
+    takes_body: bool = False
+
+
+class _SessionsQuery(PageQuery):
+    order: Annotated[
+        Literal["time", "cost"] | None,
+        Field(
+            description="cost: one page of the most expensive of those that ended in the last 7 days."
+        ),
+    ] = None
+
+
+class _SpanQuery(RequestModel):
+    span: Annotated[
+        str,
+        Field(
+            description="today, 7d, 30d, 90d, month, or two days such as 2026-01-01..2026-01-31. UTC."
+        ),
+    ] = "7d"
+
+
+def _only(what: str) -> str | None:
+    """Return a field that is a filter of an overview."""
+    found: str | None = Field(
+        default=None, max_length=500, description=f"{what}; (none) for calls that name none."
+    )
+    return found
+
+
+class _OverviewQuery(_SpanQuery):
+    by: Annotated[
+        Literal["endpoint", "model", "client", "credential", "billing", "session", "agent"] | None,
+        Field(description="What the groups are; model if left out."),
+    ] = None
+    endpoint: str | None = _only("A slug")
+    model: str | None = _only("A model")
+    client: str | None = _only("A client, without its version")
+    credential: str | None = _only("The fingerprint of a credential")
+    billing: str | None = _only("How calls are billed")
+    session: str | None = _only("The id of a session")
+    agent: str | None = _only("The id of an agent")
+
+
+class _SearchQuery(RequestModel):
+    q: Annotated[
+        str,
+        Field(
+            description="Words that must all occur in one text; those in double quotes follow each"
+            " other. An id of a call, request or session leads to `location`.",
+            max_length=MAX_CHARS,
+        ),
+    ] = ""
+    since: Annotated[str | None, Field(description="A day or an instant.")] = None
+    until: Annotated[str | None, Field(description="A day, which is included, or an instant.")] = (
+        None
+    )
+    endpoint: Annotated[str | None, Field(description="The slug of a proxy endpoint.")] = None
+    model: Annotated[str | None, Field(description="A model; * and ? are wildcards.")] = None
+    session: Annotated[str | None, Field(description="The id of a session.")] = None
+    role: Annotated[Role | None, Field(description="Who said it.")] = None
+    cursor: Annotated[str | None, Field(description="nextCursor of the page before.")] = None
+    limit: Limit = 20
+
+
+class _NoQuery(RequestModel):
+    """An address without a query."""
+
+
+_NO_SESSION = {HTTPStatus.NOT_FOUND: "There is no such session of your organisation."}
+
+PAGES = (
+    PageDocument(
+        path="/overview.json",
+        name="getOverview",
+        summary="What a period cost, in steps and groups, with percentiles and a forecast.",
+        query=_OverviewQuery,
+        response=Overview,
+    ),
+    PageDocument(
+        path="/sessions.json",
+        name="listSessions",
+        summary="The sessions of your organisation, the one that ended last first.",
+        query=_SessionsQuery,
+        response=SessionList,
+    ),
+    PageDocument(
+        path="/sessions/{session_id}.json",
+        name="getSession",
+        summary="A session with its agents, its last turns and the calls that broke the cache.",
+        query=_NoQuery,
+        response=OpenedSession,
+        errors=_NO_SESSION,
+    ),
+    PageDocument(
+        path="/sessions/{session_id}/savings.json",
+        name="getSessionSavings",
+        summary="What could have been saved in a session.",
+        query=_NoQuery,
+        response=SessionSavings,
+        errors=_NO_SESSION,
+    ),
+    PageDocument(
+        path="/savings.json",
+        name="getSavings",
+        summary="What could have been saved in a period.",
+        query=_SpanQuery,
+        response=Savings,
+    ),
+    PageDocument(
+        path="/search.json",
+        name="searchTexts",
+        summary="Texts that were said in calls, a page at a time, with where their words are.",
+        query=_SearchQuery,
+        response=SearchResults,
+    ),
+)
