@@ -2,12 +2,18 @@
 
 import tomllib
 from datetime import date, datetime
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 
 from metering.components import TOKEN_COMPONENTS, WEB_SEARCH
 from metering.rates import PriceEntry, Rates, RateTiers
 
 WEB_SEARCH_USD_PER_THOUSAND = Decimal(10)
+
+# Far beyond any price, and within what can be computed exactly: `1e999999` is a number too.
+MAX_USD, MAX_DECIMALS = Decimal(1_000_000), 12
+# The parser takes a time that grows with the square of a line. A million characters are 10,000 entries.
+MAX_CHARACTERS, MAX_LINE, MAX_MATCH = 1_000_000, 4_000, 200
+_SHOWN = 100
 
 
 class PriceFileError(Exception):
@@ -20,10 +26,15 @@ def parse_price_file(text: str, file_name: str, *, label: str | None = None) -> 
     Their ``price_version`` is the label (by default that of an operator's file) and a day: the one on
     which the file was checked, if it names one, or that on which the entry starts. Raises
     PriceFileError."""
+    check_size(len(text), file_name)
+    if any(len(line) > MAX_LINE for line in text.splitlines()):
+        raise PriceFileError(f"{file_name}: a line has more than {MAX_LINE} characters")
     try:
-        document = tomllib.loads(text, parse_float=Decimal)
+        document = tomllib.loads(text, parse_float=_read_number)
     except ValueError as error:
-        raise PriceFileError(f"{file_name}: {error}") from error
+        raise PriceFileError(f"{file_name}: {str(error)[:_SHOWN]}") from error
+    except RecursionError as error:
+        raise PriceFileError(f"{file_name}: it is nested too deeply") from error
     root = _Fields(document, file_name)
     checked = root.take_day("checked") if "checked" in root else None
     tables = root.take("models")
@@ -36,6 +47,20 @@ def parse_price_file(text: str, file_name: str, *, label: str | None = None) -> 
         )
         for index, table in enumerate(tables, start=1)
     ]
+
+
+def check_size(size: int, file_name: str) -> None:
+    """Check the size of a file in bytes or characters. Raises PriceFileError."""
+    if size > MAX_CHARACTERS:
+        raise PriceFileError(f"{file_name}: it is larger than {MAX_CHARACTERS} bytes")
+
+
+def _read_number(text: str) -> Decimal:
+    """Return a number as it is written, not a number for an exponent that Decimal does not know."""
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        return Decimal("nan")
 
 
 def _parse_entry(fields: "_Fields", label: str, checked: date | None) -> PriceEntry:
@@ -105,6 +130,8 @@ class _Fields:
         texts = value if isinstance(value, list) else [value]
         if not texts or not all(isinstance(text, str) and text for text in texts):
             raise self._error(name, "must be a text or a list of texts")
+        if any(len(str(text)) > MAX_MATCH for text in texts):
+            raise self._error(name, f"must have up to {MAX_MATCH} characters")
         return tuple(texts)
 
     def take_day(self, name: str, *, after: date | None = None) -> date:
@@ -127,9 +154,13 @@ class _Fields:
             return default
         if type(value) is int:
             value = Decimal(value)
-        if not isinstance(value, Decimal) or not value.is_finite() or value < 0:
-            raise self._error(name, "must be a price in US dollars, 0 or more")
-        return value
+        if not isinstance(value, Decimal) or not _is_price(value):
+            raise self._error(
+                name,
+                f"must be a price in US dollars, 0 or more and up to {MAX_USD}, with up to"
+                f" {MAX_DECIMALS} decimals",
+            )
+        return value.copy_abs()  # -0.0 is 0
 
     def take_table(self, name: str) -> "_Fields | None":
         value = self.take(name)
@@ -140,4 +171,16 @@ class _Fields:
             raise self._error(name, "is not a field of this table")
 
     def _error(self, name: str, complaint: str) -> PriceFileError:
-        return PriceFileError(f"{': '.join((*self._place, name))}: {complaint}")
+        return PriceFileError(f"{': '.join((*self._place, _show(name)))}: {complaint}")
+
+
+def _is_price(value: Decimal) -> bool:
+    if not value.is_finite() or not 0 <= value <= MAX_USD:
+        return False
+    exponent = value.as_tuple().exponent
+    return isinstance(exponent, int) and exponent >= -MAX_DECIMALS
+
+
+def _show(name: str) -> str:
+    """Return the name of a field as it is, unless it would not be one line of moderate length."""
+    return name if name.isprintable() and len(name) <= _SHOWN else ascii(name[:_SHOWN])

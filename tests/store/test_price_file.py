@@ -1,3 +1,6 @@
+import os
+from pathlib import Path
+
 import pytest
 
 from metering.price_format import PriceFileError
@@ -22,4 +25,25 @@ def test_a_file_that_is_wrong_is_refused_with_its_name_and_the_field(tmp_path):
     path = tmp_path / "prices.toml"
     path.write_text("[[models]]\nmatch = 3")
     with pytest.raises(PriceFileError, match=r"^prices\.toml: models\[1\]: match"):
+        load_prices(path)
+
+
+@pytest.mark.parametrize(
+    "kind", ["a folder", "a pipe", "a device", "a link to a device", "too large"]
+)
+def test_what_is_no_small_file_is_refused_before_it_is_read(tmp_path, kind):
+    path = tmp_path / "prices.toml"
+    match kind:
+        case "a folder":
+            path.mkdir()
+        case "a pipe":
+            os.mkfifo(path)
+        case "a device":
+            path = Path("/dev/zero")
+        case "a link to a device":
+            path.symlink_to("/dev/zero")
+        case "too large":
+            with path.open("wb") as file:
+                file.truncate(10**12)
+    with pytest.raises(PriceFileError, match=rf"^{path.name}: it is (not a file|larger than)"):
         load_prices(path)
