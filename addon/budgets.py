@@ -1,22 +1,17 @@
 """The budgets: what is refused of an endpoint or organisation whose budget is used up.
 
 The recorder adds up what calls cost and writes which budgets are reached (``store.budget_file``). Refused is
-what upstream would bill. Counting tokens is never refused, and neither is reading models, files or batches.
+what upstream would bill (``upstream_paths``), which is never counting tokens, nor reading anything.
 """
 
 import math
 import time
 from collections.abc import Callable
-from urllib.parse import unquote
 
 from addon import errors
 from addon.errors import Refusal
-from addon.routing import Destination
 from store.budget_file import BudgetFile, ReachedBudget
 from store.control.database import ProxyEndpoint
-
-# Paths besides messages that upstream bills, when something is posted there.
-_BILLED_PATHS = frozenset({"/v1/messages/batches", "/v1/complete"})
 
 type RejectionCounter = Callable[[ProxyEndpoint], None]
 
@@ -45,15 +40,13 @@ class Budgets:
             self._version = version
             self._reached = {each.subject_id: each for each in self._file.read()}
 
-    def admit(
-        self, destination: Destination, method: str, target: str, endpoint: ProxyEndpoint
-    ) -> Refusal | None:
-        """Return why a request is refused, or None."""
+    def admit(self, endpoint: ProxyEndpoint) -> Refusal | None:
+        """Return why a request that would be billed is refused, or None."""
         if not self._reached:
             return None
         now_s = self._clock_s()
         reached = self._find(endpoint.id, now_s) or self._find(endpoint.organization_id, now_s)
-        if reached is None or not _is_billed(destination, method, target):
+        if reached is None:
             return None
         self._count_rejection(endpoint)
         return errors.budget_reached(reached, math.ceil(reached.resets_s - now_s))
@@ -64,13 +57,3 @@ class Budgets:
         if reached is None or not reached.starts_s <= now_s < reached.resets_s:
             return None
         return reached
-
-
-def _is_billed(destination: Destination, method: str, target: str) -> bool:
-    if destination is Destination.MESSAGES:
-        return True
-    return (
-        destination is Destination.OTHER
-        and method == "POST"
-        and unquote(target.partition("?")[0]) in _BILLED_PATHS
-    )

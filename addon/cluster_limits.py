@@ -16,9 +16,9 @@ from typing import Protocol
 from redis.exceptions import ResponseError
 
 from addon import errors
+from addon.destination import Destination
 from addon.errors import Refusal
 from addon.rate_limits import LIMITS, RateLimits, RejectionCounter, name_window
-from addon.routing import Destination
 from cluster import server
 from cluster.limits import ClusterWindows
 from runtime.shared_windows import WINDOW_S

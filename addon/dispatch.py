@@ -6,11 +6,12 @@ from mitmproxy import http
 
 from addon import browsers
 from addon.browsers import BrowserRules
+from addon.destination import Destination
 from addon.errors import Refusal
 from addon.health import HealthChecks
 from addon.replays import ReplayRules
 from addon.responder import ORIGIN
-from addon.routing import Destination, find_route
+from addon.routing import find_route
 from addon.upstream_forwarding import UpstreamForwarder
 from addon.web_forwarding import WebForwarder
 

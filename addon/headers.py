@@ -33,6 +33,11 @@ ALLOWED_PREFIXES = (b"x-sdk-", b"x-stainless-", b"x-claude-code-", b"content-")
 # connection, and a client has to hear that we close.
 RESPONSE_DROPPED = (HOP_BY_HOP - {b"connection", b"transfer-encoding"}) | {b"alt-svc"}
 OURS = b"x-taximeter-"
+# By these some servers take a request for another one than it is routed, limited and logged as here.
+REINTERPRETING = frozenset(
+    b"x-http-method x-http-method-override x-method-override x-original-uri x-original-url"
+    b" x-rewrite-url".split()
+)
 FIELD = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]++:[^\x00-\x08\x0a-\x1f\x7f]*+"
 # The bytes that names and values are made of: what is left without them is found faster than by a pattern.
 _NAME_BYTES = b"!#$%&'*+.^_`|~-" + (string.digits + string.ascii_letters).encode()
@@ -66,6 +71,7 @@ class RequestFilter:
         return (
             name.startswith(self._prefixes)
             and name not in HOP_BY_HOP
+            and name not in REINTERPRETING
             and not name.startswith((b"cookie", b"x-forwarded-", OURS))
         )
 

@@ -4,8 +4,8 @@ import math
 from collections.abc import Callable
 
 from addon import errors
+from addon.destination import Destination
 from addon.errors import Refusal
-from addon.routing import Destination
 from runtime.shared_windows import SharedWindows
 from store.control.database import ProxyEndpoint
 

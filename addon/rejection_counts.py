@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from addon.routing import Destination
+from addon.destination import Destination
 from runtime import clock
 from store.control.database import ProxyEndpoint
 from store.spool.format import BUDGET_BUCKET, Rejection

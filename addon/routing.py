@@ -1,8 +1,7 @@
 """Routing of requests by their method and their target alone.
 
-Below ``/proxy/<slug>`` only what is on an exact list is let through: the target is sent on
-verbatim, so whatever an upstream might read differently from us (dot segments, encoded slashes,
-doubled slashes, fragments) is refused rather than normalised. The web process gets all the rest.
+Below ``/proxy/<slug>`` the target is sent on verbatim, so whatever an upstream might read differently
+from us is refused rather than normalised (``upstream_paths``). The web process gets all the rest.
 
 ``/proxy/<slug>/run/<run id>`` is the same endpoint. The run id groups the calls of one client, and
 the upstream never sees it.
@@ -10,11 +9,10 @@ the upstream never sees it.
 
 import re
 from dataclasses import dataclass
-from enum import Enum
 from functools import lru_cache
-from urllib.parse import unquote
 
-from addon import errors
+from addon import errors, upstream_paths
+from addon.destination import Destination
 from addon.errors import Refusal
 from runtime import runs
 from store.control import slugs
@@ -26,30 +24,19 @@ CHECK_METHODS = ("GET", "HEAD")
 MOST_ROUTES, MOST_REMEMBERED_CHARS = 1024, 256
 
 _PROXY_PATH = re.compile(r"/proxy/([^/?#]*)(.*)", re.DOTALL)
-_UPSTREAM_PATH = re.compile(r"/v1(?:/[A-Za-z0-9._~!$&'()*+,;=:@%-]+)+")
 _QUERY = re.compile(r"[!-\"$-~]*")  # printable ASCII without the fragment's #
-_ENCODED_TROUBLE = re.compile(r"%(?![0-9A-Fa-f]{2})|%2[fF]|%5[cC]|%[01][0-9A-Fa-f]|%7[fF]")
-
-
-class Destination(Enum):
-    MESSAGES = "messages"  # forwarded, limited, logged
-    COUNT_TOKENS = "count_tokens"  # forwarded, limited
-    OTHER = "other"  # forwarded, limited
-    PROBE = "probe"  # responded to here: does this endpoint exist?
-    HEALTH = "health"  # responded to here
-    LIVE = "live"  # responded to here
-    WEB = "web"  # the web process
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
     """Holds where a request goes. ``target`` is its path below the upstream's prefix, with the query.
-    ``run_id`` is None where the path names no run."""
+    ``run_id`` is None where the path names no run. ``is_billed``: used-up budgets refuse it."""
 
     destination: Destination
     slug: str = ""
     target: str = ""
     run_id: str | None = None
+    is_billed: bool = False
 
 
 _WEB = Route(Destination.WEB)
@@ -80,14 +67,17 @@ def _match(method: str, target: str) -> Route | Refusal:
         return _probe(method, slug)
     if rest.startswith("//v1/"):  # a base URL that was configured with a slash at its end
         rest = rest[1:]
-    refusal = _check_path(rest) or _check_query(query)
-    if refusal is not None:
-        return refusal
+    call = upstream_paths.judge(method, rest)
+    if isinstance(call, Refusal):
+        return call
+    if _QUERY.fullmatch(query) is None:
+        return errors.bad_path("its query has a fragment or characters that must be encoded")
     if not slugs.is_slug(slug):
         return errors.unknown_slug(slug)
     if method not in PROXIED_METHODS:
         return errors.method_not_allowed(method, PROXIED_METHODS)
-    return Route(_destination(method, rest), slug, rest + question_mark + query, run_id)
+    target = rest + question_mark + query
+    return Route(call.destination, slug, target, run_id, is_billed=call.is_billed)
 
 
 _recall = lru_cache(MOST_ROUTES)(_match)
@@ -97,33 +87,3 @@ def _probe(method: str, slug: str) -> Route | Refusal:
     if not slugs.is_slug(slug):
         return errors.unknown_slug(slug)
     return Route(Destination.PROBE, slug) if method == "HEAD" else errors.unknown_path()
-
-
-def _destination(method: str, path: str) -> Destination:
-    if method == "POST" and path == "/v1/messages":
-        return Destination.MESSAGES
-    if method == "POST" and path == "/v1/messages/count_tokens":
-        return Destination.COUNT_TOKENS
-    return Destination.OTHER
-
-
-def _check_path(path: str) -> Refusal | None:
-    if "#" in path:
-        return errors.bad_path("it has a fragment")
-    if "\\" in path or _ENCODED_TROUBLE.search(path):
-        return errors.bad_path(
-            "it has a backslash, an encoded slash or control character, or a bad %"
-        )
-    if any(segment in (".", "..") for segment in unquote(path).split("/")):
-        return errors.bad_path("it has dot segments")
-    if path.startswith("/v1/") and "//" in path:
-        return errors.bad_path("it has a doubled slash")
-    if _UPSTREAM_PATH.fullmatch(path) is None:
-        return errors.unknown_path()
-    return None
-
-
-def _check_query(query: str) -> Refusal | None:
-    if _QUERY.fullmatch(query) is None:
-        return errors.bad_path("its query has a fragment or characters that must be encoded")
-    return None

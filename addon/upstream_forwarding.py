@@ -13,12 +13,13 @@ from addon.budgets import Budgets
 from addon.client_address import read_client_address
 from addon.core import connections
 from addon.credentials import MAX_FOUND, find_service_keys
+from addon.destination import Destination
 from addon.errors import Refusal
 from addon.exchange import Exchange
 from addon.exchanges import Exchanges
 from addon.rate_limits import RateLimits
 from addon.responder import ORIGIN
-from addon.routing import Destination, Route
+from addon.routing import Route
 from runtime.attempts import client_network
 from runtime.settings import Settings
 from runtime.trouble_log import TroubleLog
@@ -154,7 +155,7 @@ class UpstreamForwarder:
         destination = route.destination
         if "upgrade" in request.headers:
             return errors.upgrade_refused()
-        over_budget = self._budgets.admit(destination, request.method, route.target, endpoint)
+        over_budget = self._budgets.admit(endpoint) if route.is_billed else None
         if over_budget is not None:
             return over_budget
         if destination is Destination.MESSAGES:

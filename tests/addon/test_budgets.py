@@ -3,7 +3,6 @@ import json
 import pytest
 
 from addon.budgets import Budgets
-from addon.routing import Route, find_route
 from runtime.private_file import replace_private
 from store.budget_file import BudgetFile, ReachedBudget
 from tests.addon.endpoints import ENDPOINT
@@ -52,10 +51,8 @@ def make_reached(subject_id=ENDPOINT.id, **changes):
     )
 
 
-def ask(budgets, method="POST", path="/v1/messages"):
-    route = find_route(method, f"/proxy/default{path}")
-    assert isinstance(route, Route)
-    return budgets.admit(route.destination, method, route.target, ENDPOINT)
+def ask(budgets):
+    return budgets.admit(ENDPOINT)
 
 
 def test_a_call_over_the_budget_is_refused_until_the_reset(budgets, file, rejected, clock):
@@ -98,26 +95,6 @@ def test_a_clock_that_is_set_back_is_in_another_period(budgets, file, clock):
     budgets.refresh()
     clock.now_s = START_S - 1
     assert ask(budgets) is None
-
-
-@pytest.mark.parametrize(
-    ("method", "path", "is_refused"),
-    [
-        ("POST", "/v1/messages?beta=true", True),
-        ("POST", "/v1/messages/count_tokens", False),
-        ("POST", "/v1/messages/batches", True),
-        ("POST", "/v1/messages/b%61tches?beta=true", True),
-        ("GET", "/v1/messages/batches", False),
-        ("POST", "/v1/messages/batches/b_1/cancel", False),
-        ("POST", "/v1/complete", True),
-        ("POST", "/v1/files", False),
-        ("GET", "/v1/models", False),
-    ],
-)
-def test_what_upstream_bills_is_refused(budgets, file, method, path, is_refused):
-    file.write([make_reached()])
-    budgets.refresh()
-    assert (ask(budgets, method, path) is not None) is is_refused
 
 
 def test_a_proxy_that_starts_knows_what_was_reached_before(file, rejected, clock):

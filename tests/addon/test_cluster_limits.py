@@ -7,8 +7,8 @@ import pytest
 import redis
 
 from addon.cluster_limits import ClusterLimits
+from addon.destination import Destination
 from addon.rate_limits import MESSAGES_PER_MINUTE, RateLimits
-from addon.routing import Destination
 from runtime.shared_windows import SharedWindows, create
 from tests.addon.endpoints import ENDPOINT
 

@@ -67,6 +67,12 @@ def test_an_extra_prefix_cannot_let_hop_by_hop_headers_or_cookies_through():
     assert custom((*fields, (b"proxy-authorization", b"4"))) == ()
 
 
+def test_an_extra_prefix_cannot_let_another_method_or_address_through():
+    custom = RequestFilter("x", ("x-",))
+    assert headers.REINTERPRETING
+    assert custom(tuple((name.title(), b"1") for name in headers.REINTERPRETING)) == ()
+
+
 def test_headers_that_the_client_declares_hop_by_hop_are_dropped():
     assert forwarded(((b"Connection", b"close, Content-X"), (b"content-x", b"1"))) == ()
 

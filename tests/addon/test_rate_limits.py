@@ -1,7 +1,7 @@
 import pytest
 
+from addon.destination import Destination
 from addon.rate_limits import MESSAGES_PER_MINUTE, RateLimits
-from addon.routing import Destination
 from tests.addon.endpoints import ENDPOINT
 
 

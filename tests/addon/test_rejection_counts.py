@@ -1,6 +1,6 @@
 import errno
 
-from addon.routing import Destination
+from addon.destination import Destination
 from store.spool import reader
 from store.spool.format import REJECTIONS
 from tests.addon.endpoints import ENDPOINT

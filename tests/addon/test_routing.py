@@ -1,21 +1,34 @@
 import pytest
 
 from addon import routing
+from addon.destination import Destination
 from addon.errors import Refusal
-from addon.routing import Destination, Route, find_route
+from addon.routing import Route, find_route
 
 
 @pytest.mark.parametrize(
     ("method", "target", "route"),
     [
-        ("POST", "/proxy/a/v1/messages", Route(Destination.MESSAGES, "a", "/v1/messages")),
+        (
+            "POST",
+            "/proxy/a/v1/messages",
+            Route(Destination.MESSAGES, "a", "/v1/messages", is_billed=True),
+        ),
         (
             "POST",
             "/proxy/a/v1/messages?beta=true",
-            Route(Destination.MESSAGES, "a", "/v1/messages?beta=true"),
+            Route(Destination.MESSAGES, "a", "/v1/messages?beta=true", is_billed=True),
         ),
-        ("POST", "/proxy/a/v1/messages?", Route(Destination.MESSAGES, "a", "/v1/messages?")),
-        ("POST", "/proxy/a-1//v1/messages", Route(Destination.MESSAGES, "a-1", "/v1/messages")),
+        (
+            "POST",
+            "/proxy/a/v1/messages?",
+            Route(Destination.MESSAGES, "a", "/v1/messages?", is_billed=True),
+        ),
+        (
+            "POST",
+            "/proxy/a-1//v1/messages",
+            Route(Destination.MESSAGES, "a-1", "/v1/messages", is_billed=True),
+        ),
         (
             "POST",
             "/proxy/a/v1/messages/count_tokens",
@@ -32,7 +45,7 @@ from addon.routing import Destination, Route, find_route
         (
             "POST",
             "/proxy/a/run/build-42/v1/messages?beta=true",
-            Route(Destination.MESSAGES, "a", "/v1/messages?beta=true", "build-42"),
+            Route(Destination.MESSAGES, "a", "/v1/messages?beta=true", "build-42", is_billed=True),
         ),
         ("GET", "/proxy/a/run/1//v1/models", Route(Destination.OTHER, "a", "/v1/models", "1")),
         ("HEAD", "/proxy/a/run/build-42", Route(Destination.PROBE, "a")),
@@ -87,6 +100,9 @@ def test_requests_go_where_they_belong(method, target, route):
         ("POST", "/proxy/a/v1/messages%5Cbatches", 400),
         ("POST", "/proxy/a/v1\\messages", 400),
         ("POST", "/proxy/a/v1/messages#x", 400),
+        ("POST", "/proxy/a/v1/%6dessages", 400),
+        ("POST", "/proxy/a/run/1/v1/Messages", 400),
+        ("POST", "/proxy/a//v1/messages;a=b?beta=true", 400),
         ("POST", "/proxy/a/v1/messages?x=1#y", 400),
         ("POST", "/proxy/a/v1/mess%0aages", 400),
         ("POST", "/proxy/a/v1/mess%ages", 400),

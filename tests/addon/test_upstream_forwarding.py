@@ -181,8 +181,10 @@ def test_over_the_budget_nothing_is_forwarded_and_no_rate_limit_used_up(
     forwarder._budgets._reached = {organization_id: reached}
     for _ in range(MESSAGES_PER_MINUTE):
         assert get_code(forwarder, make_flow()) == "budget_reached"
+    assert get_code(forwarder, make_flow(path="/proxy/default/v1/sessions/s_1/events"))
     assert exchanges.find_all() == []
-    assert forward(forwarder, make_flow(path="/proxy/default/v1/messages/count_tokens")) is None
+    for path in ("/v1/messages/count_tokens", "/v1/sessions/s_1/archive", "/v1/files"):
+        assert forward(forwarder, make_flow(path=f"/proxy/default{path}")) is None
     forwarder._budgets._reached = {}
     assert forward(forwarder, make_flow()) is None
 

@@ -6,8 +6,8 @@ from contextlib import AsyncExitStack
 from typing import Self
 
 from addon.cluster_limits import ClusterLimits
+from addon.destination import Destination
 from addon.rate_limits import RateLimits
-from addon.routing import Destination
 from cluster import server
 from cluster.limits import ClusterWindows
 from runtime.shared_windows import SharedWindows

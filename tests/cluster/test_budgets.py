@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 import pytest
 
 from addon.budgets import Budgets
-from addon.routing import Destination
 from cluster.budgets import OF_NODES, BudgetFollower, BudgetPublisher, BudgetReporter
 from cluster.directory import read_rows, write_rows
 from metering.budget_periods import find_span
@@ -77,13 +76,13 @@ def test_a_budget_is_refused_on_a_proxy_node_until_it_is_no_longer_used_up(nodes
     assert nodes.run()
     assert not nodes.run()
     found = Budgets(nodes.proxy, lambda _: None, lambda: 50.0)
-    refusal = found.admit(Destination.MESSAGES, "POST", "/v1/messages", ENDPOINT)
+    refusal = found.admit(ENDPOINT)
     assert refusal is not None
     nodes.files[keeper].write([])
     assert nodes.run()
     assert nodes.proxy.identify() is None
     found.refresh()
-    assert found.admit(Destination.MESSAGES, "POST", "/v1/messages", ENDPOINT) is None
+    assert found.admit(ENDPOINT) is None
 
 
 def test_a_copy_that_is_behind_or_no_longer_there_refuses_nothing(nodes):

@@ -8,8 +8,8 @@ import pytest
 import redis
 
 from addon.cluster_limits import ClusterLimits
+from addon.destination import Destination
 from addon.rate_limits import RateLimits
-from addon.routing import Destination
 from cluster import server
 from cluster.limits import WINDOW_US, ClusterWindows
 from runtime.shared_windows import SharedWindows

@@ -11,7 +11,6 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from addon.budgets import Budgets
 from addon.periodic_tasks import TICK_S
-from addon.routing import Destination
 from metering.budget_periods import find_span
 from recorder.budgets import LOOK_S, BudgetWatch
 from recorder.calls_in_flight import CallsInFlight
@@ -397,7 +396,7 @@ def simulate(management, ann, traces, watch, clock, tmp_path):
                 proxy.refresh()
             while arrivals and arrivals[0][0] <= step:
                 _, (_, length, cents, share) = arrivals.pop(0)
-                if proxy.admit(Destination.MESSAGES, "POST", "/v1/messages", endpoint) is None:
+                if proxy.admit(endpoint) is None:
                     input_cents = cents * share // 4
                     file = begin_stream(
                         run,
