@@ -77,7 +77,9 @@ def search(
         return
     for hit in found.items:
         _print_hit(hit, pages_url)
-    if not found.items:
+    if not found.items and found.has_more:
+        click.echo("Nothing was found in the time of a search: use fewer or rarer words.")
+    elif not found.items:
         click.echo("Nothing that was said has all of these words.")
     elif found.has_more:
         click.echo(f"There may be more; -n shows up to {MAX_LIMIT}.")

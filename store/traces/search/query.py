@@ -12,7 +12,8 @@ from runtime.errors import InvalidInputError
 from store.traces.search.text import find_words, separate_ideographs
 from store.traces.search.walk import Role
 
-MAX_CHARS, MAX_TERMS = 1_000, 64
+MAX_CHARS = 1_000
+MAX_WORDS = 64  # of all phrases: SQLite looks at each in all its places
 MIN_PREFIX_CHARS = 2  # a shorter beginning stands for half of all words
 _TERM = re.compile(r'"([^"]*)(?:"|$)|[^\s"]+')
 
@@ -47,8 +48,6 @@ def parse_query(text: str) -> Query:
         raise InvalidInputError(f"q is longer than {MAX_CHARS} characters: write fewer words", "q")
     clean = text.replace("\0", " ").encode("utf-8", "replace").decode()
     found = list(_TERM.finditer(clean))
-    if len(found) > MAX_TERMS:
-        raise InvalidInputError(f"q has more than {MAX_TERMS} words: write fewer of them", "q")
     phrases = dict[tuple[tuple[str, ...], bool], Phrase]()
     for number, term in enumerate(found, 1):
         is_open = term[1] is None
@@ -66,4 +65,6 @@ def parse_query(text: str) -> Query:
             phrases.setdefault(
                 (words, is_prefix), Phrase(words=words, text=said, is_prefix=is_prefix)
             )
+    if sum(len(words) for words, _ in phrases) > MAX_WORDS:
+        raise InvalidInputError(f"q has more than {MAX_WORDS} words: write fewer of them", "q")
     return Query(phrases=tuple(phrases.values()))

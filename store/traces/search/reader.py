@@ -152,8 +152,9 @@ class SearchReader:
 
         with self._hard_limit():
             rows = self._merge(query.match(only.role), place)
-            for row in rows:
-                is_cut = is_over()
+            for number, row in enumerate(rows):
+                # One at least: the next page would begin where this one does, and so on.
+                is_cut = number > 0 and is_over()
                 if len(found) == limit or is_cut:
                     break
                 place = _advance(place, row)

@@ -233,6 +233,12 @@ def test_a_remote_service_is_searched_as_a_local_one(service):
     ]
 
 
+def test_a_search_that_was_cut_is_not_said_to_have_found_nothing(service):
+    service.otherwise = answer(200, json.dumps({"items": [], "hasMore": True}).encode())
+    said = run("search", "a", "--base-url", service.url).stdout
+    assert said == "Nothing was found in the time of a search: use fewer or rarer words.\n"
+
+
 HOSTILE = {"id": "\x00", "slug": "\x1b[2J", "name": "\n", "url": "\r", "created_at": "\x07"}
 
 

@@ -41,10 +41,24 @@ def test_text_without_letters_and_digits_has_no_terms(text):
     assert parse_query(text).phrases == ()
 
 
-@pytest.mark.parametrize("text", ["x" * 1001, "x " * 65])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x" * 1001,
+        " ".join(f"x{number}" for number in range(65)),
+        '"' + "x " * 65 + '"',
+        " ".join('"' + "x " * length + '"' for length in range(2, 12)),
+        "語" * 65,
+    ],
+)
 def test_what_is_too_long_is_refused(text):
     with pytest.raises(InvalidInputError):
         parse_query(text)
+
+
+@pytest.mark.parametrize("text", ["x " * 400, '"' + "x " * 64 + '"', "語" * 64])
+def test_words_are_counted_over_all_phrases_and_repeated_ones_once(text):
+    assert parse_query(text).phrases
 
 
 @pytest.fixture(scope="module")
