@@ -125,7 +125,13 @@ class Dashboard(CallPages):
     """All pages: also those for signing in and for settings."""
 
     def __init__(
-        self, settings: Settings, pool: ControlPool, mailer: Mailer, bad_keys: AttemptLimit
+        self,
+        settings: Settings,
+        pool: ControlPool,
+        mailer: Mailer,
+        bad_keys: AttemptLimit,
+        *,
+        is_demo: bool = False,
     ) -> None:
         self.visitors = visitors = Visitors(pool, settings.base_url, bad_keys)
         super().__init__(settings, visitors)
@@ -135,7 +141,7 @@ class Dashboard(CallPages):
         self._help = HelpPages(visitors)
         self._reconciliation = ReconciliationPages(settings, visitors)
         self._settings = SettingsPages(settings, pool, visitors, mailer)
-        self._sign_in = SignInPages(settings, pool, visitors, mailer)
+        self._sign_in = SignInPages(settings, pool, visitors, mailer, is_demo=is_demo)
 
     def routes(self) -> list[BaseRoute]:
         return [

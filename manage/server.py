@@ -137,15 +137,18 @@ def make_app(
     print_line: Callable[[str], None] = print,
     supervisor_pid: int | None = None,
     board_fd: int | None = None,
+    *,
+    is_demo: bool = False,
 ) -> Starlette:
     """Return the application of the web process. ``print_line`` prints a line on the terminal;
     ``supervisor_pid`` is the process whose children ``/metrics`` describes, and ``board_fd`` the board
-    of the proxy's workers."""
+    of the proxy's workers. ``is_demo``: whoever is at this machine may sign in."""
     api_workers, page_workers = Workers(settings, "api"), Workers(settings, "pages")
     bad_keys = make_bad_key_limit()
     api = Api(settings, api_workers, bad_keys)
     metrics = Metrics(settings, api_workers, bad_keys, supervisor_pid, board_fd)
-    dashboard = Dashboard(settings, page_workers, Mailer(settings, print_line), bad_keys)
+    mailer = Mailer(settings, print_line)
+    dashboard = Dashboard(settings, page_workers, mailer, bad_keys, is_demo=is_demo)
 
     @contextlib.asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncGenerator[None]:
@@ -255,6 +258,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m manage.server", description=__doc__)
     parser.add_argument("--fd", type=int, required=True, help="a listening socket")
     parser.add_argument("--board-fd", type=int, help="the board of the proxy's workers")
+    # An argument, since people have no say in these: a variable might be set for a service.
+    parser.add_argument(
+        "--demo", action="store_true", help="whoever is at this machine may sign in"
+    )
     arguments = parser.parse_args()
     logs.configure("web")
     try:
@@ -271,6 +278,7 @@ def main() -> None:
             lambda text: terminal.write_line(in_format(text)),
             supervisor_pid,
             arguments.board_fd,
+            is_demo=arguments.demo,
         )
     else:
         app = make_node_app(settings, supervisor_pid, arguments.board_fd)

@@ -1,6 +1,7 @@
 """``/sign-in`` and ``/sign-out``: the beginning and end of a session.
 
 A session begins by a link in a mail, or through GitHub or Google (``dashboard.sign_in.providers``).
+In ``taximeter demo`` alone, one begins by a button for whoever is at this machine.
 The session cookie is opaque, HttpOnly, and ``__Host-`` under https.
 
 The response reveals nothing about an address: the page is the same, and takes the same time, whether
@@ -15,6 +16,7 @@ from functools import partial
 from importlib import import_module
 
 from starlette.background import BackgroundTask
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
@@ -33,6 +35,7 @@ from metering.formats import format_wait
 from runtime.attempts import NETWORK_PREFIX, AttemptLimit, client_network
 from runtime.email_addresses import parse_email
 from runtime.errors import InvalidInputError, SignUpRefusedError, as_sentence
+from runtime.local_requests import is_local_request
 from runtime.settings import Settings
 from store.control.database import ControlDatabase
 from store.control.sessions import SESSION_LIFE
@@ -42,6 +45,7 @@ MAIL_WINDOW_S = 15 * 60.0
 
 _USED_LINK = "This link was already used or has expired. Request a new one here."
 _TOO_MANY_MAILS = "there were as many in 15 minutes as TAXIMETER_SIGN_IN_MAILS allows in total"
+_ONLY_HERE = "The demo is opened at the machine that runs it. A link that its terminal prints works elsewhere."
 _MAIL_IS_OFF = "This service sends no mail. Sign in another way."
 # The token is in the address of these pages. With no-referrer a browser would not say either whose
 # page its form is on (see dashboard/form_origin.py).
@@ -51,7 +55,9 @@ logger = logging.getLogger(__name__)
 
 
 class SignInPages:
-    """The pages and forms for signing in and out. The clock is monotonic seconds."""
+    """The pages and forms for signing in and out. The clock is monotonic seconds.
+
+    ``is_demo``: whoever is at this machine may sign in as the local user, for all is example data."""
 
     def __init__(
         self,
@@ -60,6 +66,8 @@ class SignInPages:
         visitors: Visitors,
         mailer: Mailer,
         clock_s: Callable[[], float] = time.monotonic,
+        *,
+        is_demo: bool = False,
     ) -> None:
         self._settings = settings
         self._pool = pool
@@ -67,6 +75,7 @@ class SignInPages:
         self._mailer = mailer
         self._clock_s = clock_s
         self._providers = _find_providers(settings)
+        self._is_demo = is_demo
         limits = settings.sign_in_mails
         self._by_client = AttemptLimit(limits.client, MAIL_WINDOW_S)
         self._by_network = AttemptLimit(limits.network, MAIL_WINDOW_S)
@@ -82,6 +91,7 @@ class SignInPages:
             Route("/sign-in/link", self.open_link, methods=["GET"]),
             Route("/sign-in/link", self.use_link, methods=["POST"]),
             *(route for provider in self._providers for route in self._provider_routes(provider)),
+            *([Route("/sign-in/demo", self.open_demo, methods=["POST"])] if self._is_demo else []),
             Route("/sign-out", self.sign_out, methods=["POST"]),
             Route("/sign-out/everywhere", self.sign_out_everywhere, methods=["POST"]),
         ]
@@ -123,6 +133,7 @@ class SignInPages:
                 for provider in self._providers
             ],
             is_local=self._settings.is_local,
+            is_demo=self._is_demo,
         )
 
     # -- by mail ----------------------------------------------------------------------------------
@@ -203,6 +214,19 @@ class SignInPages:
         if session is None:
             return self._page(problem=_USED_LINK, status=410)
         return await self._begin_session(request, session.token, session.next_path)
+
+    # -- the demo -------------------------------------------------------------------------------
+
+    async def open_demo(self, request: Request) -> Response:
+        """Sign in as the local user. No other site can have a browser do that, and no other machine."""
+        form = await read_form(request, self._settings.base_url)
+        if not is_local_request(self._settings, _client_of(request), request.headers):
+            raise HTTPException(403, _ONLY_HERE)
+        origin = Origin(method="demo", client=_client_of(request))
+        session = await self._pool.run(
+            lambda control: self._sign_in(control).sign_in_locally(origin)
+        )
+        return await self._begin_session(request, session, form.get("next", HOME))
 
     # -- through a provider -----------------------------------------------------------------------
 

@@ -2,17 +2,20 @@
 
 import asyncio
 import os
+import sqlite3
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import click
 import httpx
 
 from manage.cli.console import explained, json_option, print_json
+from manage.cli.key_presses import calling_on_enter, can_press
 from manage.cli.parameters import Amount
 from manage.cli.user_commands import make_link
 from manage.data_dir import prepare_data_dir
@@ -64,7 +67,8 @@ def demo(listen: str | None, folder: Path | None, pace: float, as_json: bool) ->
     Runs the whole program on a data directory of its own, with a scripted upstream in place of the
     real one. Example clients make some thirty calls through it: a coding agent with subagents, a
     cache break, failures and retries, a refusal, streams that are cut, a subscription, rate limits,
-    a model without a price. Open the link that it prints.
+    a model without a price. Open the link that it prints; Enter prints another one, and the page for
+    signing in has a button for whoever is at this machine.
 
     It runs until Ctrl-C, then removes its data unless --keep names a directory for it. Settings in
     the environment are ignored.
@@ -122,13 +126,16 @@ async def _demo(
     upstream: DemoUpstream, environ: dict[str, str], pace: float, *, as_json: bool
 ) -> None:
     stdout_fd = sys.stderr.fileno() if as_json else None
-    with closing(Supervisor(Settings.from_env(environ), stdout_fd=stdout_fd)) as supervisor:
+    with closing(
+        Supervisor(Settings.from_env(environ), stdout_fd=stdout_fd, is_demo=True)
+    ) as supervisor:
         environ[_LISTEN] = str(supervisor.address)
         settings = Settings.from_env(environ)
         _greet(_set_up(settings, environ), as_json=as_json)
         calls = asyncio.create_task(_make_calls(upstream, settings, pace))
         try:
-            await supervisor.run(environ)
+            with calling_on_enter(partial(_print_link, settings)):
+                await supervisor.run(environ)
         finally:
             calls.cancel()
 
@@ -179,8 +186,19 @@ def _greet(addresses: Addresses, *, as_json: bool) -> None:
         click.echo("Taximeter with example data: no call leaves this machine.\n")
         click.echo("Open this link; it signs you in once, within 15 minutes:\n")
         click.echo(f"{addresses.sign_in_url}\n")
-        click.echo("Each call is printed here when it has ended. Press Ctrl-C to end the demo.\n")
+        another = "Enter prints another link. " if can_press(sys.stdin) else ""
+        click.echo(f"{another}Each call is printed here when it has ended. Ctrl-C ends the demo.\n")
     sys.stdout.flush()
+
+
+def _print_link(settings: Settings) -> None:
+    try:
+        with ControlDatabase(settings.control_path) as control:
+            link = make_link(settings, control)
+    except sqlite3.Error as error:
+        _print_line(f"no link could be made: {terminal_line(str(error))}. Press Enter again.")
+    else:
+        _print_line(f"this link signs you in once, within 15 minutes: {link}")
 
 
 def _print_line(text: str) -> None:

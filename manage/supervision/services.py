@@ -26,7 +26,7 @@ class Service:
 
 class ServiceMaker:
     """Makes the processes of a node. ``parent_fd`` is the pipe by which they see the supervisor end,
-    ``stdout_fd`` the output for the lines of calls,
+    ``stdout_fd`` the output for the lines of calls, ``is_demo`` what the web process is told,
     ``board_fd`` the board of the proxy's workers, ``sockets`` the folder of the query processes."""
 
     def __init__(
@@ -38,12 +38,14 @@ class ServiceMaker:
         parent_fd: int,
         stdout_fd: int | None,
         sockets: Path,
+        is_demo: bool,
     ) -> None:
         self._settings = settings
         self._web_fd, self._board_fd = web_fd, board_fd
         self._parent_fd = parent_fd
         self._sockets = sockets
         self._stdout_fd = stdout_fd
+        self._is_demo = is_demo
 
     def make(self, environ: Environ, otel_environ: Environ) -> Sequence[Service]:
         """Return the processes in the order in which they are stopped. ``otel_environ`` has also what is
@@ -74,6 +76,7 @@ class ServiceMaker:
             "manage.server",
             f"--fd={self._web_fd}",
             f"--board-fd={self._board_fd}",
+            *(["--demo"] if self._is_demo else []),
             fds=[self._web_fd, self._board_fd],
             stdout_fd=self._stdout_fd,
         )

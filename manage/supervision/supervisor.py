@@ -60,11 +60,14 @@ class StartError(Exception):
 class Supervisor:
     """The running service: its lock, its sockets and its child processes."""
 
-    def __init__(self, settings: Settings, *, stdout_fd: int | None = None) -> None:
+    def __init__(
+        self, settings: Settings, *, stdout_fd: int | None = None, is_demo: bool = False
+    ) -> None:
         """Take the lock of the data directory and bind the sockets.
 
-        ``stdout_fd`` replaces standard output for the lines of calls and for sign-in links. Raises
-        StartError when the data directory is in use or the address cannot be bound."""
+        ``stdout_fd`` replaces standard output for the lines of calls and for sign-in links. ``is_demo``:
+        whoever is at this machine may sign in. Raises StartError when the data directory is in use or the
+        address cannot be bound."""
         self._settings = settings
         try:
             self._lock = ProcessLock(settings.data_dir / "up.lock")
@@ -92,6 +95,7 @@ class Supervisor:
             parent_fd=shared,
             stdout_fd=stdout_fd,
             sockets=self._sockets,
+            is_demo=is_demo,
         )
         self._services: Sequence[Service] = ()
 

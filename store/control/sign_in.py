@@ -20,7 +20,7 @@ from store.control.invitations import Invitation
 from store.control.sessions import Visitor
 from store.control.sign_in_links import Link, UsedLink
 
-# "link", "mail", "invitation", or the name of a provider.
+# "link", "mail", "invitation", "demo", or the name of a provider.
 type Method = str
 
 SEEN_STEP = timedelta(minutes=1)  # a page view must not become a write
@@ -120,6 +120,11 @@ class SignIn:
         with self._control.transaction() as db:
             user_id = self._find_or_create(db, parse_email(email))
             return self._begin(db, user_id, origin)
+
+    def sign_in_locally(self, origin: Origin) -> str:
+        """Open a session for the local user, and return its token. Raises NotFoundError."""
+        with self._control.transaction() as db:
+            return self._begin(db, people.get_user_id(db, None), origin)
 
     def find_visitor(self, session: str) -> Visitor | None:
         """Return the user of a session, or None when it is unknown, idle for too long or expired.

@@ -48,7 +48,7 @@ class Site:
 
 
 @contextmanager
-def run_site(data_dir: Path, **variables: str) -> Iterator[Site]:
+def run_site(data_dir: Path, *, is_demo: bool = False, **variables: str) -> Iterator[Site]:
     named = {f"TAXIMETER_{name.upper()}": text for name, text in variables.items()}
     settings = Settings.from_env(
         {"TAXIMETER_DATA_DIR": str(data_dir), "TAXIMETER_BASE_URL": BASE_URL} | named
@@ -56,6 +56,6 @@ def run_site(data_dir: Path, **variables: str) -> Iterator[Site]:
     printed: list[str] = []
     with ControlDatabase(settings.control_path) as control:
         control.set_up()
-        app = make_app(settings, printed.append)
+        app = make_app(settings, printed.append, is_demo=is_demo)
         with TestClient(app, base_url=settings.base_url, follow_redirects=False) as client:
             yield Site(settings, control, client, printed)

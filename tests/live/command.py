@@ -55,12 +55,13 @@ def call_here(arguments: tuple[str, ...], environ: dict[str, str]) -> Done:
 
 @contextmanager
 def running(
-    arguments: tuple[str, ...], environ: dict[str, str]
+    arguments: tuple[str, ...], environ: dict[str, str], stdin: int | None = None
 ) -> Iterator[tuple[subprocess.Popen[str], Output, Output]]:
-    """A command that goes on; its end is the test's."""
+    """A command that goes on; its end is the test's. ``stdin`` replaces standard input."""
     process = subprocess.Popen(  # noqa: S603 - our own program
         [str(TAXIMETER), *arguments],
         env=environ,
+        stdin=stdin,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

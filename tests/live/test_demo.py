@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import sqlite3
 from collections import Counter
@@ -19,6 +20,7 @@ from tests.live.command import PATIENCE_S, call_here, running
 from tests.upstream import wait_until
 
 CALLS = 30  # in the scripts of manage/demo
+LINK = re.compile(r"this link signs you in once, within 15 minutes: (http://\S+)\n")
 
 
 def environ_of(home: Path) -> dict[str, str]:
@@ -36,7 +38,12 @@ def environ_of(home: Path) -> dict[str, str]:
 def test_the_demo_has_every_kind_of_call_and_leaves_nothing(tmp_path: Path) -> None:
     environ = environ_of(tmp_path)
     arguments = ("demo", "--json", "--pace", "0", "--listen", "127.0.0.1:0")
-    with running(arguments, environ) as (process, output, errors):
+    keyboard, terminal = os.openpty()
+    with (
+        open(keyboard, "wb", buffering=0) as keys,  # noqa: PTH123 - a descriptor
+        open(terminal) as stdin,  # noqa: PTH123
+        running(arguments, environ, stdin.fileno()) as (process, output, errors),
+    ):
         wait_until(lambda: "\n" in output.text, "the addresses", patience_s=PATIENCE_S)
         addresses = json.loads(output.text)
         wait_until(lambda: "calls are complete" in errors.text, "the calls", patience_s=PATIENCE_S)
@@ -77,7 +84,12 @@ def test_the_demo_has_every_kind_of_call_and_leaves_nothing(tmp_path: Path) -> N
         reads = [row["cache_read_input_tokens"] for row in main]
         assert reads.count(0) == 2, "the first call, and the one after the tools changed"
         assert reads[-1] > 3_000
-        assert httpx.get(addresses["sign_in_url"]).status_code == 200
+        sign_in(addresses["base_url"], addresses["sign_in_url"])
+        assert "Open the demo" in httpx.get(addresses["sign_in_url"]).text, "it works once"
+        keys.write(b"\n")
+        wait_until(lambda: LINK.search(errors.text), "another link", patience_s=PATIENCE_S)
+        sign_in(addresses["base_url"], LINK.findall(errors.text)[0])
+        press_button(addresses["base_url"])
         url = f"{addresses['endpoint_url']}/v1/messages"
         assert "no model behind it" in httpx.post(url, json={"max_tokens": 1}).text
         process.send_signal(signal.SIGINT)
@@ -85,6 +97,22 @@ def test_the_demo_has_every_kind_of_call_and_leaves_nothing(tmp_path: Path) -> N
         assert " WARNING " not in errors.text, "nothing is wrong, and nothing says so"
         assert not data_dir.exists()
         assert not (tmp_path / "real").exists()
+
+
+def sign_in(base_url: str, link: str) -> None:
+    with httpx.Client(base_url=base_url, headers={"origin": base_url}) as browser:
+        token = link.partition("token=")[2]
+        assert browser.get(link).status_code == 200
+        assert browser.post("/sign-in/link", data={"token": token}).status_code == 303
+        assert browser.get("/sessions").status_code == 200
+
+
+def press_button(base_url: str) -> None:
+    with httpx.Client(base_url=base_url) as browser:
+        elsewhere = {"origin": "https://evil.example"}
+        assert browser.post("/sign-in/demo", headers=elsewhere).status_code == 403
+        assert browser.post("/sign-in/demo", headers={"origin": base_url}).status_code == 303
+        assert browser.get("/sessions").status_code == 200
 
 
 def test_the_demo_leaves_a_directory_alone_that_is_in_use(tmp_path: Path) -> None:

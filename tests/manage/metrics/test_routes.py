@@ -8,12 +8,12 @@ import time
 import pytest
 
 from manage.metrics import figures
-from manage.metrics.access import is_local_request
 from manage.metrics.exposition import render
 from manage.metrics.processes import Process
 from runtime import worker_board
 from runtime.cluster_state import ClusterState
 from runtime.heartbeat import Heartbeat
+from runtime.local_requests import is_local_request
 from runtime.settings import Settings
 from runtime.worker_board import Shared, WorkerBoard
 from store.export_positions import ExportPositions, Position

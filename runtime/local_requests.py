@@ -1,9 +1,9 @@
-"""The rules of who may read ``/metrics`` without a key.
+"""The rules by which a request comes from this machine itself.
 
-Without one, a request sees the figures of all organisations when it comes from this machine itself. A
-reverse proxy on this machine would make every request look like that. So a request that was forwarded never
-counts as local, by its headers; and where people reach the service by another address than a loopback one,
-which needs a proxy or another listening address, nobody is trusted for being local.
+Such a request may read ``/metrics`` without a key, and sign in to the demo. A reverse proxy on this machine
+would make every request look like that. So a request that was forwarded never counts as local, by its
+headers; and where people reach the service by another address than a loopback one, which needs a proxy or
+another listening address, nobody is trusted for being local.
 """
 
 from collections.abc import Mapping
