@@ -1,15 +1,15 @@
 """The operation that lists calls with all that is known of each, and its models."""
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal
 
+import orjson
 from pydantic import BeforeValidator, Field
 
 from manage.api.models import Instant, RequestModel, ResponseModel, parse_whole_number
-from manage.api.operation import Context, operation
+from manage.api.operation import Context, streamed
 from manage.api.validation import parse_instant
 from store.pagination import DEFAULT_LIMIT
-from store.traces.call_list import CallPage
 from store.traces.reader import EntryFilter
 
 MAX_CALLS = 1000
@@ -32,7 +32,9 @@ class CallsQuery(RequestModel):
     cursor: Annotated[str | None, Field(description="nextCursor of the page before.")] = None
     limit: Annotated[
         int,
-        Field(ge=1, le=MAX_CALLS, description="How many calls at most; 8 MB of bodies end a page."),
+        Field(
+            ge=1, le=MAX_CALLS, description="How many calls at most; a page ends sooner at 8 MB."
+        ),
         BeforeValidator(parse_whole_number),
     ] = DEFAULT_LIMIT
 
@@ -59,25 +61,15 @@ class Calls(ResponseModel):
     ]
     has_more: Annotated[bool, Field(alias="hasMore")]
 
-    @classmethod
-    def make(cls, page: CallPage) -> Self:
-        return cls(
-            columns=page.columns,
-            items=page.items,
-            next_cursor=page.next_cursor,
-            has_more=page.next_cursor is not None,
-        )
 
-
-@operation(
-    "GET",
+@streamed(
     "/calls",
     name="listCalls",
     summary="The calls of your organisation, the oldest first, with all columns of usage_log.",
     request=CallsQuery,
     response=Calls,
 )
-def list_calls(context: Context[CallsQuery]) -> Calls:
+def list_calls(context: Context[CallsQuery]) -> Iterator[bytes]:
     query = context.request
     page = context.management.list_calls(
         context.caller,
@@ -86,7 +78,10 @@ def list_calls(context: Context[CallsQuery]) -> Calls:
         query.limit,
         with_bodies=query.bodies == "yes",
     )
-    return Calls.make(page)
+    yield b'{"columns":' + orjson.dumps(page.columns) + b',"items":'
+    yield from page.encode_items()
+    cursor = page.next_cursor
+    yield b',"nextCursor":%b,"hasMore":%b}' % tuple(map(orjson.dumps, (cursor, cursor is not None)))
 
 
 OPERATIONS = (list_calls,)

@@ -4,7 +4,7 @@ The routes run an operation for the owner of a key. The command line runs it on 
 local user, or sends it to a remote service (``manage.cli.backend`` and ``manage.cli.remote``).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Literal
@@ -33,7 +33,9 @@ class Operation[Request: RequestModel, Response: ResponseModel]:
 
     ``errors``: the statuses that this operation can be refused with besides those of all operations,
     and why. The API sends the text for 403 and 404 instead of the error's own, which is for a
-    terminal."""
+    terminal.
+    ``encode`` yields the JSON of a response that may be too large to be made as a whole; ``run`` makes
+    the response of it."""
 
     method: Method
     path: str
@@ -44,6 +46,7 @@ class Operation[Request: RequestModel, Response: ResponseModel]:
     run: Callable[[Context[Request]], Response]
     status: HTTPStatus
     errors: Mapping[HTTPStatus, str] = field(default_factory=dict)
+    encode: Callable[[Context[Request]], Iterator[bytes]] | None = None
 
     @property
     def query(self) -> type[RequestModel]:
@@ -78,6 +81,29 @@ def operation[Request: RequestModel, Response: ResponseModel](
             run=run,
             status=status,
             errors=errors or {},
+        )
+
+    return declare
+
+
+def streamed[Request: RequestModel, Response: ResponseModel](
+    path: str, *, name: str, summary: str, request: type[Request], response: type[Response]
+) -> Callable[[Callable[[Context[Request]], Iterator[bytes]]], Operation[Request, Response]]:
+    """Return a decorator that makes a GET of the function that yields its JSON, in parts."""
+
+    def declare(
+        encode: Callable[[Context[Request]], Iterator[bytes]],
+    ) -> Operation[Request, Response]:
+        return Operation(
+            method="GET",
+            path=path,
+            name=name,
+            summary=summary,
+            request=request,
+            response=response,
+            run=lambda context: response.model_validate_json(b"".join(encode(context))),
+            status=HTTPStatus.OK,
+            encode=encode,
         )
 
     return declare

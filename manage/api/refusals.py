@@ -12,6 +12,9 @@ from manage.api.models import Error, ErrorDetail
 from manage.api.operation import Operation
 from runtime.errors import CODES, OTHER_CODE, ControlError, as_sentence
 
+JSON = "application/json"
+NOT_STORED = {"cache-control": "no-store"}
+
 
 class RefusedError(Exception):
     """The request is refused with this status."""
@@ -73,9 +76,4 @@ async def refuse_crash(_request: Request, _error: Exception) -> Response:
 
 def respond(status: HTTPStatus, body: bytes, headers: Mapping[str, str] | None = None) -> Response:
     """Return a JSON response that no cache stores."""
-    return Response(
-        body,
-        status.value,
-        {"cache-control": "no-store", **(headers or {})},
-        media_type="application/json",
-    )
+    return Response(body, status.value, NOT_STORED | dict(headers or {}), media_type=JSON)

@@ -21,14 +21,24 @@ import orjson
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Mount, Route
 
 from manage.api import openapi
 from manage.api.models import RequestModel, ResponseModel
 from manage.api.operation import Context, Operation
 from manage.api.operations import OPERATIONS
-from manage.api.refusals import RefusedError, explain, refuse, refuse_crash, refuse_http, respond
+from manage.api.refusals import (
+    JSON,
+    NOT_STORED,
+    RefusedError,
+    explain,
+    refuse,
+    refuse_crash,
+    refuse_http,
+    respond,
+)
+from manage.api.streaming import Encoded, PartsResponse, send_parts
 from manage.api.validation import validate
 from manage.supervision.workers import Workers
 from runtime.attempts import AttemptLimit, client_network
@@ -122,7 +132,7 @@ class Api:
             received = await self._receive(operation, request)
             caller = await self._workers.run(partial(self._authenticate, received))
             async with self._locks.acquire(caller.organization_id):
-                response = await self._workers.run(partial(self._carry_out, operation, received))
+                encoded = await self._workers.run(partial(self._carry_out, operation, received))
         except ClientDisconnect:
             return Response(status_code=400)  # the client has gone
         except UnknownKeyError:
@@ -131,7 +141,13 @@ class Api:
             return refuse(_BUSY)
         except RefusedError as refused:
             return refuse(refused)
-        return respond(operation.status, response.model_dump_json(by_alias=True).encode())
+        if encoded.rest is None:
+            return respond(operation.status, encoded.start)
+        if request.method == "HEAD":
+            encoded.rest.close()
+            return StreamingResponse((), operation.status, NOT_STORED, media_type=JSON)
+        parts = send_parts(encoded, lambda read: self._workers.run(lambda _control: read()))
+        return PartsResponse(parts, operation.status, NOT_STORED, media_type=JSON)
 
     async def _receive(self, operation: Operation[Any, Any], request: Request) -> ReceivedRequest:
         headers = request.headers
@@ -175,7 +191,7 @@ class Api:
 
     def _carry_out(
         self, operation: Operation[Any, Any], received: ReceivedRequest, control: ControlDatabase
-    ) -> ResponseModel:
+    ) -> Encoded:
         """Carry out a request and return its response. Raises RefusedError, UnknownKeyError."""
         # Once more: the key may have been deleted while the request waited for its turn.
         caller = self._authenticate(received, control)
@@ -189,10 +205,17 @@ class Api:
                 request=_validate(operation, received),
             )
             with _refusing_without_database():
-                response: ResponseModel = operation.run(context)
+                return _encode(operation, context)
         except ControlError as error:
             raise explain(operation, error) from error
-        return response
+
+
+def _encode(operation: Operation[Any, Any], context: Context[Any]) -> Encoded:
+    """Run an operation and return the JSON of its response."""
+    if operation.encode is not None:
+        return Encoded.begin(operation.encode(context))
+    response: ResponseModel = operation.run(context)
+    return Encoded(response.model_dump_json(by_alias=True).encode())
 
 
 @contextmanager

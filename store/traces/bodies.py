@@ -281,6 +281,21 @@ def read_pieces(connection: sqlite3.Connection, piece_ids: Sequence[int]) -> byt
     return b"".join(_get(data, piece_id, "piece") for piece_id in piece_ids)
 
 
+def read_starts(
+    connection: sqlite3.Connection, piece_ids: Sequence[int], max_bytes: int
+) -> list[bytes]:
+    """Return the first bytes of each piece, so many at most. Raises MissingPieceError."""
+    ids = orjson.dumps(piece_ids).decode()
+    data = dict(
+        connection.execute(
+            "select id, substr(cast(text as blob), 1, ?) from pieces"
+            " where id in (select value from json_each(?))",
+            (max_bytes, ids),
+        )
+    )
+    return [_get(data, piece_id, "piece") for piece_id in piece_ids]
+
+
 def read_request(connection: sqlite3.Connection, usage_id: int) -> bytes | None:
     """Return the exact request body of a call, None where there is none.
 

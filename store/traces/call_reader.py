@@ -6,7 +6,8 @@ again, so the next chunk is then missing, and never that of another call.
 """
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from itertools import batched
 from pathlib import Path
@@ -40,6 +41,8 @@ _PREVIOUS_UNNAMED = f"{_UNNAMED} < (?, ?) order by u.created_at desc, u.id desc 
 _NEXT_UNNAMED = f"{_UNNAMED} > (?, ?) order by u.created_at, u.id limit 1"
 
 type Side = Literal["request", "response"]
+
+SIDES: tuple[Side, Side] = ("request", "response")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +136,28 @@ class CallReader:
                 cache_break=cache_breaks.find_break(self._db, usage_id) if judged else None,
             )
 
+    def snapshot(self) -> AbstractContextManager[None]:
+        """Return a block in which all that is read is of the same state."""
+        return database.snapshot(self._db)
+
+    def count_body_bytes(self, usage_id: int) -> int | None:
+        """Return the size of both bodies of a call together, None when there is no such call."""
+        found = self._db.execute(
+            "select coalesce(request_body_length, 0) + coalesce(response_body_length, 0)"
+            " from usage where id = ?",
+            (usage_id,),
+        ).fetchone()
+        return None if found is None else int(found[0])
+
+    def is_text(self, side: Side, usage_id: int) -> bool | None:
+        """Return whether a body is text, None for one that was not kept."""
+        question = {
+            "request": "select segment_ids is not null from request_bodies where usage_id = ?",
+            "response": "select typeof(body) = 'text' from response_bodies where usage_id = ?",
+        }[side]
+        row = self._db.execute(question, (usage_id,)).fetchone()
+        return None if row is None else bool(row[0])
+
     def find_id(self, entry_id: str) -> int | None:
         """Return the id of an entry, or None."""
         row = self._db.execute("select id from usage where entry_id = ?", (entry_id,)).fetchone()
@@ -165,12 +190,8 @@ class CallReader:
     def _measure(self, side: Side, usage_id: int, length: int | None) -> BodySize | None:
         if length is None:
             return None
-        question = {
-            "request": "select segment_ids is not null from request_bodies where usage_id = ?",
-            "response": "select typeof(body) = 'text' from response_bodies where usage_id = ?",
-        }[side]
-        row = self._db.execute(question, (usage_id,)).fetchone()
-        return None if row is None else BodySize(length=length, is_text=bool(row[0]))
+        is_text = self.is_text(side, usage_id)
+        return None if is_text is None else BodySize(length=length, is_text=is_text)
 
     def _find_neighbour(self, sql: str, session_id: str | None, *place: str | int) -> int | None:
         if session_id is None:
@@ -203,7 +224,23 @@ class CallReader:
             yield from self._iter_value("request_bodies", "whole", usage_id)
             return
         for ids in batched(bodies.read_piece_ids(self._db, row[0]), _PIECES_AT_ONCE):
-            yield bodies.read_pieces(self._db, ids)
+            yield from self._iter_pieces(ids)
+
+    def _iter_pieces(self, ids: Sequence[int]) -> Iterator[bytes]:
+        """Yield the text of pieces: small ones together, and a large one in chunks."""
+        small: list[bytes] = []
+        for piece_id, start in zip(
+            ids, bodies.read_starts(self._db, ids, CHUNK_BYTES), strict=True
+        ):
+            if len(start) < CHUNK_BYTES:
+                small.append(start)
+                continue
+            if small:
+                yield b"".join(small)
+                small.clear()
+            yield from self._iter_value("pieces", "text", piece_id)
+        if small:
+            yield b"".join(small)
 
     def _iter_value(self, table: str, column: str, usage_id: int) -> Iterator[bytes]:
         """Yield a value in chunks.

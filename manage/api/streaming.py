@@ -1,0 +1,83 @@
+"""Responses of the API that are made in parts while they are sent.
+
+What comes first is made before anything is sent, so that most errors have a status of their own.
+"""
+
+import logging
+import sqlite3
+import threading
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator
+from dataclasses import dataclass
+
+from starlette.responses import StreamingResponse
+from starlette.types import Send
+
+WHOLE_BYTES = 256 << 10  # A response up to this size is one part.
+
+logger = logging.getLogger(__name__)
+
+type Read = Callable[[], bytes]
+
+
+class Parts:
+    """The parts of a response, made by one thread at a time."""
+
+    def __init__(self, parts: Iterator[bytes]) -> None:
+        self._parts = parts
+        self._lock = threading.Lock()
+
+    def read(self) -> bytes:
+        """Return the next bytes, empty at the end. Raises sqlite3.Error."""
+        with self._lock:
+            read, size = list[bytes](), 0
+            for part in self._parts:
+                read.append(part)
+                size += len(part)
+                if size >= WHOLE_BYTES:
+                    break
+            return b"".join(read)
+
+    def close(self) -> None:
+        """Close what the parts are made of."""
+        with self._lock:
+            if isinstance(self._parts, Generator):
+                self._parts.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """The JSON of a response: its beginning, and what follows, None where nothing does."""
+
+    start: bytes
+    rest: Parts | None = None
+
+    @classmethod
+    def begin(cls, parts: Iterator[bytes]) -> "Encoded":
+        """Make the beginning. Raises what the parts raise."""
+        made = Parts(parts)
+        start = made.read()
+        return cls(start, made if len(start) >= WHOLE_BYTES else None)
+
+
+class PartsResponse(StreamingResponse):
+    """A response that is cut where the rest of it cannot be made, so that nobody takes it for a whole one."""
+
+    async def stream_response(self, send: Send) -> None:
+        try:
+            await super().stream_response(send)
+        except sqlite3.Error as error:
+            logger.warning("A response of the API was cut: %s", error)
+
+
+async def send_parts(
+    encoded: Encoded, run: Callable[[Read], Awaitable[bytes]]
+) -> AsyncGenerator[bytes]:
+    """Yield the parts of a response, of which ``run`` makes each in a thread. Raises sqlite3.Error."""
+    yield encoded.start
+    if encoded.rest is None:
+        return
+    try:
+        while part := await run(encoded.rest.read):
+            yield part
+    finally:
+        encoded.rest.close()

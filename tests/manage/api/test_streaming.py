@@ -1,0 +1,116 @@
+"""Responses of the API that are made while they are sent."""
+
+import json
+import sqlite3
+
+import pytest
+from starlette.testclient import TestClient
+
+from manage.api import streaming
+from manage.server import make_app
+from runtime.settings import Settings
+from store.control.database import ControlDatabase
+from store.control.management import Management
+from store.traces.call_reader import CallReader
+from store.traces.database import TraceDatabase
+from store.traces.paths import trace_path
+from tests.store.traffic import make_entry
+
+BASE_URL = "http://meter.example:8080"
+BODY = 'é\1"\\' * 400_000
+
+
+@pytest.fixture
+def ask(tmp_path):
+    settings = Settings.from_env(
+        {"TAXIMETER_DATA_DIR": str(tmp_path), "TAXIMETER_BASE_URL": BASE_URL}
+    )
+    with ControlDatabase(settings.control_path) as control:
+        control.set_up()
+        management = Management(control, settings.data_dir)
+        caller = management.local_caller()
+        key = management.create_key(caller, "any")[1]
+    with TraceDatabase(trace_path(settings.data_dir, caller.organization_id)) as traces:
+        traces.insert([make_entry(request_body=b"{}", response_body=BODY.encode())])
+    with TestClient(make_app(settings), base_url=BASE_URL) as client:
+
+        def ask(target, method="GET"):
+            headers = {"authorization": f"Bearer {key}"}
+            return client.request(method, f"/api{target}", headers=headers)
+
+        yield ask
+
+
+def test_a_large_body_comes_while_it_is_read(ask):
+    response = ask("/calls?bodies=yes")
+    assert response.status_code == 200
+    assert "content-length" not in response.headers
+    assert response.headers["cache-control"] == "no-store"
+    assert response.headers["content-type"] == "application/json"
+    document = response.json()
+    assert list(document) == ["columns", "items", "nextCursor", "hasMore"]
+    (item,) = document["items"]
+    assert (item["request_body"], item["response_body"]) == ("{}", BODY)
+    assert (document["nextCursor"], document["hasMore"]) == (None, False)
+
+
+def test_a_small_response_has_its_length(ask):
+    response = ask("/calls")
+    assert int(response.headers["content-length"]) == len(response.content)
+
+
+def test_head_of_a_large_response_has_no_body(ask):
+    response = ask("/calls?bodies=yes", "HEAD")
+    assert (response.status_code, response.content) == (200, b"")
+
+
+@pytest.fixture
+def failing(monkeypatch):
+    """Let bodies be read up to so many chunks."""
+
+    def fail_after(count):
+        def iter_body(self, usage_id, side):
+            for number, chunk in enumerate(iter_chunks(self, usage_id, side)):
+                if number == count:
+                    raise sqlite3.OperationalError("no more")
+                yield chunk
+
+        iter_chunks = CallReader.iter_body
+        monkeypatch.setattr(CallReader, "iter_body", iter_body)
+
+    return fail_after
+
+
+def test_what_cannot_be_read_at_its_beginning_is_503(ask, failing):
+    failing(0)
+    response = ask("/calls?bodies=yes")
+    assert response.status_code == 503
+    assert response.json()["error"]["code"] == "unavailable"
+
+
+def test_what_cannot_be_read_to_its_end_is_cut(ask, failing, caplog):
+    failing(4)
+    response = ask("/calls?bodies=yes")
+    assert response.status_code == 200
+    with pytest.raises(json.JSONDecodeError):
+        json.loads(response.content)
+    assert "was cut: no more" in caplog.text
+
+
+def test_parts_are_joined_up_to_a_size(monkeypatch):
+    monkeypatch.setattr(streaming, "WHOLE_BYTES", 4)
+    closed = []
+
+    def make():
+        try:
+            yield from (b"12", b"3", b"45", b"6", b"7")
+        finally:
+            closed.append(True)
+
+    parts = streaming.Parts(make())
+    assert [parts.read(), parts.read(), parts.read()] == [b"12345", b"67", b""]
+    assert closed == [True]
+    parts = streaming.Parts(make())
+    parts.read()
+    parts.close()
+    assert closed == [True, True]
