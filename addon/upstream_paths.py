@@ -2,10 +2,10 @@
 
 A path is sent on as it is written, so it must mean to every server what it means here. Servers differ in
 what they do to a path before they look for it: they decode it, ignore case, ``;parameters``, blanks, dots
-and file types at the end of a segment, resolve dot segments, join doubled slashes, and fold letters. So each
-segment is read as the most lenient of them would. A path that is one of ``KNOWN`` in that reading, and not
-as it is written, is refused, and so is one that has no single reading. What is left is the same path to all
-of them. Paths that nobody knows yet are forwarded, in plain spelling.
+and file types at the end of a segment, resolve dot segments, join doubled slashes, fold letters, and drop
+what is not ASCII. So each segment is read as the most lenient of them would. A path that is one of ``KNOWN``
+in that reading, and not as it is written, is refused, and so is one that has no single reading. What is left
+is the same path to all of them. Paths that nobody knows yet are forwarded, in plain spelling.
 """
 
 import re
@@ -22,7 +22,6 @@ _ANY = "*"
 _PATH = re.compile(r"/v1(?:/[A-Za-z0-9._~!$&'()*+,;=:@%-]+)+")
 _SEVERAL_READINGS = re.compile(r"[/\\%?#\x00-\x1f\x7f-\x9f]")
 _NEEDLESS = re.compile(r"%(?:2[DdEe]|3[0-9]|[46][1-9A-Fa-f]|[57][0-9Aa]|5[Ff]|7[Ee])")
-_DROPPED = {"Mn", "Cf", "Zs", "Zl", "Zp"}  # accents, invisible characters, blanks
 _BLANKS = str.maketrans("", "", " +")
 _END_OF_NAME = re.compile("[;.]")
 
@@ -139,7 +138,7 @@ def _read(text: str) -> str:
         name = text.lower()
     else:  # upper case first: dotless and long letters have no other way to the plain one
         folded = unicodedata.normalize("NFKD", text.upper().casefold())
-        name = "".join(each for each in folded if unicodedata.category(each) not in _DROPPED)
+        name = folded.encode("ascii", "ignore").decode()
     return _END_OF_NAME.split(name.translate(_BLANKS), maxsplit=1)[0]
 
 
@@ -150,7 +149,9 @@ def _find_fault(path: str, texts: Sequence[str], names: Sequence[str]) -> str | 
     if _SEVERAL_READINGS.search("".join(texts)):
         return "it has a backslash, a bad %, or an encoded slash, %, ?, # or control character"
     if any(text and not name for text, name in zip(texts, names, strict=True)):
-        return "it has dot segments, or a segment of blanks or parameters alone"
+        return (
+            "it has dot segments, or a segment of blanks, parameters or non-ASCII characters alone"
+        )
     if path.startswith("/v1/") and "//" in path:
         return "it has a doubled slash"
     return None

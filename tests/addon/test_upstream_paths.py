@@ -68,6 +68,9 @@ def test_what_a_call_is_follows_from_method_and_path(method, path, call):
         ("/v1/messages%C2%A0", "write /v1/messages"),
         ("/v1/messages%E3%80%80", "write /v1/messages"),
         ("/v1/messages%E2%80%8B", "write /v1/messages"),
+        ("/v1/messages%E4%B8%AD", "write /v1/messages"),
+        ("/v1/%EE%80%80messages", "write /v1/messages"),
+        ("/v1/messages%E2%83%9D", "write /v1/messages"),
         ("/v1/messages%EF%BB%BF", "write /v1/messages"),
         ("/v1/messages.", "write /v1/messages"),
         ("/v1/messages.json", "write /v1/messages"),
@@ -180,7 +183,7 @@ READINGS = {
 DISGUISES = [
     "%20", "+", "%09", ";", ";a=b", "%3B", ".", ".json", "..;/", "../", "./", "/", "//", "%2f", "%252f", "%5c",
     "%25", "%2e", "%2E%2E", "%00", "%3f", "?", "#", "%23", "%c2%a0", "%e2%80%8b", "%cc%81", "%ef%bc%8f",
-    "%ef%bc%8e", "%ef%bc%9b", "%e2%80%a5", "%c5%bf", "%ff", "%c1%ad", "x", "*", "~", "v1/messages", "files/",
+    "%ef%bc%8e", "%ef%bc%9b", "%e4%b8%ad", "/%ee%80%80/", "%e2%80%a5", "%c5%bf", "%ff", "%c1%ad", "x", "*", "~", "v1/messages", "files/",
 ]  # fmt: skip
 LETTERS = {"s": "ſ", "i": "ıİ", "k": "\u212a", "e": "éⓔ", "m": "ｍℳ", "o": "ºö", "a": "ªà"}  # noqa: RUF001
 

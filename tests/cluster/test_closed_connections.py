@@ -136,8 +136,8 @@ async def test_a_request_is_asked_about_twice_at_most(site, monkeypatch):
 
 
 async def test_both_tries_together_take_no_longer_than_one_call_may_wait(site, monkeypatch):
-    monkeypatch.setattr(server, "QUICK_S", 0.05)
     async with NodesWithLimits([site.url]) as nodes:
+        monkeypatch.setattr(server, "QUICK_S", 0.05)
         site.relay.stall()
         assert await nodes.admit(1) == 1, "by itself"
         assert nodes.alone == 1
