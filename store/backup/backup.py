@@ -135,7 +135,11 @@ def _read_service_id(control: Path) -> str:
 def _remove_unnamed(folder: Path, files: Mapping[str, StoredFile]) -> None:
     """Remove the files of earlier runs that the manifest does not name."""
     kept = {folder / stored.folder / name for name, stored in files.items()}
-    runs = [path for path in folder.iterdir() if path.is_dir() and path.name != "lost+found"]
+    runs = [
+        path
+        for path in folder.iterdir()
+        if path.is_dir() and not path.is_symlink() and path.name != "lost+found"
+    ]
     for run in runs:
         if not any(path.is_relative_to(run) for path in kept):
             shutil.rmtree(run)

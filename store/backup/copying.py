@@ -1,8 +1,11 @@
 """Copying databases and files so that they are whole, private, and on the disk."""
 
+import errno
 import hashlib
+import math
 import os
 import sqlite3
+import stat
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -28,6 +31,22 @@ class Copied:
 
 class DamagedError(Exception):
     """A database that SQLite finds damaged, or a file with other content than it should have."""
+
+
+def open_file(path: Path) -> int:
+    """Return a descriptor of a file for reading.
+
+    Raises OSError, and DamagedError for what is no file: a link leads elsewhere, and a pipe never ends."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):  # a link, and a socket
+            raise DamagedError(f"{path} is not a file") from error
+        raise
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise DamagedError(f"{path} is not a file")
+    return fd
 
 
 def copy_database(source: Path, target: Path, progress: Progress = lambda *_: None) -> None:
@@ -60,15 +79,17 @@ def check_database(path: Path, *, quick: bool) -> None:
         raise DamagedError("; ".join(map(str, found[:3])))
 
 
-def copy_file(source: Path, target: Path) -> Copied:
-    """Copy a file, and return its size and SHA-256. Raises OSError."""
-    fd = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+def copy_file(source: Path, target: Path, size_limit: float = math.inf) -> Copied:
+    """Copy a file, and return its size and SHA-256; of one above the limit no more than a block beyond it.
+
+    Raises DamagedError, OSError."""
+    fd = open_file(source)
     digest, size = hashlib.sha256(), 0
     with os.fdopen(fd, "rb", buffering=0) as reading:
         free_files.keep(fd, source)  # as the recorder may use one of the spool again
         _create(target)
         with target.open("r+b", buffering=0) as writing:
-            while block := reading.read(BLOCK_BYTES):
+            while size <= size_limit and (block := reading.read(BLOCK_BYTES)):
                 writing.write(block)
                 digest.update(block)
                 size += len(block)

@@ -3,21 +3,31 @@
 A backup is a folder with the manifest and folders of files, one for each run that copied something. The
 manifest names the file of each path of the data directory. It is replaced in one step, after all that it
 names is on the disk, so a run that is killed leaves the backup as it was.
+
+Whoever can write to the folder can write a manifest. What it names is within the backup and within the data
+directory, and is what a backup has, once.
 """
 
+import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
+from runtime import clock
 from runtime.errors import ControlError
 from store.backup.contents import find_rule
-from store.backup.copying import write_file
+from store.backup.copying import DamagedError, open_file, write_file
 
 NAME = "manifest.json"
 FORMAT = 1
+MAX_BYTES = 100_000_000  # of some 300,000 files
+_PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._~@+=-]{0,199}")
+_SHOWN = 100
 
 
 class BackupError(ControlError):
@@ -66,28 +76,65 @@ def read_manifest(folder: Path) -> Manifest | None:
     """Return the manifest of a backup, None where there is none. Raises BackupError, OSError."""
     path = folder / NAME
     try:
-        content = path.read_bytes()
+        content = _read(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
     try:
-        document = orjson.loads(content)
-        version = document.get("format")
-        if isinstance(version, int) and version > FORMAT:
-            raise BackupError(
-                f"{folder} is a backup of Taximeter {document.get('taximeter')}, in a newer format than"
-                " this version knows: use that version, or a newer one"
-            )
-        manifest = _FORMAT.validate_python(document)
-    except (ValueError, AttributeError, ValidationError) as error:
+        manifest = _parse(folder, orjson.loads(content))
+    # OverflowError: of an instant that UTC has no date for.
+    except (ValueError, AttributeError, OverflowError, ValidationError) as error:
         raise BackupError(f"{path} cannot be read as the manifest of a backup") from error
-    for name, stored in manifest.files.items():
-        _check_place(path, name, stored)
+    _check_files(path, manifest.files)
     return manifest
 
 
-def _check_place(path: Path, name: str, stored: StoredFile) -> None:
-    """Check that a file is one that a backup has, so that no manifest names a place elsewhere."""
-    parts = PurePosixPath(name).parts
-    rule = None if {"..", "."} & {*parts, stored.folder} else find_rule(PurePosixPath(name))
-    if rule is None or rule.treatment == "left out" or "/" in stored.folder or not stored.folder:
-        raise BackupError(f"{path} names a file that is not part of a backup: {name}")
+def _read(path: Path) -> bytes:
+    try:
+        fd = open_file(path)
+    except DamagedError as error:
+        raise BackupError(str(error)) from error
+    with os.fdopen(fd, "rb") as file:
+        content = file.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise BackupError(f"{path} is larger than the manifest of a backup can be")
+    return content
+
+
+def _parse(folder: Path, document: Any) -> Manifest:
+    """Return a manifest. Raises BackupError for one of a newer format, and ValueError, AttributeError,
+    OverflowError or ValidationError for what is none."""
+    version, program = document.get("format"), document.get("taximeter")
+    if type(version) is not int or version < 1 or not _is_line(program):
+        raise ValueError("no manifest")
+    if version > FORMAT:
+        raise BackupError(
+            f"{folder} is a backup of Taximeter {program}, in a newer format than this version knows: use"
+            " that version, or a newer one"
+        )
+    manifest = _FORMAT.validate_python(document)
+    if not _is_line(manifest.service_id):
+        raise ValueError("no service")
+    for at in (manifest.started_at, manifest.finished_at):
+        if at is not None:
+            clock.parse_instant(at)
+    return manifest
+
+
+def _is_line(text: object) -> bool:
+    return isinstance(text, str) and text.isprintable() and len(text) <= _SHOWN
+
+
+def _check_files(path: Path, files: Mapping[str, StoredFile]) -> None:
+    """Check that the files are those that a backup has. Raises BackupError."""
+    seen = set[str]()
+    for name, stored in files.items():
+        place = PurePosixPath(name)
+        rule = find_rule(place)
+        is_plain = all(map(_PART.fullmatch, (*place.parts, stored.folder)))
+        if rule is None or rule.treatment == "left out" or not is_plain or str(place) != name:
+            raise BackupError(
+                f"{path} names a file that is not part of a backup: {ascii(name[:_SHOWN])[1:-1]}"
+            )
+        if name.casefold() in seen:  # which some file systems take for the same
+            raise BackupError(f"{path} names a file twice: {name}")
+        seen.add(name.casefold())

@@ -3,20 +3,24 @@
 Everything is copied into a folder of its own there, checked, and then renamed into its place, ``control.db``
 last. So a directory with a ``control.db`` has all of the backup, and what an interrupted restore has left is
 removed by the next one.
+
+A backup that others could write to is not trusted beyond its databases: nothing is read or written elsewhere,
+and no database brings statements that would run when the service writes.
 """
 
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from runtime.locks import LockHeldError, ProcessLock
+from store import database
 from store.backup import contents, copying
 from store.backup.copying import DamagedError
 from store.backup.manifest import BackupError, Manifest, StoredFile, read_manifest
 from store.control import schema as control_schema
-from store.migration_status import find_unknown
+from store.migration_status import find_unknown, list_applied
 from store.migrations import Migrations
 from store.traces import found_secrets, schema as traces_schema
 
@@ -51,6 +55,8 @@ def restore_backup(folder: Path, data_dir: Path) -> Restored:
         raise BackupError(f"{folder} has no backup: name the folder that `taximeter backup` wrote")
     if manifest.finished_at is None:
         raise BackupError(f"the backup in {folder} was never finished: make it again")
+    if contents.CONTROL not in manifest.files:
+        raise BackupError(f"the backup in {folder} has no {contents.CONTROL}: use another one")
     _check_versions(folder, manifest)
     with _locked(data_dir):
         _clear(data_dir)
@@ -107,17 +113,37 @@ def _restore_file(folder: Path, draft: Path, path: PurePosixPath, stored: Stored
     """Copy a file and check it. Raises BackupError, sqlite3.Error, OSError."""
     source, target = folder / stored.folder / path, draft / path
     advice = "the backup is damaged: use another one"
+    if not source.parent.resolve().is_relative_to(folder.resolve()):
+        raise BackupError(f"{source} is outside of the backup, by a link: {advice}")
     try:
-        copied = copying.copy_file(source, target)
-    except FileNotFoundError as error:
+        copied = copying.copy_file(source, target, stored.size)
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise BackupError(f"{source} is missing: {advice}") from error
+    except DamagedError as error:
+        raise BackupError(f"{error}: {advice}") from error
     if (copied.size, copied.sha256) != (stored.size, stored.sha256):
         raise BackupError(f"{source} has changed since it was written: {advice}")
     if path.suffix == ".db":
         try:
             copying.check_database(target, quick=False)
+            _check_schema(target, stored.migrations)
         except DamagedError as error:
             raise BackupError(f"{source}: {error}: {advice}") from error
+
+
+def _check_schema(path: Path, migrations: Sequence[str]) -> None:
+    """Check that a database has the schema that the manifest names, and runs nothing of its own.
+
+    None of ours has triggers, and only traces have views. Raises DamagedError, sqlite3.Error."""
+    refused = ("trigger",) if path.name == contents.TRACES else ("trigger", "view")
+    with closing(database.open_copy(path)) as db:
+        kinds = {row[0] for row in db.execute("select type from sqlite_schema")}
+        applied = list_applied(db)
+    if not applied or list(applied) != list(migrations):
+        raise DamagedError("its migrations are not those that the manifest names")
+    for kind in refused:
+        if kind in kinds:
+            raise DamagedError(f"it has a {kind}, which no database of Taximeter has")
 
 
 def _put_in_place(data_dir: Path, draft: Path) -> None:
