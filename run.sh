@@ -8,14 +8,20 @@
 #                     ./run.sh COMMAND …  any command of taximeter
 # The first call makes .venv from requirements.lock, and the first test, check, generate or bench adds
 # the development tools of requirements-dev.lock; later calls only use it. TAXIMETER_PYTHON names the Python to use.
+# Where there is only an older Python, that installs uv, which downloads Python 3.13 into .venv/python.
 set -euo pipefail
 caller=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
 LOG=.venv/install.log
+BROUGHT=.venv/python # where uv puts the Python that it downloads
 
 fits() { # does this command run, and is it Python 3.12 or newer with venv and SQLite?
   "$1" -c 'import ensurepip, sqlite3, sys, venv; sys.exit(sys.version_info < (3, 12))' >/dev/null 2>&1
+}
+
+can_install() { # does this command run, and can it make an environment that uv is installed into?
+  "$1" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 8))' >/dev/null 2>&1
 }
 
 find_python() {
@@ -28,17 +34,52 @@ find_python() {
   for candidate in python3.13 python3.12 python3.14 python3 python; do
     if fits "$candidate"; then command -v "$candidate"; return; fi
   done
-  for candidate in "$HOME"/.pyenv/versions/3.1[2-9]*/bin/python; do
+  for candidate in "$HOME"/.pyenv/versions/3.1[2-9]*/bin/python "$PWD"/"$BROUGHT"/*/bin/python3.13; do
     if fits "$candidate"; then found=$candidate; fi
   done
   if [ -n "$found" ]; then echo "$found"; return; fi
   if command -v uv >/dev/null 2>&1; then
-    uv python find '>=3.12' 2>/dev/null || { uv python install 3.13 >&2 && uv python find 3.13; }
-    return
+    uv python find '>=3.12' 2>/dev/null || { uv python install 3.13 >&2 && uv python find 3.13; } || say_what_to_do
+  else
+    bring_python || say_what_to_do
   fi
-  echo "Taximeter needs Python 3.12 or newer, and none was found. Install one (for example with your" >&2
-  echo "package manager, pyenv or uv) so that 'python3.12 --version' runs, then call ./run.sh again." >&2
+}
+
+bring_python() { # by uv, which any older Python installs; all of it stays in .venv
+  local candidate
+  for candidate in python3 python python3.11 python3.10 python3.9 python3.8; do
+    can_install "$candidate" || continue
+    echo "There is no Python 3.12 or newer here: $("$candidate" --version) installs uv, which downloads Python 3.13 …" >&2
+    empty_venv && logged "$candidate" -m venv .venv && install uv &&
+      logged env UV_PYTHON_INSTALL_DIR="$PWD/$BROUGHT" UV_PYTHON_INSTALL_BIN=0 UV_NO_CACHE=1 \
+        .venv/bin/uv python install 3.13 &&
+      for candidate in "$PWD"/"$BROUGHT"/*/bin/python3.13; do
+        if fits "$candidate"; then echo "$candidate"; return; fi
+      done
+    echo "UV_PYTHON_INSTALL_MIRROR names another place than GitHub to download Python from." >&2
+    return 1
+  done
   return 1
+}
+
+say_what_to_do() {
+  echo "Taximeter needs Python 3.12 or newer, with venv. This command installs one:" >&2
+  if command -v brew >/dev/null 2>&1; then
+    echo "    brew install python@3.13" >&2
+  elif command -v dnf >/dev/null 2>&1; then
+    echo "    sudo dnf install python3.12" >&2
+  elif command -v apt-get >/dev/null 2>&1; then
+    echo "    sudo apt-get install python3 python3-venv" >&2
+    echo "(On Debian 12 and Ubuntu 22.04 that is an older one, which ./run.sh then uses to download Python 3.13.)" >&2
+  else
+    echo "    curl -LsSf https://astral.sh/uv/install.sh | sh && uv python install 3.13" >&2
+  fi
+  echo "Then call ./run.sh again. TAXIMETER_PYTHON names a Python that is somewhere else." >&2
+  return 1
+}
+
+empty_venv() { # but keep the Python that was downloaded into it
+  mkdir -p .venv && find .venv -mindepth 1 -maxdepth 1 ! -path "$BROUGHT" -exec rm -rf {} +
 }
 
 logged() { # run a command with its output in the log, which is shown when the command fails
@@ -64,7 +105,7 @@ make_venv() {
     return
   fi
   python=$(find_python)
-  rm -rf .venv && mkdir .venv
+  empty_venv
   echo "Installing Taximeter into .venv with $("$python" --version); this happens once." >&2
   logged "$python" -m venv .venv
   echo "Installing $(packages_in requirements.lock), which may take a minute …" >&2

@@ -29,6 +29,27 @@ esac
 """
 
 
+# An older Python: it does not fit, and can make an environment. What it installs as uv brings the other.
+OLD_STAND_IN = """#!/bin/sh
+case "$*" in
+  *sqlite3*) exit 1 ;;
+  *"import ensurepip"*) exit "${NO_VENV:-0}" ;;
+  --version) echo "Python 3.11.2" ;;
+  *"-m venv"*) echo "old $*" >>"$CALLS"; mkdir -p .venv/bin; cp "$0" .venv/bin/python ;;
+  *"-m pip install"*)
+    echo "old $*" >>"$CALLS"
+    test -z "$NO_INDEX" || exit 1
+    cp "$0" .venv/bin/uv ;;
+  "python install 3.13")
+    echo "uv $*" >>"$CALLS"
+    test -z "$NO_DOWNLOAD" || { echo "uv: cannot connect"; exit 1; }
+    mkdir -p "$UV_PYTHON_INSTALL_DIR/cpython-3.13/bin"
+    cp "$NEW" "$UV_PYTHON_INSTALL_DIR/cpython-3.13/bin/python3.13" ;;
+esac
+"""
+TOOLS = ("basename", "bash", "cat", "cksum", "cp", "dirname", "env", "find", "grep", "mkdir", "rm", "sh", "tail")  # fmt: skip
+
+
 @pytest.fixture
 def clone(tmp_path):
     """A fresh clone, as far as `run.sh` looks at it."""
@@ -38,6 +59,18 @@ def clone(tmp_path):
     (tmp_path / "bin" / "python3.13").write_text(STAND_IN)
     (tmp_path / "bin" / "python3.13").chmod(0o755)
     return tmp_path
+
+
+@pytest.fixture
+def older(clone):
+    """The same on a machine that has no Python but an older one. Returns the variables of that machine."""
+    bare = clone / "bare"
+    bare.mkdir()
+    for tool in TOOLS:
+        (bare / tool).symlink_to(shutil.which(tool))
+    (bare / "python3").write_text(OLD_STAND_IN)
+    (bare / "python3").chmod(0o755)
+    return {"PATH": str(bare), "NEW": str(clone / "bin" / "python3.13")}
 
 
 def run(clone, *arguments, **variables):
@@ -169,6 +202,51 @@ def test_a_python_that_does_not_run_is_named(clone):
     done = run(clone, "doctor", TAXIMETER_PYTHON="no-python")
     assert done.returncode == 1
     assert "TAXIMETER_PYTHON=no-python is not" in done.stderr
+
+
+def test_an_older_python_installs_uv_which_brings_one_that_stays_in_the_checkout(clone, older):
+    calls = [call for call in calls_of(clone, "doctor", **older) if " -c " not in call]
+    assert [call.partition(" --")[0] for call in calls[:4]] == [
+        "old -m venv .venv",
+        "old -m pip install",
+        "uv python install 3.13",
+        "python3.13 -m venv .venv",
+    ]
+    assert calls[1].endswith(" uv")
+    assert calls[-1] == "taximeter doctor"
+    with (clone / "requirements.lock").open("a") as lock:
+        lock.write("# changed\n")
+    assert "old" not in "".join(calls_of(clone, "doctor", **older)), "it is there already"
+
+
+@pytest.mark.parametrize(
+    ("failure", "said"),
+    [
+        ({"NO_VENV": "1"}, "Taximeter needs Python 3.12 or newer"),
+        ({"NO_INDEX": "1"}, "Installing failed"),
+        ({"NO_DOWNLOAD": "1"}, "uv: cannot connect"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("manager", "command"),
+    [
+        ("apt-get", "sudo apt-get install python3 python3-venv"),
+        ("dnf", "sudo dnf install python3.12"),
+        ("brew", "brew install python@3.13"),
+        (None, "uv python install 3.13"),
+    ],
+)
+def test_where_that_fails_too_the_command_of_the_distribution_is_named(
+    clone, older, failure, said, manager, command
+):
+    if manager:
+        (clone / "bare" / manager).touch(mode=0o755)
+    done = run(clone, "doctor", **older, **failure)
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert command in done.stderr
+    assert ("UV_PYTHON_INSTALL_MIRROR" in done.stderr) == ("NO_VENV" not in failure)
+    assert "taximeter" not in (clone / "calls").read_text()
 
 
 def test_a_changed_lock_is_installed(clone):
