@@ -1,6 +1,7 @@
 """The values of settings, each with the parser for its text.
 
-A parser raises ValueError, whose message says what to write instead.
+A parser raises ValueError, whose message says what to write instead. It quotes nothing of the text, which
+may hold a password by mistake.
 """
 
 import ipaddress
@@ -12,7 +13,7 @@ from email.errors import MessageError
 from email.utils import parseaddr
 from pathlib import Path
 from typing import Literal
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from runtime.email_addresses import parse_email
 from runtime.errors import InvalidInputError
@@ -25,6 +26,9 @@ type Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 ROLES: frozenset[Role] = frozenset(("proxy", "recorder", "web"))
 MOST_DEFAULT_WORKERS = 4
+_CLUSTER_SCHEMES = ("redis", "rediss", "redis+sentinel")
+_HOST_AND_PORT = re.compile(r"(?:[\w.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?", re.ASCII)
+_ENCODED = "in user and password write % as %25, : as %3A, / as %2F, @ as %40"
 LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
@@ -133,29 +137,45 @@ class MailLimits:
 def parse_listen(text: str) -> Address:
     host, _, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
-    if not host or not port.isdigit() or int(port) > 65535:
+    if not re.fullmatch(r"[\w.:%-]+", host) or not port.isdigit() or int(port) > 65535:
         raise ValueError("write HOST:PORT, for example 127.0.0.1:8080")
     return Address(host, int(port))
 
 
 def parse_base_url(text: str) -> str:
     """Return scheme, host and port, without a slash at its end."""
-    parts = urlsplit(text)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("write http://HOST:PORT or https://HOST")
-    if parts.path.rstrip("/") or parts.query or parts.fragment or parts.username:
-        raise ValueError("write only scheme, host and port: no path, no query, no user")
+    parts = _split_address(text, "write http://HOST:PORT or https://HOST")
+    if parts.path.rstrip("/"):
+        raise ValueError("write only scheme, host and port: no path")
     return f"{parts.scheme}://{parts.netloc}"
 
 
 def parse_upstream(text: str) -> Upstream:
-    parts = urlsplit(text)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("write https://HOST or http://HOST:PORT, with a path prefix if necessary")
-    if parts.query or parts.fragment or parts.username:
-        raise ValueError("write no query, no fragment and no user")
+    parts = _split_address(
+        text, "write https://HOST or http://HOST:PORT, with a path prefix if necessary"
+    )
     port = parts.port or (443 if parts.scheme == "https" else 80)
-    return Upstream(parts.scheme, parts.hostname, port, parts.path.rstrip("/"))
+    return Upstream(parts.scheme, parts.hostname or "", port, parts.path.rstrip("/"))
+
+
+def _split_address(text: str, advice: str) -> SplitResult:
+    """Return the parts of an http or https address with nothing but a host, a port and a path."""
+    parts = _split(text, advice)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(advice)
+    if parts.query or parts.fragment or "@" in parts.netloc:
+        raise ValueError("write no query, no fragment, no user and no password")
+    return parts
+
+
+def _split(text: str, advice: str) -> SplitResult:
+    """Return the parts of an address whose port is a number. The library's errors quote passwords."""
+    try:
+        parts = urlsplit(text)
+        _ = parts.port
+    except ValueError:
+        raise ValueError(advice) from None
+    return parts
 
 
 def parse_vendor(text: str) -> str:
@@ -187,7 +207,9 @@ def parse_otel(text: str) -> OtelExport:
 
 
 def parse_timeouts(text: str) -> Timeouts:
-    values = {name: float(seconds) for name, seconds in _parse_pairs(text, Timeouts).items()}
+    values = {
+        name: _parse_number(seconds) for name, seconds in _parse_pairs(text, Timeouts).items()
+    }
     for name, seconds in values.items():
         if not 0 < seconds <= 86400:
             raise ValueError(f"{name} must be between 0 and 86400 seconds")
@@ -209,11 +231,23 @@ def parse_cluster(text: str) -> str | None:
     """Return the address of the Redis server or of its sentinels, None for none."""
     if not text:
         return None
-    if urlsplit(text).scheme not in ("redis", "rediss", "redis+sentinel", "unix"):
+    scheme, _, rest = text.partition("://")
+    if scheme == "unix" and rest:
+        return text
+    # The place ends where / ? or # begins, as the library reads it: these in a password are a mistake.
+    place = re.split("[/?#]", rest, maxsplit=1)[0].rpartition("@")[2]
+    most = 100 if scheme == "redis+sentinel" else 1
+    if scheme not in _CLUSTER_SCHEMES or not _is_list_of_hosts(place, most):
         raise ValueError(
-            "write redis://…, rediss://… (TLS) or redis+sentinel://HOST:PORT,HOST:PORT/NAME"
+            "write redis://…, rediss://… (TLS) or redis+sentinel://HOST:PORT,HOST:PORT/NAME;"
+            f" {_ENCODED}"
         )
     return text
+
+
+def _is_list_of_hosts(text: str, most: int) -> bool:
+    hosts = text.split(",")
+    return len(hosts) <= most and all(map(_HOST_AND_PORT.fullmatch, hosts))
 
 
 def parse_roles(text: str) -> frozenset[Role]:
@@ -255,9 +289,7 @@ def parse_header_prefixes(text: str) -> tuple[str, ...]:
     names = tuple(name.strip().lower() for name in text.split(",") if name.strip())
     for name in names:
         if not re.fullmatch(r"[a-z0-9!#$%&'*+.^_`|~-]+", name):
-            raise ValueError(
-                f"{name!r} is not a valid header prefix: write for example x-team-,x-trace-id"
-            )
+            raise ValueError("write prefixes of header names, for example x-team-,x-trace-id")
     return names
 
 
@@ -275,7 +307,7 @@ def _parse_origin(text: str) -> str:
     )
     if match is None:
         raise ValueError(
-            f"{text!r} is not an origin: write scheme, host and port as in"
+            "write origins by scheme, host and port, as in"
             " https://app.example.org,http://localhost:5173; there is no wildcard"
         )
     scheme, host, port = match.groups()
@@ -286,13 +318,22 @@ def _parse_origin(text: str) -> str:
 def parse_networks(
     text: str,
 ) -> tuple[Network, ...]:
-    return tuple(
-        ipaddress.ip_network(part.strip(), strict=False) for part in text.split(",") if part.strip()
-    )
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    try:
+        return tuple(ipaddress.ip_network(part, strict=False) for part in parts)
+    except ValueError:
+        raise ValueError("write networks such as 10.0.0.0/8,2001:db8::/32") from None
+
+
+def _parse_number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError("write a number of seconds") from None
 
 
 def parse_seconds(text: str) -> float:
-    seconds = float(text)
+    seconds = _parse_number(text)
     if not 0 <= seconds <= 3600:
         raise ValueError("write seconds, from 0 to 3600")
     return seconds
@@ -300,7 +341,7 @@ def parse_seconds(text: str) -> float:
 
 def parse_positive_seconds(text: str) -> float:
     """Return seconds above 0. Raises ValueError."""
-    seconds = float(text)
+    seconds = _parse_number(text)
     if not 0 < seconds <= 3600:
         raise ValueError("write seconds, above 0 and up to 3600")
     return seconds
@@ -340,13 +381,7 @@ def parse_smtp_url(text: str) -> MailServer | None:
     """Return the mail server of a URL. Errors do not quote it, because it holds a password."""
     if not text:
         return None
-    try:
-        parts = urlsplit(text)
-        port = parts.port
-    except ValueError:
-        raise ValueError(
-            "the port is not a number; in user and password write % as %25, : as %3A, / as %2F, @ as %40"
-        ) from None
+    parts = _split(text, f"the port is not a number; {_ENCODED}")
     if parts.scheme not in ("smtp", "smtps") or not parts.hostname or _has_more_than_host(text):
         raise ValueError("write smtp://USER:PASSWORD@HOST:587 or smtps://USER:PASSWORD@HOST")
     if bool(parts.username) != bool(parts.password):
@@ -355,7 +390,7 @@ def parse_smtp_url(text: str) -> MailServer | None:
     return MailServer(
         is_tls=is_tls,
         host=parts.hostname,
-        port=port or (465 if is_tls else 587),
+        port=parts.port or (465 if is_tls else 587),
         user=unquote(parts.username, errors="strict") if parts.username else None,
         password=unquote(parts.password, errors="strict") if parts.password else None,
     )
@@ -380,11 +415,7 @@ def parse_sender(text: str) -> headerregistry.Address | None:
 
 def parse_service_url(text: str) -> str:
     """Return the URL without a slash at its end."""
-    parts = urlsplit(text)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("write https://HOST, with a path if necessary")
-    if parts.query or parts.fragment or parts.username:
-        raise ValueError("write no query, no fragment and no user")
+    _split_address(text, "write https://HOST, with a path if necessary")
     return text.rstrip("/")
 
 

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from runtime import setting_values
 from runtime.data_location import find_default_data_dir
 from runtime.json_lines import LogFormat
+from runtime.redaction import hide_credentials
 from runtime.setting_values import (
     LOOPBACK_HOSTS,
     ROLES,
@@ -53,6 +54,7 @@ __all__ = [
     "Upstream",
     "is_loopback",
     "parse_size",
+    "without_secrets",
     "without_web_settings",
 ]
 
@@ -71,8 +73,9 @@ class SettingsError(Exception):
 class Setting:
     """A row of the table of settings.
 
-    ``default`` is the text that would be written into the variable. A secret is never quoted.
-    Settings of the web process are not passed to the other processes."""
+    ``default`` is the text that would be written into the variable. A secret is never quoted; ``redact``
+    makes of it what may be written down, and passed to processes that do not need the secret: without it,
+    nothing. Settings of the web process are not passed to the other processes."""
 
     name: str
     default: str
@@ -80,6 +83,7 @@ class Setting:
     help: str
     is_secret: bool = False
     is_for_web: bool = False
+    redact: Callable[[str], str] | None = None
 
     @property
     def variable(self) -> str:
@@ -250,6 +254,7 @@ SETTING_GROUPS: Mapping[str, tuple[Setting, ...]] = {
             "The Redis or Valkey server by which several nodes are one service: redis://, rediss://,"
             f" redis+sentinel://HOST:PORT,HOST:PORT/NAME. {_PREFER}",
             is_secret=True,
+            redact=hide_credentials,
         ),
         Setting(
             "role",
@@ -453,9 +458,8 @@ class Settings:
             try:
                 values[setting.name] = setting.parse(text)
             except ValueError as error:
-                if setting.is_secret:
-                    raise SettingsError(f"{setting.variable}: {error}") from None
-                raise SettingsError(f"{setting.variable}={text}: {error}") from error
+                shown = "" if setting.is_secret else f"={hide_credentials(text)}"
+                raise SettingsError(f"{setting.variable}{shown}: {error}") from None
         _check_together(values)
         return cls(**values)
 
@@ -514,6 +518,19 @@ def without_web_settings(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment without the settings that only the web process gets."""
     for_web = {setting.variable for setting in SETTINGS if setting.is_for_web}
     return {name: text for name, text in environ.items() if name not in for_web}
+
+
+def without_secrets(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment without secrets, nor what only the web process gets.
+
+    What is left may be written down."""
+    found = without_web_settings(environ)
+    for setting in SETTINGS:
+        if setting.is_secret and setting.variable in found:
+            text = found.pop(setting.variable)
+            if setting.redact is not None:
+                found[setting.variable] = setting.redact(text)
+    return found
 
 
 def _check_together(values: Mapping[str, Any]) -> None:

@@ -34,6 +34,6 @@ def parse_sign_up(text: str) -> SignUpRule:
         domains = [parse_domain(part) for part in parts]
     except UnicodeError:
         domains = []
-    if not domains or not all("." in domain for domain in domains):
+    if not domains or not all("." in each and not {"@", "/"} & set(each) for each in domains):
         raise ValueError("write open, invited, or e-mail domains such as example.org,example.com")
     return SignUpRule(frozenset(domains))

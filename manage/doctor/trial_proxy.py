@@ -21,7 +21,10 @@ from store.spool.format import SpooledExchange
 START_S, END_S = 30.0, 10.0
 SLUG = "default"
 # What a trial has of its own. Prices are for the recorder; limits of the disk are another check.
-_OWN = ("BASE_URL", "DATA_DIR", "DISK_RESERVE", "LISTEN", "PRICES", "UPSTREAM_URL", "WORKERS")
+_OWN = (
+    *("BASE_URL", "DATA_DIR", "DISK_RESERVE", "LISTEN", "PRICES", "UPSTREAM_URL", "WORKERS"),
+    *("CLUSTER", "GROUP", "ROLE"),  # it is alone, and what a service writes down has no password
+)
 
 
 class TrialError(Exception):

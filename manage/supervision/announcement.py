@@ -1,7 +1,7 @@
 """``service.json``: the announcement of a running service, for commands on the same machine.
 
 It is readable by its owner only, and still has no secrets: settings for the web process alone (mail
-server, providers) are left out.
+server, providers) are left out, and of the address of a cluster's server user and password.
 """
 
 import platform
@@ -18,7 +18,7 @@ import orjson
 
 from runtime.locks import find_holder
 from runtime.private_file import replace_private
-from runtime.settings import SETTINGS, Settings, without_web_settings
+from runtime.settings import SETTINGS, Settings, without_secrets
 
 # Not a setting of ours, but what the proxy trusts depends on it.
 TRUST_VARIABLE = "SSL_CERT_FILE"
@@ -75,7 +75,7 @@ def relevant_variables(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that decide what a service does, without secrets."""
     return {
         name: text
-        for name, text in without_web_settings(environ).items()
+        for name, text in without_secrets(environ).items()
         if name == TRUST_VARIABLE or (name in _VARIABLES and text.strip())
     }
 

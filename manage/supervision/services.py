@@ -7,7 +7,7 @@ from pathlib import Path
 
 from manage.supervision.child_environ import make_query_environ
 from manage.supervision.children import Child
-from runtime.settings import QUERY_SOCKETS_VARIABLE, Settings, without_web_settings
+from runtime.settings import QUERY_SOCKETS_VARIABLE, Settings, without_secrets, without_web_settings
 from store.traces.paths import traces_folder
 
 GRACE_S, RECORDER_GRACE_S = 1.0, 3.0
@@ -51,16 +51,15 @@ class ServiceMaker:
         """Return the processes in the order in which they are stopped. ``otel_environ`` has also what is
         meant for OpenTelemetry."""
         settings = self._settings
-        no_secrets = without_web_settings(environ)
+        no_secrets = without_secrets(environ)
         services = []
         if settings.has_pages:
             sockets = {QUERY_SOCKETS_VARIABLE: str(self._sockets)}
             services.append(Service(self._make_web(), {**environ, **sockets}))
             services.append(Service(self._make_queries(), make_query_environ(environ)))
         if settings.cluster is not None:
-            services.append(
-                Service(self._make_child("cluster", "cluster"), no_secrets, RECORDER_GRACE_S)
-            )
+            cluster = self._make_child("cluster", "cluster")
+            services.append(Service(cluster, without_web_settings(environ), RECORDER_GRACE_S))
         if "recorder" in settings.role:
             recorder = self._make_child("recorder", "recorder", stdout_fd=self._stdout_fd)
             services.append(Service(recorder, no_secrets, RECORDER_GRACE_S))

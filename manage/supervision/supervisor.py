@@ -118,8 +118,8 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, self._on_interrupt)
         loop.add_signal_handler(signal.SIGTERM, self._request_stop)
-        no_secrets = without_web_settings(environ)
-        loop.add_signal_handler(signal.SIGUSR1, self._begin_restart, no_secrets)
+        for_proxy = without_web_settings(environ)
+        loop.add_signal_handler(signal.SIGUSR1, self._begin_restart, for_proxy)
         if self._settings.otel != "off":
             # Before the first call: a collector that is new gets what is recorded from now on.
             self._begin_export(find_collector(otel_environ))
@@ -128,7 +128,7 @@ class Supervisor:
             asyncio.create_task(self._keep(each.child, each.environ))
             for each in reversed(self._services)
         ]
-        keepers.append(asyncio.create_task(self._workers.keep(self._keep, no_secrets)))
+        keepers.append(asyncio.create_task(self._workers.keep(self._keep, for_proxy)))
         stop = asyncio.create_task(self._stopping.wait())
         try:
             await asyncio.wait([*keepers, stop], return_when=asyncio.FIRST_COMPLETED)

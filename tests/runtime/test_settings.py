@@ -12,6 +12,7 @@ from runtime.settings import (
     SettingsError,
     Timeouts,
     Upstream,
+    without_secrets,
     without_web_settings,
 )
 
@@ -207,6 +208,54 @@ def test_what_is_of_no_use_alone_is_refused(given, missing):
     assert "hunter2" not in str(error.value)
 
 
+MARKER = "hunter2"
+# Where a password may stand in an address, also where one of its characters ends the user's part early.
+WITH_PASSWORD = (
+    "{0}", "http://ann:{0}@x.example", "https://:{0}@x.example", "ftp://ann:{0}@x.example",
+    "https://ann:{0}/y@x.example", "https://ann:{0}?y@x.example", "https://ann:{0}#y@x.example",
+    "https://ann:{0}:y@x.example", "https://ann:y@{0}@x.example", "https://ann:{0}@[x.example",
+    "https://ann:{0}@x.example:port", "https://x.example?key={0}", "https://x.example#{0}",
+    "https://ann:{0}\u2100@x.example", "redis://ann:{0}/y@x.example", "redis://ann:y/{0}@x.example",
+    "rediss://ann:{0}#y@x.example", "redis+sentinel://:{0}/y@x.example/main",
+    "redis+sentinel://:y{0}@x.example:port,z:1/main", "redis://ann:{0}@[x.example", "mail://ann:{0}@x",
+    "ann:{0}@x.example:80", "connect=1,{0}=1", "connect={0}@x", "https://ann:{0}@x.example,https://y.example",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda s: s.name)
+def test_no_message_about_a_setting_quotes_a_password(setting):
+    for text in WITH_PASSWORD:
+        try:
+            value = setting.parse(text.format(MARKER))
+        except ValueError:
+            with pytest.raises(SettingsError, match=setting.variable) as error:
+                read(**{setting.name: text.format(MARKER)})
+            is_address = any(each in text for each in "@?#")
+            assert MARKER not in str(error.value) or not (is_address or setting.is_secret)
+            assert error.value.__cause__ is None
+        else:
+            is_shown = setting.is_secret or setting.name in _NO_ADDRESSES or "@" not in text
+            assert is_shown or MARKER not in str(value), text
+
+
+_NO_ADDRESSES = {"data_dir", "prices", "github_client_id", "google_client_id", "mail_from"}
+
+
+def test_what_is_written_down_of_a_server_of_a_cluster_has_no_password_and_is_still_its_address():
+    for url in (
+        "redis://ann:hunter2@r.example:6380/1",
+        "rediss://:hunter2@r.example",
+        "redis+sentinel://:hunter2@a.example:1,b.example:2/main?tls=true",
+        "unix://:hunter2@/run/redis.sock?password=hunter2",
+        "redis://r.example?password=hunter2",
+    ):
+        written = without_secrets({"TAXIMETER_CLUSTER": url, "PATH": "/bin"})
+        assert written["PATH"] == "/bin"
+        assert "hunter2" not in written["TAXIMETER_CLUSTER"]
+        assert ".example" in written["TAXIMETER_CLUSTER"] or "/run/" in written["TAXIMETER_CLUSTER"]
+        assert read(cluster=written["TAXIMETER_CLUSTER"], role="recorder").cluster
+
+
 SIGN_IN = {
     "smtp_url": "smtp://ann:hunter2@mail.example",
     "mail_from": "meter@example.org",
@@ -229,7 +278,10 @@ def test_a_secret_is_in_no_representation_and_goes_to_the_web_process_alone(sett
     settings = replace(read(), **{setting.name: value})
     assert getattr(settings, setting.name) == value
     assert "hunter2" not in repr(settings) + str(settings)
-    if setting.name == "cluster":  # every process of a node may have to reach the server
+    assert "hunter2" not in str(
+        without_secrets({setting.variable: SECRET_TEXTS.get(setting.name, "hunter2")})
+    )
+    if setting.name == "cluster":  # the proxy needs it too
         return
     assert setting.is_for_web
     assert without_web_settings({setting.variable: "hunter2", "PATH": "/bin"}) == {"PATH": "/bin"}
