@@ -4,6 +4,7 @@ In a cluster the nodes that keep calls have the pages of calls alone.
 """
 
 import logging
+import os
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
@@ -27,7 +28,9 @@ from dashboard.kept_connections import KeptConnections
 from dashboard.live.pages import LivePages
 from dashboard.mail.mailer import Mailer
 from dashboard.overview.pages import OverviewPages
+from dashboard.page_forwarding import PageForwarding
 from dashboard.pool import ControlPool
+from dashboard.queries.query_proxy import QueryProxy
 from dashboard.reconciliation.pages import ReconciliationPages
 from dashboard.savings.pages import SavingsPages
 from dashboard.search.pages import SearchPages
@@ -39,7 +42,7 @@ from dashboard.traces import Traces
 from dashboard.visitors import NotSignedInError, TooManyBadKeysError, Visitors
 from runtime.attempts import AttemptLimit
 from runtime.errors import CODES, OTHER_CODE, ControlError, NotFoundError, as_sentence
-from runtime.settings import Settings
+from runtime.settings import QUERY_SOCKETS_VARIABLE, Settings
 
 HERE = Path(__file__).parent
 
@@ -54,16 +57,19 @@ class CallPages:
     def __init__(self, settings: Settings, visitors: Visitors) -> None:
         self._visitors = visitors
         self._connections = connections = KeptConnections()
-        self._context = ContextPages(settings, visitors, connections)
+        sockets = os.environ.get(QUERY_SOCKETS_VARIABLE)
+        self._queries = QueryProxy(Path(sockets) if sockets else None, settings.query_processes)
+        forwarding = PageForwarding(settings, visitors, self._queries)
+        self._context = ContextPages(visitors, forwarding)
         self._home = HomePages(settings, visitors, connections)
         self._overview = OverviewPages(settings, visitors, connections)
         self._live = LivePages(settings, visitors, connections)
         self._savings = SavingsPages(settings, visitors, connections)
-        self._share = SharePages(settings, visitors, connections)
+        self._share = SharePages(settings, visitors, connections, forwarding)
         self._search = SearchPages(settings, visitors, connections)
         self._secrets = SecretPages(settings, visitors, connections)
         self._sessions = SessionPages(settings, visitors, connections)
-        self._traces = Traces(settings, visitors, connections)
+        self._traces = Traces(settings, visitors, connections, self._queries, forwarding)
 
     def routes(self) -> list[BaseRoute]:
         return [
@@ -88,7 +94,7 @@ class CallPages:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        with closing(self._connections), self._traces.running():
+        with closing(self._connections), closing(self._queries), self._traces.running():
             yield
 
     def exception_handlers(self) -> Mapping[Any, Handler]:

@@ -17,6 +17,8 @@ _NO_STORE = {"cache-control": "no-store"}
 DATA_SUFFIXES = (".csv", ".json", ".jsonl", ".jsono", ".parquet", ".blob")
 # For what is of traces: no other site may embed it either.
 PRIVATE = {"cross-origin-resource-policy": "same-origin", "cache-control": "private, no-store"}
+# For bytes that came from a body.
+FILE_HEADERS = PRIVATE | {"content-security-policy": "sandbox; default-src 'none'"}
 _templates = Environment(
     loader=FileSystemLoader(HERE / "templates"),
     autoescape=True,
@@ -26,6 +28,12 @@ _templates = Environment(
     lstrip_blocks=True,
 )
 formats.add_filters(_templates)
+
+
+def load_templates(prefixes: tuple[str, ...]) -> None:
+    """Compile the templates whose names begin like this, which the forks of this process then share."""
+    for name in _templates.list_templates(filter_func=lambda name: name.startswith(prefixes)):
+        _templates.get_template(name)
 
 
 def render(

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
-from dashboard.call.downloads import NO_CALL
+from dashboard.call.lookup import NO_CALL
 from dashboard.kept_connections import KeptConnections
 from dashboard.visitors import Visitors
 from runtime.organization_locks import BusyError, OrganizationLocks
 from runtime.settings import Settings
 from store.control.people import Caller
-from store.traces.call_reader import Call, CallReader
+from store.traces.call_reader import CallReader
 from store.traces.paths import trace_path
 
 _BUSY = "Earlier requests of your organisation are still running."
@@ -70,11 +70,3 @@ class TracePages:
     ) -> None:
         self._visitors = visitors
         self._work = TraceWork(settings, connections)
-
-
-def get_call(reader: CallReader, usage_id: int) -> Call:
-    """Return a call. Raises HTTPException where there is none with this id."""
-    call = reader.find_call(usage_id)
-    if call is None:
-        raise HTTPException(404, NO_CALL)
-    return call

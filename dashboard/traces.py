@@ -1,5 +1,5 @@
-"""``/traces``: pages of single calls are rendered here, and all else in a query process. Each
-organisation has its own Datasette, with its own database alone.
+"""``/traces``: bodies are downloaded from here, and all else comes from a query process. Each
+organisation has its own Datasette there, with its own database alone.
 
 Datasette is served at its root, with its own addresses: a path prefix (``base_url``) is fragile in
 0.65. Only what starts with ``/traces`` reaches it, and its static files, which are the same for
@@ -11,11 +11,12 @@ import logging
 import os
 import re
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -26,11 +27,12 @@ from starlette.types import Receive, Scope, Send
 from dashboard import rendering
 from dashboard.addresses import raw_path
 from dashboard.call.addresses import find_address
-from dashboard.call.pages import CallPages
+from dashboard.call.downloads import Downloads
 from dashboard.compare.pages import ComparePages
 from dashboard.export import conversion
 from dashboard.kept_connections import KeptConnections
 from dashboard.nothing_recorded import NothingRecorded
+from dashboard.page_forwarding import PageForwarding
 from dashboard.queries.processes import NoProcessError
 from dashboard.queries.protocol import Caller as QueryCaller
 from dashboard.queries.query import Query
@@ -44,9 +46,11 @@ from dashboard.queries.query_proxy import (
 from dashboard.replay.pages import ReplayPages
 from dashboard.visitors import Visitors
 from runtime.organization_locks import BusyError
-from runtime.settings import CLIENT_MARK_VARIABLE, QUERY_SOCKETS_VARIABLE, Settings
+from runtime.settings import CLIENT_MARK_VARIABLE, Settings
 from store.control.people import Caller
 from store.control.sessions import Visitor
+from store.traces.found_secrets import count_in_call
+from store.traces.paths import trace_path
 
 _OURS = re.compile(r"/traces(?:[/.].*)?", re.DOTALL)
 _STOPPED = (
@@ -61,18 +65,23 @@ class Traces:
     """The ASGI application of ``/traces``. Enter ``running`` before the first request."""
 
     def __init__(
-        self, settings: Settings, visitors: Visitors, connections: KeptConnections
+        self,
+        settings: Settings,
+        visitors: Visitors,
+        connections: KeptConnections,
+        queries: QueryProxy,
+        forwarding: PageForwarding,
     ) -> None:
         self._settings = settings
         self._scheme = urlsplit(settings.base_url).scheme
         self._visitors = visitors
         self._nothing_recorded = NothingRecorded(settings, visitors)
-        self._calls = CallPages(settings, connections)
-        self._comparisons = ComparePages(settings, connections)
+        self._downloads = Downloads(settings)
+        self._forwarding = forwarding
+        self._comparisons = ComparePages(settings, connections, forwarding)
         secret = os.environ.get(CLIENT_MARK_VARIABLE, "")
-        self._replays = ReplayPages(settings, visitors, connections, secret)
-        sockets = os.environ.get(QUERY_SOCKETS_VARIABLE)
-        self._queries = QueryProxy(Path(sockets) if sockets else None, settings.query_processes)
+        self._replays = ReplayPages(settings, visitors, connections, forwarding, secret)
+        self._queries = queries
 
     def routes(self) -> list[BaseRoute]:
         return [
@@ -82,7 +91,7 @@ class Traces:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        with closing(self._queries), self._calls.running():
+        with self._downloads.running():
             yield
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -101,19 +110,31 @@ class Traces:
         caller = await self._visitors.require_caller(request)
         page = await self._comparisons.respond(request, caller)
         if page is None:
-            page = await self._render_call(request, caller)
+            page = await self._find_page(request, caller)
         if page is None:
             await self._browse(request, caller, receive, send)
         else:
             await page(scope, receive, send)
 
-    async def _render_call(self, request: Request, caller: Caller) -> Response | None:
+    async def _find_page(self, request: Request, caller: Caller) -> Response | None:
         """Return the page of a call, or None if Datasette has to respond, as it does to programs."""
-        address = find_address(raw_path(request.scope))
+        path = raw_path(request.scope)
+        address = find_address(path)
         by_program = rendering.is_for_program(request)
         if address is None or (address.side is None and by_program):
             return None
-        return await self._calls.respond(address, caller, by_program=by_program)
+        if address.side is not None and address.view is None:
+            return await self._downloads.respond(
+                address.usage_id, address.side, caller, by_program=by_program
+            )
+        if self._nothing_recorded.applies_to(caller):
+            return None
+        secrets = 0
+        if address.side is None and caller.role == "owner":
+            trace = trace_path(self._settings.data_dir, caller.organization_id)
+            secrets = await run_in_threadpool(count_in_call, trace, address.usage_id)
+        known = {"path": path, "secrets": secrets}
+        return self._forwarding.respond(request, caller, "call", known)
 
     async def _browse(self, request: Request, caller: Caller, receive: Receive, send: Send) -> None:
         if self._nothing_recorded.applies_to(caller):

@@ -204,6 +204,19 @@ def test_a_process_starts_without_what_it_needs_for_few_tasks_only(module, witho
     assert "runtime" in names
 
 
+def test_the_web_process_has_nothing_whose_time_is_not_in_proportion_to_a_recorded_text():
+    """A client records the text, nothing in a process stops the work, and everybody waits for that process.
+    Query processes, which make the pages of recorded text, are killed."""
+    slow = {"difflib", "markdown_it", "nh3", "pygments"}
+    importing = {
+        name
+        for name in loaded_with("manage.server") & set(MODULES)
+        if any(each.partition(".")[0] in slow for each in _imports(MODULES[name]))
+    }
+    # It compares names of a hundred characters at most, and no recorded text.
+    assert importing == {"runtime.suggestions"}
+
+
 def test_there_are_no_import_cycles():
     graph = {
         name: {found for each in _imports(path) for found in (each, each.rpartition(".")[0])}

@@ -8,6 +8,7 @@ from typing import Literal
 
 from dashboard.call.addresses import body_address
 from dashboard.call.conversation import MAX_CHARS
+from dashboard.call.lookup import file_name, size_of
 from metering.formats import format_bytes
 from runtime.safe_text import reveal
 from store.traces.bodies import MissingPieceError
@@ -65,23 +66,6 @@ def read_raw(call: Call, side: Side, reader: CallReader) -> Raw | None:
     if size is None:
         return None
     return make_raw(reader.read_body(call.id, side, MAX_RAW_BYTES), size)
-
-
-def file_name(call: Call, side: Side) -> str:
-    """Return the name of the file that a body is downloaded as."""
-    size = size_of(call, side)
-    if size is None or not size.is_text:
-        kind = "bin"
-    elif side == "request":
-        kind = "json"
-    else:
-        kind = "txt" if call.entry.streamed else "json"
-    return f"call-{call.id}-{side}.{kind}"
-
-
-def size_of(call: Call, side: Side) -> BodySize | None:
-    """Return the size of a body, None for one that was not kept."""
-    return call.request if side == "request" else call.response
 
 
 def read_text(call: Call, side: Side, reader: CallReader, max_bytes: int) -> bytes | None:

@@ -1,20 +1,90 @@
-"""The bodies of a call as files, read in chunks while they are sent."""
+"""The bodies of a call as files, read in chunks while they are sent.
+
+They are opened and read in threads, since nothing of them is parsed: this takes the web process no longer
+than sending them.
+"""
 
 import asyncio
+import logging
+import sqlite3
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from dashboard.call.bodies import file_name, size_of
-from dashboard.rendering import PRIVATE
+from dashboard.call.lookup import NO_BODY, NO_CALL, file_name, size_of
+from dashboard.call.refusals import UNREADABLE, refuse
+from dashboard.current_counts import CurrentCounts
+from dashboard.rendering import FILE_HEADERS
+from runtime.settings import Settings
+from store.control.people import Caller
+from store.traces.bodies import MissingPieceError
 from store.traces.call_reader import CallReader, Side
+from store.traces.paths import trace_path
 
-FILE_HEADERS = PRIVATE | {"content-security-policy": "sandbox; default-src 'none'"}
-NO_CALL = "This call does not exist, or retention has removed it."
-NO_BODY = "This body was not kept."
+THREADS = 4
+MAX_DOWNLOADS = 8
+_BUSY = "Earlier requests of your organisation are still running. Try again in a moment."
+
+logger = logging.getLogger(__name__)
+
+
+class Downloads:
+    """The downloads of bodies. Enter ``running`` before the first one."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._pool: ThreadPoolExecutor | None = None
+        self._downloads = CurrentCounts[str]()
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        with ThreadPoolExecutor(THREADS, thread_name_prefix="downloads") as self._pool:
+            yield
+
+    async def respond(
+        self, usage_id: int, side: Side, caller: Caller, *, by_program: bool = False
+    ) -> Response | None:
+        """Return a body as a file, or None when the organisation has no calls. Never raises
+        sqlite3.Error."""
+
+        def refuse_download(status: int, code: str, message: str) -> Response:
+            return refuse(caller, status, code, message, by_program=by_program)
+
+        if self._pool is None:
+            raise RuntimeError("used before running() was entered")
+        path = trace_path(self._settings.data_dir, caller.organization_id)
+        if self._downloads[caller.organization_id] >= MAX_DOWNLOADS:
+            return refuse_download(503, "busy", _BUSY)
+        with ExitStack() as counted:  # from here on: any number may come while this one is opened
+            counted.enter_context(self._downloads.count(caller.organization_id))
+            loop = asyncio.get_running_loop()
+            try:
+                file = await loop.run_in_executor(self._pool, _open, path, usage_id, side)
+            except (sqlite3.Error, MissingPieceError, OSError):
+                logger.exception("a body cannot be read")
+                return refuse_download(503, "unavailable", UNREADABLE)
+            except LookupError as error:
+                return refuse_download(404, "not_found", str(error.args[0]))
+            return None if file is None else Download(file, self._pool, counted.pop_all())
+
+
+def _open(path: Path, usage_id: int, side: Side) -> "BodyFile | None":
+    """Return a body with its first chunk read, None when the organisation has no calls.
+
+    So an early error is a response and no cut. Raises as ``BodyFile`` does."""
+    if not path.exists():
+        return None
+    reader = CallReader.open(path)
+    try:
+        return BodyFile(reader, usage_id, side)
+    except BaseException:
+        reader.close()
+        raise
 
 
 class BodyFile:

@@ -45,11 +45,16 @@ class MessageResponse:
 
 
 def parse_response(
-    body: bytes, max_chars: int = MAX_CHARS, max_events: int = MAX_EVENTS, address: str = ""
+    body: bytes,
+    max_chars: int = MAX_CHARS,
+    max_events: int = MAX_EVENTS,
+    address: str = "",
+    *,
+    is_plain: bool = False,
 ) -> MessageResponse | None:
     """Return the response in a body, or None if it is not a message, an error or a stream of these.
-    ``address`` is that of the body. Never raises."""
-    room = Room(allowance=Allowance(max_chars), address=address)
+    ``address`` is that of the body, ``is_plain`` that of ``Room``. Never raises."""
+    room = Room(allowance=Allowance(max_chars), address=address, is_plain=is_plain)
     start = body[:64].removeprefix(BYTE_ORDER_MARK).lstrip()
     if start.startswith(b"{"):
         document = parse_object(body)

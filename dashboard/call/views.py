@@ -11,7 +11,7 @@ from dashboard.call.blocks.joining import find_calls
 from dashboard.call.blocks.reading import read_block, read_content
 from dashboard.call.blocks.room import Room
 from dashboard.call.blocks.view import Block, Text
-from dashboard.call.bodies import Raw, make_raw, read_raw, size_of
+from dashboard.call.bodies import Raw, make_raw, read_raw
 from dashboard.call.conversation import (
     MAX_CHARS,
     MAX_MESSAGES,
@@ -25,6 +25,7 @@ from dashboard.call.conversation import (
 from dashboard.call.excerpts import Allowance
 from dashboard.call.files import EmbeddedFile, find_block, find_file
 from dashboard.call.latest import Latest, find_latest
+from dashboard.call.lookup import size_of
 from dashboard.call.response import MessageResponse, parse_response
 from metering.json_reading import as_list
 from store.traces.call_reader import Call, CallReader, Side
@@ -56,15 +57,17 @@ class View:
     is_too_large: bool = False
 
 
-def open_new(call: Call, reader: CallReader) -> View:
-    """Return the messages that are new in a call. Raises sqlite3.Error, MissingPieceError."""
+def open_new(call: Call, reader: CallReader, *, is_plain: bool = False) -> View:
+    """Return the messages that are new in a call. ``is_plain`` is that of ``Room``.
+
+    Raises sqlite3.Error, MissingPieceError."""
     address = body_address(call.id, "request")
     document, refusal = _open_request(call, reader, MAX_PAGE_BYTES)
     if document is None:
         return refusal
     given = list_messages(document)
     latest = find_latest(call, given, reader)
-    room = Room(allowance=Allowance(MAX_PAGE_CHARS), address=address)
+    room = Room(allowance=Allowance(MAX_PAGE_CHARS), address=address, is_plain=is_plain)
     view = _show_messages(address, given, latest.first, len(given), room)
     return replace(
         view,
@@ -74,14 +77,18 @@ def open_new(call: Call, reader: CallReader) -> View:
     )
 
 
-def open_response(call: Call, reader: CallReader) -> View:
-    """Return the response of a call. Raises sqlite3.Error, MissingPieceError."""
-    return _open_response(call, reader, MAX_PAGE_BYTES, MAX_PAGE_CHARS)
+def open_response(call: Call, reader: CallReader, *, is_plain: bool = False) -> View:
+    """Return the response of a call. ``is_plain`` is that of ``Room``.
+
+    Raises sqlite3.Error, MissingPieceError."""
+    return _open_response(call, reader, MAX_PAGE_BYTES, MAX_PAGE_CHARS, is_plain=is_plain)
 
 
-def open_view(call: Call, asked: Address, reader: CallReader) -> View | None:
-    """Return the part that an address names, None for what was not kept or is not there. Raises
-    sqlite3.Error, MissingPieceError."""
+def open_view(
+    call: Call, asked: Address, reader: CallReader, *, is_plain: bool = False
+) -> View | None:
+    """Return the part that an address names, None for what was not kept or is not there. ``is_plain`` is
+    that of ``Room``. Raises sqlite3.Error, MissingPieceError."""
     side = asked.side or "request"
     size = size_of(call, side)
     if size is None:
@@ -90,13 +97,13 @@ def open_view(call: Call, asked: Address, reader: CallReader) -> View | None:
     if asked.view == "raw":
         return View(address=address, raw=read_raw(call, side, reader))
     if asked.view in ("block", "json"):
-        return _open_block(call, asked, reader)
+        return _open_block(call, asked, reader, is_plain=is_plain)
     if side == "response":
-        return _open_response(call, reader, MAX_READ_BYTES, MAX_CHARS)
+        return _open_response(call, reader, MAX_READ_BYTES, MAX_CHARS, is_plain=is_plain)
     document, refusal = _open_request(call, reader, MAX_READ_BYTES)
     if document is None:
         return refusal
-    room = Room(allowance=Allowance(MAX_CHARS), address=address)
+    room = Room(allowance=Allowance(MAX_CHARS), address=address, is_plain=is_plain)
     given = list_messages(document)
     if asked.view == "messages":
         return _show_messages(address, given, asked.first, asked.last, room)
@@ -118,7 +125,7 @@ def open_file(call: Call, asked: Address, reader: CallReader) -> EmbeddedFile | 
         return None
 
 
-def _open_block(call: Call, asked: Address, reader: CallReader) -> View | None:
+def _open_block(call: Call, asked: Address, reader: CallReader, *, is_plain: bool) -> View | None:
     side = asked.side or "request"
     content = _read_content(call, side, asked.place, reader)
     try:
@@ -129,6 +136,7 @@ def _open_block(call: Call, asked: Address, reader: CallReader) -> View | None:
         allowance=Allowance(MAX_BLOCK_CHARS),
         address=body_address(call.id, side),
         max_chars=MAX_BLOCK_CHARS,
+        is_plain=is_plain,
     )
     if asked.view == "json":
         return View(address=room.address, json=room.json(block))
@@ -173,7 +181,9 @@ def _open_request(
     return document, refusal
 
 
-def _open_response(call: Call, reader: CallReader, max_bytes: int, max_chars: int) -> View:
+def _open_response(
+    call: Call, reader: CallReader, max_bytes: int, max_chars: int, *, is_plain: bool
+) -> View:
     address = body_address(call.id, "response")
     size = call.response
     if size is None or not size.length:
@@ -181,7 +191,9 @@ def _open_response(call: Call, reader: CallReader, max_bytes: int, max_chars: in
     if size.length > max_bytes:
         return _show_large(call, "response", reader, max_bytes)
     body = reader.read_body(call.id, "response", size.length)
-    response = parse_response(body, max_chars, address=address) if size.is_text else None
+    response = None
+    if size.is_text:
+        response = parse_response(body, max_chars, address=address, is_plain=is_plain)
     return View(
         address=address,
         response=response,

@@ -19,6 +19,7 @@ from store.traces.call_reader import BodySize, Call, CallReader, Side
 MAX_BODY_BYTES = 24 << 20
 MAX_RESPONSE_CHARS = 100_000
 MAX_VALUE_CHARS = 600
+_TOO_LONG = "The requests of these calls are not compared: it took too long."
 _LEVELS = (
     ("tools", "Tools", ("tool", "tools")),
     ("system", "System prompt", ("block", "blocks")),
@@ -66,11 +67,15 @@ class Comparison:
     missing: tuple[str, ...]
 
 
-def compare_calls(old: Call, new: Call, reader: CallReader) -> Comparison:
-    """Return the comparison of two calls. Raises sqlite3.Error."""
-    missing: list[str] = []
-    requests = [_read_request(call, reader, missing) for call in (old, new)]
-    responses = [_read_response(call, reader, missing) for call in (old, new)]
+def compare_calls(
+    old: Call, new: Call, reader: CallReader, *, is_plain: bool = False
+) -> Comparison:
+    """Return the comparison of two calls. Raises sqlite3.Error.
+
+    ``is_plain``: comparing the requests took too long, and responses are to have no colours."""
+    missing: list[str] = [_TOO_LONG] if is_plain else []
+    requests = [None if is_plain else _read_request(call, reader, missing) for call in (old, new)]
+    responses = [_read_response(call, reader, missing, is_plain) for call in (old, new)]
     before, after = requests
     sections: tuple[Section, ...] = ()
     breakpoints = None
@@ -158,11 +163,14 @@ def _read_request(call: Call, reader: CallReader, missing: list[str]) -> Request
     return take_apart(request)
 
 
-def _read_response(call: Call, reader: CallReader, missing: list[str]) -> MessageResponse | None:
+def _read_response(
+    call: Call, reader: CallReader, missing: list[str], is_plain: bool
+) -> MessageResponse | None:
     body = _read_body(call, "response", call.response, reader, missing)
     if body is None:
         return None
-    response = parse_response(body, MAX_RESPONSE_CHARS, address=body_address(call.id, "response"))
+    address = body_address(call.id, "response")
+    response = parse_response(body, MAX_RESPONSE_CHARS, address=address, is_plain=is_plain)
     if response is None:
         missing.append(f"The response of call {call.id} is not a message: open the call to see it.")
     return response

@@ -2,7 +2,7 @@
 
 ``…/compare?with=<id>`` leads there, the call that was recorded first before the other, and so does
 ``/traces/compare?call=<id>&call=<id>`` from the calls that are ticked in a list. Ids of entries are taken
-too. Reading and rendering are done in threads, one request of an organisation at a time.
+too. The comparison itself is made in a query process (``page``).
 """
 
 import re
@@ -13,14 +13,12 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from dashboard import rendering
 from dashboard.addresses import CALL_ID, ENTRY_ID, call_address, raw_path
-from dashboard.call.downloads import NO_CALL
-from dashboard.call.facts import make_headline
-from dashboard.compare.comparison import compare_calls
+from dashboard.call.lookup import find_id
 from dashboard.kept_connections import KeptConnections
+from dashboard.page_forwarding import PageForwarding
 from dashboard.rendering import PRIVATE
-from dashboard.trace_work import TraceWork, get_call
+from dashboard.trace_work import TraceWork
 from runtime.settings import Settings
 from store.control.people import Caller
 from store.traces.call_reader import CallReader
@@ -50,8 +48,11 @@ def find_address(path: str) -> CompareAddress | None:
 class ComparePages:
     """The pages that compare two calls of the caller's organisation."""
 
-    def __init__(self, settings: Settings, connections: KeptConnections) -> None:
+    def __init__(
+        self, settings: Settings, connections: KeptConnections, forwarding: PageForwarding
+    ) -> None:
         self._work = TraceWork(settings, connections)
+        self._forwarding = forwarding
 
     async def respond(self, request: Request, caller: Caller) -> Response | None:
         """Return the response, or None for an address of another page.
@@ -71,10 +72,8 @@ class ComparePages:
             return await self._work.run_on_calls(
                 caller, lambda reader: _redirect(reader, address.first, other)
             )
-        second = address.second
-        return await self._work.run_on_calls(
-            caller, lambda reader: _compare(reader, caller, address.first, second)
-        )
+        calls = {"first": address.first, "second": address.second}
+        return self._forwarding.respond(request, caller, "compare", calls)
 
 
 def _read_other(request: Request) -> str:
@@ -95,24 +94,5 @@ def _read_ticked(request: Request) -> tuple[str, str]:
 
 
 def _redirect(reader: CallReader, one: str, other: str) -> Response:
-    first, second = sorted(_find_id(reader, each) for each in (one, other))
+    first, second = sorted(find_id(reader, each) for each in (one, other))
     return RedirectResponse(f"{call_address(first)}/compare/{second}", 302, PRIVATE)
-
-
-def _find_id(reader: CallReader, text: str) -> int:
-    """Return the id of a call by that or by its entry's. Raises HTTPException, sqlite3.Error."""
-    found = int(text) if text.isdigit() else reader.find_id(text)
-    if found is None:
-        raise HTTPException(404, NO_CALL)
-    return found
-
-
-def _compare(reader: CallReader, caller: Caller, first: str, second: str) -> Response:
-    before, after = [get_call(reader, _find_id(reader, each)) for each in (first, second)]
-    return rendering.render(
-        "compare.html",
-        visitor=caller,
-        headers=PRIVATE,
-        calls=[(before, make_headline(before.entry)), (after, make_headline(after.entry))],
-        comparison=compare_calls(before, after, reader),
-    )

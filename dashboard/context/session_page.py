@@ -20,9 +20,9 @@ from dashboard.addresses import session_address
 from dashboard.context import words
 from dashboard.context.areas import HEIGHT, WIDTH, draw, sample
 from dashboard.context.bar import find_colour
+from dashboard.queries.page_request import PageRequest
 from dashboard.rendering import PRIVATE
 from dashboard.sessions.opened import NO_SESSION
-from store.control.people import Caller
 from store.traces import savings_calls
 from store.traces.bodies import MissingPieceError, read_bodies
 
@@ -41,10 +41,9 @@ class CategorySum:
     cents: float | None
 
 
-def render_session(
-    caller: Caller, connection: sqlite3.Connection | None, session_id: str, number: int
-) -> Response:
+def render_session(page: PageRequest, connection: sqlite3.Connection | None) -> Response:
     """Return the page of one conversation of a session. Raises sqlite3.Error and HTTPException."""
+    session_id, number = page.arguments["session_id"], page.arguments["number"]
     stored = [] if connection is None else savings_calls.read_calls(connection, session_id)
     if connection is None or not stored:
         raise HTTPException(404, NO_SESSION)
@@ -58,7 +57,7 @@ def render_session(
     listed, every = sample(turns, MOST_LISTED) if turns else ([], 1)
     return rendering.render(
         "session_context.html",
-        visitor=caller,
+        visitor=page.caller,
         headers=PRIVATE,
         session_id=session_id,
         session=session_address(session_id),

@@ -15,6 +15,7 @@ from starlette.types import Send
 from dashboard.current_counts import CurrentCounts
 from dashboard.export.session_file import SessionFile
 from dashboard.kept_connections import KeptConnections
+from dashboard.page_forwarding import PageForwarding
 from dashboard.rendering import PRIVATE
 from dashboard.sessions.opened import NO_SESSION, find_reader, open_session
 from dashboard.sessions.turns import TurnLine
@@ -24,7 +25,6 @@ from runtime.errors import InvalidInputError
 from runtime.settings import Settings
 from store.control.people import Caller
 from store.control.sessions import Visitor
-from store.traces.call_reader import CallReader
 
 MAX_EXPORTS = 2  # of one organisation at once
 _TURNS_AT_ONCE = 5  # between two looks whether the caller may still read
@@ -44,6 +44,7 @@ class _Begun:
     file: SessionFile
     head: str
     lines: list[TurnLine]
+    with_bodies: bool
 
 
 class _CutResponse(StreamingResponse):
@@ -69,9 +70,14 @@ class SharePages(TracePages):
     """The files of sessions of the caller's organisation."""
 
     def __init__(
-        self, settings: Settings, visitors: Visitors, connections: KeptConnections
+        self,
+        settings: Settings,
+        visitors: Visitors,
+        connections: KeptConnections,
+        forwarding: PageForwarding,
     ) -> None:
         super().__init__(settings, visitors, connections)
+        self._forwarding = forwarding
         self._exports = CurrentCounts[str]()
 
     def routes(self) -> list[BaseRoute]:
@@ -99,17 +105,22 @@ class SharePages(TracePages):
         )
 
     async def _send(self, request: Request, caller: Caller, begun: _Begun) -> AsyncGenerator[str]:
-        """Yield the file, part by part. Raises what ``TraceWork.run`` raises, and NotSignedInError."""
+        """Yield the file, part by part. Raises what ``PageForwarding.fetch`` raises, and NotSignedInError."""
         with self._exports.count(caller.organization_id):
             yield begun.head
+            pictures_bytes = 0
             for first in range(0, len(begun.lines), _TURNS_AT_ONCE):
                 await self._visitors.check_caller(request, caller)
                 lines = begun.lines[first : first + _TURNS_AT_ONCE]
-
-                def render(reader: CallReader, lines: list[TurnLine] = lines) -> str:
-                    return "".join(begun.file.render_turn(line, reader) for line in lines)
-
-                yield await self._work.run_on_calls(caller, render)
+                words = [""] * len(lines)
+                if begun.with_bodies:
+                    asked = {
+                        "usage_ids": [line.turn.id for line in lines],
+                        "pictures_bytes": pictures_bytes,
+                    }
+                    found = await self._forwarding.fetch(request, caller, "export", asked)
+                    words, pictures_bytes = found["words"], found["pictures_bytes"]
+                yield "".join(map(begun.file.render_turn, lines, words))
             yield begun.file.render_foot()
 
 
@@ -121,7 +132,7 @@ def _begin(
     if opened is None:
         raise HTTPException(404, NO_SESSION)
     file = SessionFile(opened, with_bodies=with_bodies, exported_by=_name(caller))
-    return _Begun(file=file, head=file.render_head(), lines=opened.lines)
+    return _Begun(file=file, head=file.render_head(), lines=opened.lines, with_bodies=with_bodies)
 
 
 def _name(caller: Caller) -> str:

@@ -31,6 +31,7 @@ from pathlib import Path
 from types import FrameType
 
 from dashboard.queries import isolation, process
+from dashboard.queries.page_renderer import load_pages
 from dashboard.queries.protocol import MAX_READING, SOCKET_SUFFIX
 from dashboard.tables.trace_browser import TraceBrowser
 from runtime import logs, parent_watch, readiness
@@ -202,6 +203,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, pool.stop)
     logs.configure_without_thread("queries")
     TraceBrowser.load_templates()
+    load_pages()
     gc.collect()
     gc.freeze()  # so that collecting in one process does not copy the pages of all
     pool.run()

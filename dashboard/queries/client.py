@@ -84,11 +84,11 @@ class Connection:
     def close(self) -> None:
         self._socket.close()
 
-    async def begin(self, method: str, target: bytes, headers: Headers) -> None:
-        """Send a request without a body, and wait until the process confirms it. Raises NotThereError when
-        it ends before: it then never had the request, which is not to blame."""
+    async def begin(self, method: str, target: bytes, headers: Headers, body: bytes = b"") -> None:
+        """Send a request, and wait until the process confirms it. Raises NotThereError when it ends before:
+        it then never had the request, which is not to blame."""
         self.is_over = False
-        request = make_frame(encode_request(method, target, headers))
+        request = make_frame(encode_request(method, target, headers, body))
         try:
             await asyncio.get_running_loop().sock_sendall(self._socket, request)
             await self._read_exactly(len(RUNNING))

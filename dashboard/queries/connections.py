@@ -11,7 +11,7 @@ from typing import cast
 from urllib.parse import unquote
 
 from starlette.responses import PlainTextResponse
-from starlette.types import ASGIApp, Message, Scope
+from starlette.types import ASGIApp, Message, Receive, Scope
 
 from dashboard.queries.protocol import (
     LENGTH_BYTES,
@@ -105,10 +105,10 @@ class _Connection(asyncio.Protocol):
         if len(self._received) < max(end, LENGTH_BYTES + 1):
             return
         self._transport.write(RUNNING)  # before anything is computed
-        scope = _make_scope(bytes(self._received[LENGTH_BYTES:end]))
+        scope, body = _make_scope(bytes(self._received[LENGTH_BYTES:end]))
         del self._received[:end]
         self._has_begun, self._is_whole = False, False
-        self._responding = asyncio.create_task(self._respond(scope))
+        self._responding = asyncio.create_task(self._respond(scope, body))
 
     def end_if_idle(self) -> None:
         """Close the connection, unless a response is being made."""
@@ -132,15 +132,15 @@ class _Connection(asyncio.Protocol):
         self._is_dropping = True
         self._may_write.set()
 
-    async def _respond(self, scope: Scope) -> None:
+    async def _respond(self, scope: Scope, body: bytes) -> None:
         try:
-            await self._server.app(scope, _receive_nothing, self._send)
+            await self._server.app(scope, _make_receive(body), self._send)
         except Exception:
             # Nothing of a bug reaches the caller but a 500, or a response without its end.
             logger.exception("a response could not be made")
             if not self._has_begun:
                 await PlainTextResponse("Internal Server Error", 500)(
-                    scope, _receive_nothing, self._send
+                    scope, _make_receive(b""), self._send
                 )
         finally:
             self._responding = None
@@ -168,10 +168,11 @@ class _Connection(asyncio.Protocol):
         self._transport.write(b"".join(frames))
 
 
-def _make_scope(payload: bytes) -> Scope:
-    method, target, headers = decode_request(payload)
+def _make_scope(payload: bytes) -> tuple[Scope, bytes]:
+    """Return a request as a scope, and its body."""
+    method, target, headers, body = decode_request(payload)
     raw_path, _, query_string = target.partition(b"?")
-    return {
+    scope = {
         "type": "http",
         "asgi": {"version": "3.0", "spec_version": "2.3"},
         "http_version": "1.1",
@@ -185,7 +186,11 @@ def _make_scope(payload: bytes) -> Scope:
         "client": None,
         "server": None,
     }
+    return scope, body
 
 
-async def _receive_nothing() -> Message:
-    return {"type": "http.request", "body": b"", "more_body": False}
+def _make_receive(body: bytes) -> Receive:
+    async def receive() -> Message:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive

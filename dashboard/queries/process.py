@@ -1,4 +1,4 @@
-"""A query process, which runs Datasette for one request at a time on a Unix socket.
+"""A query process, which runs Datasette, or makes a page, for one request at a time on a Unix socket.
 
 It is forked from the pool, so that a new one is ready within milliseconds, and may be killed at any
 time: it holds nothing that would be lost. The kernel bounds what it does for a request: memory and file
@@ -15,12 +15,15 @@ import sys
 import threading
 from pathlib import Path
 
+from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dashboard.queries import isolation
 from dashboard.queries.connections import listen
-from dashboard.queries.protocol import READING_SIGNAL, SOCKET_SUFFIX, Caller
+from dashboard.queries.page_renderer import PageRenderer
+from dashboard.queries.page_request import PageRequest
+from dashboard.queries.protocol import PAGE_HEADER, READING_SIGNAL, SOCKET_SUFFIX, Caller
 from dashboard.tables import response_guard
 from dashboard.tables.errors import RequestState
 from dashboard.tables.instances import Instances
@@ -38,10 +41,18 @@ class QueryApp:
     def __init__(self, traces: Path) -> None:
         self.abandoned = threading.Event()
         self.instances = Instances(traces, self.abandoned)
+        self.pages = PageRenderer(traces)
         self.should_end = asyncio.Event()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        caller = Caller.decode(dict(scope["headers"]))
+        headers = dict(scope["headers"])
+        if PAGE_HEADER in headers:
+            body = await Request(scope, receive).body()
+            # Not in a thread: what is to be stopped here is killed.
+            page = self.pages.render(PageRequest.decode(headers[PAGE_HEADER]), body)
+            await page(scope, receive, send)
+            return
+        caller = Caller.decode(headers)
         with self.instances.use(caller.organization_id) as app:
             if app is not None:
                 await response_guard.send_response(app, _describe(scope, caller), receive, send)

@@ -1,8 +1,9 @@
 """The protocol between the web process and a query process.
 
 A connection over a Unix socket carries one request after the other. Each is a frame: its length and then
-JSON, which has the method, the target as it was received and the headers that Datasette may see. One header
-more describes the caller. The web process alone sets it; one from a client is dropped.
+JSON, which has the method, the target as it was received, the headers that Datasette may see and the body.
+One header more describes the caller, and another one a page of ours (``page_request``). The web process alone
+sets them; those from a client are dropped.
 
 A process confirms each request before it computes (``RUNNING``). Then come frames: the status and the
 headers, the parts of the body, and an empty one, which is the end. What follows the request (``STOP``, which
@@ -17,6 +18,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 HEADER = b"x-taximeter-query"
+PAGE_HEADER = b"x-taximeter-page"
 COLUMNS_HEADER = b"x-taximeter-columns"  # of rows that are to become Parquet
 MAX_OPEN = 16  # organisations whose databases one process keeps open
 SOCKET_SUFFIX = ".sock"  # a query process listens on <its pid>.sock
@@ -29,6 +31,7 @@ type Headers = Iterable[tuple[bytes, bytes]]
 
 _DROPPED = {
     HEADER,
+    PAGE_HEADER,
     b"authorization",
     b"connection",
     b"content-length",
@@ -68,14 +71,15 @@ def make_frame(payload: bytes) -> bytes:
     return len(payload).to_bytes(LENGTH_BYTES) + payload
 
 
-def encode_request(method: str, target: bytes, headers: Headers) -> bytes:
-    return json.dumps([method, target.decode("latin-1"), _as_text(headers)]).encode()
+def encode_request(method: str, target: bytes, headers: Headers, body: bytes = b"") -> bytes:
+    texts = method, target.decode("latin-1"), _as_text(headers), body.decode("latin-1")
+    return json.dumps(texts).encode()
 
 
-def decode_request(payload: bytes) -> tuple[str, bytes, list[tuple[bytes, bytes]]]:
-    """Return the method, the target and the headers."""
-    method, target, headers = json.loads(payload)
-    return method, target.encode("latin-1"), _as_bytes(headers)
+def decode_request(payload: bytes) -> tuple[str, bytes, list[tuple[bytes, bytes]], bytes]:
+    """Return the method, the target, the headers and the body."""
+    method, target, headers, body = json.loads(payload)
+    return method, target.encode("latin-1"), _as_bytes(headers), body.encode("latin-1")
 
 
 def encode_head(status: int, headers: Headers) -> bytes:

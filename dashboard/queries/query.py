@@ -6,9 +6,13 @@ from urllib.parse import parse_qs
 
 from starlette.types import Scope, Send
 
-from dashboard.queries.protocol import Caller
+from dashboard.queries.page_request import PageRequest
+from dashboard.queries.protocol import HEADER, PAGE_HEADER, Caller, Headers, forwarded_headers
 
 DEADLINE_S = 4.0  # to the response's head; a query itself is stopped after 3
+# To the head of a page, of processor time, since nothing becomes plain because the machine is busy. The
+# time of a plain page is in proportion to its text, of which there may be 48 MB.
+PAGE_CPU_S, PLAIN_PAGE_CPU_S, PAGE_DEADLINE_S = 1.5, 6.0, 10.0
 RECHECK_S = 0.25  # whoever was removed since then is sent nothing more
 STREAM_SUFFIXES = (".jsonl", ".parquet")
 MAX_RESPONSE_BYTES, MAX_STREAM_BYTES = 256 << 20, 4 << 30
@@ -16,13 +20,37 @@ MAX_RESPONSE_BYTES, MAX_STREAM_BYTES = 256 << 20, 4 << 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """A request for Datasette, of a caller who was just authenticated. ``check`` raises when they may no
-    longer read; the response's head has to arrive within ``deadline_s`` once the request is computed."""
+    """A request for Datasette, or for a page of ours, of a caller who was just authenticated. ``check``
+    raises when they may no longer read; the response's head has to arrive within ``deadline_s`` once the
+    request is computed, and that of a page within ``cpu_s`` of processor time."""
 
     scope: Scope
     caller: Caller
     check: Callable[[], Awaitable[object]]
     deadline_s: float = field(default_factory=lambda: DEADLINE_S)
+    cpu_s: float | None = None
+    page: PageRequest | None = None
+    body: bytes = b""
+
+    @classmethod
+    def for_page(
+        cls,
+        scope: Scope,
+        caller: Caller,
+        check: Callable[[], Awaitable[object]],
+        page: PageRequest,
+        body: bytes = b"",
+    ) -> "Query":
+        """Return the request for a page."""
+        return cls(
+            scope=scope,
+            caller=caller,
+            check=check,
+            deadline_s=PAGE_DEADLINE_S,
+            cpu_s=PLAIN_PAGE_CPU_S if page.is_plain else PAGE_CPU_S,
+            page=page,
+            body=body,
+        )
 
     @property
     def organization_id(self) -> str:
@@ -30,6 +58,8 @@ class Query:
 
     @property
     def is_stream(self) -> bool:
+        if self.page is not None:
+            return False
         path = self.scope["path"]
         arguments = self.scope["query_string"].decode("latin-1")
         return path.endswith(STREAM_SUFFIXES) or (
@@ -40,7 +70,18 @@ class Query:
     def lock_key(self) -> str:
         """Return the key of the lock to hold. Downloads have their own: pages must not wait for
         them."""
-        return f"{self.organization_id}/stream" if self.is_stream else self.organization_id
+        return f"{self.account}/stream" if self.is_stream else self.account
+
+    @property
+    def account(self) -> str:
+        """Return whose turn it is in the lanes. Pages have one of their own: none waits for a query."""
+        return self.organization_id if self.page is None else f"{self.organization_id}/pages"
+
+    @property
+    def headers(self) -> Headers:
+        """Return the headers for the query process."""
+        given = [*forwarded_headers(self.scope["headers"]), (HEADER, self.caller.encode())]
+        return given if self.page is None else [*given, (PAGE_HEADER, self.page.encode())]
 
     @property
     def max_bytes(self) -> int:

@@ -28,7 +28,6 @@ from dashboard.queries.client import (
 )
 from dashboard.queries.lanes import QUICK_S, Lanes, Place
 from dashboard.queries.processes import Processes, cpu_s
-from dashboard.queries.protocol import HEADER, forwarded_headers
 from dashboard.queries.query import Query, Request
 from dashboard.queries.refusals import Refusals
 from dashboard.queries.responses import Body, CutError, Readers
@@ -136,7 +135,7 @@ class QueryProxy:
                 request.on_disconnect(request.cancel)
             if request.is_disconnected:
                 return
-        self._refusals.note_kill(request.query.organization_id)
+        self._note_kill(request.query)
         raise StoppedError("it ended its processes")
 
     @contextmanager
@@ -152,9 +151,15 @@ class QueryProxy:
             yield
 
     def _check_refused(self, query: Query) -> None:
-        wait_s = self._refusals.find_wait(query.organization_id)
+        wait_s = 0 if query.page else self._refusals.find_wait(query.organization_id)
         if wait_s:
             raise RefusedError(wait_s)
+
+    def _note_kill(self, query: Query) -> None:
+        """Count a process that was killed for a query. What is in a page was recorded by whoever could, and
+        is no fault of those who read it."""
+        if query.page is None:
+            self._refusals.note_kill(query.organization_id)
 
     async def _take_place(self, request: Request, *, is_slow: bool) -> Place:
         left_s = MAX_WAIT_S - (self._clock_s() - request.begun_s)
@@ -162,7 +167,7 @@ class QueryProxy:
             raise BusyError
         try:
             async with asyncio.timeout(left_s):
-                return await self._lanes.acquire(request.query.organization_id, is_slow=is_slow)
+                return await self._lanes.acquire(request.query.account, is_slow=is_slow)
         except TimeoutError as error:
             raise BusyError from error
 
@@ -180,7 +185,7 @@ class QueryProxy:
                 await self._send(request, place, pid, connection, head)
             except _SlowError:
                 if not await connection.stop(STOP_S) and request.is_disconnected:
-                    self._refusals.note_kill(organization_id)
+                    self._note_kill(request.query)
                 raise
             except asyncio.CancelledError:
                 if place.is_held:  # otherwise the pool has another in its place
@@ -190,11 +195,10 @@ class QueryProxy:
     async def _begin(self, query: Query, pid: int, connection: Connection) -> None:
         """Send the request to the process. Raises SilentError when that stands still, whatever the request
         is."""
-        headers = [*forwarded_headers(query.scope["headers"]), (HEADER, query.caller.encode())]
         target = requested(query.scope).encode("latin-1")
         try:
             async with asyncio.timeout(RUNNING_S):
-                await connection.begin(query.scope["method"], target, headers)
+                await connection.begin(query.scope["method"], target, query.headers, query.body)
         except TimeoutError as error:
             logger.warning("Query process %s stands still and is replaced.", pid)
             raise SilentError(f"process {pid} stands still") from error
@@ -202,16 +206,15 @@ class QueryProxy:
     async def _fetch_head(
         self, query: Query, place: Place, pid: int, connection: Connection
     ) -> Head:
-        begun_s = self._clock_s()
+        begun_s, begun_cpu_s = self._clock_s(), cpu_s(pid)
         fetching = asyncio.ensure_future(connection.read_head())
         try:
             if not place.is_slow and not await self._is_quick(fetching, place, pid):
                 if not self._lanes.note_slow(place):
                     raise _SlowError
                 self._processes.note_slow(pid)
-            left_s = query.deadline_s - (self._clock_s() - begun_s)
-            if not await _is_done(fetching, max(left_s, 0)):
-                self._refusals.note_kill(query.organization_id)
+            if not await self._is_in_time(fetching, query, pid, begun_s, begun_cpu_s):
+                self._note_kill(query)
                 raise StoppedError(f"no response within {query.deadline_s:g} s")
             return fetching.result()
         finally:
@@ -235,7 +238,7 @@ class QueryProxy:
             await body.forward(head)
         except CutError as error:
             if error.is_by_process:
-                self._refusals.note_kill(body.organization_id)
+                self._note_kill(request.query)
             self._processes.kill(pid)
             logger.warning("A response to %s was cut: %s", body.organization_id, error)
         finally:
@@ -243,6 +246,31 @@ class QueryProxy:
             if body in self._readers:
                 self._readers.remove(body)
                 self._processes.discard(pid)  # the pool has another in its place
+
+    async def _is_in_time(
+        self,
+        fetching: asyncio.Future[Head],
+        query: Query,
+        pid: int,
+        begun_s: float,
+        begun_cpu_s: float | None,
+    ) -> bool:
+        """Return whether the response arrives before the deadline of the query."""
+        while True:
+            left_s = query.deadline_s - (self._clock_s() - begun_s)
+            now_cpu_s = cpu_s(pid)
+            if query.cpu_s is not None:
+                used_s = (
+                    self._clock_s() - begun_s
+                    if now_cpu_s is None or begun_cpu_s is None
+                    else now_cpu_s - begun_cpu_s
+                )
+                # Processor time passes as fast as time at most, unless a process has several threads at work.
+                left_s = min(left_s, query.cpu_s - used_s)
+            if await _is_done(fetching, max(left_s, 0)):
+                return True
+            if query.cpu_s is None or left_s <= 0:
+                return False
 
     async def _is_quick(self, fetching: asyncio.Future[Head], place: Place, pid: int) -> bool:
         """Return whether the response arrives within the time of the quick lane. That is processor time,

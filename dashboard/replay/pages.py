@@ -20,22 +20,17 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from dashboard import form_origin, rendering
+from dashboard import form_origin
 from dashboard.addresses import CALL_ID, raw_path
-from dashboard.call.addresses import body_address
-from dashboard.call.bodies import read_text
-from dashboard.call.curl import USUAL_PATH, USUAL_VERSION
+from dashboard.call.curl import USUAL_PATH
 from dashboard.call.facts import make_headline
-from dashboard.call.response import parse_response
 from dashboard.kept_connections import KeptConnections
+from dashboard.page_forwarding import PageForwarding
 from dashboard.rendering import PRIVATE
-from dashboard.replay.checks import check_request
-from dashboard.replay.layout import lay_out
+from dashboard.replay.limits import MAX_EDITED_BYTES
 from dashboard.request_bodies import read_body
-from dashboard.trace_work import TraceWork, get_call
+from dashboard.trace_work import TraceWork
 from dashboard.visitors import Visitors
-from metering.formats import format_bytes
-from metering.json_reading import parse_object
 from runtime import replay_tickets, runs
 from runtime.settings import Settings
 from store.control.database import ControlDatabase
@@ -43,15 +38,10 @@ from store.control.endpoints import ProxyEndpoint
 from store.control.management import Management
 from store.control.sessions import Visitor
 from store.pagination import MAX_LIMIT
-from store.traces.bodies import MissingPieceError
-from store.traces.call_reader import Call, CallReader
+from store.traces.call_reader import CallReader
 
-MAX_EDITED_BYTES = 900_000  # the front door lets through 1 MB to this process
-MAX_RESPONSE_BYTES = 4 << 20
-MAX_RESPONSE_CHARS = 100_000
 _PREFIX = "replay-"
 _ADDRESS = re.compile(rf"/traces/usage/({CALL_ID})/replay(?:/(ticket|entry|check))?")
-_EMPTY = b'{"model": "", "max_tokens": 1024, "messages": [{"role": "user", "content": ""}]}'
 
 type Part = Literal["ticket", "entry", "check"]
 
@@ -78,11 +68,17 @@ class ReplayPages:
     """The page that sends a call again. ``secret`` is known to the proxy too."""
 
     def __init__(
-        self, settings: Settings, visitors: Visitors, connections: KeptConnections, secret: str
+        self,
+        settings: Settings,
+        visitors: Visitors,
+        connections: KeptConnections,
+        forwarding: PageForwarding,
+        secret: str,
     ) -> None:
         self._settings = settings
         self._visitors = visitors
         self._secret = secret
+        self._forwarding = forwarding
         self._work = TraceWork(settings, connections)
 
     async def respond(self, request: Request) -> Response | None:
@@ -105,28 +101,11 @@ class ReplayPages:
 
     async def _render(self, request: Request, usage_id: int) -> Response:
         visitor, endpoints = await self._visitors.require_with(request, self._list_endpoints)
-
-        def render(reader: CallReader) -> Response:
-            call = get_call(reader, usage_id)
-            body = _read_request(call, reader)
-            headline = make_headline(call.entry)
-            return rendering.render(
-                "replay.html",
-                visitor=visitor,
-                headers=PRIVATE,
-                call=call,
-                headline=headline,
-                endpoints=endpoints,
-                vendor=self._settings.vendor,
-                version=call.entry.api_version or USUAL_VERSION,
-                request_text=None if body is None else _lay_out(body),
-                request_size=format_bytes(call.request.length if call.request else None),
-                is_recorded=call.request is not None,
-                fields=parse_object(body or b"") or {},
-                response=_read_response(call, reader),
-            )
-
-        return await self._work.run_on_calls(visitor, render)
+        known = {
+            "usage_id": usage_id,
+            "endpoints": [{"slug": each.slug, "name": each.name} for each in endpoints],
+        }
+        return self._forwarding.respond(request, visitor, "replay", known)
 
     def _list_endpoints(self, control: ControlDatabase, visitor: Visitor) -> list[ProxyEndpoint]:
         management = Management.make(control, self._settings)
@@ -196,37 +175,5 @@ class ReplayPages:
             cut="This request did not come to its end.",
         )
 
-        def check(reader: CallReader) -> Response:
-            recorded = _read_request(get_call(reader, usage_id), reader)
-            found = check_request(body, recorded)
-            return JSONResponse(
-                {"problems": found.problems, "changes": found.changes}, headers=PRIVATE
-            )
-
-        return await self._work.run_on_calls(visitor, check)
-
-
-def _read_request(call: Call, reader: CallReader) -> bytes | None:
-    """Return the request to be edited, or None for one that is too large or not text. One that was not
-    kept is an empty one."""
-    if call.request is None:
-        return _EMPTY
-    if not call.request.is_text or call.request.length > MAX_EDITED_BYTES:
-        return None
-    try:
-        return reader.read_body(call.id, "request", call.request.length)
-    except MissingPieceError:  # retention took it meanwhile
-        return _EMPTY
-
-
-def _read_response(call: Call, reader: CallReader) -> object:
-    body = read_text(call, "response", reader, MAX_RESPONSE_BYTES)
-    if body is None:
-        return None
-    return parse_response(body, MAX_RESPONSE_CHARS, address=body_address(call.id, "response"))
-
-
-def _lay_out(body: bytes) -> str:
-    """Return a request with a line for each value, as it is where it is not JSON."""
-    text = body.decode("utf-8", "replace")
-    return text if parse_object(body) is None else lay_out(text)
+        arguments = {"usage_id": usage_id}
+        return self._forwarding.respond(request, visitor, "replay_check", arguments, body)

@@ -9,7 +9,7 @@ import itertools
 import socket
 import tempfile
 import threading
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ class QueryServer:
         self._loop = asyncio.new_event_loop()
         self._app: QueryApp | None = None
         self._servers: list[Server] = []
+        self._held: dict[str, asyncio.Event] = {}
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
 
@@ -43,7 +44,14 @@ class QueryServer:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         assert self._app is not None
+        if held := self._held.get(scope["path"]):
+            await held.wait()
         await self._app(scope, receive, send)
+
+    def hold(self, path: str) -> Callable[[], object]:
+        """Make no page of this path until the function is called that this returns."""
+        held = self._held[path] = asyncio.Event()
+        return lambda: self._loop.call_soon_threadsafe(held.set)
 
     @property
     def app(self) -> QueryApp:
@@ -79,6 +87,7 @@ class QueryServer:
         for server in self._servers:
             server.close()
         self._servers.clear()
+        self._held.clear()
         self.app.abandoned.set()  # an endless query would take the processor until its time limit
         self.app.instances.close()
         others = asyncio.all_tasks() - {asyncio.current_task()}

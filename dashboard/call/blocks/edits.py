@@ -60,14 +60,17 @@ def compare(old: str, new: str, room: Room, label: str = "") -> Diff:
     """Return the difference of two texts by lines, all lines of both."""
     shown_old, left_out = room.take(old)
     shown_new, more = room.take(new)
-    lines = compare_lines(_split(shown_old), _split(shown_new))
+    max_compared = 0 if room.is_plain else MAX_COMPARED
+    lines = compare_lines(_split(shown_old), _split(shown_new), max_compared)
     return Diff(lines=lines, label=label, left_out=left_out + more)
 
 
-def compare_lines(old: list[str], new: list[str]) -> tuple[tuple[Sign, str], ...]:
-    """Return which lines were removed, added, and left. Where comparing takes too long, all of the old
-    ones were removed."""
-    if len(old) * len(new) > MAX_COMPARED:
+def compare_lines(
+    old: list[str], new: list[str], max_compared: int = MAX_COMPARED
+) -> tuple[tuple[Sign, str], ...]:
+    """Return which lines were removed, added, and left. Where that takes more than ``max_compared``
+    comparisons, all of the old ones were removed."""
+    if len(old) * len(new) > max_compared:
         return (*(("-", line) for line in old), *(("+", line) for line in new))
     lines: list[tuple[Sign, str]] = []
     for tag, old_start, old_end, new_start, new_end in SequenceMatcher(

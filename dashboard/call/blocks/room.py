@@ -19,13 +19,15 @@ _MAX_FIELDS = 200
 @dataclass(slots=True)
 class Room:
     """The room of one page. ``address`` is that of the body; ``max_chars`` is the limit of each text,
-    ``calls`` has the tool calls by their ids: their names and inputs."""
+    ``calls`` has the tool calls by their ids: their names and inputs. In a room that ``is_plain`` all text
+    stays as it is, without Markdown, colours and differences, whose time may be anything."""
 
     allowance: Allowance
     ink: Ink = field(default_factory=Ink)
     address: str = ""
     max_chars: int = MAX_TEXT_CHARS
     calls: Mapping[str, tuple[str, object]] = field(default_factory=dict)
+    is_plain: bool = False
 
     def take(self, text: str) -> Excerpt:
         """Return as much of a text as there is room for."""
@@ -36,26 +38,26 @@ class Room:
         """Return a text as Markdown, unless it is too long for that."""
         shown, left_out = self.take(text)
         markup = None
-        if len(text) <= MAX_MARKDOWN_CHARS:
+        if len(text) <= MAX_MARKDOWN_CHARS and not self.is_plain:
             markup = render_markdown(shown, self.ink)
         return Text(style="prose", text=shown, markup=markup, label=label, left_out=left_out)
 
     def plain(self, text: str, label: str = "", language: str = "") -> Text:
         """Return a text as it is, in the colours of a language if it has one."""
         shown, left_out = self.take(text)
-        markup: Markup | None = highlight(shown, language, self.ink) if language else None
+        markup = self._highlight(shown, language) if language else None
         return Text(style="plain", text=shown, markup=markup, label=label, left_out=left_out)
 
     def code(self, text: str, language: str, label: str = "") -> Text:
         """Return code."""
         shown, left_out = self.take(text)
-        markup = highlight(shown, language, self.ink)
+        markup = self._highlight(shown, language)
         return Text(style="code", text=shown, markup=markup, label=label, left_out=left_out)
 
     def command(self, text: str) -> Text:
         """Return a command of a shell."""
         shown, left_out = self.take(text)
-        markup = highlight(shown, "bash", self.ink)
+        markup = self._highlight(shown, "bash")
         return Text(style="command", text=shown, markup=markup, left_out=left_out)
 
     def json(self, value: object, label: str = "") -> Text:
@@ -64,8 +66,11 @@ class Room:
         part = Allowance(room)
         shown, left_out = part.take_json(value)
         self.allowance.left -= room - part.left
-        markup = highlight(shown, "json", self.ink)
+        markup = self._highlight(shown, "json")
         return Text(style="code", text=shown, markup=markup, label=label, left_out=left_out)
+
+    def _highlight(self, code: str, language: str) -> Markup | None:
+        return None if self.is_plain else highlight(code, language, self.ink)
 
     def fields(self, values: Mapping[str, object]) -> tuple[Facts | Text, ...]:
         """Return the fields of an object: short values as facts, long texts and others apart."""

@@ -83,6 +83,12 @@ def highlight(code: str, language: str, ink: Ink) -> Markup:
     return Markup("").join(map(Markup, parts))
 
 
+def load_lexers() -> None:
+    """Load the lexers of the most usual languages, which the forks of this process then share."""
+    for language in ("bash", "json", "python"):
+        highlight("", language, Ink())
+
+
 def find_language(path: str) -> str:
     """Return the language of a file by its name, empty if it is not known."""
     return _BY_SUFFIX.get(PurePosixPath(path.replace("\\", "/")).suffix.lower(), "")

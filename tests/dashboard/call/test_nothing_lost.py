@@ -63,7 +63,12 @@ class Shown:
         assert view is not None
         body = describe_body(self._call, side)
         page = rendering.render(
-            "trace_part.html", call=self._call, body=body, view=view, asked=address
+            "trace_part.html",
+            is_plain=False,
+            call=self._call,
+            body=body,
+            view=view,
+            asked=address,
         )
         return view, bytes(page.body).decode()
 

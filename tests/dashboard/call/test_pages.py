@@ -6,7 +6,6 @@ import json
 import re
 import shlex
 import sqlite3
-import threading
 from contextlib import closing
 from decimal import Decimal
 from itertools import pairwise
@@ -15,12 +14,10 @@ from typing import Any
 import psutil
 import pytest
 
-from dashboard.call import facts
 from dashboard.call.addresses import Address, find_address
 from dashboard.call.bodies import MAX_RAW_BYTES
 from dashboard.call.curl import make_curl
-from dashboard.call.pages import MAX_DOWNLOADS, CallPages
-from dashboard.kept_connections import KeptConnections
+from dashboard.call.downloads import MAX_DOWNLOADS, Downloads
 from metering.rate_limits import RateLimits
 from runtime import clock
 from runtime.organization_locks import MAX_WAITING
@@ -498,16 +495,15 @@ async def test_a_script_is_told_in_json(client, ann):
 async def test_a_download_that_is_left_is_closed_and_so_many_may_go_on_at_once(ann, settings):
     body = bytes(3 * CHUNK_BYTES)
     ann.record(response_body=body)
-    address = find_address("/traces/usage/1/response")
+    usage_id = 1
     caller = Caller(user_id="ann", organization_id=ann.path.parent.name, role="owner")
-    assert address is not None
     never = asyncio.Event()
 
     async def receive():
         return {"type": "http.request"}
 
-    calls = CallPages(settings, KeptConnections())
-    with calls.running():
+    downloads = Downloads(settings)
+    with downloads.running():
         sent: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
 
         async def send(message):
@@ -516,7 +512,7 @@ async def test_a_download_that_is_left_is_closed_and_so_many_may_go_on_at_once(a
                 await never.wait()
 
         async def download():
-            answer = await calls.respond(address, caller)
+            answer = await downloads.respond(usage_id, "response", caller)
             assert answer is not None
             await answer({"type": "http", "method": "GET"}, receive, send)
 
@@ -524,13 +520,13 @@ async def test_a_download_that_is_left_is_closed_and_so_many_may_go_on_at_once(a
         begun = 0
         while begun < MAX_DOWNLOADS:
             begun += bool((await sent.get()).get("body"))
-        refused = await calls.respond(address, caller)
+        refused = await downloads.respond(usage_id, "response", caller)
         assert refused is not None
         assert refused.status_code == 503
         for task in slow:
             task.cancel()
         await asyncio.gather(*slow, return_exceptions=True)
-        again = await calls.respond(address, caller)
+        again = await downloads.respond(usage_id, "response", caller)
         assert again is not None
         assert again.status_code == 200
         received = bytearray()
@@ -545,11 +541,8 @@ async def test_a_download_that_is_left_is_closed_and_so_many_may_go_on_at_once(a
 
 
 async def test_no_more_downloads_begin_when_all_are_asked_for_at_the_same_moment(ann, settings):
-    address = find_address(f"/traces/usage/{ann.record(request_body=REQUEST)}/request")
-    missing = find_address("/traces/usage/9999/request")
-    assert address is not None
-    assert missing is not None
-    views = CallPages(settings, KeptConnections())
+    usage_id = ann.record(request_body=REQUEST)
+    downloads = Downloads(settings)
     caller = Caller(user_id="ann", organization_id=ann.path.parent.name, role="owner")
 
     async def never_leave():
@@ -558,15 +551,15 @@ async def test_no_more_downloads_begin_when_all_are_asked_for_at_the_same_moment
     async def take(_message):
         pass
 
-    with views.running():
-        asked = [views.respond(address, caller) for _ in range(3 * MAX_DOWNLOADS)]
+    with downloads.running():
+        asked = [downloads.respond(usage_id, "request", caller) for _ in range(3 * MAX_DOWNLOADS)]
         answers = [answer for answer in await asyncio.gather(*asked) if answer is not None]
         statuses = [answer.status_code for answer in answers]
         assert statuses == [200] * MAX_DOWNLOADS + [503] * 2 * MAX_DOWNLOADS
         for answer in answers[:MAX_DOWNLOADS]:
             await answer({"type": "http", "method": "GET"}, never_leave, take)
         for _ in range(2 * MAX_DOWNLOADS):
-            refused = await views.respond(missing, caller)
+            refused = await downloads.respond(9999, "request", caller)
             assert refused is not None
             assert refused.status_code == 404
 
@@ -760,19 +753,11 @@ async def test_however_many_pages_are_opened_few_files_stay_open(ask, ann):
     assert opened.count(str(ann.path)) < rounds
 
 
-async def test_one_organisation_asks_for_so_much_at_once(client, ann, cid, monkeypatch):
+async def test_one_organisation_asks_for_so_much_at_once(client, ann, cid, query_server):
     ann.record()
-    ann.record(slug="slow")
+    ann.record()
     cid.record()
-    go_on = threading.Event()
-    original = facts.make_headline
-
-    def wait(entry):
-        if entry.slug == "slow":
-            go_on.wait(30)
-        return original(entry)
-
-    monkeypatch.setattr(facts, "make_headline", wait)
+    go_on = query_server.hold("/traces/usage/2")
     slow = [
         asyncio.create_task(client.get("/traces/usage/2", headers=ann.cookie))
         for _ in range(MAX_WAITING + 1)
@@ -781,7 +766,7 @@ async def test_one_organisation_asks_for_so_much_at_once(client, ann, cid, monke
     assert refused.result().status_code == 503
     other = await client.get("/traces/usage/1", headers=cid.cookie)
     assert other.status_code == 200, "others do not wait"
-    go_on.set()
+    go_on()
     await asyncio.gather(*slow)
     assert [task.result().status_code for task in slow].count(200) == MAX_WAITING
 

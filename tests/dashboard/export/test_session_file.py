@@ -90,7 +90,7 @@ def test_it_needs_nothing_else_and_runs_nothing(ann):
 
 
 def test_too_large_images_are_named_and_left_out(ann, monkeypatch):
-    monkeypatch.setattr("dashboard.export.session_file.MAX_PICTURE_BYTES", 10)
+    monkeypatch.setattr("dashboard.export.words.MAX_PICTURE_BYTES", 10)
     image = {
         "type": "image",
         "source": {"type": "base64", "media_type": "image/png", "data": PIXEL},

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 
 from dashboard.replay.checks import check_request
 from dashboard.replay.layout import lay_out
-from dashboard.replay.pages import MAX_EDITED_BYTES
+from dashboard.replay.limits import MAX_EDITED_BYTES
 from runtime.replay_tickets import HEADER, is_valid
 from runtime.settings import CLIENT_MARK_VARIABLE
 from store.control.management import Management

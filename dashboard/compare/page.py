@@ -1,0 +1,26 @@
+"""The page that compares two calls, as a query process makes it."""
+
+from starlette.responses import Response
+
+from dashboard import rendering
+from dashboard.call.facts import make_headline
+from dashboard.call.lookup import find_id, get_call
+from dashboard.compare.comparison import compare_calls
+from dashboard.queries.page_request import PageRequest
+from dashboard.rendering import PRIVATE
+from store.traces.call_reader import CallReader
+
+
+def render(page: PageRequest, reader: CallReader) -> Response:
+    """Return the page. Raises HTTPException, sqlite3.Error."""
+    before, after = [
+        get_call(reader, find_id(reader, page.arguments[each])) for each in ("first", "second")
+    ]
+    return rendering.render(
+        "compare.html",
+        visitor=page.caller,
+        headers=PRIVATE,
+        is_plain=page.is_plain,
+        calls=[(before, make_headline(before.entry)), (after, make_headline(after.entry))],
+        comparison=compare_calls(before, after, reader, is_plain=page.is_plain),
+    )

@@ -1,0 +1,174 @@
+"""Pages of recorded text, as the web process sees them: query processes make them.
+
+A page that takes too long with colours, Markdown and differences is made again without, and so it is from
+then on for a while, so that it is not the whole deadline that each visit takes.
+"""
+
+import asyncio
+import json
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
+
+from dashboard import rendering
+from dashboard.queries.page_request import PageName, PageRequest
+from dashboard.queries.processes import NoProcessError
+from dashboard.queries.protocol import Caller as QueryCaller
+from dashboard.queries.query import Query
+from dashboard.queries.query_proxy import QueryProxy, StoppedError
+from dashboard.visitors import Visitors
+from runtime.organization_locks import BusyError
+from runtime.settings import Settings
+from store.control.people import Caller
+
+REMEMBERED_S, MAX_REMEMBERED = 600.0, 1_000
+_BUSY = "Earlier requests of your organisation are still running. Try again in a moment."
+_NO_PROCESS = "Pages of calls cannot be made at the moment. Try again in a moment."
+_STOPPED = (
+    "This page takes too long to make, or too much memory. Download the bodies of the call instead."
+)
+
+
+@dataclass(slots=True)
+class SlowPages:
+    """The pages that took too long, for some minutes. The clock is monotonic seconds."""
+
+    clock_s: Callable[[], float] = time.monotonic
+    _until_s: OrderedDict[tuple[str, str], float] = field(default_factory=OrderedDict)
+
+    def add(self, page: PageRequest) -> None:
+        """Remember a page."""
+        self._until_s[_identify(page)] = self.clock_s() + REMEMBERED_S
+        if len(self._until_s) > MAX_REMEMBERED:
+            self._until_s.popitem(last=False)
+
+    def __contains__(self, page: PageRequest) -> bool:
+        return self._until_s.get(_identify(page), 0.0) > self.clock_s()
+
+
+def _identify(page: PageRequest) -> tuple[str, str]:
+    return page.caller.organization_id, json.dumps([page.name, page.arguments], sort_keys=True)
+
+
+class PageForwarding:
+    """Forwards requests for pages of recorded text to query processes."""
+
+    def __init__(self, settings: Settings, visitors: Visitors, queries: QueryProxy) -> None:
+        self._settings = settings
+        self._visitors = visitors
+        self._queries = queries
+        self._slow = SlowPages()
+
+    def respond(
+        self,
+        request: Request,
+        caller: Caller,
+        name: PageName,
+        arguments: Mapping[str, Any],
+        body: bytes = b"",
+    ) -> Response:
+        """Return a response that is made while it is sent. It raises HTTPException then, and what the check
+        of the caller raises."""
+        page = self._describe(request, caller, name, arguments)
+        return _PageResponse(self, request, page, body)
+
+    async def fetch(
+        self, request: Request, caller: Caller, name: PageName, arguments: Mapping[str, Any]
+    ) -> Any:
+        """Return a part of a page, which is JSON. Raises as the response of ``respond`` does."""
+        parts: list[bytes] = []
+        statuses: list[int] = []
+
+        async def collect(message: Message) -> None:
+            statuses.extend([message["status"]] if "status" in message else [])
+            parts.append(message.get("body", b""))
+
+        page = self._describe(request, caller, name, arguments)
+        await self.forward(request, page, b"", _never_leave, collect)
+        if statuses != [200]:
+            raise HTTPException(503, _NO_PROCESS)
+        return json.loads(b"".join(parts))
+
+    async def forward(
+        self, request: Request, page: PageRequest, body: bytes, receive: Receive, send: Send
+    ) -> None:
+        """Have a page made and send it, plain where it took too long. Raises HTTPException."""
+        with _as_http_errors():
+            if page not in self._slow:
+                try:
+                    query = self._make_query(request, page, body)
+                    return await self._queries.forward(query, receive, send)
+                except StoppedError:
+                    self._slow.add(page)
+            query = self._make_query(request, replace(page, is_plain=True), body)
+            await self._queries.forward(query, receive, send)
+
+    def _make_query(self, request: Request, page: PageRequest, body: bytes) -> Query:
+        caller = page.caller
+        return Query.for_page(
+            scope=request.scope,
+            caller=QueryCaller(
+                organization_id=caller.organization_id,
+                user_id=caller.user_id,
+                display=page.visitor_name,
+                organization="",
+                scheme="",
+                is_for_program=page.is_for_program,
+            ),
+            check=lambda: self._visitors.check_caller(request, caller),
+            page=page,
+            body=body,
+        )
+
+    def _describe(
+        self, request: Request, caller: Caller, name: PageName, arguments: Mapping[str, Any]
+    ) -> PageRequest:
+        return PageRequest(
+            name=name,
+            caller=caller,
+            base_url=self._settings.base_url,
+            vendor=self._settings.vendor,
+            is_for_program=rendering.is_for_program(request),
+            arguments=arguments,
+        )
+
+
+class _PageResponse(Response):
+    """A response that a query process makes while it is sent."""
+
+    def __init__(
+        self, forwarding: PageForwarding, request: Request, page: PageRequest, body: bytes
+    ) -> None:
+        super().__init__()
+        self._forwarding = forwarding
+        self._request = request
+        self._page = page
+        self._sent = body
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._forwarding.forward(self._request, self._page, self._sent, receive, send)
+
+
+async def _never_leave() -> Message:
+    await asyncio.Event().wait()
+    return {"type": "http.disconnect"}
+
+
+@contextmanager
+def _as_http_errors() -> Iterator[None]:
+    try:
+        yield
+    except BusyError as error:
+        raise HTTPException(503, _BUSY, {"retry-after": "3"}) from error
+    except NoProcessError as error:
+        raise HTTPException(503, _NO_PROCESS, {"retry-after": "3"}) from error
+    except StoppedError as error:
+        raise HTTPException(503, _STOPPED) from error

@@ -1,0 +1,88 @@
+"""The pages of recorded text that a query process makes, by their names."""
+
+import sqlite3
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from dashboard import rendering
+from dashboard.call import pages as call_pages
+from dashboard.call.lookup import NO_CALL
+from dashboard.call.texts import highlighting
+from dashboard.compare import page as compare_page
+from dashboard.context import page as context_page, session_page
+from dashboard.export import words as export_words
+from dashboard.kept_connections import KeptConnections
+from dashboard.queries.page_request import PageName, PageRequest
+from dashboard.replay import page as replay_page
+from runtime.errors import CODES, OTHER_CODE
+from store.traces.bodies import MissingPieceError
+from store.traces.call_reader import CallReader
+from store.traces.paths import trace_path_in
+
+_UNREADABLE = "This cannot be read right now. Try again in a moment."
+_TOO_LARGE = "This page takes too much memory to make. Download the bodies of the call instead."
+
+type _Render = Callable[[PageRequest, CallReader], Response]
+
+_OF_CALLS: Mapping[PageName, _Render] = {
+    "call": call_pages.render,
+    "compare": compare_page.render,
+    "context": context_page.render,
+    "export": export_words.render,
+    "replay": replay_page.render,
+}
+
+
+def load_pages() -> None:
+    """Load what nearly every page takes, for the forks of this process. They load the rest themselves."""
+    rendering.load_templates(("_", "base", "trace"))
+    highlighting.load_lexers()
+
+
+class PageRenderer:
+    """Makes pages from the traces in a folder."""
+
+    def __init__(self, traces: Path) -> None:
+        self._traces = traces
+        self._connections = KeptConnections()
+
+    def close(self) -> None:
+        """Close the databases that are open."""
+        self._connections.close()
+
+    def render(self, page: PageRequest, body: bytes) -> Response:
+        """Return a page, or why there is none. ``body`` is that of the request."""
+        path = trace_path_in(self._traces, page.caller.organization_id)
+        try:
+            if not path.exists():
+                return _render(page, None, body)
+            with self._connections.lend(path) as connection:
+                return _render(page, connection, body)
+        except HTTPException as error:
+            return _refuse(page, error.status_code, error.detail)
+        except (sqlite3.Error, MissingPieceError):
+            return _refuse(page, 503, _UNREADABLE)
+        except MemoryError:
+            return _refuse(page, 503, _TOO_LARGE)
+
+
+def _render(page: PageRequest, connection: sqlite3.Connection | None, body: bytes) -> Response:
+    if page.name == "session_context":
+        return session_page.render_session(page, connection)
+    if connection is None:
+        raise HTTPException(404, NO_CALL)
+    reader = CallReader(connection)
+    if page.name == "replay_check":
+        return replay_page.check(page, reader, body)
+    return _OF_CALLS[page.name](page, reader)
+
+
+def _refuse(page: PageRequest, status: int, message: str) -> Response:
+    if page.is_for_program:
+        return rendering.problem_json(status, CODES.get(status, OTHER_CODE), message)
+    return rendering.render(
+        "problem.html", visitor=page.caller, status=status, code=status, message=message
+    )

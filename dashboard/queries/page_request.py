@@ -1,0 +1,70 @@
+"""A request for a page of recorded text, which a query process makes.
+
+Its work grows with what clients recorded, and some of it (colours, Markdown, differences) faster than
+that; nothing inside a process stops a regular expression. So it is done where it can be killed.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self
+
+from store.control.people import Caller
+from store.control.sessions import Visitor
+
+type PageName = Literal[
+    "call", "compare", "context", "export", "replay", "replay_check", "session_context"
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageRequest:
+    """A page with what it is made of beside the traces. ``arguments`` are values of JSON.
+
+    ``is_plain``: without colours, Markdown and differences, since these took too long."""
+
+    name: PageName
+    caller: Caller
+    base_url: str
+    vendor: str
+    is_for_program: bool
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    is_plain: bool = False
+
+    @property
+    def visitor_name(self) -> str:
+        """Return who reads the page, in words."""
+        if isinstance(self.caller, Visitor):
+            return f"{self.caller.email or 'the local user'}, {self.caller.organization_name}"
+        return "a service API key"
+
+    def endpoint_url(self, slug: str) -> str:
+        """Return the base URL that a client of a proxy endpoint is configured with."""
+        return f"{self.base_url}/proxy/{slug}"
+
+    def encode(self) -> bytes:
+        """Return the header's value; it is ASCII whatever the names are."""
+        caller = self.caller
+        person = [caller.email, caller.organization_name] if isinstance(caller, Visitor) else None
+        known = caller.user_id, caller.organization_id, caller.role, person
+        options = self.base_url, self.vendor, self.is_for_program, self.is_plain
+        return json.dumps([self.name, known, options, self.arguments]).encode("ascii")
+
+    @classmethod
+    def decode(cls, value: bytes) -> Self:
+        """Return the request of a header that the web process made."""
+        name, known, options, arguments = json.loads(value)
+        user_id, organization_id, role, person = known
+        base_url, vendor, is_for_program, is_plain = options
+        who = {"user_id": user_id, "organization_id": organization_id, "role": role}
+        return cls(
+            name=name,
+            caller=Caller(**who)
+            if person is None
+            else Visitor(**who, email=person[0], organization_name=person[1]),
+            base_url=base_url,
+            vendor=vendor,
+            is_for_program=is_for_program,
+            arguments=arguments,
+            is_plain=is_plain,
+        )

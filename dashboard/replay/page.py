@@ -1,0 +1,82 @@
+"""The page that sends a call again and the checks of its request, as a query process makes them."""
+
+from starlette.responses import JSONResponse, Response
+
+from dashboard import rendering
+from dashboard.call.addresses import body_address
+from dashboard.call.bodies import read_text
+from dashboard.call.curl import USUAL_VERSION
+from dashboard.call.facts import make_headline
+from dashboard.call.lookup import get_call
+from dashboard.call.response import MessageResponse, parse_response
+from dashboard.queries.page_request import PageRequest
+from dashboard.rendering import PRIVATE
+from dashboard.replay.checks import check_request
+from dashboard.replay.layout import lay_out
+from dashboard.replay.limits import MAX_EDITED_BYTES
+from metering.formats import format_bytes
+from metering.json_reading import parse_object
+from store.traces.bodies import MissingPieceError
+from store.traces.call_reader import Call, CallReader
+
+MAX_RESPONSE_BYTES = 4 << 20
+MAX_RESPONSE_CHARS = 100_000
+_EMPTY = b'{"model": "", "max_tokens": 1024, "messages": [{"role": "user", "content": ""}]}'
+
+
+def render(page: PageRequest, reader: CallReader) -> Response:
+    """Return the page. Raises HTTPException, sqlite3.Error."""
+    call = get_call(reader, page.arguments["usage_id"])
+    body = _read_request(call, reader)
+    return rendering.render(
+        "replay.html",
+        visitor=page.caller,
+        headers=PRIVATE,
+        is_plain=page.is_plain,
+        call=call,
+        headline=make_headline(call.entry),
+        endpoints=page.arguments["endpoints"],
+        vendor=page.vendor,
+        version=call.entry.api_version or USUAL_VERSION,
+        request_text=None if body is None else _lay_out(body),
+        request_size=format_bytes(call.request.length if call.request else None),
+        is_recorded=call.request is not None,
+        fields=parse_object(body or b"") or {},
+        response=_read_response(call, reader, is_plain=page.is_plain),
+    )
+
+
+def check(page: PageRequest, reader: CallReader, edited: bytes) -> Response:
+    """Return what is to be said about an edited request, of which nothing is kept. What was changed is
+    left out where finding it took too long. Raises HTTPException, sqlite3.Error."""
+    call = get_call(reader, page.arguments["usage_id"])
+    recorded = None if page.is_plain else _read_request(call, reader)
+    found = check_request(edited, recorded)
+    return JSONResponse({"problems": found.problems, "changes": found.changes}, headers=PRIVATE)
+
+
+def _read_request(call: Call, reader: CallReader) -> bytes | None:
+    """Return the request to be edited, or None for one that is too large or not text. One that was not
+    kept is an empty one."""
+    if call.request is None:
+        return _EMPTY
+    if not call.request.is_text or call.request.length > MAX_EDITED_BYTES:
+        return None
+    try:
+        return reader.read_body(call.id, "request", call.request.length)
+    except MissingPieceError:  # retention took it meanwhile
+        return _EMPTY
+
+
+def _read_response(call: Call, reader: CallReader, *, is_plain: bool) -> MessageResponse | None:
+    body = read_text(call, "response", reader, MAX_RESPONSE_BYTES)
+    if body is None:
+        return None
+    address = body_address(call.id, "response")
+    return parse_response(body, MAX_RESPONSE_CHARS, address=address, is_plain=is_plain)
+
+
+def _lay_out(body: bytes) -> str:
+    """Return a request with a line for each value, as it is where it is not JSON."""
+    text = body.decode("utf-8", "replace")
+    return text if parse_object(body) is None else lay_out(text)
