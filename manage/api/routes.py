@@ -3,8 +3,8 @@
 Requests become calls of the operations in the table ``operations``, and their results become JSON
 responses. A request is read on the event loop and carried out in a worker thread: it is
 authenticated first, then validated, then run, so that a client without a key learns nothing about
-what needs one. Operations of one organisation are carried out one after the other, so that none takes
-all threads.
+what needs one. Operations of one organisation, and the parts of its long responses, are carried out one
+after the other, so that none takes all threads.
 """
 
 import re
@@ -38,7 +38,7 @@ from manage.api.refusals import (
     refuse_http,
     respond,
 )
-from manage.api.streaming import Encoded, PartsResponse, send_parts
+from manage.api.streaming import Encoded, PartsResponse, Read, send_parts
 from manage.api.validation import validate
 from manage.supervision.workers import Workers
 from runtime.attempts import AttemptLimit, client_network
@@ -146,8 +146,13 @@ class Api:
         if request.method == "HEAD":
             encoded.rest.close()
             return StreamingResponse((), operation.status, NOT_STORED, media_type=JSON)
-        parts = send_parts(encoded, lambda read: self._workers.run(lambda _control: read()))
+        parts = send_parts(encoded, partial(self._make_part, caller.organization_id))
         return PartsResponse(parts, operation.status, NOT_STORED, media_type=JSON)
+
+    async def _make_part(self, organization_id: str, read: Read) -> bytes:
+        """Return a part of a response, made in a worker. Raises BusyError, sqlite3.Error."""
+        async with self._locks.acquire(organization_id):
+            return await self._workers.run(lambda _control: read())
 
     async def _receive(self, operation: Operation[Any, Any], request: Request) -> ReceivedRequest:
         headers = request.headers

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from starlette.responses import StreamingResponse
 from starlette.types import Send
 
+from runtime.organization_locks import BusyError
+
 WHOLE_BYTES = 256 << 10  # A response up to this size is one part.
 
 logger = logging.getLogger(__name__)
@@ -65,14 +67,16 @@ class PartsResponse(StreamingResponse):
     async def stream_response(self, send: Send) -> None:
         try:
             await super().stream_response(send)
-        except sqlite3.Error as error:
-            logger.warning("A response of the API was cut: %s", error)
+        except (BusyError, sqlite3.Error) as error:
+            logger.warning(
+                "A response of the API was cut: %s", str(error) or "there are too many at once"
+            )
 
 
 async def send_parts(
     encoded: Encoded, run: Callable[[Read], Awaitable[bytes]]
 ) -> AsyncGenerator[bytes]:
-    """Yield the parts of a response, of which ``run`` makes each in a thread. Raises sqlite3.Error."""
+    """Yield the parts of a response, of which ``run`` makes each in a thread. Raises what it raises."""
     yield encoded.start
     if encoded.rest is None:
         return

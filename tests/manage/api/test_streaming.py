@@ -2,6 +2,8 @@
 
 import json
 import sqlite3
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from starlette.testclient import TestClient
@@ -95,6 +97,28 @@ def test_what_cannot_be_read_to_its_end_is_cut(ask, failing, caplog):
     with pytest.raises(json.JSONDecodeError):
         json.loads(response.content)
     assert "was cut: no more" in caplog.text
+
+
+def test_the_long_responses_of_an_organization_are_made_in_turns(ask, monkeypatch):
+    inside, peak, count = 0, 0, threading.Lock()
+    read = streaming.Parts.read
+
+    def read_counted(self):
+        nonlocal inside, peak
+        with count:
+            inside += 1
+            peak = max(peak, inside)
+        try:
+            return read(self)
+        finally:
+            with count:
+                inside -= 1
+
+    monkeypatch.setattr(streaming.Parts, "read", read_counted)
+    with ThreadPoolExecutor(4) as pool:
+        responses = list(pool.map(lambda _: ask("/calls?bodies=yes"), range(8)))
+    assert {each.json()["items"][0]["response_body"] == BODY for each in responses} == {True}
+    assert peak == 1
 
 
 def test_parts_are_joined_up_to_a_size(monkeypatch):
