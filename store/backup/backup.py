@@ -202,6 +202,9 @@ class _Run:
                 self._copy_file(name)
             except FileNotFoundError:
                 continue
+            except DamagedError as error:
+                self.report.problems[str(name)] = str(error)
+                return
             self.report.waiting += 1
             return
 

@@ -17,6 +17,7 @@ from store.backup.restore import restore_backup
 from store.control import erasures
 from store.control.database import ControlDatabase
 from store.erasure_work import carry_out
+from store.spool.format import DONE
 from store.traces.database import TraceDatabase
 from store.traces.erasing import Criteria
 from store.traces.found_secrets import FoundSecrets, Progress
@@ -385,3 +386,15 @@ def test_files_that_no_rule_is_about_are_named(place, copy):
     (place.data_dir / "notes.txt").touch()
     assert copy.make().unknown == ["notes.txt"]
     assert contents.find_rule(PurePosixPath("traces/org/traces.db-wal")) is not None
+
+
+def test_a_link_among_the_calls_that_wait_is_a_problem_and_the_rest_is_copied(
+    place, copy, tmp_path
+):
+    (tmp_path / "elsewhere").write_text("x")
+    link = place.data_dir / "spool" / "1" / f"x{DONE}"
+    link.parent.mkdir(parents=True)
+    link.symlink_to(tmp_path / "elsewhere")
+    report = copy.make()
+    assert report.problems == {f"spool/1/{link.name}": f"{link} is not a file"}
+    assert (report.copied, report.waiting) == (4, 0)
