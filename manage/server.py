@@ -33,6 +33,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from dashboard.app import CallPages, Dashboard
 from dashboard.mail.mailer import Mailer
+from dashboard.slow_readers import SlowReaders
 from manage.api.routes import Api
 from manage.client_address import ClientAddress
 from manage.metrics.routes import Metrics
@@ -169,6 +170,7 @@ def make_app(
             Middleware(KnownHosts, hosts=hosts),
             Middleware(SecurityHeaders),
             Middleware(ClientAddress, mark=os.environ.get(CLIENT_MARK_VARIABLE, "")),
+            Middleware(SlowReaders),
         ],
     )
     SlashRedirect(app.router)
@@ -207,6 +209,7 @@ def make_node_app(
         middleware=[
             Middleware(SecurityHeaders),
             Middleware(ClientAddress, mark=os.environ.get(CLIENT_MARK_VARIABLE, "")),
+            Middleware(SlowReaders),
             Middleware(stated.CheckStatements, pool=page_workers, data_dir=settings.data_dir),
         ],
     )

@@ -8,6 +8,7 @@ import asyncio
 from typing import Any, cast
 
 MAX_HELD_BYTES = 64 << 10
+LINGER_S = 15.0  # for the other end to take what is left, once the connection is closed
 
 
 class JoinedWrites:
@@ -38,5 +39,8 @@ class JoinedWrites:
             self._transport.write(data)
 
     def close(self) -> None:
+        """Close the connection. What the other end does not take soon is thrown away."""
         self.flush()
         self._transport.close()
+        if self._transport.get_write_buffer_size():
+            asyncio.get_running_loop().call_later(LINGER_S, self._transport.abort)

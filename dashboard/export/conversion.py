@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from starlette.types import Message, Send
 
 from dashboard.queries.protocol import COLUMNS_HEADER
-from dashboard.queries.responses import CutError
+from dashboard.slow_readers import CutError
 
 SUFFIX = ".parquet"
 NOT_INSTALLED = (
@@ -102,15 +102,19 @@ class _Converter:
     async def end(self) -> None:
         """End the process and the sending, whatever is left."""
         self._forwarding.cancel()
-        await asyncio.wait({self._forwarding})
+        await asyncio.gather(self._forwarding, return_exceptions=True)
         with suppress(ProcessLookupError):
             self._process.kill()
         await self._process.wait()
         self._rows.close()
 
     async def _forward(self, file: asyncio.StreamReader) -> None:
-        while chunk := await file.read(_CHUNK_BYTES):
-            await self._client({"type": "http.response.body", "body": chunk, "more_body": True})
+        try:
+            while chunk := await file.read(_CHUNK_BYTES):
+                await self._client({"type": "http.response.body", "body": chunk, "more_body": True})
+        except CutError:  # nobody takes the file, so nobody may wait for the process to take rows
+            self._process.kill()
+            raise
 
 
 def _make_headers(message: Message) -> list[tuple[bytes, bytes]]:

@@ -30,7 +30,8 @@ from dashboard.queries.lanes import QUICK_S, Lanes, Place
 from dashboard.queries.processes import Processes, cpu_s
 from dashboard.queries.query import Query, Request
 from dashboard.queries.refusals import Refusals
-from dashboard.queries.responses import Body, CutError, Readers
+from dashboard.queries.responses import Body, ProcessFaultError, Readers
+from dashboard.slow_readers import CutError
 from runtime.organization_locks import BusyError, OrganizationLocks
 
 # In the quick lane, however little of the processor there was; less when others wait for a place.
@@ -237,7 +238,7 @@ class QueryProxy:
         try:
             await body.forward(head)
         except CutError as error:
-            if error.is_by_process:
+            if isinstance(error, ProcessFaultError):
                 self._note_kill(request.query)
             self._processes.kill(pid)
             logger.warning("A response to %s was cut: %s", body.organization_id, error)

@@ -1,26 +1,19 @@
-"""Sending of responses at the speed of their clients, and cutting of those that cannot be finished."""
+"""Forwarding of responses of query processes, and cutting of those that cannot be finished."""
 
 import asyncio
 from collections import Counter
 from collections.abc import Callable
 
-from starlette.types import Message
-
 from dashboard.queries.client import Connection, Head, ProcessGoneError
 from dashboard.queries.protocol import MAX_READING
 from dashboard.queries.query import Request
+from dashboard.slow_readers import CutError
 
 PAGE_S = 6.0  # from one part of a body to the next, by the process
-NO_PROGRESS_S = 15.0  # the same by the client
-MIN_BYTES_PER_S = 32 << 10  # by the client, of the time that is spent waiting for it
 
 
-class CutError(Exception):
-    """A response cannot be finished."""
-
-    def __init__(self, reason: str, *, is_by_process: bool = False) -> None:
-        super().__init__(reason)
-        self.is_by_process = is_by_process
+class ProcessFaultError(CutError):
+    """A response cannot be finished because of what its process does."""
 
 
 class Body:
@@ -35,7 +28,6 @@ class Body:
         self._clock_s = clock_s
         self._sent_bytes = 0
         self._begun_s = clock_s()
-        self._waited_s = 0.0  # for the client
         self._cutting = asyncio.timeout(None)
         self.is_cut = False
 
@@ -58,10 +50,10 @@ class Body:
         start = {"type": "http.response.start", "status": head.status, "headers": head.headers}
         try:
             async with self._cutting:
-                await self._send_message(start)
+                await self._request.send(start)
                 while (part := await self._read()) is not None:
                     await self._send_part(part)
-                await self._send_message({"type": "http.response.body", "body": b""})
+                await self._request.send({"type": "http.response.body", "body": b""})
         except TimeoutError as error:
             raise CutError("too many are read, of which it is the slowest") from error
 
@@ -70,32 +62,20 @@ class Body:
             async with asyncio.timeout(PAGE_S):
                 return await self._connection.read()
         except TimeoutError as error:
-            reason = f"its process sent nothing for {PAGE_S:g} s"
-            raise CutError(reason, is_by_process=True) from error
+            raise ProcessFaultError(f"its process sent nothing for {PAGE_S:g} s") from error
         except ProcessGoneError as error:
-            raise CutError(f"its process ended: {error}", is_by_process=True) from error
+            raise ProcessFaultError(f"its process ended: {error}") from error
 
     async def _send_part(self, part: bytes) -> None:
         self._sent_bytes += len(part)
         if self._sent_bytes > self._query.max_bytes:
-            raise CutError(f"more than {self._query.max_bytes >> 20} MB", is_by_process=True)
+            raise ProcessFaultError(f"more than {self._query.max_bytes >> 20} MB")
         try:
             await self._request.recheck(self._clock_s())
         except Exception as error:
             # Whatever the reason, also one that passes: what may not be read is not sent.
             raise CutError(f"its caller may no longer read ({error!r})") from error
-        await self._send_message({"type": "http.response.body", "body": part, "more_body": True})
-
-    async def _send_message(self, message: Message) -> None:
-        """Send a message, and wait until the client takes it. Raises CutError when that is too slow."""
-        owed_s = self._sent_bytes / MIN_BYTES_PER_S - self._waited_s
-        begun_s = self._clock_s()
-        try:
-            async with asyncio.timeout(NO_PROGRESS_S + min(owed_s, 0)):
-                await self._request.send(message)
-        except TimeoutError as error:
-            raise CutError("its client did not read on, or too slowly") from error
-        self._waited_s += self._clock_s() - begun_s
+        await self._request.send({"type": "http.response.body", "body": part, "more_body": True})
 
 
 class Readers(set[Body]):

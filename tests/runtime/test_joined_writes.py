@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from runtime import joined_writes
 from runtime.joined_writes import MAX_HELD_BYTES, JoinedWrites
 
 
@@ -13,6 +14,7 @@ class Sent(asyncio.Transport):
     def __init__(self):
         super().__init__()
         self.calls = []
+        self.unread_bytes = 0
 
     def write(self, data):
         self.calls.append(bytes(data))
@@ -22,6 +24,12 @@ class Sent(asyncio.Transport):
 
     def is_closing(self):
         return "closed" in self.calls
+
+    def get_write_buffer_size(self):
+        return self.unread_bytes
+
+    def abort(self):
+        self.calls.append("aborted")
 
 
 @pytest.fixture
@@ -57,3 +65,15 @@ async def test_what_is_held_is_sent_before_the_end(sent):
     assert transport.is_closing()
     await asyncio.sleep(0)
     assert sent.calls == [b"last", "closed"]
+
+
+@pytest.mark.parametrize(("unread_bytes", "end"), [(0, ["closed"]), (1, ["closed", "aborted"])])
+async def test_what_the_other_end_does_not_take_is_thrown_away(
+    sent, monkeypatch, unread_bytes, end
+):
+    monkeypatch.setattr(joined_writes, "LINGER_S", 0.0)
+    sent.unread_bytes = unread_bytes
+    JoinedWrites(sent).close()
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert sent.calls == end

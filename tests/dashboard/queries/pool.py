@@ -17,6 +17,7 @@ from starlette.types import Message
 from dashboard.queries.protocol import SOCKET_SUFFIX, Caller
 from dashboard.queries.query import Query
 from dashboard.queries.query_proxy import QueryProxy
+from dashboard.slow_readers import PacedResponse, UnreadResponses
 from runtime import parent_watch
 from tests import ROOT
 from tests.upstream import wait_until
@@ -133,12 +134,19 @@ class Client:
     reads: asyncio.Event = field(default_factory=asyncio.Event)
     has_left: asyncio.Event = field(default_factory=asyncio.Event)
     on_part: Callable[[bytes], None] = lambda _part: None
+    _response: PacedResponse = field(init=False)
 
     async def receive(self) -> Message:
         await self.has_left.wait()
         return {"type": "http.disconnect"}
 
+    def __post_init__(self) -> None:
+        self._response = PacedResponse(self._take, UnreadResponses())
+
     async def send(self, message: Message) -> None:
+        await self._response.send(message)
+
+    async def _take(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             self.headers = {name.decode(): value.decode() for name, value in message["headers"]}

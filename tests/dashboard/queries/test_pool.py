@@ -17,6 +17,7 @@ from urllib.parse import quote
 import psutil
 import pytest
 
+from dashboard import slow_readers
 from dashboard.queries import (
     isolation,
     processes as processes_module,
@@ -733,7 +734,7 @@ async def test_an_organisation_has_so_many_downloads_at_once_and_no_more(
     proxy, long_traces, monkeypatch
 ):
     monkeypatch.setattr(proxy_module, "READING_AFTER_S", 0.1)
-    monkeypatch.setattr(responses, "NO_PROGRESS_S", 120.0)
+    monkeypatch.setattr(slow_readers, "NO_PROGRESS_S", 120.0)
     started = [start_reading(proxy, long_traces, STREAM) for _ in range(MAX_DOWNLOADS)]
     await wait_for(lambda: all(client.status for client, _ in started))
     with pytest.raises(DownloadsError):
@@ -750,7 +751,7 @@ async def test_who_does_not_read_is_cut_and_meanwhile_holds_nobody_up(
     proxy, long_traces, pool, monkeypatch, caplog
 ):
     monkeypatch.setattr(proxy_module, "READING_AFTER_S", 0.2)
-    monkeypatch.setattr(responses, "NO_PROGRESS_S", 2.0)
+    monkeypatch.setattr(slow_readers, "NO_PROGRESS_S", 2.0)
     client = Client()
     asking = asyncio.create_task(
         proxy.forward(make_query(long_traces, STREAM), client.receive, client.send)
@@ -777,7 +778,7 @@ def start_reading(proxy, organization_id, target=LONG_VALUE):
 async def test_pages_that_nobody_reads_take_no_process_from_the_others(proxy, pool, monkeypatch):
     """They are one message each: the process has done its part at once, and all waits in buffers."""
     monkeypatch.setattr(proxy_module, "READING_AFTER_S", 0.2)
-    monkeypatch.setattr(responses, "NO_PROGRESS_S", 120.0)
+    monkeypatch.setattr(slow_readers, "NO_PROGRESS_S", 120.0)
     monkeypatch.setattr(processes_module, "WAIT_S", 20.0)
     names = ["ours", "unread_1", "unread_2"]
     assert len(names) == COUNT
@@ -795,8 +796,8 @@ async def test_pages_that_nobody_reads_take_no_process_from_the_others(proxy, po
 
 
 async def test_who_reads_a_little_now_and_then_is_cut(proxy, monkeypatch, caplog):
-    monkeypatch.setattr(responses, "MIN_BYTES_PER_S", 10 << 20)
-    monkeypatch.setattr(responses, "NO_PROGRESS_S", 1.0)
+    monkeypatch.setattr(slow_readers, "MIN_BYTES_PER_S", 10 << 20)
+    monkeypatch.setattr(slow_readers, "NO_PROGRESS_S", 1.0)
     client, asking = start_reading(proxy, "ours")
     while not asking.done():  # always sooner than a client that takes nothing is cut
         client.reads.set()
@@ -835,7 +836,7 @@ async def test_an_organisation_that_reads_much_at_once_cuts_itself_and_nobody_sl
 ):
     monkeypatch.setattr(proxy_module, "READING_AFTER_S", 0.1)
     monkeypatch.setattr(responses, "MAX_READING", 2)
-    monkeypatch.setattr(responses, "NO_PROGRESS_S", 120.0)
+    monkeypatch.setattr(slow_readers, "NO_PROGRESS_S", 120.0)
     slow, asking_slow = start_reading(proxy, "theirs")
     await wait_for(lambda: len(proxy._readers) == 1)
     asking = [start_reading(proxy, "ours")[1] for _ in range(2)]
@@ -853,7 +854,7 @@ async def test_a_page_that_nobody_reads_keeps_none_of_the_same_organisation_wait
     proxy, monkeypatch
 ):
     monkeypatch.setattr(proxy_module, "READING_AFTER_S", 0.2)
-    monkeypatch.setattr(responses, "NO_PROGRESS_S", 120.0)
+    monkeypatch.setattr(slow_readers, "NO_PROGRESS_S", 120.0)
     client, asking = start_reading(proxy, "ours")
     await wait_for(lambda: client.status)
     async with asyncio.timeout(60):
@@ -865,7 +866,7 @@ async def test_a_page_that_nobody_reads_keeps_none_of_the_same_organisation_wait
 
 async def test_a_turn_that_does_not_come_in_time_is_told(proxy, monkeypatch):
     monkeypatch.setattr(proxy_module, "READING_AFTER_S", 60.0)
-    monkeypatch.setattr(responses, "NO_PROGRESS_S", 120.0)
+    monkeypatch.setattr(slow_readers, "NO_PROGRESS_S", 120.0)
     client, asking = start_reading(proxy, "ours")
     await wait_for(lambda: client.status)
     monkeypatch.setattr(proxy_module, "MAX_WAIT_S", 0.1)

@@ -9,7 +9,8 @@ from dashboard.queries.client import Connection, Head
 from dashboard.queries.lanes import Place
 from dashboard.queries.query import Request
 from dashboard.queries.query_proxy import QueryProxy, StoppedError
-from dashboard.queries.responses import Body, CutError
+from dashboard.queries.responses import Body
+from dashboard.slow_readers import CutError
 from tests.dashboard.queries.pool import Client, make_query
 
 

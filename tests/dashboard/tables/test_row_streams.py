@@ -12,7 +12,7 @@ from pyarrow import parquet as pq
 
 from dashboard.export import conversion
 from dashboard.queries import query as query_module
-from dashboard.queries.responses import CutError
+from dashboard.slow_readers import CutError
 from dashboard.visitors import Visitors
 from store.control.sign_in import SignIn
 from tests.dashboard.browsing import OURS, THEIRS, record, sql
