@@ -27,7 +27,11 @@ _LIMITS = {
     sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH: 200,
     sqlite3.SQLITE_LIMIT_WORKER_THREADS: 0,
 }
-_ACTIONS = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE}
+_ACTIONS = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE}
+# Tables that are there without being created are those of SQLite's modules, some of which show what the
+# file does not hold: sqlite_stmt the SQL of others, dbstat the pages. These show nothing but
+# what they are given.
+_TABLES_OF_MODULES = {"generate_series", "json_each", "json_tree"}
 # Datasette describes tables with these, and schema_version tells when to do so again. The index of texts
 # asks for data_version. None reveals the path of the file.
 _PRAGMAS = {
@@ -89,7 +93,7 @@ def prepare(connection: sqlite3.Connection) -> None:
         connection.setlimit(limit, value)
     # Making these counts as a change of the schema, and they are made when first asked for.
     connection.execute("select 1 from json_each('[]'), json_tree('[]')").fetchall()
-    connection.set_authorizer(_authorize)
+    connection.set_authorizer(_Authorizer(connection))
 
 
 @contextmanager
@@ -160,19 +164,37 @@ def _time_limit(
         connection.set_progress_handler(None, _CHECK_EVERY_STEPS)
 
 
-def _authorize(
-    action: int, first: str | None, second: str | None, _db: str | None, _source: str | None
-) -> int:
-    if action in _ACTIONS:
-        return sqlite3.SQLITE_OK
-    if action == sqlite3.SQLITE_UPDATE:
-        # SQLite asks for it when it opens a full-text table. To update that table is an error in any case.
-        return _verdict(first == "sqlite_master")
-    if action == sqlite3.SQLITE_PRAGMA:
-        return _verdict((first or "").lower() in _PRAGMAS)
-    if action == sqlite3.SQLITE_FUNCTION:
-        return _verdict((second or "").lower() not in _REFUSED_FUNCTIONS)
-    return sqlite3.SQLITE_DENY
+class _Authorizer:
+    """Decides what the SQL on a connection may do: what reading the file takes."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        modules = connection.execute("select lower(name) from pragma_module_list").fetchall()
+        # Those that SQLite makes when they are first asked for are pragmas, which are judged as such.
+        self._refused_tables = {
+            name for (name,) in modules if not name.startswith("pragma_")
+        } - _TABLES_OF_MODULES
+
+    def __call__(
+        self,
+        action: int,
+        first: str | None,
+        second: str | None,
+        _db: str | None,
+        _source: str | None,
+    ) -> int:
+        if action in _ACTIONS:
+            return sqlite3.SQLITE_OK
+        if action == sqlite3.SQLITE_READ:
+            return _verdict((first or "").lower() not in self._refused_tables)
+        if action == sqlite3.SQLITE_UPDATE:
+            # SQLite asks for it when it opens a full-text table. To update that table is an error in any
+            # case.
+            return _verdict(first == "sqlite_master")
+        if action == sqlite3.SQLITE_PRAGMA:
+            return _verdict((first or "").lower() in _PRAGMAS)
+        if action == sqlite3.SQLITE_FUNCTION:
+            return _verdict((second or "").lower() not in _REFUSED_FUNCTIONS)
+        return sqlite3.SQLITE_DENY
 
 
 def _verdict(allowed: bool) -> int:

@@ -155,6 +155,8 @@ DANGEROUS_SQL = [
     "select * from pragma_database_list where seq = 0",
     "select * from pragma_compile_options",
     "select * from pragma_module_list",
+    "select sql from sqlite_stmt",
+    "select name, path from dbstat",
     "pragma database_list",
     "explain pragma database_list",
     "attach database '{path}' as theirs",
