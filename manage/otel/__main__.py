@@ -13,7 +13,8 @@ import threading
 from importlib.metadata import version
 from types import FrameType
 
-from manage.otel.collector import find_collector
+from manage.otel.collector import explain, find_collector, find_timeout_s, list_secrets
+from manage.otel.deadline import deadline
 from manage.otel.exporter import (
     Batch,
     BatchRefusedError,
@@ -63,23 +64,34 @@ class Sender:
     def __init__(self, settings: Settings) -> None:
         self._spans = SpanMaker(settings.vendor, settings.upstream_url, version("taximeter"))
         self._session = NotingSession()
-        self._exporter = OTLPSpanExporter(session=self._session)
+        self._secrets = list_secrets(os.environ)
+        self._deadline_s = 2 * find_timeout_s(os.environ)
         self._is_closed = False
         self._log = _LastLine()
         library = logging.getLogger("opentelemetry")
         library.addHandler(self._log)
-        library.propagate = False  # it logs each try; ours says it once
+        # It logs each try, and headers that it cannot read with what is in them; ours says it once.
+        library.propagate = False
+        self._exporter = OTLPSpanExporter(session=self._session)
+        if self._log.text:
+            logger.warning("OpenTelemetry: %s", explain(self._log.text, self._secrets))
 
-    def send(self, organization_id: str, batch: Batch) -> None:
-        """Return once the collector has acknowledged the calls.
+    def send(self, organization_id: str, batch: Batch) -> int:
+        """Return once the collector has acknowledged the calls, how many of them it has left out.
 
         Raises CollectorAwayError where it may do so later, BatchRefusedError where it is not going to."""
         self._log.text = ""
         self._session.forget()
         spans = [self._spans.make(organization_id, call, bodies) for call, bodies in batch]
-        if self._exporter.export(spans) is SpanExportResult.SUCCESS:
-            return
-        reason = self._log.text or "no reason was given"
+        try:
+            with deadline(self._deadline_s):
+                result = self._exporter.export(spans)
+        # Also what the library makes of a response that it did not expect.
+        except Exception as error:
+            raise CollectorAwayError(explain(str(error), self._secrets)) from None
+        if result is SpanExportResult.SUCCESS:
+            return self._session.left_out
+        reason = explain(self._log.text or "no reason was given", self._secrets)
         if self._session.is_final(MAY_PASS) and not self._is_closed:
             raise BatchRefusedError(reason)
         raise CollectorAwayError(reason)

@@ -4,11 +4,20 @@ They are read here too, without OpenTelemetry's packages: the supervisor notes t
 before the first call, and those packages are an extra that takes long to import.
 """
 
-from collections.abc import Mapping
-from urllib.parse import urlsplit, urlunsplit
+import re
+from collections.abc import Mapping, Sequence
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+from runtime.safe_text import terminal_line
 
 PREFIX = "OTEL_"
 DEFAULT = "http://localhost:4318"
+DEFAULT_TIMEOUT_S = 10.0
+MAX_REASON = 300
+_HEADERS = ("OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS")
+_ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+_TIMEOUTS = ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT")
+_LEAST_SECRET = 4  # characters
 
 
 def find_collector(environ: Mapping[str, str]) -> str:
@@ -28,3 +37,39 @@ def _find_endpoint(environ: Mapping[str, str]) -> str:
 def without_otel(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment without OpenTelemetry's variables, some of which are secrets."""
     return {name: text for name, text in environ.items() if not name.startswith(PREFIX)}
+
+
+def find_timeout_s(environ: Mapping[str, str]) -> float:
+    """Return the seconds that an export may take, as the library reads them."""
+    text = next((environ[name] for name in _TIMEOUTS if environ.get(name)), "")
+    try:
+        return float(text)
+    except ValueError:
+        return DEFAULT_TIMEOUT_S
+
+
+def list_secrets(environ: Mapping[str, str]) -> Sequence[str]:
+    """Return the texts of the variables that may be credentials, the longest first."""
+    found = set[str]()
+    for header in ",".join(environ.get(name, "") for name in _HEADERS).split(","):
+        value = header.partition("=")[2]
+        for each in (header, value, unquote(value)):
+            found |= {each.strip(), *each.split()}
+    for name in _ENDPOINTS:
+        parts = urlsplit(environ.get(name, "").strip())
+        user = parts.netloc.rpartition("@")[0]
+        found |= {
+            parts.query,
+            parts.fragment,
+            *re.split("[:]", user),
+            unquote(user.partition(":")[2]),
+        }
+        found |= {each.partition("=")[2] for each in parts.query.split("&")}
+    return sorted((each for each in found if len(each) >= _LEAST_SECRET), key=len, reverse=True)
+
+
+def explain(reason: str, secrets: Sequence[str]) -> str:
+    """Return what the library or the collector says, as a line for the log without these texts."""
+    for secret in secrets:
+        reason = reason.replace(secret, "…")
+    return terminal_line(reason)[:MAX_REASON]

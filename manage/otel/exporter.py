@@ -30,8 +30,9 @@ BATCH_WITH_BODIES = 10
 MAX_WAITING = 100_000
 
 type Batch = Sequence[tuple[FinishedCall, StoredBodies | None]]
-# Sends the calls of an organisation. Raises CollectorAwayError, BatchRefusedError.
-type Send = Callable[[str, Batch], None]
+# Sends the calls of an organisation, and returns how many the collector has left out. Raises
+# CollectorAwayError, BatchRefusedError.
+type Send = Callable[[str, Batch], int]
 
 
 class CollectorAwayError(Exception):
@@ -96,7 +97,7 @@ class Exporter:
             self._done[organization_id] = stamp
             return False
         try:
-            self._send(organization_id, batch)
+            left_out = min(self._send(organization_id, batch), len(batch))
         except BatchRefusedError as error:
             self._sizes[organization_id] = max(1, len(batch) // 2)
             if len(batch) > 1:
@@ -105,8 +106,17 @@ class Exporter:
             position = replace(position, dropped=position.dropped + 1)
         else:
             self._sizes[organization_id] = min(2 * self._sizes[organization_id], self._most)
-            self._refusals[organization_id].clear()
-            position = replace(position, exported=position.exported + len(batch))
+            if left_out:
+                self._refusals[organization_id].report(
+                    f"of {organization_id}: it has left some out"
+                )
+            else:
+                self._refusals[organization_id].clear()
+            position = replace(
+                position,
+                exported=position.exported + len(batch) - left_out,
+                dropped=position.dropped + left_out,
+            )
         last = batch[-1][0]
         position = replace(position, last_id=last.id, last_entry_id=last.entry_id)
         self._positions.write(self._collector, organization_id, position)

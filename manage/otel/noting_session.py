@@ -1,21 +1,34 @@
-"""The HTTP session of OpenTelemetry's exporter, which itself does not tell why an export failed."""
+"""The HTTP session of OpenTelemetry's exporter, which itself does not tell why an export failed.
+
+It also takes every response below 400 for an acknowledgement, and reads whatever comes.
+"""
 
 from collections.abc import Container
+from http.cookiejar import DefaultCookiePolicy
 from typing import Any
 
-from requests import Response, Session
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+from requests import RequestException, Response, Session
+
+MAX_RESPONSE_BYTES = 64 * 1024
 
 
 class NotingSession(Session):
-    """Notes whether something was sent since ``forget``, and the status of the last response."""
+    """A session that notes what became of a batch.
+
+    That is whether something was sent since ``forget``, the status of the last response, and how many spans
+    it says were left out."""
 
     def __init__(self) -> None:
         super().__init__()
+        self.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
         self.forget()
 
     def forget(self) -> None:
         self._was_used = False
         self._status: int | None = None
+        self.left_out = 0
 
     def is_final(self, may_pass: Container[int]) -> bool:
         """Return whether what failed would fail again: nothing could be sent, as a batch that cannot be
@@ -25,7 +38,35 @@ class NotingSession(Session):
         return self._status not in may_pass
 
     def request(self, *args: Any, **kwargs: Any) -> Response:
+        """Return a response, of which no more than its beginning was read.
+
+        Raises RequestException for what is no collector's."""
         self._was_used, self._status = True, None
-        response = super().request(*args, **kwargs)
+        response = super().request(*args, **kwargs | {"stream": True})
+        try:
+            content = _read(response)
+        finally:
+            response.close()  # which ends the connection if more would come
+        if 300 <= response.status_code < 400:
+            raise RequestException("it redirects, which is not followed: name its own address")
+        if response.ok and response.headers.get("content-type", "").startswith("text/html"):
+            raise RequestException("it responds with a page: name the address of a collector")
         self._status = response.status_code
+        self.left_out = _count_left_out(content) if response.ok else 0
         return response
+
+
+def _read(response: Response) -> bytes:
+    """Return the body, or nothing of one that is too large, or compressed, which nobody asked for."""
+    if response.headers.get("content-encoding", "identity") != "identity":
+        return b""
+    content: bytes = response.raw.read(MAX_RESPONSE_BYTES + 1, decode_content=False)
+    return content if len(content) <= MAX_RESPONSE_BYTES else b""
+
+
+def _count_left_out(content: bytes) -> int:
+    try:
+        response = ExportTraceServiceResponse.FromString(content)
+    except DecodeError:  # as some collectors respond with nothing, or with JSON
+        return 0
+    return max(0, int(response.partial_success.rejected_spans))

@@ -24,6 +24,7 @@ from store.traces.bodies import StoredBodies
 from store.traces.finished_calls import FinishedCall
 
 MAX_BODY_BYTES = 1024 * 1024  # a larger one is left out
+MAX_TEXT = 1000  # characters of any other text: a request may name a model of megabytes
 _PREFIX = "taximeter."
 _WENT_WELL = ("complete", "client_disconnected")
 
@@ -49,10 +50,12 @@ class SpanMaker:
         """Return the span of a call."""
         start_ns = int(clock.parse_instant(call.created_at).timestamp() * 1000) * 1_000_000
         went_well = call.outcome in _WENT_WELL
+        context = make_context(organization_id, call)
+        call = _cut(call)
         model = call.request_model or call.model
         return ReadableSpan(
             name="chat" if model is None else f"chat {model}",
-            context=make_context(organization_id, call),
+            context=context,
             kind=SpanKind.CLIENT,
             resource=self._resource,
             instrumentation_scope=self._scope,
@@ -63,6 +66,13 @@ class SpanMaker:
             start_time=start_ns,
             end_time=start_ns + int((call.duration_ms or 0) * 1_000_000),
         )
+
+
+def _cut(call: FinishedCall) -> FinishedCall:
+    """Return a call with each text cut to a moderate length."""
+    return FinishedCall(
+        *(value[:MAX_TEXT] if isinstance(value, str) else value for value in call)  # type: ignore[arg-type]
+    )
 
 
 def _make_resource(version: str) -> Resource:

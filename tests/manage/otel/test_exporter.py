@@ -19,6 +19,7 @@ class Sent(list[str]):
     A batch with one of ``refused`` is refused."""
 
     trouble: str | None = None
+    left_out = 0
 
     def __init__(self):
         super().__init__()
@@ -33,6 +34,7 @@ class Sent(list[str]):
         if self.refused & set(ids):
             raise BatchRefusedError("code: 400, reason: Bad Request")
         self.extend(ids)
+        return self.left_out
 
 
 @pytest.fixture
