@@ -38,7 +38,7 @@ from manage.api.routes import Api
 from manage.client_address import ClientAddress
 from manage.metrics.routes import Metrics
 from manage.supervision.workers import Workers
-from runtime import logs, parent_watch, readiness
+from runtime import logs, parent_watch, readiness, stacks
 from runtime.attempts import make_bad_key_limit
 from runtime.authority import parse_host
 from runtime.descriptors import AcceptErrors
@@ -267,6 +267,7 @@ def main() -> None:
     )
     arguments = parser.parse_args()
     logs.configure("web")
+    stacks.write_at_signal()
     try:
         settings = Settings.from_env()
     except SettingsError as error:

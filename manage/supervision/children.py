@@ -118,6 +118,8 @@ class Child:
     is_vital: bool = False
     is_replaced: bool = False
     ready: asyncio.Event = field(default_factory=asyncio.Event)
+    is_ready: bool = False  # the process that runs now
+    lives: int = 0
     last_lines: deque[str] = field(default_factory=lambda: deque(maxlen=20))
     _process: asyncio.SubprocessTransport | None = None
     _watch: _Watch | None = None
@@ -157,11 +159,13 @@ class Child:
             finally:
                 os.close(ready_write)
             self._process, self._watch = process, watch
+            self.lives += 1
             loop.add_reader(ready_read, self._read_ready, ready_read)
             await watch.exited
             self.on_end()
             await asyncio.wait([watch.closed], timeout=LAST_LINES_S)
             self._read_ready(ready_read)  # it may have become ready and died in the same instant
+            self.is_ready = False
             process.close()
             return process.get_returncode() or 0
         finally:
@@ -177,6 +181,7 @@ class Child:
             ready = os.read(fd, 1)
             asyncio.get_running_loop().remove_reader(fd)  # only the end of the file is left
             if ready:
+                self.is_ready = True
                 self.ready.set()
                 self.on_ready()
 

@@ -17,11 +17,12 @@ type Environ = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A process, and how long it may take to end."""
+    """A process, and how long it may take to end. It responds to ``/livez`` on ``livez_port``."""
 
     child: Child
     environ: Environ
     grace_s: float = GRACE_S
+    livez_port: int | None = None
 
 
 class ServiceMaker:
@@ -34,6 +35,7 @@ class ServiceMaker:
         settings: Settings,
         *,
         web_fd: int,
+        web_port: int,
         board_fd: int,
         parent_fd: int,
         stdout_fd: int | None,
@@ -41,7 +43,7 @@ class ServiceMaker:
         is_demo: bool,
     ) -> None:
         self._settings = settings
-        self._web_fd, self._board_fd = web_fd, board_fd
+        self._web_fd, self._web_port, self._board_fd = web_fd, web_port, board_fd
         self._parent_fd = parent_fd
         self._sockets = sockets
         self._stdout_fd = stdout_fd
@@ -55,7 +57,9 @@ class ServiceMaker:
         services = []
         if settings.has_pages:
             sockets = {QUERY_SOCKETS_VARIABLE: str(self._sockets)}
-            services.append(Service(self._make_web(), {**environ, **sockets}))
+            services.append(
+                Service(self._make_web(), {**environ, **sockets}, livez_port=self._web_port)
+            )
             services.append(Service(self._make_queries(), make_query_environ(environ)))
         if settings.cluster is not None:
             cluster = self._make_child("cluster", "cluster")

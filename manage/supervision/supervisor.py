@@ -32,6 +32,7 @@ from manage.supervision.children import (
     DeathWindow,
     RestartRule,
 )
+from manage.supervision.liveness import ask_livez, end_when_silent
 from manage.supervision.proxy_workers import ProxyWorkers
 from manage.supervision.services import Service, ServiceMaker
 from runtime import descriptors, parent_watch
@@ -84,13 +85,19 @@ class Supervisor:
         self._writes_json = settings.log_format == "json"
         self._troubles: dict[str, ChildTrouble] = {}
         shared = self._parent_pipe_read
-        web_port = self._web.getsockname()[1] if settings.has_pages else None
-        self._workers = ProxyWorkers(settings.workers, self._front.fileno(), web_port, shared)
+        web_port = self._web.getsockname()[1]
+        self._workers = ProxyWorkers(
+            settings.workers,
+            self._front.fileno(),
+            web_port if settings.has_pages else None,
+            shared,
+        )
         self._restarting: asyncio.Task[None] | None = None
         self._sockets = _make_socket_folder()
         self._maker = ServiceMaker(
             settings,
             web_fd=self._web.fileno(),
+            web_port=web_port,
             board_fd=self._workers.board_fd,
             parent_fd=shared,
             stdout_fd=stdout_fd,
@@ -129,13 +136,23 @@ class Supervisor:
             for each in reversed(self._services)
         ]
         keepers.append(asyncio.create_task(self._workers.keep(self._keep, for_proxy)))
+        watches = [
+            asyncio.create_task(
+                end_when_silent(each.child, partial(ask_livez, each.livez_port), self._warn)
+            )
+            for each in self._services
+            if each.livez_port is not None
+        ]
         stop = asyncio.create_task(self._stopping.wait())
         try:
             await asyncio.wait([*keepers, stop], return_when=asyncio.FIRST_COMPLETED)
         finally:
             self._stopping.set()
+            for watch in watches:
+                watch.cancel()
             await self._stop_children()
             results = await asyncio.gather(*keepers, return_exceptions=True)
+            await asyncio.gather(*watches, return_exceptions=True)
             stop.cancel()
             if self._restarting is not None:
                 await self._restarting

@@ -31,7 +31,14 @@ def test_every_process_of_a_node_has_the_name_of_its_service(tmp_path):
     everything = {"TAXIMETER_CLUSTER": "redis://localhost", "TAXIMETER_OTEL": "on"}
     settings = Settings.from_env({"TAXIMETER_DATA_DIR": str(tmp_path)} | everything)
     maker = ServiceMaker(
-        settings, web_fd=3, board_fd=4, parent_fd=5, stdout_fd=None, sockets=tmp_path, is_demo=False
+        settings,
+        web_fd=3,
+        web_port=80,
+        board_fd=4,
+        parent_fd=5,
+        stdout_fd=None,
+        sockets=tmp_path,
+        is_demo=False,
     )
     children = [service.child for service in maker.make({}, {})]
     assert {child.name for child in children} == {"web", "queries", "cluster", "recorder", "otel"}

@@ -1,0 +1,120 @@
+import asyncio
+import os
+import signal
+import socket
+import sys
+import time
+from contextlib import suppress
+from functools import partial
+
+import pytest
+
+from manage.supervision import liveness
+from manage.supervision.children import Child
+from manage.supervision.liveness import ask_livez, end_when_silent
+
+SERVER = """
+import socket
+from runtime import readiness, stacks
+stacks.write_at_signal()
+listener = socket.socket(fileno={fd})
+readiness.announce()
+while True:
+    connected, _ = listener.accept()
+    {body}
+"""
+RESPONDING = "connected.sendall(b'HTTP/1.1 200 OK'); connected.close()"
+# Nothing but a signal of the kernel ends it: it holds its interpreter for hours.
+STUCK = "import re; re.match('(a*)*b', 'a' * 100)"
+
+
+@pytest.fixture
+def listener():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener
+
+
+@pytest.fixture
+async def watch(listener, monkeypatch):
+    """Start a server and watch it, until its end. ``lines`` are what is said of it and by it."""
+    monkeypatch.setattr(liveness, "TURN_S", 0.02)
+    monkeypatch.setattr(liveness, "STACKS_S", 0.01)
+    tasks = []
+    children = []
+
+    async def watch(body, lines, ask=None):
+        code = SERVER.format(fd=listener.fileno(), body=body)
+        child = Child("web", [sys.executable, "-c", code], [listener.fileno()])
+        child.print_line = lines.append
+        children.append(child)
+        ask = ask or partial(ask_livez, listener.getsockname()[1])
+        running = asyncio.create_task(child.run_once(os.environ | {"PYTHONPATH": os.curdir}))
+        tasks.extend([running, asyncio.create_task(end_when_silent(child, ask, lines.append))])
+        await child.ready.wait()
+        return child, running
+
+    yield watch
+    for child in children:
+        child.kill()
+    for task in tasks[1::2]:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_a_process_that_is_stopped_is_killed(watch):
+    lines: list[str] = []
+    child, running = await watch(RESPONDING, lines)
+    child.send_signal(signal.SIGSTOP)
+    async with asyncio.timeout(60):
+        assert await running == -signal.SIGKILL
+    assert lines[0].startswith("the web process has not responded for")
+
+
+async def test_a_process_that_holds_its_interpreter_writes_its_stacks(watch, monkeypatch):
+    monkeypatch.setattr(liveness, "STACKS_S", 60.0)
+    lines: list[str] = []
+    child, running = await watch(STUCK, lines)
+    async with asyncio.timeout(60):
+        while not any("re/__init__.py" in line for line in lines):
+            await asyncio.sleep(0.01)
+    assert not running.done()
+    child.kill()
+    assert await running == -signal.SIGKILL
+
+
+async def test_a_process_that_responds_lives_on_also_after_all_stood_still(watch):
+    lines: list[str] = []
+    asked = []
+
+    async def ask():
+        asked.append(1)
+        if len(asked) == 2:
+            time.sleep(20 * liveness.TURN_S * liveness.MOST_TURNS)
+            await asyncio.sleep(2 * liveness.TURN_S)
+
+    child, running = await watch(RESPONDING, lines, ask)
+    async with asyncio.timeout(60):
+        while len(asked) < 5:
+            await asyncio.sleep(0.01)
+    assert child.is_running
+    assert (running.done(), lines) == (False, [])
+
+
+async def test_an_error_and_a_process_that_is_not_ready_are_no_silence(watch):
+    lines: list[str] = []
+    asked = []
+
+    async def ask():
+        asked.append(1)
+        raise ConnectionResetError
+
+    child, running = await watch(RESPONDING, lines, ask)
+    async with asyncio.timeout(60):
+        while len(asked) < 3:
+            await asyncio.sleep(0.01)
+    child.is_ready = False
+    begun = len(asked)
+    with suppress(TimeoutError):
+        await asyncio.wait_for(asyncio.shield(running), 5 * liveness.TURN_S)
+    assert len(asked) <= begun + 1
+    assert (child.is_running, lines) == (True, [])
