@@ -91,6 +91,8 @@ logged() { # run a command with its output in the log, which is shown when the c
 
 install() { logged .venv/bin/python -m pip install --disable-pip-version-check --progress-bar off "$@"; }
 
+install_ours() { install --no-deps --no-build-isolation -e .; }
+
 packages_in() { echo "$(grep -c '^[a-z0-9]' "$1") packages from $1"; }
 
 is_other_python() { # was .venv made with another Python than the one that is asked for?
@@ -99,10 +101,18 @@ is_other_python() { # was .venv made with another Python than the one that is as
 }
 
 make_venv() {
-  local python wanted
-  wanted=$(cksum <requirements.lock)-$(cksum <pyproject.toml)-$(pwd)
-  if [ -x .venv/bin/taximeter ] && [ "$(cat .venv/made-from 2>/dev/null)" = "$wanted" ] && ! is_other_python; then
-    return
+  local python lock wanted
+  lock=$(cksum <requirements.lock)
+  wanted=$lock-$(cksum <pyproject.toml)-$(pwd)
+  if [ -x .venv/bin/taximeter ] && ! is_other_python; then
+    case "$(cat .venv/made-from 2>/dev/null)" in
+      "$wanted") return ;;
+      "$lock-"*"-$(pwd)") # all that is installed stays as it is, but our own metadata
+        install_ours
+        echo "$wanted" >.venv/made-from
+        return
+        ;;
+    esac
   fi
   python=$(find_python)
   empty_venv
@@ -110,7 +120,7 @@ make_venv() {
   logged "$python" -m venv .venv
   echo "Installing $(packages_in requirements.lock), which may take a minute …" >&2
   install --require-hashes -r requirements.lock
-  install --no-deps --no-build-isolation -e .
+  install_ours
   echo "$wanted" >.venv/made-from
   echo "Installed." >&2
 }

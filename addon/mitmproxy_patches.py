@@ -34,7 +34,6 @@ CORE: tuple[Patch[ReadPolicy], ...] = (
         " request, and heads, which anybody may send without end, are held without bound.",
         contract_test="test_response_reading.py::"
         "test_the_core_still_takes_an_interim_response_for_the_response",
-        written_for="12.2.3",
         digest="deee23a79fe992b4",
         replace=response_reading.skip_interim_responses,
     ),
@@ -45,7 +44,6 @@ CORE: tuple[Patch[ReadPolicy], ...] = (
         " and clients differ in what they make of it.",
         contract_test="test_response_reading.py::"
         "test_the_core_still_takes_a_head_that_is_not_valid",
-        written_for="12.2.3",
         digest="7f1f014abc5eeac1",
         replace=response_reading.refuse_invalid_heads,
     ),
@@ -55,7 +53,6 @@ CORE: tuple[Patch[ReadPolicy], ...] = (
         reason="Each chunk is an event of its own, so small chunks take the event loop for seconds,"
         " and trailers crash the flow.",
         contract_test="test_response_reading.py::test_the_core_still_makes_a_piece_of_every_chunk",
-        written_for="12.2.3",
         digest="9b076acda459637b",
         replace=response_reading.read_chunks_together,
     ),
@@ -66,7 +63,6 @@ CORE: tuple[Patch[ReadPolicy], ...] = (
         " line is taken with any blanks, any version, and a method in small letters, which stay.",
         contract_test="test_request_reading.py::"
         "test_the_core_still_strips_control_characters_from_a_request_head",
-        written_for="12.2.3",
         digest="d7a54f7078584448",
         replace=request_reading.refuse_ambiguous_heads,
     ),
@@ -77,7 +73,6 @@ CORE: tuple[Patch[ReadPolicy], ...] = (
         " without bound.",
         contract_test="test_request_reading.py::"
         "test_the_core_still_deals_with_all_requests_of_a_read_at_once",
-        written_for="12.2.3",
         digest="496f9de6da56eb2d",
         replace=request_reading.take_turns,
     ),
@@ -87,7 +82,6 @@ CORE: tuple[Patch[ReadPolicy], ...] = (
         reason="What a client sends before its response is held without bound.",
         contract_test="test_request_reading.py::"
         "test_the_core_still_keeps_what_comes_early_without_end",
-        written_for="12.2.3",
         digest="dabd004e93408f26",
         replace=request_reading.bound_early_data,
     ),
@@ -98,7 +92,6 @@ CORE: tuple[Patch[ReadPolicy], ...] = (
         " valid gets no response.",
         contract_test="test_body_reading.py::"
         "test_the_core_still_closes_without_a_word_on_a_bad_chunk",
-        written_for="12.2.3",
         digest="d821888c1e1512b3",
         replace=body_reading.read_in_turn,
     ),
@@ -107,7 +100,6 @@ CORE: tuple[Patch[ReadPolicy], ...] = (
         name="make_error_response",
         reason="The core refuses requests with a page of HTML that quotes them.",
         contract_test="test_request_reading.py::test_the_core_still_responds_to_faults_with_a_page",
-        written_for="12.2.3",
         digest="03ce75ab62e8e78b",
         replace=request_reading.respond_in_json,
     ),
@@ -116,7 +108,6 @@ CORE: tuple[Patch[ReadPolicy], ...] = (
         name="drain_writers",
         reason="A connection whose next bytes are there already is read on, before all others.",
         contract_test="test_connection_reading.py::test_the_core_still_reads_on_without_giving_way",
-        written_for="12.2.3",
         digest="e7d7a0d4bdd7ddf8",
         replace=connection_reading.give_way,
     ),
@@ -125,7 +116,6 @@ CORE: tuple[Patch[ReadPolicy], ...] = (
         name="check_body_size",
         reason="The limit to what is held of request bodies is one for each body and none for all.",
         contract_test="test_connection_reading.py::test_the_core_still_holds_bodies_without_a_limit_to_all_of_them",
-        written_for="12.2.3",
         digest="ae602ef9fc48ca89",
         replace=connection_reading.bound_held_bodies,
     ),
@@ -135,7 +125,6 @@ CORE: tuple[Patch[ReadPolicy], ...] = (
         reason="The body of a client that left is kept until a full garbage collection.",
         contract_test="test_connection_reading.py::"
         "test_the_core_still_keeps_the_body_of_a_client_that_left",
-        written_for="12.2.3",
         digest="0dbef15c4f5bfb6c",
         replace=connection_reading.give_bodies_back,
     ),
@@ -150,7 +139,6 @@ BOUND_SOCKET: tuple[Patch[BoundSocket], ...] = (
         reason="A socket of its own would refuse clients while the process restarts, and one of several"
         " processes would take most of the connections.",
         contract_test="test_reverse_mode.py::test_the_core_still_binds_a_socket_of_its_own",
-        written_for="12.2.3",
         digest="13c0697172a3de67",
         replace=reverse_mode.listen_on,
     ),
@@ -164,7 +152,6 @@ OVERRIDDEN: tuple[Patch[Any], ...] = (
             reason="Every event's hook is looked for in every addon, and `update` after it, which is"
             " half of the time that a small call takes.",
             contract_test="test_dispatch_table.py::test_the_stock_manager_still_asks_every_addon",
-            written_for="12.2.3",
             digest=digest,
             replace=None,  # core.dispatch_table.DispatchTable
         )
@@ -180,7 +167,6 @@ OVERRIDDEN: tuple[Patch[Any], ...] = (
         name="_next_layer",
         reason="TLS is looked for in what a client sends, and all of that is logged.",
         contract_test="test_next_layer.py::test_the_stock_addon_still_looks_for_tls",
-        written_for="12.2.3",
         digest="3eec46d8373f6abe",
         replace=None,  # core.next_layer.PlainHttpNextLayer
     ),

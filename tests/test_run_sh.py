@@ -262,6 +262,17 @@ def test_a_changed_lock_is_installed(clone):
     ]
 
 
+def test_a_changed_project_with_the_same_lock_is_installed_alone(clone):
+    calls_of(clone, "test")
+    with (clone / "pyproject.toml").open("a") as project:
+        project.write("# changed\n")
+    calls = calls_of(clone, "doctor")
+    [installed] = [call for call in calls if "pip install" in call]
+    assert installed.endswith(" --no-deps --no-build-isolation -e .")
+    assert locks_installed(calls) == []
+    assert calls_of(clone, "doctor") == ["taximeter doctor"]
+
+
 def pins(lock):
     """Return what a lock file pins: each name with its version, marker and hashes."""
     entries = re.split(r"\n(?=\S)", lock.read_text())

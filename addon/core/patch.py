@@ -15,6 +15,13 @@ from typing import Any
 
 from mitmproxy import version
 
+from runtime.installing import command_for
+
+# What the digests were taken of, the first and the last of them: ``pyproject.toml`` asks for these. With
+# another one that changed nothing here the proxy starts too.
+KNOWN_VERSIONS = ("12.2.3", "12.3.0", "12.3.1")
+REQUIREMENT = f"mitmproxy>={KNOWN_VERSIONS[0]},<={KNOWN_VERSIONS[-1]}"
+
 
 class MitmproxyChangedError(Exception):
     """A function that a patch replaces is not the one that the patch was written for."""
@@ -28,17 +35,15 @@ class Patch[Given]:
     given. It is None where a subclass of ours overrides the function: then there is nothing to
     replace, and still only the function that the subclass was written for will do.
 
-    ``digest`` is ``digest_source`` of the function in ``written_for``, a version of mitmproxy (None for one
-    that its class inherits from the standard library), and
-    ``contract_test`` a test that fails when mitmproxy no longer needs the patch, or when the patch no
-    longer works: a file in ``tests/addon/core`` and a function.
+    ``digest`` is ``digest_source`` of the function in all ``KNOWN_VERSIONS`` (None for one that its class
+    inherits from the standard library), and ``contract_test`` a test that fails when mitmproxy no longer
+    needs the patch, or when the patch no longer works: a file in ``tests/addon/core`` and a function.
     """
 
     owner: Any
     name: str
     reason: str
     contract_test: str
-    written_for: str
     digest: str | None
     replace: Callable[[Any, Given], Any] | None
     original: Any = field(init=False)
@@ -71,10 +76,9 @@ def check(patches: Iterable[Patch[Any]]) -> None:
     changed = [patch for patch in patches if not patch.fits]
     if changed:
         names = ", ".join(map(str, changed))
-        versions = " or ".join(sorted({patch.written_for for patch in changed}))
         raise MitmproxyChangedError(
-            f"mitmproxy {version.VERSION} has changed what Taximeter depends on ({names}):"
-            f" install mitmproxy {versions}"
+            f"mitmproxy {version.VERSION} has changed what Taximeter depends on ({names})."
+            f" This command installs one that it works with: {command_for(REQUIREMENT)}"
         )
 
 

@@ -1,6 +1,8 @@
 """The list of patches: each fits, has a reason, and a contract test that is there."""
 
 import ast
+import re
+import tomllib
 from dataclasses import replace
 
 import pytest
@@ -10,7 +12,7 @@ from mitmproxy.proxy.layers.http import _http1
 from mitmproxy.test import taddons
 
 from addon import mitmproxy_patches
-from addon.core.patch import MitmproxyChangedError
+from addon.core.patch import KNOWN_VERSIONS, REQUIREMENT, MitmproxyChangedError
 from addon.process_config import ProcessConfig
 from addon.proxy import UsageProxy
 from runtime.settings import Settings
@@ -23,7 +25,7 @@ EVERY = pytest.mark.parametrize("patch", mitmproxy_patches.EVERY, ids=str)
 def test_a_patch_is_for_the_function_that_mitmproxy_has(patch):
     assert patch.fits, (
         f"mitmproxy has changed {patch}: read what changed, run {patch.contract_test}, and then"
-        " set the digest and the version of its patch"
+        " set the digest of its patch, and KNOWN_VERSIONS"
     )
 
 
@@ -37,6 +39,14 @@ def test_a_patch_names_its_contract_test_and_its_reason(patch):
     assert name in {function.name for function in functions}
     assert "still" in name
     assert patch.reason.endswith(".")
+
+
+def test_what_is_installed_is_a_version_that_the_patches_are_known_to_fit():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    asked = [text for text in project["dependencies"] if text.startswith("mitmproxy")]
+    assert asked == [REQUIREMENT]
+    [locked] = re.findall(r"^mitmproxy==(\S+)", (ROOT / "requirements.lock").read_text(), re.M)
+    assert locked in KNOWN_VERSIONS
 
 
 def test_the_addon_does_not_load_when_mitmproxy_has_changed_under_it(tmp_path, monkeypatch):

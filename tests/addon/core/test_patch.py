@@ -27,7 +27,6 @@ def make_patch(owner, name="add", digest=None, replace=None):
         name=name,
         reason="",
         contract_test="",
-        written_for="1.2.3",
         digest=patch.digest_source(Core.add) or "" if digest is None else digest,
         replace=replace,
     )
@@ -77,7 +76,7 @@ def test_a_function_that_changed_or_went_is_named_with_the_remedy(core, name, di
         patch.check([make_patch(core), make_patch(core, name, digest)])
     assert f"mitmproxy {version.VERSION}" in str(raised.value)
     assert f"(Core.{name})" in str(raised.value)
-    assert "install mitmproxy 1.2.3" in str(raised.value)
+    assert f"pip install '{patch.REQUIREMENT}'" in str(raised.value)
 
 
 def test_a_function_without_source_does_not_fit():
