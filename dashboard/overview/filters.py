@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 import orjson
 
 from runtime.errors import InvalidInputError
+from store.traces.requested_models import find_requested
 from store.traces.rollup import OTHER, OVERAGE, SUBSCRIPTION
 from store.traces.unnamed_sessions import parse_first_id
 
@@ -75,6 +76,8 @@ def calls_address(filters: Filters, start: datetime, end: datetime) -> str | Non
         elif name == "session" and not value:
             named = "id in (select usage_id from unnamed_calls)"
             arguments += [("session_id__isblank", "1"), ("_where", f"not {named}")]
+        elif name == "model" and (requested := find_requested(value)) is not None:
+            arguments += [("model__isnull", "1"), ("request_model", requested)]
         elif not value:
             arguments.append((f"{_COLUMNS[name].partition('__')[0]}__isblank", "1"))
         elif name == "billing" and value == OVERAGE:

@@ -3,12 +3,14 @@
 from collections.abc import Mapping
 from typing import Any
 
+from dashboard.overview.filters import Name
 from dashboard.overview.reading import Overview, Percentiles
 from metering import token_counts
 from runtime.clock import format_seconds
 from runtime.intervals import Interval
 from store.traces.forecast import METHOD, Forecast, Month
 from store.traces.histograms import RESOLUTION
+from store.traces.requested_models import find_requested
 from store.traces.usage_report import Totals
 
 _CENTS = 6  # decimals
@@ -34,7 +36,7 @@ def describe(overview: Overview) -> dict[str, Any]:
         "headroom": None if overview.headroom is None else dict(overview.headroom),
         "month": overview.month and _describe_month(overview.month),
         "groups": [
-            _describe_name(group.name)
+            _describe_name(overview.by, group.name)
             | _describe_totals(group.totals)
             | {
                 "percentiles": None
@@ -48,7 +50,7 @@ def describe(overview: Overview) -> dict[str, Any]:
             | _describe_totals(step.totals)
             | {
                 "groups": [
-                    _describe_name(group.name)
+                    _describe_name(overview.by, group.name)
                     | {
                         "calls": totals.calls,
                         "cost_cents": round(totals.cost_cents, _CENTS),
@@ -78,9 +80,14 @@ def _describe_totals(totals: Totals) -> dict[str, Any]:
     }
 
 
-def _describe_name(name: str | None) -> dict[str, Any]:
+def _describe_name(by: Name, name: str | None) -> dict[str, Any]:
     """Return a group's name: null where the calls name none. The rest of the groups is no group."""
-    return {"name": name or None, "is_rest": name is None}
+    requested = find_requested(name or "") if by == "model" else None
+    return {
+        "name": None if requested is not None else name or None,
+        "request_model": requested,
+        "is_rest": name is None,
+    }
 
 
 def _describe_percentiles(found: Mapping[str, Percentiles]) -> dict[str, Any]:

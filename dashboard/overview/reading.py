@@ -15,6 +15,7 @@ from store.traces.histograms import count, find_percentile
 from store.traces.month import read_month
 from store.traces.overview_query import AGENT_COLUMNS, Query
 from store.traces.overview_reader import OverviewReader
+from store.traces.requested_models import find_requested
 from store.traces.timings import MEASURES, NOTHING, Timing
 from store.traces.usage_report import Totals, add_up
 
@@ -125,7 +126,8 @@ def _read(
 
 
 def _is_of_calls(filters: Filters) -> bool:
-    return bool(filters.values.keys() & AGENT_COLUMNS.keys())
+    is_requested = find_requested(filters.values.get("model", "")) is not None
+    return is_requested or bool(filters.values.keys() & AGENT_COLUMNS.keys())
 
 
 def _ask(

@@ -18,6 +18,7 @@ from dashboard.tables.patched_datasette import (
     path_with_replaced_args,
 )
 from metering.token_counts import NAMES, TokenCounts
+from store.traces.booking_sql import BILLED_TOKENS
 
 ARGUMENT = "_sum_by"
 TABLE = "usage"
@@ -30,10 +31,10 @@ _SUMS = {
     "estimated_cents": "total(estimated_cents)",
     "value_cents": "total(case when billing = 'subscription' and overage is not 1 then cost_cents end)",
     "unpriced": "sum(cost_cents is null and usage_source <> 'none')",
-    **{name: f"coalesce(sum({name}), 0)" for name in NAMES},
+    **{name: f"cast(total({sql}) as integer)" for name, sql in BILLED_TOKENS.items()},
 }
 _COLUMNS = (
-    "cost_cents", "estimated_cents", "billing", "overage", "usage_source", *NAMES
+    "id", "cost_cents", "estimated_cents", "billing", "overage", "usage_source", "stop_reason", "status_code", *NAMES
 )  # fmt: skip
 
 type Extra = Callable[[], Awaitable[dict[str, Any]]]
@@ -55,9 +56,11 @@ class CallTotals:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummedValue:
     """A value of the column with the totals of its calls. ``href`` adds it to the conditions, or takes it
-    away where it is ``selected``."""
+    away where it is ``selected``. By model, calls whose response named none have the model that they
+    ``requested``."""
 
     value: Any
+    requested: str | None
     totals: CallTotals
     href: str
     selected: bool
@@ -103,7 +106,7 @@ async def _read_totals(file: PagedFile) -> CallTotals | None:
     )
     try:
         found = await file.execute(
-            f"select {_list_sums()} from ({newest})",  # noqa: S608 - our own text
+            f"select {_list_sums()} from ({newest}) as usage",  # noqa: S608 - our own text
             file.values,
             custom_time_limit=TOTALS_TIME_MS,
         )
@@ -116,6 +119,7 @@ async def _read_groups(
     datasette: Datasette, request: Request, file: PagedFile, column: str
 ) -> ColumnSums:
     name = escape_sqlite(column)
+    requested = "iif(model is null, request_model, null)" if column == "model" else "null"
     where = f" where {file.conditions}" if file.conditions else ""
     others = [each for each in request.args.getlist(ARGUMENT) if each != column]
     result = ColumnSums(
@@ -126,18 +130,16 @@ async def _read_groups(
     )
     try:
         found = await file.execute(
-            f"select {name} as grouped_by, {_list_sums()} from {escape_sqlite(file.table)}{where}"  # noqa: S608
-            " group by 1 order by cost_cents desc, calls desc, 1"
+            f"select {name} as grouped_by, {requested} as requested, {_list_sums()}"  # noqa: S608
+            f" from {escape_sqlite(file.table)}{where}"
+            " group by 1, 2 order by cost_cents desc, calls desc, 1, 2"
             f" limit {MAX_GROUPS + 1}",
             file.values,
             custom_time_limit=GROUPS_TIME_MS,
         )
     except QueryInterrupted:
         return result
-    values = [
-        _make_value(datasette, request, column, row["grouped_by"], _make_totals(row))
-        for row in found.rows[:MAX_GROUPS]
-    ]
+    values = [_make_value(datasette, request, column, row) for row in found.rows[:MAX_GROUPS]]
     return replace(result, values=values, truncated=len(found.rows) > MAX_GROUPS)
 
 
@@ -145,16 +147,25 @@ def _list_sums() -> str:
     return ", ".join(f"{sql} as {name}" for name, sql in _SUMS.items())
 
 
-def _make_value(
-    datasette: Datasette, request: Request, column: str, value: Any, totals: CallTotals
-) -> SummedValue:
+def _make_value(datasette: Datasette, request: Request, column: str, row: Any) -> SummedValue:
+    conditions = _find_conditions(column, row["grouped_by"], row["requested"])
+    selected = all(request.args.get(name) == wanted for name, wanted in conditions)
+    changed = [(name, None if selected else wanted) for name, wanted in conditions]
+    return SummedValue(
+        value=row["grouped_by"],
+        requested=row["requested"],
+        totals=_make_totals(row),
+        href=_replace(datasette, request, changed),
+        selected=selected,
+    )
+
+
+def _find_conditions(column: str, value: Any, requested: str | None) -> list[tuple[str, str]]:
+    """Return the arguments that leave the calls of a value in the list."""
     if value is None:
-        name, wanted = f"{column}__isnull", "1"
-    else:
-        name, wanted = column if not column.startswith("_") else f"{column}__exact", str(value)
-    selected = request.args.get(name) == wanted
-    href = _replace(datasette, request, [(name, None if selected else wanted)])
-    return SummedValue(value=value, totals=totals, href=href, selected=selected)
+        isnull = (f"{column}__isnull", "1")
+        return [isnull] if requested is None else [isnull, ("request_model", requested)]
+    return [(column if not column.startswith("_") else f"{column}__exact", str(value))]
 
 
 def _replace(

@@ -89,6 +89,10 @@ class OverviewMonth(ResponseModel):
 
 class _Name(ResponseModel):
     name: Annotated[str | None, Field(description="null where the calls name none.")]
+    request_model: Annotated[
+        str | None,
+        Field(description="By model: what calls asked for whose response named none."),
+    ]
     is_rest: Annotated[bool, Field(description="Whether it is all groups that are not listed.")]
 
 

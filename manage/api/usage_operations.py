@@ -82,6 +82,12 @@ class UsageGroup(UsageTotals):
         str | None,
         Field(description="By model; null also for an unknown one, as in the others below."),
     ]
+    request_model: Annotated[
+        str | None,
+        Field(
+            description="By model: what calls asked for whose response named none, as those that reached no upstream."
+        ),
+    ] = None
     proxy_endpoint_id: Annotated[str | None, Field(description="By endpoint.")]
     slug: Annotated[str | None, Field(description="By endpoint.")]
     client: Annotated[

@@ -2,7 +2,7 @@
 
 from manage.api.usage_operations import Run, UsageTotals
 from manage.cli.terminal import format_amount, make_table
-from manage.cli.usage_cells import describe_open_costs, make_cells
+from manage.cli.usage_cells import describe_open_costs, make_cells, name_group
 from metering.formats import format_calls
 
 
@@ -20,7 +20,7 @@ def describe_run(run: Run, base_url: str, *, is_running: bool) -> list[str]:
     if totals.calls:
         headings, cells = make_cells(run.models)
         rows = [
-            (each.model or "(not known)", *counts)
+            (name_group(each, "model"), *counts)
             for each, counts in zip(run.models, cells, strict=True)
         ]
         lines += make_table(("MODEL", *headings), rows, right=headings)

@@ -2,15 +2,23 @@
 
 from collections.abc import Iterator, Sequence
 
-from manage.api.usage_operations import UsageTotals
+from manage.api.usage_operations import UsageGroup, UsageTotals
 from manage.cli.terminal import format_amount, format_count
 from metering.formats import format_calls
 from metering.token_counts import OTHER_CLASSES, TokenCounts
+from store.traces import requested_models
 
 _OTHER_HEADINGS = tuple(each.title.upper() for each in OTHER_CLASSES)
 _HEADINGS = ("CALLS", "ERRORS", "INPUT", "CACHED", *_OTHER_HEADINGS, "COST")
 # The parts of the cost, which have a column where any row has one.
 _PARTS = {"estimated_cents": "OF WHICH ESTIMATED", "value_cents": "OF WHICH VALUE"}
+
+
+def name_group(group: UsageGroup, field: str) -> str:
+    """Return the name of a group, which this field has."""
+    if field == "model" and group.model is None and group.request_model is not None:
+        return requested_models.mark(group.request_model)
+    return getattr(group, field) or "(not known)"
 
 
 def make_cells(

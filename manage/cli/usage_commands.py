@@ -12,7 +12,7 @@ from manage.cli.console import explained, json_option, service_options
 from manage.cli.parameters import Choice
 from manage.cli.periods import Day, find_days, period_options
 from manage.cli.terminal import format_amount, make_bar, print_table
-from manage.cli.usage_cells import describe_open_costs, make_cells
+from manage.cli.usage_cells import describe_open_costs, make_cells, name_group
 from metering.formats import format_number
 from runtime import clock
 from store.traces.usage_report import Grouping
@@ -118,7 +118,7 @@ def _print_report(report: Usage) -> None:
     name, title = _NAMES[report.by]
     rows = [
         (
-            getattr(group, name) or "(not known)",
+            name_group(group, name),
             *counts,
             make_bar(getattr(group, measure), largest),
         )

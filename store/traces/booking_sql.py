@@ -7,6 +7,7 @@ that a database lacks while the recorder has not migrated it.
 from metering import token_counts
 from metering.billed_passes import FIRST_FAILURE_STATUS, UNBILLED_OUTCOMES
 from metering.components import CACHE_WRITE_1H, TOKEN_COMPONENTS, WEB_SEARCH
+from metering.refusals import STOP_REASON
 from store.traces.rollup import NO_ERROR, OVERAGE, SUBSCRIPTION
 
 # As ``metering.billed_passes.may_be_billed`` decides.
@@ -14,6 +15,9 @@ MAY_BE_BILLED = (
     f"(u.usage_source = 'none' and u.outcome not in {UNBILLED_OUTCOMES}"
     f" and coalesce(u.status_code, 0) < {FIRST_FAILURE_STATUS})"
 )
+# A call that may have tokens that are not billed, over the columns of ``usage``: a refusal, or an error.
+# (So may the pass of a model that handed over to another; upstream leaves it out of the counts of the call.)
+_MAY_BE_FREE = f"(stop_reason = '{STOP_REASON}' or status_code >= {FIRST_FAILURE_STATUS})"
 # What a call adds to each sum.
 OF_CALL = {
     "entries": "1",
@@ -42,4 +46,12 @@ OF_LINE = {name: f"{IS_BILLED} and {sql}" for name, sql in IS_OF_CLASS.items()} 
     "web_search_requests": f"{IS_BILLED} and {IS_SEARCH}",
     "unbilled_tokens": f"not ({IS_BILLED}) and {_IS_TOKENS}",
     "unpriced_tokens": f"{IS_BILLED} and {_IS_TOKENS} and c.cents is null",
+}
+# The tokens of a call that are billed, over a row of ``usage``: what hourly sums count of it. Line items are
+# read for the few calls alone of which not all may be billed, since a list sums a million.
+BILLED_TOKENS = {
+    name: f"case when {_MAY_BE_FREE} then (select total(c.quantity) from usage_cost as c"  # noqa: S608 - our own text
+    f" where c.usage_id = usage.id and {IS_BILLED.format(unbilled_reason='c.unbilled_reason')} and {sql})"
+    f" else coalesce({name}, 0) end"
+    for name, sql in IS_OF_CLASS.items()
 }

@@ -2,6 +2,8 @@
 
 Tokens and cents belong to the model that ran each pass, and the call itself to the model of its response,
 as hourly sums are booked. So whatever is summed over these rows equals the hourly sums of the same calls.
+A call whose response named no model has the name of ``requested_models`` here; its line items, if any,
+have none.
 """
 
 import sqlite3
@@ -9,7 +11,7 @@ from collections.abc import Mapping
 
 from metering import token_counts
 from store.database import list_columns
-from store.traces import booking_sql
+from store.traces import booking_sql, requested_models
 
 # In braces: columns that a database lacks while the recorder has not migrated it.
 _ADDED = {
@@ -26,7 +28,8 @@ _OF_LINE = {
     for name in (*token_counts.NAMES, "unbilled_tokens", "unpriced_tokens")
 }
 SUMS = (*booking_sql.OF_CALL, *_OF_LINE)
-_BILLING = f"coalesce({booking_sql.BILLING}, '')"
+BILLING = f"coalesce({booking_sql.BILLING}, '')"
+_MODEL = f"coalesce(u.model, {requested_models.NAME})"
 _ZERO = dict.fromkeys(SUMS, "0")
 
 
@@ -38,18 +41,19 @@ def make_source(
     ``where`` is a condition on ``usage as u``, of which the parameters are needed twice unless they have
     names; ``keys`` are further columns by name, with SQL over ``u``. Raises sqlite3.Error."""
     rows = (
-        f"({_select('u.model', keys or {}, booking_sql.OF_CALL, '', where)} union all"
+        f"({_select(_MODEL, keys or {}, booking_sql.OF_CALL, '', where)} union all"
         f" {_select('c.model', keys or {}, _OF_LINE, 'join usage_cost as c on c.usage_id = u.id', where)})"
     )
-    return rows.format_map(_find_added(connection))
+    return rows.format_map(find_added(connection))
 
 
 def billing_column(connection: sqlite3.Connection) -> str:
     """Return SQL over ``usage as u`` for the column ``billing``. Raises sqlite3.Error."""
-    return _BILLING.format_map(_find_added(connection))
+    return BILLING.format_map(find_added(connection))
 
 
-def _find_added(connection: sqlite3.Connection) -> dict[str, str]:
+def find_added(connection: sqlite3.Connection) -> dict[str, str]:
+    """Return what stands in braces in SQL over calls, by name. Raises sqlite3.Error."""
     present = {table: list_columns(connection, table) for table in ("usage", "usage_cost")}
     return {
         name: column if name in present[table] else "null"
@@ -60,7 +64,7 @@ def _find_added(connection: sqlite3.Connection) -> dict[str, str]:
 def _select(
     model: str, keys: Mapping[str, str], sums: Mapping[str, str], source: str, where: str
 ) -> str:
-    columns = {"model": f"coalesce({model}, '')", "billing": _BILLING}
+    columns = {"model": f"coalesce({model}, '')", "billing": BILLING}
     columns |= dict(keys) | _ZERO | dict(sums)
     selected = ", ".join(f"{sql} as {name}" for name, sql in columns.items())
     return f"select {selected} from usage as u {source} where {where}"  # noqa: S608 - our own text

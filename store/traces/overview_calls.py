@@ -21,6 +21,7 @@ from store.traces.overview_query import (
     add_cells,
     format_hour,
 )
+from store.traces.requested_models import IS_UNNAMED, NAME
 from store.traces.rollup import find_product
 from store.traces.timings import NOTHING, Timing
 from store.traces.usage_report import Sums, list_sums
@@ -34,6 +35,8 @@ _OF_CALL = {
     "session_id": f"coalesce({unnamed_sessions.SESSION}, '')",
     "agent_id": "coalesce(u.agent_id, '')",
 }
+# With the names in braces of ``call_rows.find_added``.
+SQL_OF_CALL = {**_OF_CALL, "billing": call_rows.BILLING}
 _OF_SESSION = f"u.id in ({unnamed_sessions.CALLS})"
 
 
@@ -65,7 +68,10 @@ def _select_calls(
     where = "u.created_at >= :start and u.created_at < :end"
     if query.filters.get("session"):
         where += f" and {_OF_SESSION}"
-    rest = [f"{ALL_COLUMNS[name]} = :{name}" for name in query.filters]
+    rest = [
+        IS_UNNAMED if (name, value) == ("model", "") else f"{ALL_COLUMNS[name]} = :{name}"
+        for name, value in query.filters.items()
+    ]
     needed = {ALL_COLUMNS[name] for name in (*query.filters, query.by) if name} | {"hour"}
     keys = {name: sql for name, sql in _OF_CALL.items() if name in needed}
     source = call_rows.make_source(db, where, keys)
@@ -82,9 +88,12 @@ def _select_calls(
 def _select_times(
     db: sqlite3.Connection, query: Query, start: datetime, end: datetime
 ) -> dict[str, Timing]:
-    columns = {"model": "coalesce(u.model, '')", "billing": call_rows.billing_column(db)}
+    columns = {"model": f"coalesce(u.model, {NAME}, '')", "billing": call_rows.billing_column(db)}
     columns |= {name: _OF_CALL[ALL_COLUMNS[name]] for name in ALL_COLUMNS.keys() - columns}
-    conditions = [f"{columns[name]} = :{name}" for name in query.filters]
+    conditions = [
+        "u.model is null" if (name, value) == ("model", "") else f"{columns[name]} = :{name}"
+        for name, value in query.filters.items()
+    ]
     if query.filters.get("session"):
         conditions.append(_OF_SESSION)
     group = "''" if query.by is None else columns[query.by]

@@ -13,7 +13,7 @@ from datetime import datetime
 from runtime.intervals import HOUR
 from store.database import list_columns
 from store.traces import agent_sums, histograms, rollup
-from store.traces.overview_calls import read_calls
+from store.traces.overview_calls import SQL_OF_CALL, read_calls
 from store.traces.overview_query import (
     AGENT_COLUMNS,
     COLUMNS,
@@ -25,9 +25,12 @@ from store.traces.overview_query import (
     format_hour,
     parse_hour,
 )
+from store.traces.requested_models import find_requested
+from store.traces.requested_sums import Part, read_requested, take_out
+from store.traces.rollup import find_product
 from store.traces.timings import MEASURES, Timing
 from store.traces.unnamed_sums import read_unnamed
-from store.traces.usage_report import Sums, list_sums
+from store.traces.usage_report import Sums, list_sums, order_sums
 
 ROWS_TIME_S = 1.0
 SHARES = (
@@ -57,6 +60,8 @@ class OverviewReader:
     def read(self, query: Query) -> Found:
         """Return the sums and timings of a period, from the smallest tables that have them."""
         names = {*query.filters, *filter(None, [query.by])}
+        if find_requested(query.filters.get("model", "")) is not None:
+            return read_calls(self._db, query, self._rows_time_s)
         if not names & AGENT_COLUMNS.keys():
             return Found(self._read_sums(query), self._read_timings(query))
         if not query.filters and not query.hourly:
@@ -115,7 +120,30 @@ class OverviewReader:
             table, at = ("usage_daily", "day") if is_daily else ("usage_hourly", "hour")
             step = at if is_daily or query.hourly else "substr(hour, 1, 10)"
             add_cells(cells, self._select_sums(query, table, step, at, (start, end), COLUMNS))
+        if query.by == "model" and any(name == "" for _, name in cells):
+            self._list_requested(query, cells)
         return cells
+
+    def _list_requested(self, query: Query, cells: dict[Cell, Sums]) -> None:
+        """Have the calls without a model in the cells of the models that they asked for."""
+        part = Part(
+            start=format_hour(query.start),
+            end=format_hour(query.end),
+            step=f"substr(u.created_at, 1, {13 if query.hourly else 10})",
+            values={
+                SQL_OF_CALL[COLUMNS[name]]: value
+                for name, value in query.filters.items()
+                if name != "model"  # which is empty here
+            },
+        )
+        self._db.create_function("product_of", 1, find_product, deterministic=True)
+        found = {key: order_sums(each) for key, each in read_requested(self._db, part).items()}
+        for step, rest in [(step, sums) for (step, name), sums in cells.items() if name == ""]:
+            here = {model: sums for (at, model), sums in found.items() if at == step}
+            del cells[step, ""]
+            if (left := take_out(rest, here.values())) is not None:
+                cells[step, ""] = left
+            cells.update({(step, model): sums for model, sums in here.items()})
 
     def _read_agents(self, query: Query) -> dict[Cell, Sums]:
         days = format_hour(query.start)[:10], format_hour(query.end + DAY - HOUR)[:10]

@@ -15,6 +15,8 @@ from typing import Literal
 from metering import token_counts
 from metering.token_counts import ZERO, TokenCounts
 from store.database import list_columns, open_readonly, snapshot
+from store.traces.requested_models import find_requested
+from store.traces.requested_sums import Part, read_requested, take_out
 from store.traces.rollup import SUBSCRIPTION
 
 type Grouping = Literal["day", "model", "endpoint", "client", "credential", "billing"]
@@ -29,11 +31,13 @@ _FIELDS: dict[Grouping, dict[str, str]] = {
     "credential": {"credential_hmac": "credential_hmac"},
     "billing": {"billing": "billing"},
 }
+_NO_MODEL = ("",)
 # What a request over the rate limit is counted by: nothing else of it is read.
 _REJECTED_BY: tuple[Grouping, ...] = ("day", "endpoint")
 # Columns that databases have only since a migration: the recorder may not have made it yet.
 _ADDED_KEYS = ("client", "credential_hmac", "billing")
 _ADDED_SUMS = ("maybe_billed", "estimated_cents", "unbilled_tokens", "unpriced_tokens")
+_SUMMED = ("entries", "errors", "unpriced", "cost_cents", *_ADDED_SUMS, *token_counts.NAMES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,10 +70,12 @@ class Totals:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
     """Totals of the calls that share what they are grouped by; the other fields are None. What is not
-    known is None too. Only by day and by endpoint is there a count of rejected requests."""
+    known is None too. By model, calls whose response named none have the ``request_model`` that they
+    asked for. Only by day and by endpoint is there a count of rejected requests."""
 
     day: str | None = None
     model: str | None = None
+    request_model: str | None = None
     proxy_endpoint_id: str | None = None
     slug: str | None = None
     client: str | None = None
@@ -129,7 +135,26 @@ def _read_period(
             return {}, {}
         where, parameters = _between(from_day, to_day)
         sums = read_sums(db, by, f"usage_hourly {where}", parameters, columns)
+        if by == "model" and _NO_MODEL in sums:
+            _list_requested(db, sums, from_day, to_day)
         return sums, _read_rejected(db, by, where, parameters)
+
+
+def _list_requested(
+    db: sqlite3.Connection, sums: dict[Names, Sums], from_day: date | None, to_day: date | None
+) -> None:
+    """Have the calls without a model listed under the models that they asked for."""
+    part = Part(
+        start="" if from_day is None else from_day.isoformat(),
+        end="~" if to_day is None else f"{to_day.isoformat()}~",
+    )
+    found: dict[Names, Sums] = {
+        (name,): order_sums(each) for (_, name), each in read_requested(db, part).items()
+    }
+    rest = take_out(sums.pop(_NO_MODEL), found.values())
+    if rest is not None:
+        sums[_NO_MODEL] = rest
+    sums.update(found)
 
 
 def read_sums(
@@ -161,8 +186,12 @@ def list_sums(columns: Container[str]) -> list[str]:
         value = "total(value_cents)"
     elif "billing" in columns:
         value = f"total(case when billing = '{SUBSCRIPTION}' then cost_cents end)"
-    names = ("entries", "errors", "unpriced", "cost_cents", *_ADDED_SUMS, *token_counts.NAMES)
-    return [value, *(f"sum({name})" if name in columns else "0" for name in names)]
+    return [value, *(f"sum({name})" if name in columns else "0" for name in _SUMMED)]
+
+
+def order_sums(named: Mapping[str, float]) -> Sums:
+    """Return numbers by name in the order of ``list_sums``."""
+    return tuple(named.get(name, 0) for name in ("value_cents", *_SUMMED))
 
 
 def _read_rejected(
@@ -201,7 +230,7 @@ def make_groups(
         (
             key,
             Group(
-                **{name: value or None for name, value in zip(_FIELDS[by], key, strict=True)},
+                **_name(by, key),
                 totals=make_totals(sums.get(key), rejected.get(key, 0) if has_rejected else None),
             ),
         )
@@ -217,6 +246,13 @@ def make_groups(
         reverse=True,
     )
     return [group for _, group in groups]
+
+
+def _name(by: Grouping, key: Names) -> dict[str, str | None]:
+    """Return the fields that name a group."""
+    if by == "model" and (requested := find_requested(key[0])) is not None:
+        return {"request_model": requested}
+    return {name: value or None for name, value in zip(_FIELDS[by], key, strict=True)}
 
 
 def add_up(sums: Iterable[Sums], rejected: int | None) -> Totals:

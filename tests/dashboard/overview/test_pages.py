@@ -298,7 +298,7 @@ def test_small_groups_are_one_rest_of_the_charts_and_lines_of_the_table(ann, mon
     in_charts = [each["name"] for each in found["steps"][-1]["groups"]]
     assert in_charts == ["m9", "m8", "m7", "m6", "m5", "m4", "m3", None]
     assert found["steps"][-1]["groups"][-1] == {
-        "name": None, "is_rest": True, "calls": 3, "cost_cents": 6
+        "name": None, "request_model": None, "is_rest": True, "calls": 3, "cost_cents": 6
     }  # fmt: skip
     assert [each["cost_cents"] for each in found["groups"]] == list(range(10, 0, -1))
     assert "3 other models" in ann.get("/overview").text

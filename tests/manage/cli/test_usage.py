@@ -228,3 +228,27 @@ def test_the_month_is_no_other_period(run, entries):
 
 def test_nothing_is_expected_before_the_first_call(run, traces):
     assert "not known with less than a day of calls" in run("usage", "--month").stdout
+
+
+def test_calls_that_reached_no_upstream_stand_under_the_model_that_they_asked_for(run, traces):
+    failed = {"model": None, "usage_source": "none", "cost_items": (), "cost_cents": Decimal(0)}
+    failed |= {"outcome": "upstream_unreachable", "status_code": None, "run_id": "run-1"}
+    traces.insert(
+        [
+            make_entry(model="claude-a"),
+            make_entry(request_model="claude-a", **failed),
+            make_entry(request_model="\x1b[2Jx", **failed),
+            make_entry(request_model=None, **failed),
+        ]
+    )
+    shown = run("usage", "--by", "model").stdout
+    for name in ("claude-a ", "claude-a (requested) ", "(not known) "):
+        assert len([line for line in shown.splitlines() if line.startswith(name)]) >= 1, name
+    assert "\x1b" not in shown
+    groups = json.loads(run("usage", "--by", "model", "--json").stdout)["groups"]
+    assert {(each["model"], each["request_model"], each["calls"]) for each in groups} == {
+        ("claude-a", None, 1),
+        (None, "claude-a", 1),
+        (None, "\x1b[2Jx", 1),
+        (None, None, 1),
+    }

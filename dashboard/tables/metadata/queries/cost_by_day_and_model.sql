@@ -1,15 +1,27 @@
 /*
 title = "Cost by day and model"
-description = "Calls, cost in US dollars and tokens of each model on each day (UTC)."
+description = "Calls, cost in US dollars and tokens of each model on each day (UTC). A call whose response named no model is under the one that it asked for, marked “(requested)”."
 place = 10
 parameters.days = { label = "Days", type = "integer", minimum = 0, maximum = 36_500, default = 30 }
 */
-select day, coalesce(nullif(model, ''), '(none named)') as model, sum(entries) as calls,
+with asked as (
+  select substr(created_at, 1, 10) as day, request_model || ' (requested)' as name, count(*) as calls,
+    sum(usage_source = 'none' and outcome not in ('upstream_error', 'upstream_unreachable') and coalesce(status_code, 0) < 300) as maybe_billed
+  from usage where model is null and request_model is not null and created_at >= date('now', '-' || :days || ' days')
+  group by 1, 2
+), booked as (
+  select day, nullif(model, '') as name, entries as calls, maybe_billed, unpriced, unpriced_tokens, cost_cents, estimated_cents, billing,
+    :prompt_tokens as prompt_tokens, output_tokens
+  from usage_days where day >= date('now', '-' || :days || ' days')
+  union all select day, name, calls, maybe_billed, 0, 0, 0.0, 0.0, '', 0, 0 from asked
+  union all select day, null, -calls, -maybe_billed, 0, 0, 0.0, 0.0, '', 0, 0 from asked
+)
+select day, coalesce(name, '(none named)') as model, sum(calls) as calls,
   round(nullif(sum(cost_cents), case when sum(unpriced) + sum(unpriced_tokens) > 0 then 0 end) / 100, 4) as cost_usd,
   round(total(case when billing <> 'subscription' then cost_cents end) / 100, 4) as spend_usd,
   round(total(case when billing = 'subscription' then cost_cents end) / 100, 4) as subscription_value_usd,
-  round(sum(estimated_cents) / 100, 4) as estimated_usd, sum(unpriced) as calls_without_price, sum(maybe_billed) as calls_maybe_billed,
-  sum(:prompt_tokens) as prompt_tokens,
-  sum(output_tokens) as output_tokens
-from usage_days where day >= date('now', '-' || :days || ' days')
-group by day, usage_days.model order by day desc, cost_usd desc
+  round(sum(estimated_cents) / 100.0, 4) as estimated_usd, sum(unpriced) as calls_without_price, sum(maybe_billed) as calls_maybe_billed,
+  sum(prompt_tokens) as prompt_tokens, sum(output_tokens) as output_tokens
+from booked group by day, name
+having name is not null or sum(calls) > 0 or sum(prompt_tokens) > 0 or sum(output_tokens) > 0
+order by day desc, cost_usd desc

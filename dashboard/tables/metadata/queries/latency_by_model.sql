@@ -5,7 +5,7 @@ place = 50
 parameters.days = { label = "Days", type = "integer", minimum = 0, maximum = 36_500, default = 7 }
 */
 with recent as (
-  select model, ttfb_ms, duration_ms
+  select coalesce(model, request_model || ' (requested)') as model, ttfb_ms, duration_ms
   from usage where ttfb_ms is not null and duration_ms is not null and created_at >= date('now', '-' || :days || ' days')
   order by created_at desc limit 100000
 ), ranked as (
