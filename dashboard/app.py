@@ -105,6 +105,7 @@ class CallPages:
             HTTPException: self._refuse,
             ControlError: self._refuse_caller,
             sqlite3.Error: _report_unavailable,
+            MemoryError: _report_short_memory,
             Exception: _report_failure,
         }
 
@@ -182,6 +183,12 @@ async def _report_unavailable(request: Request, error: sqlite3.Error) -> Respons
     logger.error("A page could not be made: %s", error)
     headers = {"retry-after": "1"}
     return rendering.refuse(request, 503, CODES[503], "Try again in a moment.", headers)
+
+
+async def _report_short_memory(request: Request, _error: Exception) -> Response:
+    logger.error("A page needed more memory than TAXIMETER_WEB_MEMORY allows.")
+    message = "The service is short of memory. Ask for less, or try again in a moment."
+    return rendering.refuse(request, 503, CODES[503], message, {"retry-after": "3"})
 
 
 async def _report_failure(request: Request, _error: Exception) -> Response:

@@ -38,7 +38,7 @@ from manage.api.routes import Api
 from manage.client_address import ClientAddress
 from manage.metrics.routes import Metrics
 from manage.supervision.workers import Workers
-from runtime import logs, parent_watch, readiness, stacks
+from runtime import address_space, logs, parent_watch, readiness, stacks
 from runtime.attempts import make_bad_key_limit
 from runtime.authority import parse_host
 from runtime.descriptors import AcceptErrors
@@ -272,6 +272,7 @@ def main() -> None:
         settings = Settings.from_env()
     except SettingsError as error:
         sys.exit(f"taximeter: {error}")
+    address_space.limit(settings.web_memory)
     terminal = LineWriter(sys.stdout)
     atexit.register(terminal.close)
     supervisor_pid = None if parent_watch.inherited_fd() is None else os.getppid()

@@ -377,6 +377,14 @@ def parse_head_size(text: str) -> int:
     return size
 
 
+def parse_web_memory(text: str) -> int:
+    """Return how much address space the web process may have. Loaded, with its threads, it takes 500 MB."""
+    size = parse_size(text)
+    if size < 800_000_000:
+        raise ValueError("write a size of at least 800MB")
+    return size
+
+
 def parse_smtp_url(text: str) -> MailServer | None:
     """Return the mail server of a URL. Errors do not quote it, because it holds a password."""
     if not text:

@@ -221,6 +221,13 @@ SETTING_GROUPS: Mapping[str, tuple[Setting, ...]] = {
             "While requests that come in take this much memory, further large ones get 503.",
         ),
         Setting(
+            "web_memory",
+            "1.5GB",
+            setting_values.parse_web_memory,
+            "How much address space the process of pages and API may have, some 500 MB of which it takes"
+            " unused; what needs more gets 503 (not on macOS).",
+        ),
+        Setting(
             "workers",
             "",
             setting_values.parse_process_count,
@@ -416,6 +423,7 @@ class Settings:
     request_head: int
     client_connections: int
     request_memory: int
+    web_memory: int
     disk_reserve: int
     query_processes: int
     workers: int

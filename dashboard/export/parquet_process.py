@@ -9,10 +9,11 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
 import orjson
 
-from store.traces.parquet import Column, ConversionError, ParquetWriter
+from runtime import address_space
 
 NICENESS = 5  # pages come first
 
@@ -20,8 +21,11 @@ NICENESS = 5  # pages come first
 def main(arguments: Sequence[str]) -> int:
     """Convert standard input to standard output. Returns the exit status."""
     os.nice(NICENESS)
-    columns = [Column(name, declared) for name, declared in json.loads(arguments[0])]
-    writer = ParquetWriter(sys.stdout.buffer, columns)
+    # pyarrow reserves more address space than the web process may have, when it is loaded.
+    address_space.lift()
+    parquet = import_module("store.traces.parquet")
+    columns = [parquet.Column(name, declared) for name, declared in json.loads(arguments[0])]
+    writer = parquet.ParquetWriter(sys.stdout.buffer, columns)
     try:
         for line in sys.stdin.buffer:
             writer.write(orjson.loads(line))
@@ -29,7 +33,7 @@ def main(arguments: Sequence[str]) -> int:
         sys.stdout.buffer.flush()
     except BrokenPipeError:  # its reader has gone
         return 1
-    except (ConversionError, ValueError) as error:
+    except (parquet.ConversionError, ValueError) as error:
         print(f"no Parquet: {error}", file=sys.stderr)
         return 1
     return 0

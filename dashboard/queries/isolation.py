@@ -14,6 +14,8 @@ from contextlib import closing
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from runtime import address_space
+
 MAX_MEMORY_BYTES = 640 << 20  # address space, of which an idle process has 80
 # Of it SQLite may have this much. It then says so, which is better than a process that ends.
 MAX_HEAP_BYTES = 256 << 20
@@ -68,15 +70,11 @@ _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 def limit_resources() -> None:
     """Bound memory and files, and give way to the processes that must respond quickly."""
     os.nice(NICENESS)
-    limits = {resource.RLIMIT_FSIZE: MAX_FILE_BYTES, resource.RLIMIT_CORE: 0}
-    if (
-        sys.platform != "darwin"
-    ):  # there a process has more address space than this from the beginning
-        limits[resource.RLIMIT_AS] = MAX_MEMORY_BYTES
-    for kind, limit in limits.items():
+    for kind, limit in {resource.RLIMIT_FSIZE: MAX_FILE_BYTES, resource.RLIMIT_CORE: 0}.items():
         _, hard = resource.getrlimit(kind)
         allowed = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
         resource.setrlimit(kind, (allowed, allowed))
+    address_space.limit(MAX_MEMORY_BYTES, for_good=True)
     with closing(sqlite3.connect(":memory:")) as any_connection:  # the limit is the whole process's
         any_connection.execute(f"pragma hard_heap_limit = {MAX_HEAP_BYTES}")
 

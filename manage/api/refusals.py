@@ -1,5 +1,6 @@
 """Responses of the API to requests that it refuses: ``{"error": {"code", "message", "field"?}}``."""
 
+import logging
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
@@ -11,6 +12,8 @@ from starlette.responses import Response
 from manage.api.models import Error, ErrorDetail
 from manage.api.operation import Operation
 from runtime.errors import CODES, OTHER_CODE, ControlError, as_sentence
+
+logger = logging.getLogger(__name__)
 
 JSON = "application/json"
 NOT_STORED = {"cache-control": "no-store"}
@@ -60,6 +63,19 @@ async def refuse_http(_request: Request, error: Exception) -> Response:
             f"{status.phrase}; /api/openapi.json lists all operations.",
             code=CODES.get(status, OTHER_CODE),
             headers=error.headers,
+        )
+    )
+
+
+async def refuse_for_memory(_request: Request, _error: Exception) -> Response:
+    """Return the response to a request for which there is not enough memory."""
+    logger.error("A request to the API needed more memory than TAXIMETER_WEB_MEMORY allows.")
+    return refuse(
+        RefusedError(
+            HTTPStatus.SERVICE_UNAVAILABLE,
+            "The service is short of memory; ask for less, with a smaller limit or for fewer days, or try"
+            " again.",
+            headers={"retry-after": "3"},
         )
     )
 

@@ -35,6 +35,7 @@ from manage.api.refusals import (
     explain,
     refuse,
     refuse_crash,
+    refuse_for_memory,
     refuse_http,
     respond,
 )
@@ -115,7 +116,11 @@ class Api:
                     for path, methods in paths.items()
                 ),
             ],
-            exception_handlers={HTTPException: refuse_http, Exception: refuse_crash},
+            exception_handlers={
+                HTTPException: refuse_http,
+                MemoryError: refuse_for_memory,
+                Exception: refuse_crash,
+            },
         )
         # A trailing slash is an error, not a redirect: not every client repeats a DELETE after one.
         app.router.redirect_slashes = False

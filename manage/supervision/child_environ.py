@@ -20,6 +20,8 @@ GIVING_BACK = {
     "MALLOC_MMAP_THRESHOLD_": str(4 * 1024 * 1024),
     "MALLOC_TRIM_THRESHOLD_": str(8 * 1024 * 1024),
 }
+# For each arena of the C library 64 MB of address space are reserved, and each thread makes one.
+_FEW_ARENAS = "2"
 _PYTHON = ("LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH")
 
 
@@ -31,6 +33,11 @@ def without_credentials(environ: Mapping[str, str]) -> dict[str, str]:
 def give_back_memory(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of a process that does not keep the memory of large bodies."""
     return {**GIVING_BACK, **environ}
+
+
+def make_web_environ(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of the web process, whose address space is limited."""
+    return {"MALLOC_ARENA_MAX": _FEW_ARENAS, **environ}
 
 
 def make_query_environ(environ: Mapping[str, str]) -> dict[str, str]:

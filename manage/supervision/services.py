@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from manage.supervision.child_environ import make_query_environ
+from manage.supervision.child_environ import make_query_environ, make_web_environ
 from manage.supervision.children import Child
 from runtime.settings import QUERY_SOCKETS_VARIABLE, Settings, without_secrets, without_web_settings
 from store.traces.paths import traces_folder
@@ -57,9 +57,8 @@ class ServiceMaker:
         services = []
         if settings.has_pages:
             sockets = {QUERY_SOCKETS_VARIABLE: str(self._sockets)}
-            services.append(
-                Service(self._make_web(), {**environ, **sockets}, livez_port=self._web_port)
-            )
+            web_environ = make_web_environ(environ) | sockets
+            services.append(Service(self._make_web(), web_environ, livez_port=self._web_port))
             services.append(Service(self._make_queries(), make_query_environ(environ)))
         if settings.cluster is not None:
             cluster = self._make_child("cluster", "cluster")

@@ -64,6 +64,20 @@ def test_the_home_page_shows_how_to_connect(signed_in):
     assert f"ANTHROPIC_BASE_URL={BASE_URL}/proxy/default" in signed_in.get("/").text
 
 
+@pytest.mark.parametrize("accept", ["text/html", "application/json"])
+def test_a_page_that_takes_too_much_memory_is_503(signed_in, monkeypatch, caplog, accept):
+    def read(*_arguments, **_more):
+        raise MemoryError
+
+    monkeypatch.setattr("dashboard.search.arguments.parse_query", read)
+    answer = signed_in.get("/search?q=x", headers={"accept": accept})
+    assert answer.status_code == 503
+    assert answer.headers["retry-after"] == "3"
+    assert "The service is short of memory." in answer.text
+    assert "TAXIMETER_WEB_MEMORY" in caplog.text
+    assert signed_in.get("/").status_code == 200
+
+
 def test_names_are_shown_harmless(signed_in, control):
     organization = control.get_local_organization()
     create_endpoint(control, organization.id, "<script>alert(1)</script>")

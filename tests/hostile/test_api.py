@@ -3,9 +3,12 @@
 import json
 import sys
 import threading
+from contextlib import ExitStack
 
+import psutil
 import pytest
 
+from tests.hostile.conftest import proxy_memory
 from tests.hostile.organizations import make_organization, web_growth
 from tests.live.service import Service
 from tests.store.traces.search.conversation import response
@@ -15,6 +18,27 @@ MEBI = 1 << 20
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="the peak of another process's memory is known on Linux alone"
 )
+
+
+def test_clients_do_not_read_a_large_body(service: Service) -> None:
+    call = make_entry(response_body=b"\1" * (32 * MEBI))
+    attacker, other = make_organization(service, [call]), make_organization(service, [make_entry()])
+    with ExitStack() as stack, web_growth(service) as growth:
+        clients = [stack.enter_context(service.connect()) for _ in range(5)]
+        before = proxy_memory(service)
+        for client in clients:
+            client.send(attacker.message("/api/calls?bodies=yes&limit=1"))
+        for client in clients:
+            assert client.read_head().status == 200
+        for _ in range(20):
+            assert other.get("/api/calls").status == 200
+        assert proxy_memory(service) - before < 64 * MEBI
+    assert growth[0] < 96 * MEBI
+
+
+def test_the_web_process_has_a_limit_of_memory(service: Service) -> None:
+    web = psutil.Process(service.pids()["web"])
+    assert web.rlimit(psutil.RLIMIT_AS)[0] == 1_500_000_000
 
 
 def test_an_organization_searches_for_one_word_many_times(service: Service) -> None:

@@ -107,6 +107,7 @@ def test_origins_are_read_as_browsers_write_them():
         ("allowed_origins", "null"),
         ("request_idle_seconds", "0"),
         ("request_memory", "some"),
+        ("web_memory", "799MB"),
         ("request_head", "3KB"),
         ("request_head", "1MB"),
         ("client_connections", "0"),

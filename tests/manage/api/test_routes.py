@@ -551,6 +551,17 @@ def test_of_too_many_requests_of_an_organization_the_last_are_refused(few_turns,
     assert sorted(each.result().status_code for each in responses) == [200, 200, 503]
 
 
+def test_what_takes_too_much_memory_is_503_and_the_next_request_is_served(ann, monkeypatch):
+    def search(*_arguments):
+        raise MemoryError
+
+    monkeypatch.setattr(Management, "search", search)
+    refused = ann("GET", "/search?q=x")
+    assert "short of memory" in error_of(refused, 503, "unavailable")
+    assert refused.headers["retry-after"] == "3"
+    assert ann("GET", "/proxy-endpoints").status_code == 200
+
+
 def test_a_trace_database_that_cannot_be_read_is_503(ann, settings, keys):
     with ControlDatabase(settings.control_path) as control:
         caller = Management(control, settings.data_dir).find_caller("ann@example.org")

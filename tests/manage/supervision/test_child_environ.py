@@ -60,6 +60,9 @@ async def test_no_process_of_the_service_gets_a_credential(settings, monkeypatch
     assert all(
         environs[name].items() >= GIVING_BACK.items() for name in environs.keys() - {"queries"}
     )
+    assert [name for name, environ in environs.items() if "MALLOC_ARENA_MAX" in environ] == [
+        "queries", "web",
+    ]  # fmt: skip
 
 
 # After the first large block is freed, glibc takes the next ones from where small ones hold them.

@@ -1,0 +1,42 @@
+"""The limit on the address space, tried in other processes: one cannot be taken back."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests import ROOT
+
+pytestmark = pytest.mark.skipif(sys.platform == "darwin", reason="macOS has no such limit")
+TAKE = """
+from runtime import address_space
+def take():
+    try:
+        return len(bytearray(1 << 30)) >> 20
+    except MemoryError:
+        return "MemoryError"
+"""
+
+
+def run(code):
+    command = [sys.executable, "-P", "-c", TAKE + code]
+    found = subprocess.run(  # noqa: S603 - our own
+        command, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=True
+    )
+    return found.stdout.split()
+
+
+def test_what_is_above_the_limit_is_an_error_after_which_the_process_goes_on():
+    assert run("address_space.limit(500_000_000); print(take()); print('on')") == [
+        "MemoryError",
+        "on",
+    ]
+
+
+def test_a_process_that_is_started_takes_the_limit_back():
+    assert run("address_space.limit(500_000_000); address_space.lift(); print(take())") == ["1024"]
+
+
+def test_a_limit_for_good_cannot_be_taken_back():
+    code = "address_space.limit(500_000_000, for_good=True); address_space.lift(); print(take())"
+    assert run(code) == ["MemoryError"]
