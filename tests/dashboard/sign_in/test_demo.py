@@ -42,7 +42,7 @@ def test_the_page_has_a_button_and_says_how_to_get_a_link(site):
     assert "<button>Open the demo</button>" in page
     assert 'action="/sign-in/demo"' in page
     assert 'name="next" value="/sessions"' in page
-    assert "Enter in the terminal where the demo runs prints a link" in page
+    assert "Pressing Enter in the terminal where the demo runs prints a link" in page
     assert "users link" not in page, "it acts on another data directory"
 
 
@@ -106,7 +106,7 @@ def test_a_get_signs_nobody_in(site):
 def test_a_demo_that_others_can_reach_has_no_button(site):
     page = site.client.get("/sign-in").text
     assert "Open the demo" not in page
-    assert "Enter in the terminal where the demo runs prints a link" in page
+    assert "Pressing Enter in the terminal where the demo runs prints a link" in page
     assert open_demo(site).status_code == 403
     assert not site.is_signed_in()
 
