@@ -9,7 +9,7 @@ import logging
 import re
 import ssl
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable
+from collections.abc import AsyncIterator, Awaitable
 from functools import cache
 from typing import Any
 
@@ -27,6 +27,7 @@ from dashboard.sign_in.provider import ProviderError
 from runtime.settings import Settings
 
 TIMEOUT_S = 10.0
+MAX_RESPONSE_BYTES = 1_000_000
 MAX_NEXT_LENGTH = 1500  # browsers keep cookies of 4 KB; a longer address is forgotten
 
 logger = logging.getLogger(__name__)
@@ -111,8 +112,37 @@ def register(name: str, *, client_kwargs: dict[str, Any], **options: Any) -> Sta
         "code_challenge_method": "S256",
         "timeout": TIMEOUT_S,
         "verify": _trust(),
+        "event_hooks": {"response": [_bound]},
+        # What is compressed could be of any size once it is read.
+        "headers": {"accept-encoding": "identity"},
     } | client_kwargs
     return OAuth().register(name, client_kwargs=kwargs, user_agent="taximeter", **options)
+
+
+class _BoundedStream(httpx2.AsyncByteStream):
+    """The body of a response, which ends with an error above a size."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        left = MAX_RESPONSE_BYTES
+        async for chunk in self._stream:
+            left -= len(chunk)
+            if left < 0:
+                raise httpx2.ReadError("the response is too large")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+async def _bound(response: httpx2.Response) -> None:
+    """Bound what is read of a response. Raises httpx2.DecodingError for one that is compressed."""
+    if response.headers.get("content-encoding", "identity") != "identity":
+        raise httpx2.DecodingError("the response is compressed", request=response.request)
+    if isinstance(response.stream, httpx2.AsyncByteStream):
+        response.stream = _BoundedStream(response.stream)
 
 
 @cache

@@ -1,8 +1,12 @@
 """Sign-in with OpenID Connect: the checks that every such provider needs."""
 
+import asyncio
 from abc import abstractmethod
+from typing import Any
+from urllib.parse import urlsplit
 
 from authlib.integrations.starlette_client import StarletteOAuth2App
+from authlib.oidc.core import UserInfo
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -12,6 +16,9 @@ from runtime.settings import Settings
 
 # Of the algorithms a provider may name, those that need its private key.
 _SIGNATURES = frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384"})
+_ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri")
+_ALGORITHMS = "id_token_signing_alg_values_supported"
+_LOADED = "_loaded_at"  # by Authlib, when it has loaded the document
 
 
 class OpenIdProvider(OAuthProvider):
@@ -26,6 +33,7 @@ class OpenIdProvider(OAuthProvider):
 
     def _register(self, settings: Settings) -> StarletteOAuth2App:
         self._issuer, self._client_id, client_secret = self._read_client(settings)
+        self._discovering = asyncio.Lock()
         return register(
             self.name,
             client_id=self._client_id,
@@ -45,27 +53,62 @@ class OpenIdProvider(OAuthProvider):
             "aud": {"essential": True, "value": self._client_id},
         }
         token = await self._app.authorize_access_token(request, claims_options=options)
-        claims = token["userinfo"]
-        if not claims.get("email"):
+        claims = token.get("userinfo")
+        # Authlib makes one of an ID token that it has verified; another is a field of the response.
+        if not isinstance(claims, UserInfo):
+            raise TypeError("there is no ID token")
+        email, is_verified = claims.get("email"), claims.get("email_verified")
+        if not email or not isinstance(email, str):
             raise ProviderError(f"{self.title} sent no e-mail address of your account.")
-        if claims.get("email_verified") not in (True, "true"):
+        if is_verified is not True and is_verified != "true":
             raise ProviderError(
                 f"{self.title} has not verified your e-mail address. Verify it there, then sign in"
                 " again."
             )
-        return str(claims["email"])
+        return email
 
     async def _discover(self) -> None:
-        """Load the discovery document, which must be the issuer's own. Only signatures that take
-        its private key are accepted."""
-        metadata = await self._app.load_server_metadata()
-        if metadata.get("issuer", "").rstrip("/") != self._issuer:
-            self._app.server_metadata.clear()
+        """Load the discovery document, which must be the issuer's own. Raises ValueError, and whatever
+        loading raises."""
+        async with self._discovering:
+            is_new = _LOADED not in self._app.server_metadata
+            try:
+                metadata = await self._app.load_server_metadata()
+                self._check_issuer(metadata)
+                if is_new:
+                    kept = self._read_document(metadata)
+                    metadata.clear()
+                    metadata.update(kept)
+            except Exception:
+                self._app.server_metadata.clear()
+                raise
+
+    def _check_issuer(self, metadata: dict[str, Any]) -> None:
+        if metadata["issuer"].rstrip("/") != self._issuer:
             raise ValueError("the discovery document is another issuer's")
-        named = metadata.get("id_token_signing_alg_values_supported", [])
-        metadata["id_token_signing_alg_values_supported"] = [
-            name for name in named if name in _SIGNATURES
-        ]
+
+    def _read_document(self, document: dict[str, Any]) -> dict[str, Any]:
+        """Return what is used of a discovery document.
+
+        Authlib takes every other field for an option of its client too: a proxy, whether to verify
+        certificates, the scope, whether to use PKCE. Of the signatures it names, those count that take the
+        issuer's private key. Raises ValueError for an endpoint that is not."""
+        for name in _ENDPOINTS:
+            self._check_endpoint(document[name])
+        named = document.get(_ALGORITHMS, [])
+        return {
+            **{name: document[name] for name in ("issuer", _LOADED, *_ENDPOINTS)},
+            _ALGORITHMS: [each for each in named if each in _SIGNATURES],
+        }
+
+    def _check_endpoint(self, url: str) -> None:
+        """Check that an endpoint is an address as safe as that of the issuer. Raises ValueError."""
+        parts = urlsplit(url)
+        schemes = ("https", urlsplit(self._issuer).scheme)
+        if parts.scheme not in schemes or not parts.hostname or "@" in parts.netloc:
+            raise ValueError("an endpoint has no safe address")
+        if not url.isascii() or not url.isprintable() or parts.fragment:
+            raise ValueError("an endpoint has no valid address")
 
     def _issuers(self) -> list[str]:
         """Return the names of the issuer that tokens may carry as ``iss``."""
