@@ -17,6 +17,9 @@ from addon.request_heads import RequestHeads
 from addon.responder import Responder
 from runtime.settings import Settings
 
+# The web process has cut the response by then; but neither end is told while the client takes nothing.
+WEB_UNREAD_S = 60.0
+
 
 class Timeouts:
     """Looks at all exchanges and heads when it is called, which is several times a second."""
@@ -40,6 +43,11 @@ class Timeouts:
                 self._judge(handler, exchange, now_s)
 
     def _judge(self, handler: ProxyConnectionHandler, exchange: Exchange, now_s: float) -> None:
+        if exchange.endpoint is None and connections.is_client_behind(handler):
+            if now_s - exchange.waiting_since_s > WEB_UNREAD_S:
+                exchange.timed_out = exchange.phase
+                connections.abort_client(handler)
+            return
         waits_for_client = exchange.waits_for_client
         if waits_for_client and not connections.is_upstream_behind(handler):
             if now_s - exchange.upload_since_s > self._request_idle_s:

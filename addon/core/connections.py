@@ -66,6 +66,20 @@ def _write(handler: ProxyConnectionHandler, response: http.Response) -> bool:
     return True
 
 
+def is_client_behind(handler: ProxyConnectionHandler) -> bool:
+    """Return whether a client has not taken yet what was sent to it."""
+    io = handler.transports.get(handler.client)
+    writer = None if io is None else io.writer
+    return isinstance(writer, asyncio.StreamWriter) and writer.transport.get_write_buffer_size() > 0
+
+
+def abort_client(handler: ProxyConnectionHandler) -> None:
+    """End a client connection at once, without what it has not taken yet."""
+    io = handler.transports.get(handler.client)
+    if io is not None and isinstance(io.writer, asyncio.StreamWriter):
+        io.writer.transport.abort()
+
+
 def is_upstream_behind(handler: ProxyConnectionHandler) -> bool:
     """Return whether an upstream has not taken yet what was sent to it."""
     return any(

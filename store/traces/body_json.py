@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator
 
 import orjson
 
-PART_BYTES = 256 << 10  # of a body at once
+PART_BYTES = 32 << 10  # of a body at once
 
 
 def encode_body(chunks: Iterable[bytes], *, is_text: bool) -> Iterator[bytes]:
-    """Yield the JSON of a body that comes in chunks, each part of at most some 1.5 MB."""
+    """Yield the JSON of a body that comes in chunks, each part of at most some 200 KB."""
     parts = (
         chunk[at : at + PART_BYTES] for chunk in chunks for at in range(0, len(chunk), PART_BYTES)
     )

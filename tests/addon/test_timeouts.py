@@ -6,8 +6,9 @@ import pytest
 from mitmproxy.connection import Server
 
 from addon.exchange import LEAST_UPLOAD_BYTES_PER_S, Exchange, Phase
-from addon.timeouts import Timeouts, compute_longest_silence_s
+from addon.timeouts import WEB_UNREAD_S, Timeouts, compute_longest_silence_s
 from runtime.worker_board import Shared
+from store.control.database import ProxyEndpoint
 from tests.addon.endpoints import ENDPOINT
 from tests.addon.spooling import read_all
 
@@ -23,10 +24,10 @@ def timeouts(settings, exchanges, heads, responder):
 def begin(exchanges, make_flow):
     """Begins exchanges of a connection, each in a phase."""
 
-    def begin_one(client, phase, **fields):
+    def begin_one(client, phase, endpoint: ProxyEndpoint | None = ENDPOINT, **fields):
         flow = make_flow()
         flow.client_conn = client
-        exchange = Exchange(endpoint=ENDPOINT, is_logged=True, phase=phase, **fields)
+        exchange = Exchange(endpoint=endpoint, is_logged=True, phase=phase, **fields)
         exchanges.begin(flow, exchange, flow.request.headers.fields)
         return exchange
 
@@ -49,6 +50,29 @@ async def test_an_upstream_that_is_silent_for_too_long_is_closed(timeouts, begin
     timeouts.close_overdue(LATER_S)  # it is ended once
     assert handler.closed == [server]
     assert exchange.timed_out is phase
+
+
+@pytest.mark.parametrize(
+    ("unsent_bytes", "later_s", "ends"),
+    [(1, WEB_UNREAD_S - 1, False), (1, WEB_UNREAD_S + 1, True), (0, WEB_UNREAD_S + 1, False)],
+)
+async def test_a_client_that_takes_nothing_of_a_page_is_ended(
+    timeouts, begin, connect, unsent_bytes, later_s, ends
+):
+    """Closed in order, its connection would wait for it to take what is in the buffer."""
+    handler = connect()
+    handler.client_transport.unsent_bytes = unsent_bytes
+    begin(handler.client, Phase.IDLE, request_is_whole=True, endpoint=None)
+    timeouts.close_overdue(time.monotonic() + later_s)
+    assert handler.client_transport.was_aborted == ends
+
+
+async def test_a_client_that_takes_nothing_of_a_call_keeps_its_time(timeouts, begin, connect):
+    handler = connect()
+    handler.client_transport.unsent_bytes = 1
+    begin(handler.client, Phase.IDLE, request_is_whole=True)
+    timeouts.close_overdue(time.monotonic() + WEB_UNREAD_S + 1)
+    assert not handler.client_transport.was_aborted
 
 
 @pytest.mark.parametrize("phase", [Phase.REQUEST, Phase.FIRST_BYTE])
