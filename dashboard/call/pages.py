@@ -17,6 +17,7 @@ from dashboard.call.addresses import Address, find_address
 from dashboard.call.bill import make_bill
 from dashboard.call.bodies import describe_body
 from dashboard.call.curl import MAX_PASTED_BYTES, make_curl
+from dashboard.call.failure import describe_failure
 from dashboard.call.lookup import NO_BODY, NO_CALL
 from dashboard.call.refusals import UNREADABLE, refuse
 from dashboard.call.timing import draw_timing
@@ -67,6 +68,7 @@ def _render_call(page: PageRequest, call: Call, reader: CallReader) -> Response:
     if call.request is not None:
         given = page.endpoint_url(entry.slug), page.vendor, entry, data, request.file_name
         programs = [("curl", make_curl(*given)), *list_languages(*given)]
+    response = open_response(call, reader, is_plain=page.is_plain)
     return rendering.render(
         "trace.html",
         visitor=page.caller,
@@ -79,7 +81,8 @@ def _render_call(page: PageRequest, call: Call, reader: CallReader) -> Response:
         timing=draw_timing(entry),
         bodies=(request, describe_body(call, "response")),
         new=open_new(call, reader, is_plain=page.is_plain),
-        response=open_response(call, reader, is_plain=page.is_plain),
+        response=response,
+        failure=describe_failure(entry, response.response),
         programs=programs,
         is_pasted=not any(request.file_name in program for _, program in programs),
         session=call.session and session_address(call.session),
