@@ -19,7 +19,6 @@ from addon import errors
 from addon.destination import Destination
 from addon.errors import Refusal
 from addon.rate_limits import LIMITS, RateLimits, RejectionCounter, name_window
-from cluster import server
 from cluster.limits import ClusterWindows
 from runtime.shared_windows import WINDOW_S
 from runtime.trouble_log import TroubleLog
@@ -127,4 +126,4 @@ class ClusterLimits:
 
 def make(url: str, own: RateLimits, count_rejection: RejectionCounter) -> ClusterLimits:
     """Return the limits on the cluster's server. Raises ValueError for an address that is none."""
-    return ClusterLimits(ClusterWindows(server.connect_async(url)), own, count_rejection)
+    return ClusterLimits(ClusterWindows(url), own, count_rejection)

@@ -30,6 +30,7 @@ from cluster.moving.mover import Mover
 from cluster.moving.taking import Taker
 from cluster.receiver import Receiver
 from cluster.shipper import Shipper
+from cluster.statement_key import KeyFollower, KeyPublisher
 from cluster.whereabouts import Whereabouts, count_unserved, find_address
 from runtime import logs, parent_watch, readiness
 from runtime.cluster_state import ClusterState
@@ -44,7 +45,7 @@ from store.spool import reader
 
 logger = logging.getLogger(__name__)
 
-SHIP_S, DIRECTORY_S, BUDGETS_S, ERASURES_S = 0.05, 0.2, 0.3, 1.0
+SHIP_S, DIRECTORY_S, BUDGETS_S, ERASURES_S, KEYS_S = 0.05, 0.2, 0.3, 1.0, 1.0
 TRIM_S, BEAT_S, LOOK_S, MOVES_S, MOVING_S = 1.0, 1.0, 1.0, 1.0, 0.01
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 2.0
 LAST_SHIPPING_S = 2.0  # the supervisor gives this process three
@@ -108,6 +109,8 @@ class Node:
             yield Work("list of nodes", self._begin_looking_where())
         else:
             yield Work("follower", self._begin_following())
+        if "web" in roles or "recorder" in roles:
+            yield Work("key of statements", self._begin_exchanging_keys())
         yield Work("budget exchange", self._begin_budgets())
         yield Work("orders to erase", self._begin_erasures())
 
@@ -273,6 +276,18 @@ class Node:
         def run() -> float:
             follower.run_round()
             return DIRECTORY_S
+
+        return run
+
+    def _begin_exchanging_keys(self) -> Callable[[], float]:
+        """Return what tells by which key statements are checked, or is told."""
+        control = ControlDatabase(self._settings.control_path, any_thread=True)
+        kind = KeyPublisher if "web" in self._settings.role else KeyFollower
+        exchange = kind(control, server.connect(self._url))
+
+        def run() -> float:
+            exchange.run_round()
+            return KEYS_S
 
         return run
 

@@ -5,14 +5,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-import orjson
 import redis
 
-from cluster import copies, server
-from cluster.copies import COPIES, NODES
-from cluster.erasures import OF_NODES
+from cluster import copies, reading, server
+from cluster.erasures import read_reports
+from cluster.keys import COPIES, ERASURES_OF_NODES, MOVES, NODES
 from cluster.moving import moves
-from cluster.moving.moves import MOVES, Move
+from cluster.records import Move
 from runtime.buckets import BUCKETS, find_bucket
 from runtime.errors import ConflictError, ControlError, InvalidInputError, NotFoundError
 from store.control import erasure_copies, people
@@ -81,22 +80,19 @@ def forget(url: str, control: ControlDatabase, node: str) -> None:
             if node in (move.giver, move.taker):
                 moves.end(client, move)
         client.hdel(NODES, node)
-        client.hdel(OF_NODES, node)
+        client.hdel(ERASURES_OF_NODES, node)
     with control.transaction() as db:
         erasure_copies.forget_node(db, node)
 
 
 def find_living(client: server.Client, group: str) -> set[str]:
     """Return the nodes of a copy that live, none where the server does not know the copy any more."""
-    (known,) = copies.find_groups(client, [COPIES])
+    (known,) = reading.find_groups(client, [COPIES])
     return copies.find_living(client, group) if group in known else set()
 
 
 def _find_proxies(client: server.Client) -> list[str]:
-    said = client.hgetall(OF_NODES).items()
-    return sorted(
-        name.decode() for name, content in said if orjson.loads(content)["clear"] is not None
-    )
+    return sorted(name for name, each in read_reports(client).items() if each.clear is not None)
 
 
 # Ends a move unless the bucket was handed over.

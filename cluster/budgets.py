@@ -1,7 +1,7 @@
 """The budgets that are used up, told to the proxies of all nodes.
 
-    taximeter:budgets:nodes    a hash: what each recorder node says of the budgets whose calls it has
-    taximeter:budgets          the budget file of all organisations
+``keys.BUDGETS_OF_NODES`` has what each recorder node says of the budgets whose calls it has, and
+``keys.BUDGETS`` the budget file of all organisations.
 
 Each recorder adds up what the calls in its copy cost. The node with people takes from each what it says of
 organisations whose calls it keeps in the first copy, has owners told, and publishes one file, which each
@@ -12,17 +12,15 @@ end by itself, whoever is away.
 from collections.abc import Callable
 from datetime import datetime
 
-import orjson
-
-from cluster import server
+from cluster import checks, reading, records, server
+from cluster.keys import BUDGETS, BUDGETS_OF_NODES
+from cluster.records import BudgetReport
 from runtime import clock
 from runtime.page_nodes import PageNodesFile
 from store.budget_file import BudgetFile, ReachedBudget, pack
 from store.control import budget_alerts
 from store.control.budget_alerts import Alert
 from store.control.database import ControlDatabase
-
-KEY, OF_NODES = "taximeter:budgets", "taximeter:budgets:nodes"
 
 
 class BudgetReporter:
@@ -46,11 +44,10 @@ class BudgetReporter:
         Raises redis.RedisError, sqlite3.Error."""
         with self._control.reading() as db:
             alerts = budget_alerts.list_current(db, self._now())
-        found = {"reached": self._file.read(), "alerts": alerts}
-        content = orjson.dumps(found)
-        if self._client.hget(OF_NODES, self._node) == content:
+        content = BudgetReport(reached=self._file.read(), alerts=alerts).pack()
+        if reading.is_said(self._client, BUDGETS_OF_NODES, content, self._node):
             return False
-        self._client.hset(OF_NODES, self._node, content)
+        self._client.hset(BUDGETS_OF_NODES, self._node, content)
         return True
 
 
@@ -77,17 +74,17 @@ class BudgetPublisher:
             return False
         reached: list[ReachedBudget] = []
         alerts: list[Alert] = []
-        for name, content in sorted(self._client.hgetall(OF_NODES).items()):
-            node, found = name.decode(), orjson.loads(content)
-            told = [ReachedBudget(**each) for each in found["reached"]]
-            made = [Alert(**each) for each in found["alerts"]]
-            reached += [each for each in told if nodes.is_first(node, each.organization_id)]
-            alerts += [each for each in made if nodes.is_first(node, each.organization_id)]
+        said = reading.read_hash(self._client, BUDGETS_OF_NODES, _parse_report)
+        for node, found in sorted(said.items()):
+            reached += [
+                each for each in found.reached if nodes.is_first(node, each.organization_id)
+            ]
+            alerts += [each for each in found.alerts if nodes.is_first(node, each.organization_id)]
         self._repeat(alerts)
         content = pack(reached)
-        if self._client.get(KEY) == content:
+        if reading.is_said(self._client, BUDGETS, content):
             return False
-        self._client.set(KEY, content)
+        self._client.set(BUDGETS, content)
         return True
 
     def _repeat(self, alerts: list[Alert]) -> None:
@@ -111,9 +108,14 @@ class BudgetFollower:
         """Write the file that the server has if it is another one; return whether it was.
 
         Raises redis.RedisError, OSError."""
-        content: bytes | None = self._client.get(KEY)
+        reached = reading.read_value(self._client, BUDGETS, records.parse_reached)
         # A server that has lost it is told again by the node with people.
-        if content is None or content == self._file.copy():
+        if reached is None or (content := pack(reached)) == self._file.copy():
             return False
         self._file.paste(content)
         return True
+
+
+def _parse_report(node: str, content: bytes) -> BudgetReport:
+    checks.name(node)
+    return records.parse_budget_report(content)

@@ -1,9 +1,8 @@
 """The copies of a cluster's log, and the nodes that keep each.
 
-    taximeter:copies             a stream without entries: its groups are the copies, and the consumers of a
-                                 group the nodes that keep or kept a part of it
-    taximeter:nodes              a hash: the nodes that keep a part of a copy, each with its group and address
-    taximeter:buckets:<group>    a hash: the node that keeps each bucket of a copy
+The groups of the stream ``keys.COPIES`` are the copies, and the consumers of a group the nodes that keep or
+kept a part of it. ``keys.NODES`` has such nodes, each with its group and address, and ``keys.BUCKETS`` for
+each group the node that keeps each bucket.
 
 A node says that it lives by reading from the stream, which tells it nothing. The server knows how long ago
 that was. All of this works also on a server that is full, where nothing may be added: the nodes that empty
@@ -18,15 +17,17 @@ import logging
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import orjson
 import redis
 
-from cluster import log, server
+from cluster import keys, log, reading, records, server
+from cluster.checks import RecordError
+from cluster.keys import COPIES, NODES
+from cluster.records import Member
 from runtime import clock
 from runtime.buckets import BUCKETS, find_bucket
 from runtime.page_nodes import NODE_NAME, read_node
@@ -35,10 +36,10 @@ from store.traces.paths import find_trace_files
 
 logger = logging.getLogger(__name__)
 
-COPIES, NODES = "taximeter:copies", "taximeter:nodes"
 ALIVE_S, RENEW_S = 10.0, 1.0
 MOST_CLAIMED = 1000
-NEVER = b"0-0"  # the last entry that was delivered of a stream of which none was
+NEVER = "0-0"  # the last entry that was delivered of a stream of which none was
+_BUCKET_FIELDS = frozenset(map(str, range(BUCKETS)))
 # Gives buckets from one node to another, of those that the first one still has.
 _GIVE = """
 local given = {}
@@ -53,20 +54,9 @@ return given
 
 type Holders = Sequence[str | None]
 
-# What the server says of each group of a stream, by its name.
-type Groups = dict[str, dict[str, Any]]
-
 
 class NothingToKeepError(redis.RedisError):
     """Nodes that are gone keep what this node could."""
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """A node that keeps a part of a copy. ``address`` is where it serves its pages."""
-
-    group: str
-    address: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +152,7 @@ class Copy:
         Raises NothingToKeepError, redis.RedisError, OSError."""
         if self._clock_s() - self._held_at_s < RENEW_S:
             return self.buckets
-        self._client.xreadgroup(self.group, self.node, {COPIES: "0"}, count=1)
+        reading.show_life(self._client, COPIES, self.group, self.node)
         view = self._look()
         buckets = (view.own | self._claim(view)) - self._give_away(view)
         if buckets != self.buckets:
@@ -187,8 +177,8 @@ class Copy:
         """Take over what was delivered to a node that kept these streams before, and not acknowledged: a
         batch of each stream at most."""
         for stream in streams:
-            pending = self._client.xpending(stream, self.group)
-            if any(each["name"] != self.node.encode() for each in pending["consumers"]):
+            pending = reading.find_pending(self._client, stream, self.group)
+            if pending - {self.node.encode()}:
                 self._client.xautoclaim(
                     stream, self.group, self.node, 0, count=MOST_CLAIMED, justid=True
                 )
@@ -253,11 +243,12 @@ class Copy:
 
     def _find_used(self, buckets: Iterable[int]) -> frozenset[int]:
         looked_at = sorted(buckets)
-        found = find_groups(self._client, [log.stream_name(bucket) for bucket in looked_at])
+        streams = [log.stream_name(bucket) for bucket in looked_at]
+        found = reading.find_groups(self._client, streams)
         delivered = {
             bucket
             for bucket, groups in zip(looked_at, found, strict=True)
-            if self.group not in groups or groups[self.group]["last-delivered-id"] != NEVER
+            if self.group not in groups or groups[self.group].last_delivered != NEVER
         }
         return self._find_files() | delivered
 
@@ -283,48 +274,35 @@ class Copy:
 
 
 def bucket_key(group: str) -> str:
-    return f"taximeter:buckets:{group}"
+    return f"{keys.BUCKETS}{group}"
 
 
 def find_holders(client: server.Client, group: str) -> list[str | None]:
     """Return which node keeps each bucket of a copy. Raises redis.RedisError."""
-    found: Mapping[bytes, bytes] = client.hgetall(bucket_key(group))
-    holders = [found.get(str(bucket).encode()) for bucket in range(BUCKETS)]
-    return [None if each is None else each.decode() for each in holders]
+    found = reading.read_hash(client, bucket_key(group), _parse_holder)
+    return [found.get(str(bucket)) for bucket in range(BUCKETS)]
+
+
+def _parse_holder(field: str, content: bytes) -> str:
+    if field not in _BUCKET_FIELDS:
+        raise RecordError("not the number of a bucket")
+    return records.parse_node(content)
 
 
 def find_members(client: server.Client) -> dict[str, Member]:
     """Return the nodes that keep parts of copies, by their names. Raises redis.RedisError."""
-    return {
-        name.decode(): Member(*orjson.loads(value)) for name, value in client.hgetall(NODES).items()
-    }
+    return reading.read_hash(client, NODES, records.parse_member)
 
 
 def find_living(client: server.Client, group: str) -> set[str]:
     """Return the nodes of a copy that were heard of in the last seconds. Raises redis.RedisError."""
-    consumers: list[dict[str, Any]] = client.xinfo_consumers(COPIES, group)
-    return {each["name"].decode() for each in consumers if each["idle"] < 1000 * ALIVE_S}
-
-
-def find_groups(client: server.Client, streams: Sequence[str]) -> list[Groups]:
-    """Return the groups of each stream, none where there is no such stream. Raises redis.RedisError."""
-    pipeline = client.pipeline(transaction=False)
-    for stream in streams:
-        pipeline.xinfo_groups(stream)
-    return [_read_groups(result) for result in pipeline.execute(raise_on_error=False)]
-
-
-def _read_groups(result: list[dict[str, Any]] | Exception) -> Groups:
-    if not isinstance(result, Exception):
-        return {each["name"].decode(): each for each in result}
-    if "no such key" not in str(result):
-        raise result
-    return {}
+    idle_ms = reading.find_consumers(client, COPIES, group)
+    return {node for node, each in idle_ms.items() if each < 1000 * ALIVE_S}
 
 
 def make_group(client: server.Client, stream: str, group: str) -> None:
     """Make sure that a stream has the group. A server that is full cannot be asked for more than that."""
-    if group not in find_groups(client, [stream])[0]:
+    if group not in reading.find_groups(client, [stream])[0]:
         client.xgroup_create(stream, group, id="0", mkstream=True)
 
 

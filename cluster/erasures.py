@@ -1,7 +1,7 @@
 """Orders to erase calls, carried out by every node that has such calls.
 
-    taximeter:erasures          a hash: the orders that have not ended, each as JSON
-    taximeter:erasures:nodes    a hash: what each node says of them
+``keys.ERASURES`` has the orders that have not ended, and ``keys.ERASURES_OF_NODES`` what each node says of
+them.
 
 The node with people keeps the orders in its ``control.db`` and publishes them until they have ended. Every
 recorder node writes them into its own, and its recorder carries them out as on one machine, when it is up;
@@ -20,15 +20,14 @@ begins anew with it when it is published again.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Self
 
-import orjson
-
-from cluster import server
+from cluster import checks, reading, records, server
 from cluster.copies import Copy
+from cluster.keys import ERASURES, ERASURES_OF_NODES
+from cluster.records import PublishedOrder, Report
 from cluster.shipper import SENT
 from runtime import clock
 from runtime.buckets import find_bucket
@@ -39,47 +38,9 @@ from store.control.erasure_copies import OF_PROXY, ErasureCopy
 from store.control.erasures import Erasure
 from store.spool.format import DONE, OPEN
 from store.spool.unrecorded import find_unrecorded
-from store.traces.erasing import Criteria
 
-ORDERS, OF_NODES = "taximeter:erasures", "taximeter:erasures:nodes"
 SETTLE = timedelta(seconds=60)
 BEGINNING = timedelta(seconds=1)  # a call has its id a moment before it is in the spool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublishedOrder:
-    """An order as nodes are told of it. ``shipped`` is None while a proxy node may have such calls."""
-
-    id: str
-    organization_id: str
-    ordered_at: str
-    criteria: Mapping[str, str | None]
-    shipped: str | None
-
-    def pack(self) -> bytes:
-        return orjson.dumps(asdict(self))
-
-    @classmethod
-    def unpack(cls, content: bytes) -> Self:
-        return cls(**orjson.loads(content))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """The report of a node: the states of its copies, and the orders of which it has shipped all calls.
-
-    ``clear`` is None where it ships none. ``has_left``: it has ended with nothing left to ship."""
-
-    states: Sequence[Mapping[str, Any]] = field(default_factory=list)
-    clear: Sequence[str] | None = None
-    has_left: bool = False
-
-    def pack(self) -> bytes:
-        return orjson.dumps(asdict(self))
-
-    @classmethod
-    def unpack(cls, content: bytes) -> Self:
-        return cls(**orjson.loads(content))
 
 
 class OrderKeeper:
@@ -105,17 +66,14 @@ class OrderKeeper:
         nodes = self._nodes.read()
         if nodes is None:
             return False
-        said = {
-            name.decode(): Report.unpack(content)
-            for name, content in self._client.hgetall(OF_NODES).items()
-        }
+        said = read_reports(self._client)
         with self._control.reading() as db:
             orders = erasures.list_open(db)
-        wanted: dict[bytes, bytes] = {}
+        wanted: dict[str, bytes] = {}
         for order in orders:
             published = self._look_at(order, nodes.find_holders(order.organization_id), said)
             if published is not None:
-                wanted[order.id.encode()] = published.pack()
+                wanted[order.id] = published.pack()
         if self._has_ended_some:  # what was asked for is gone from all files
             self._has_ended_some = not self._control.empty_log()
         return self._publish(wanted, [name for name, each in said.items() if each.has_left])
@@ -156,20 +114,18 @@ class OrderKeeper:
             id=order.id,
             organization_id=order.organization_id,
             ordered_at=order.ordered_at,
-            criteria=asdict(criteria),
+            criteria=criteria,
             shipped=shipped,
         )
 
-    def _publish(self, wanted: Mapping[bytes, bytes], left: Sequence[str]) -> bool:
-        published = self._client.hgetall(ORDERS)
-        gone = published.keys() - wanted.keys()
-        changed = {name: each for name, each in wanted.items() if published.get(name) != each}
+    def _publish(self, wanted: Mapping[str, bytes], left: Sequence[str]) -> bool:
+        changed, gone = reading.compare(self._client, ERASURES, wanted)
         if changed:
-            self._client.hset(ORDERS, mapping=changed)
+            self._client.hset(ERASURES, mapping=changed)
         if gone:
-            self._client.hdel(ORDERS, *gone)
+            self._client.hdel(ERASURES, *gone)
         if left:
-            self._client.hdel(OF_NODES, *left)
+            self._client.hdel(ERASURES_OF_NODES, *left)
         return bool(changed or gone)
 
 
@@ -199,8 +155,8 @@ def merge(
             )
         if node != own:
             for each in report.states:
-                if each["erasure_id"] == order.id:
-                    found[node, each["copy"]] = ErasureCopy(**{**each, "node": node})
+                if each.erasure_id == order.id:
+                    found[node, each.copy] = each
     return list(found.values())
 
 
@@ -238,7 +194,7 @@ class OrderFollower:
 
     def run_round(self) -> bool:
         """Write what has changed; return whether something had. Raises redis.RedisError, sqlite3.Error."""
-        orders = list(map(PublishedOrder.unpack, self._client.hgetall(ORDERS).values()))
+        orders = _read_orders(self._client)
         has_changed = not self._has_people and self._take_over(orders)
         for order in orders:
             has_changed |= self._note_arrival(order)
@@ -260,8 +216,8 @@ class OrderFollower:
             return False
         with self._control.transaction() as db:
             for each in new:
-                criteria = Criteria(**each.criteria)
-                erasures.take_over(db, each.id, each.organization_id, each.ordered_at, criteria)
+                order = each.id, each.organization_id, each.ordered_at, each.criteria
+                erasures.take_over(db, *order)
                 erasure_copies.forget(db, each.id, self._node)
             for id_ in gone:
                 erasures.note_end(db, id_, 0, clock.now())
@@ -313,11 +269,13 @@ class OrderReporter:
         with self._control.reading() as db:
             states = erasure_copies.list_open_on(db, self._node)
         clear = None if self._outgoing is None else self._find_clear(self._outgoing)
-        report = Report(states=[asdict(each) for each in states], clear=clear)
-        said = self._client.hget(OF_NODES, self._node)
-        if said == report.pack() or (said is None and report == Report()):
+        report = Report(states=states, clear=clear)
+        place = self._client, ERASURES_OF_NODES
+        if reading.is_said(*place, report.pack(), self._node) or (
+            report == Report() and not reading.has_field(*place, self._node)
+        ):
             return False
-        self._client.hset(OF_NODES, self._node, report.pack())
+        self._client.hset(ERASURES_OF_NODES, self._node, report.pack())
         return True
 
     def leave(self) -> None:
@@ -328,18 +286,33 @@ class OrderReporter:
             return
         with self._control.reading() as db:
             states = erasure_copies.list_open_on(db, self._node)
-        report = Report(states=[asdict(each) for each in states], clear=[], has_left=True)
-        self._client.hset(OF_NODES, self._node, report.pack())
+        report = Report(states=states, clear=[], has_left=True)
+        self._client.hset(ERASURES_OF_NODES, self._node, report.pack())
 
     def _find_clear(self, outgoing: Path) -> list[str]:
         """Return the orders of before which no call is left here, nor may begin by this node's clock."""
-        orders = map(PublishedOrder.unpack, self._client.hgetall(ORDERS).values())
+        orders = _read_orders(self._client)
         return sorted(
             each.id
             for each in orders
             if self._now() > clock.parse_instant(each.ordered_at) + BEGINNING
             and not any(id_ < each.id for id_ in find_unshipped(outgoing, each.organization_id))
         )
+
+
+def _read_orders(client: server.Client) -> list[PublishedOrder]:
+    found = reading.read_hash(client, ERASURES, lambda id_, each: records.parse_order(each, id_))
+    return list(found.values())
+
+
+def read_reports(client: server.Client) -> dict[str, Report]:
+    """Return what each node says of the orders. Raises redis.RedisError."""
+    return reading.read_hash(client, ERASURES_OF_NODES, _parse_report)
+
+
+def _parse_report(node: str, content: bytes) -> Report:
+    checks.name(node)
+    return records.parse_report(content, node)
 
 
 def find_unshipped(outgoing: Path, organization_id: str) -> set[str]:

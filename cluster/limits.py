@@ -13,11 +13,12 @@ already, it is counted twice: a limit may so refuse a request too early, and adm
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 
 import redis
 
-from cluster import server
+from cluster import keys, server
 
 WINDOW_US = 60_000_000
 # A connection that is closed, or that leads to a server which is a replica now, and what asyncio raises on
@@ -27,9 +28,9 @@ _ADMIT = """
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local limit, window = tonumber(ARGV[1]), tonumber(ARGV[2])
-local oldest = redis.call('LINDEX', KEYS[1], limit - 1)
+local oldest = tonumber(redis.call('LINDEX', KEYS[1], limit - 1) or '')
 if oldest then
-  local age = now - tonumber(oldest)
+  local age = now - oldest
   if age < window and age > -window then
     return math.min(window - age, window)
   end
@@ -47,9 +48,9 @@ local now = time[1] * 1000000 + time[2]
 local limit, window = tonumber(ARGV[1]), tonumber(ARGV[2])
 local instants = {}
 for place = 0, limit - 1 do
-  local instant = redis.call('LINDEX', KEYS[1], place)
+  local instant = tonumber(redis.call('LINDEX', KEYS[1], place) or '')
   if not instant then break end
-  table.insert(instants, tonumber(instant))
+  table.insert(instants, instant)
 end
 for number = 3, #ARGV do
   table.insert(instants, now - tonumber(ARGV[number]))
@@ -68,11 +69,13 @@ return #instants
 class ClusterWindows:
     """The windows on the server, as one process uses them."""
 
-    def __init__(self, client: server.Client) -> None:
-        """Use a client of ``connect_async``."""
-        self._client = client
-        self._admit = client.register_script(_ADMIT)
-        self._note = client.register_script(_NOTE)
+    def __init__(self, url: str) -> None:
+        """Use the server of an address. Raises ValueError."""
+        self._url = url
+        self._client = server.connect_async(url)
+        self._admit = self._client.register_script(_ADMIT)
+        self._note = self._client.register_script(_NOTE)
+        self._closing: set[asyncio.Task[None]] = set()
 
     async def admit(self, name: str, limit: int) -> float:
         """Count one request. Returns 0 when it may pass, else the seconds until one may.
@@ -81,34 +84,55 @@ class ClusterWindows:
         raises on a connection that has just been closed."""
 
         async def ask() -> int:
-            wait_us: int = await self._admit([f"taximeter:limit:{name}"], [limit, WINDOW_US])
+            words = [f"{keys.LIMITS}{name}"], [limit, WINDOW_US]
+            wait_us: int = await self._admit(*words, client=self._client)
             return wait_us
 
         async with asyncio.timeout(server.QUICK_S):  # also for all that it takes to connect, twice
-            return await self._ask(ask) / 1e6
-
-    async def _ask[T](self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Ask, and once more on a new connection where the first one was closed. Raises what the second
-        try raises."""
-        try:
-            return await ask()
-        except _CLOSED:
-            await server.drop_idle(self._client)
-        return await ask()
+            client = self._client
+            try:
+                wait_us = await ask()
+            except _CLOSED:
+                self._renew(client)
+                wait_us = await ask()
+        return wait_us / 1e6
 
     async def note(self, name: str, limit: int, ages_s: Sequence[float]) -> None:
         """Count requests that were admitted so many seconds ago without the server. Raises as ``admit``
         does."""
         ages_us = [round(age_s * 1e6) for age_s in ages_s]
+        words = [f"{keys.LIMITS}{name}"], [limit, WINDOW_US, *ages_us]
         async with asyncio.timeout(server.QUICK_S):
-            await self._note([f"taximeter:limit:{name}"], [limit, WINDOW_US, *ages_us])
+            await self._note(*words, client=self._client)
 
     async def connect(self) -> None:
         """Find the server on a new connection, however many Sentinels there are to ask. Raises as ``admit``
         does."""
-        await server.drop_idle(self._client)
+        self._renew(self._client)
         await self._client.ping()
+
+    def _renew(self, client: server.Client) -> None:
+        """Use new connections from now on: where one has turned out to be dead, those of its age are no
+        better. Other calls may still use a client that was in use here."""
+        if client is not self._client:
+            return  # another call did so
+        self._client = server.connect_async(self._url)
+        closing = asyncio.create_task(_close_later(client))
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
 
     async def close(self) -> None:
         """Close the connections."""
+        for closing in list(self._closing):
+            closing.cancel()
+        await asyncio.gather(*self._closing, return_exceptions=True)
         await server.close_async(self._client)
+
+
+async def _close_later(client: server.Client) -> None:
+    """Close a client once no call can use it any more."""
+    try:
+        await asyncio.sleep(server.QUICK_S)
+    finally:
+        with suppress(redis.RedisError, OSError):
+            await server.close_async(client)

@@ -1,6 +1,6 @@
 """The log of a cluster: streams of spool files, one for each bucket of organisations.
 
-    taximeter:log:<bucket>     a stream; an entry is one file of the spool:
+    taximeter:log:<bucket>     a stream (``keys.LOG``); an entry is one file of the spool:
         v      the version of this format
         name   the name of the file, which says the entry and its owner
         z      the file, compressed by Zstandard   (or)   f  the file as it is
@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 import zstandard
 
+from cluster import keys
 from runtime.buckets import BUCKETS, find_bucket
-from store.spool.format import SpoolError
+from store.spool.format import REJECTIONS, SpoolError
 
 __all__ = ["BUCKETS", "LoggedFile", "decode", "encode", "find_bucket", "stream_name"]
 
@@ -23,7 +24,8 @@ VERSION = b"1"
 MIN_COMPRESSED_BYTES = 512
 MAX_FILE_BYTES = 256 * 1024 * 1024
 
-_NAME = re.compile(r"[\w-]+(~[\w-]+){1,2}\.done", re.ASCII)
+# As long as what the proxy names: a UUID with a number, an organisation and the run of a client.
+_NAME = re.compile(r"[\w-]{1,64}~(?P<owner>[\w-]{1,64})(~[\w.-]{1,64})?\.done", re.ASCII)
 _compressor = zstandard.ZstdCompressor(level=1)
 _decompressor = zstandard.ZstdDecompressor()
 
@@ -37,7 +39,7 @@ class LoggedFile:
 
 
 def stream_name(bucket: int) -> str:
-    return f"taximeter:log:{bucket}"
+    return f"{keys.LOG}{bucket}"
 
 
 def encode(file: LoggedFile) -> dict[bytes, bytes]:
@@ -50,9 +52,11 @@ def encode(file: LoggedFile) -> dict[bytes, bytes]:
     return fields | {b"f": file.data}
 
 
-def decode(fields: Mapping[bytes, bytes]) -> LoggedFile:
-    """Return the file in the fields of an entry. Raises SpoolError for what is none, or of a version
-    that this program does not know."""
+def decode(stream: str, fields: Mapping[bytes, bytes]) -> LoggedFile:
+    """Return the file in the fields of an entry of a stream.
+
+    Raises SpoolError for what is none, of a version that this program does not know, or of an organisation
+    whose calls are in another stream."""
     if fields.get(b"v") != VERSION:
         raise SpoolError(
             f"an entry of version {fields.get(b'v')!r}: this program knows {VERSION!r}"
@@ -61,9 +65,19 @@ def decode(fields: Mapping[bytes, bytes]) -> LoggedFile:
         name = fields[b"name"].decode("ascii")
         data = fields.get(b"f")
         if data is None:
-            data = _decompressor.decompress(fields[b"z"], max_output_size=MAX_FILE_BYTES)
+            data = _decompress(fields[b"z"])
     except (KeyError, UnicodeDecodeError, zstandard.ZstdError) as error:
         raise SpoolError(f"an entry of the log that cannot be read: {error}") from error
-    if not _NAME.fullmatch(name):
-        raise SpoolError(f"{name!r} is not the name of a spool file")
+    match = _NAME.fullmatch(name)
+    if match is None:
+        raise SpoolError(f"{name[:200]!r} is not the name of a spool file")
+    if match["owner"] != REJECTIONS and stream != stream_name(find_bucket(match["owner"])):
+        raise SpoolError(f"{name} is of another bucket")
     return LoggedFile(name, data)
+
+
+def _decompress(data: bytes) -> bytes:
+    # A frame says how large it becomes, and room for that would be made before any of it is read.
+    if zstandard.frame_content_size(data) > MAX_FILE_BYTES:
+        raise SpoolError(f"an entry of more than {MAX_FILE_BYTES} bytes")
+    return _decompressor.decompress(data, max_output_size=MAX_FILE_BYTES)

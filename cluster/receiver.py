@@ -18,12 +18,15 @@ from pathlib import Path
 
 import redis
 
-from cluster import copies, log, server
-from cluster.copies import COPIES, Copy, Groups
+from cluster import copies, log, reading, server
+from cluster.copies import Copy
+from cluster.keys import COPIES
 from cluster.log import LoggedFile
+from cluster.reading import Entry, Groups
+from runtime.safe_text import terminal_line
 from runtime.synced import sync
 from store.spool import reader
-from store.spool.format import DONE, UNREADABLE, SpoolError
+from store.spool.format import DONE, UNREADABLE
 from store.spool.writer import SpoolRun
 
 logger = logging.getLogger(__name__)
@@ -34,8 +37,6 @@ MOST_WAITING = 5000  # files for the recorder
 LOOK_S = 0.25
 BLOCK_MS = 200
 PART = ".part"
-
-type Entries = Sequence[tuple[bytes, dict[bytes, bytes]]]
 
 
 class Receiver:
@@ -63,6 +64,7 @@ class Receiver:
         self._count = 1
         self._streams = {bucket: log.stream_name(bucket) for bucket in buckets}
         self._own: list[str] = []  # of the buckets that this node keeps
+        self._unusable: set[str] = set()
         self._root = root
         for path in root.glob(
             f"*/*{PART}"
@@ -93,7 +95,8 @@ class Receiver:
             raise
 
     def _receive(self, begun_s: float) -> int:
-        found = self._client.xreadgroup(
+        batches = reading.read_log(
+            self._client,
             self._group,
             self._copy.node,
             # Without buckets it waits for nothing.
@@ -101,7 +104,6 @@ class Receiver:
             count=self._count,
             block=None if self._is_repeating else BLOCK_MS,
         )
-        batches = [(stream, entries) for stream, entries in found or [] if entries]
         self._is_behind = self._is_repeating or any(
             len(entries) >= self._count for _, entries in batches
         )
@@ -113,16 +115,17 @@ class Receiver:
             self.level_s = begun_s
         return sum(len(entries) for _, entries in batches)
 
-    def _write_all(self, batches: Sequence[tuple[bytes, Entries]]) -> None:
+    def _write_all(self, batches: Sequence[tuple[str, Sequence[Entry]]]) -> None:
         largest = 1
         acknowledged = self._client.pipeline(transaction=False)
         for stream, entries in batches:
-            for entry_id, fields in entries:
-                largest = max(largest, self._write(stream, entry_id, fields))
-            acknowledged.xack(stream, self._group, *(entry_id for entry_id, _ in entries))
+            for entry in entries:
+                self._write(stream, entry)
+                largest = max(largest, entry.size)
+            acknowledged.xack(stream, self._group, *(entry.id for entry in entries))
         sync(self._run.path)
         acknowledged.execute()
-        self._acknowledged.update(stream.decode() for stream, _ in batches)
+        self._acknowledged.update(stream for stream, _ in batches)
         self._count = choose_count(self._count, largest, len(batches))
 
     def _look_for_room(self) -> bool:
@@ -148,11 +151,11 @@ class Receiver:
 
         The last group to acknowledge something removes it, so streams without acknowledgements since the
         last time are left alone, unless a group has come or gone. Raises redis.RedisError."""
-        (known,) = copies.find_groups(self._client, [COPIES])
+        (known,) = reading.find_groups(self._client, [COPIES])
         is_new = known.keys() != self._groups
         streams = set(self._own) if is_new else self._acknowledged & set(self._own)
         looked_at = self._own if self._is_behind else sorted(streams)
-        found = dict(zip(looked_at, copies.find_groups(self._client, looked_at), strict=True))
+        found = dict(zip(looked_at, reading.find_groups(self._client, looked_at), strict=True))
         self._trim(
             {
                 stream: {name: found[stream][name] for name in known}
@@ -163,18 +166,16 @@ class Receiver:
         self._groups = known.keys()
         self._acknowledged.clear()
         ours = [groups[self._group] for groups in found.values() if self._group in groups]
-        return sum(int(each["lag"] or 0) + int(each["pending"]) for each in ours)
+        return sum((each.lag or 0) + each.pending for each in ours)
 
     def _trim(self, streams: Mapping[str, Groups]) -> None:
         """Remove from each stream what all of these groups have acknowledged."""
+        looked_at = [(stream, name) for stream, groups in streams.items() for name in groups]
+        pending = iter(reading.find_first_pending(self._client, looked_at))
         pipeline = self._client.pipeline(transaction=False)
         for stream, groups in streams.items():
-            for name in groups:
-                pipeline.xpending(stream, name)
-        pending = iter(pipeline.execute())
-        for stream, groups in streams.items():
             # Of each group the first entry that it still needs, or the last it has had.
-            ends = [next(pending)["min"] or each["last-delivered-id"] for each in groups.values()]
+            ends = [next(pending) or each.last_delivered for each in groups.values()]
             pipeline.xtrim(stream, minid=_first(ends), approximate=False)
         pipeline.execute()
 
@@ -193,39 +194,40 @@ class Receiver:
         found = self._watch.identify()
         if found != self._identity:
             self._copy.let_go()
-            for stream in (COPIES, *self._streams.values()):
-                copies.make_group(self._client, stream, self._group)
+            copies.make_group(self._client, COPIES, self._group)
+            self._unusable = set(self._streams.values())
             self._own = []
             self._identity, self._is_repeating = found, True
+        self._unusable = {each for each in self._unusable if not self._make_group(each)}
         self._copy.hold()
-        own = [self._streams[bucket] for bucket in sorted(self._copy.received)]
+        received = (self._streams[bucket] for bucket in sorted(self._copy.received))
+        own = [stream for stream in received if stream not in self._unusable]
         if own != self._own:
             self._copy.claim(set(own) - set(self._own))
             self._own, self._is_repeating, self._is_behind = own, True, True
             self._groups = frozenset()  # what is new here may have to be trimmed
 
-    def _write(self, stream: bytes, entry_id: bytes, fields: dict[bytes, bytes]) -> int:
-        """Write the file of an entry; return how many bytes the entry has."""
-        if not fields:
-            logger.error(
-                "entry %s of %s was removed from the server before this copy had it",
-                entry_id.decode(),
-                stream.decode(),
-            )
-            return 0
+    def _make_group(self, stream: str) -> bool:
+        """Make sure that a stream has the group; return whether it can. Something else in the place of one
+        holds up no other."""
         try:
-            file = log.decode(fields)
-        except SpoolError as error:
-            self._set_aside(entry_id, fields, error)
-        else:
-            _write_durably(self._run.path, file)
-        return sum(map(len, fields.values()))
+            copies.make_group(self._client, stream, self._group)
+        except redis.ResponseError as error:
+            if not server.is_wrong_type(error):
+                raise
+            return False
+        return True
 
-    def _set_aside(self, entry_id: bytes, fields: dict[bytes, bytes], error: SpoolError) -> None:
-        logger.error("entry %s of the log is set aside: %s", entry_id.decode(), error)
-        folder = self._root / UNREADABLE
-        folder.mkdir(mode=0o700, exist_ok=True)
-        _write_durably(folder, LoggedFile(f"log-{entry_id.decode()}", repr(fields).encode()))
+    def _write(self, stream: str, entry: Entry) -> None:
+        """Write the file of an entry, or set aside what is none."""
+        if entry.file is not None:
+            _write_durably(self._run.path, entry.file)
+            return
+        logger.error("entry %s of %s %s", entry.id, stream, terminal_line(entry.problem))
+        if entry.rest:
+            folder = self._root / UNREADABLE
+            folder.mkdir(mode=0o700, exist_ok=True)
+            _write_durably(folder, LoggedFile(f"log-{entry.id}", entry.rest))
 
 
 def choose_count(count: int, largest: int, streams: int) -> int:
@@ -234,12 +236,12 @@ def choose_count(count: int, largest: int, streams: int) -> int:
     return max(1, min(2 * count, MOST_ENTRIES, BATCH_BYTES // (largest * streams)))
 
 
-def _first(ids: Sequence[bytes]) -> str:
-    return min(ids, key=_parse_id).decode()
+def _first(ids: Sequence[str]) -> str:
+    return min(ids, key=_parse_id)
 
 
-def _parse_id(text: bytes) -> tuple[int, int]:
-    ms, _, number = text.partition(b"-")
+def _parse_id(text: str) -> tuple[int, int]:
+    ms, _, number = text.partition("-")
     return int(ms), int(number)
 
 

@@ -64,13 +64,6 @@ def connect_async(url: str) -> Client:
     return _connect(url, redis.asyncio.Redis, AsyncSentinel, options)
 
 
-async def drop_idle(client: Client) -> None:
-    """Close the connections of a client of ``connect_async`` that nobody uses.
-
-    When one has turned out to be dead, those of its age are no better."""
-    await client.connection_pool.disconnect(inuse_connections=False)
-
-
 async def close_async(client: Client) -> None:
     """Close the connections of a client of ``connect_async``, also those to Sentinels."""
     await client.aclose()
@@ -160,6 +153,11 @@ class ServerWatch:
     def forget(self) -> None:
         """Ask again the next time."""
         self._found = None
+
+
+def is_wrong_type(error: Exception) -> bool:
+    """Return whether somebody has put something else where the server was told to work."""
+    return isinstance(error, redis.ResponseError) and str(error).startswith("WRONGTYPE")
 
 
 def _ask(client: Client) -> Identity:

@@ -17,11 +17,13 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import redis
 
 from cluster import log, server
+from cluster.keys import PROOF
 from cluster.log import LoggedFile
 from store.spool import format as spool_format, reader
 from store.spool.format import DONE, OPEN, REJECTIONS, Rejection, SpoolError
@@ -33,7 +35,6 @@ SENT = ".sent"
 REMEMBERED_S, FORGET_S = 5.0, 0.5
 ROUND_S = 1.0
 BATCH_FILES, BATCH_BYTES = 200, 8 << 20
-PROOF = "taximeter:proof"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,7 @@ class Shipper:
         self._sent: deque[_Sent] = deque()
         self._forgot_at_s = -FORGET_S
         self._unread: set[str] = set()
+        self._refusal: redis.ResponseError | None = None
         self._recall()
 
     def run_round(self) -> tuple[int, int]:
@@ -62,6 +64,7 @@ class Shipper:
         Raises redis.RedisError; then what is not acknowledged is shipped again."""
         self._check_identity()
         waiting = list(reader.find_waiting(self._root))
+        self._refusal = None
         shipped = 0
         done = 0
         ends_s = self._clock_s() + ROUND_S
@@ -71,6 +74,8 @@ class Shipper:
             if self._clock_s() >= ends_s:
                 break
         self._forget()
+        if self._refusal is not None:
+            raise self._refusal
         return shipped, len(waiting) - done
 
     def disconnect(self) -> None:
@@ -90,7 +95,7 @@ class Shipper:
 
     def _ship(self, batch: Sequence[Waiting]) -> int:
         pipeline = self._client.pipeline(transaction=False)
-        shipped: list[Waiting] = []
+        shipped: list[tuple[Waiting, int]] = []  # with the number of entries of each
         for waiting in batch:
             try:
                 files = list(_read(waiting))
@@ -108,16 +113,29 @@ class Shipper:
             for bucket, file in files:
                 pipeline.xadd(log.stream_name(bucket), log.encode(file))
             if files:
-                shipped.append(waiting)
+                shipped.append((waiting, len(files)))
             else:
                 reader.remove([waiting])  # never forwarded
-        pipeline.execute()
+        results = iter(pipeline.execute(raise_on_error=False))
+        taken = [
+            each for each, entries in shipped if self._is_taken(list(islice(results, entries)))
+        ]
         now_s = self._clock_s()
-        for waiting in shipped:
+        for waiting in taken:
             target = waiting.file.removesuffix(DONE) + SENT
             os.rename(waiting.file, target)  # noqa: PTH104 - see Waiting
             self._sent.append(_Sent(target, now_s))
-        return len(shipped)
+        return len(taken)
+
+    def _is_taken(self, results: Sequence[object]) -> bool:
+        """Return whether the server has something of a file. Where something else is in the place of its
+        stream it waits, and others are shipped. Raises redis.RedisError for what concerns all."""
+        errors = [each for each in results if isinstance(each, Exception)]
+        for error in errors:
+            if not isinstance(error, redis.ResponseError) or not server.is_wrong_type(error):
+                raise error
+            self._refusal = error
+        return len(errors) < len(results)
 
     def _forget(self) -> None:
         """Remove what was shipped a while ago, if the server still takes what is written: one that is cut

@@ -4,8 +4,8 @@ import socket
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from cluster import copies, server
-from cluster.copies import COPIES
+from cluster import copies, reading, server
+from cluster.keys import COPIES
 from runtime.page_nodes import PageNode, PageNodes
 from runtime.setting_values import Address
 from store.control.database import ControlDatabase
@@ -27,7 +27,7 @@ class Whereabouts:
         """Look where calls are; return whether that has changed. Raises redis.RedisError, OSError."""
         members = copies.find_members(self._client)
         groups = sorted({each.group for each in members.values()})
-        (known,) = copies.find_groups(self._client, [COPIES])
+        (known,) = reading.find_groups(self._client, [COPIES])
         living = {
             name
             for group in groups

@@ -72,6 +72,14 @@ def _modules() -> dict[str, Path]:
 MODULES = _modules()
 
 
+READING = {
+    *("get", "hget", "hgetall", "hkeys", "hvals", "mget", "scan_iter", "smembers"),
+    *("lindex", "lrange", "xread", "xreadgroup", "xrange", "xpending", "xautoclaim"),
+    *("xinfo_groups", "xinfo_consumers", "xinfo_stream"),
+}
+_CLIENT = re.compile(r"(.*\b_?client|pipeline)")
+
+
 def find_room(place: Path) -> Room:
     """Return the row that names this file, or the innermost folder of it that has a row."""
     names = [str(place), *(f"{folder}/" for folder in place.parents)]
@@ -258,3 +266,21 @@ def test_a_library_that_is_imported_without_its_ballast_is_imported_in_one_place
         if any(each.partition(".")[0] == library for each in _imports(path))
     }
     assert importing == {module}
+
+
+def _find_reads(path: Path) -> Iterator[str]:
+    """Yield the commands of a file that give out what others wrote on the server of a cluster."""
+    for node in ast.walk(parse(path)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            name, words = node.func.attr, {each.arg: each.value for each in node.keywords}
+            gives_ids_alone = isinstance(found := words.get("justid"), ast.Constant) and found.value
+            is_client = _CLIENT.fullmatch(ast.unparse(node.func.value))
+            if name in READING and is_client and not gives_ids_alone:
+                yield f"{path.relative_to(ROOT)}:{node.lineno}: {name}"
+
+
+def test_what_is_on_the_server_of_a_cluster_is_read_where_it_is_checked():
+    files = [*sorted((ROOT / "cluster").rglob("*.py")), ROOT / "addon" / "cluster_limits.py"]
+    assert list(_find_reads(ROOT / "cluster" / "reading.py"))
+    reads = [each for path in files if path.name != "reading.py" for each in _find_reads(path)]
+    assert reads == [], "ask cluster/reading.py, which wants to know how it is parsed"

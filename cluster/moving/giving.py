@@ -2,20 +2,18 @@
 
 import logging
 import os
-import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Set
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
-
-import orjson
 
 from cluster import server
 from cluster.copies import bucket_key
-from cluster.moving import moves
-from cluster.moving.moves import MOVES, SAID, Move, Offer, Wish, read_wish, send_piece
+from cluster.keys import MOVES
+from cluster.moving import incoming, moves
+from cluster.moving.moves import read_wish, send_piece
+from cluster.records import MOST_PIECE_BYTES, TRACE_FILES, Move, Offer, Wish
 from runtime import clock
 from runtime.buckets import find_bucket
 from store import database
@@ -24,7 +22,8 @@ from store.traces.paths import find_bucket_folders
 
 logger = logging.getLogger(__name__)
 
-PIECE_BYTES = 4 << 20
+PIECE_BYTES = MOST_PIECE_BYTES
+NOT_GIVEN = ("-wal", "-shm", ".new")
 STALLED_S, REST_S = 30.0, 60.0
 # Gives a bucket to the node that takes it, if the move is still wanted.
 _HAND_OVER = """
@@ -39,30 +38,46 @@ class Hold:
     """The files of a bucket, which nobody else writes as long as they are held."""
 
     def __init__(self, data_dir: Path, bucket: int) -> None:
-        """Lock the databases. Raises sqlite3.OperationalError while somebody else uses them."""
+        """Lock the databases. Raises sqlite3.OperationalError while somebody else uses them, and OSError
+        where a folder has a file that is not the store's."""
         self.attempt = clock.new_id()
         self._folders = find_bucket_folders(data_dir, bucket)
         self._connections: list[sqlite3.Connection] = []
         # They stay open until the end: closing one would give up the locks of this process on the file.
         self._files: dict[str, int] = {}
+        self._read: set[str] = set()  # up to their ends
         try:
             for folder in self._folders:
                 for path in sorted(folder.glob("*.db")):
                     self._connections.append(database.open_held(path))
                 for path in sorted(folder.iterdir()):
-                    if path.is_file() and not path.name.endswith(("-wal", "-shm", ".new")):
-                        flags = os.O_RDONLY | os.O_CLOEXEC
-                        self._files[f"{folder.name}/{path.name}"] = os.open(path, flags)
+                    if not path.name.endswith(NOT_GIVEN):
+                        self._open(path)
         except BaseException:
             self.release()
             raise
+
+    def _open(self, path: Path) -> None:
+        if path.name not in TRACE_FILES:
+            raise FileExistsError(f"{path} is not of this program: move it away")
+        self._files[f"{path.parent.name}/{path.name}"] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
     def list_files(self) -> list[tuple[str, int]]:
         return [(name, os.fstat(fd).st_size) for name, fd in sorted(self._files.items())]
 
     def read(self, name: str, offset: int) -> bytes:
-        """Return a piece of a file. Raises OSError, KeyError for one that is not of the bucket."""
-        return os.pread(self._files[name], PIECE_BYTES, offset)
+        """Return a piece of a file, empty of one that is not of the bucket. Raises OSError."""
+        if name not in self._files:
+            return b""
+        piece = os.pread(self._files[name], PIECE_BYTES, offset)
+        if offset + len(piece) >= os.fstat(self._files[name]).st_size:
+            self._read.add(name)
+        return piece
+
+    @property
+    def was_read(self) -> bool:
+        """Return whether every file was read to its end."""
+        return all(name in self._read for name, size in self.list_files() if size)
 
     def release(self) -> None:
         """Let others write again."""
@@ -165,7 +180,7 @@ class Giver:
             return
         offer = Offer(attempt=hold.attempt, files=hold.list_files())
         try:
-            self._client.hset(SAID, f"{move.id}:from", orjson.dumps(asdict(offer)))
+            moves.say_offer(self._client, move, offer)
         except BaseException:
             hold.release()  # nobody knows of this attempt
             raise
@@ -177,6 +192,9 @@ class Giver:
         if hold is None or wish.attempt != hold.attempt:
             return hold is not None
         if wish.is_complete:
+            if not hold.was_read:  # nobody can have what was not sent
+                return False
+            incoming.note_handover(self._data_dir, move)
             keys = [MOVES, bucket_key(move.group)]
             words = [move.field, move.pack(), move.bucket, move.giver, move.taker]
             self._hand_over(keys, words)
@@ -186,12 +204,20 @@ class Giver:
         return True
 
     def _end(self, move: Move) -> None:
-        """Remove what the other node has now."""
-        for folder in find_bucket_folders(self._data_dir, move.bucket):
-            shutil.rmtree(folder)
+        """Remove what the other node has now, if this one gave it: the server alone cannot tell."""
+        folders = find_bucket_folders(self._data_dir, move.bucket)
         self.release()
+        if folders and not incoming.was_handed_over(self._data_dir, move):
+            logger.error(
+                "bucket %d is said to have been moved to node %s, and this node has not given it: its calls"
+                " stay here",
+                move.bucket,
+                move.taker,
+            )
+        else:
+            incoming.remove_traces(self._data_dir, folders)
+            logger.info("bucket %d has been moved to node %s", move.bucket, move.taker)
         moves.end(self._client, move)
-        logger.info("bucket %d has been moved to node %s", move.bucket, move.taker)
 
 
 def has_unrecorded(spool_path: Path, bucket: int) -> bool:

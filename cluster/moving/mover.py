@@ -23,6 +23,9 @@ class Mover:
         ours = [each for each in moves if self._copy.node in (each.giver, each.taker)]
         if not ours and not self._copy.paused:
             return False
+        if ours:
+            known = copies.find_members(self._client).keys()
+            ours = [each for each in ours if {each.giver, each.taker} <= known]
         holders = copies.find_holders(self._client, self._copy.group)
         living = copies.find_living(self._client, self._copy.group)
         given = next((each for each in ours if each.giver == self._copy.node), None)

@@ -1,9 +1,8 @@
 """Moving a bucket of organisations from one node of a copy to another.
 
-    taximeter:moves          a hash: the moves that go on, by copy and bucket, each as JSON
-    taximeter:moves:said     a hash: what the node that gives (``<id>:from``) and the one that takes
-                             (``<id>:to``) say of a move
-    taximeter:moves:<id>     the piece of a file that was asked for last, for a minute
+``keys.MOVES`` has the moves that go on, by copy and bucket; ``keys.MOVES_SAID`` what the node that gives
+(``<id>:from``) and the one that takes (``<id>:to``) say of a move; and below ``keys.PIECES`` is the piece of
+a file that was asked for last, for a minute.
 
 The operator orders a move, and both nodes carry it out, whichever of them was killed meanwhile:
 
@@ -25,16 +24,14 @@ Files go through the Redis server because both nodes reach it already. At any ti
 megabytes of them are there.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from functools import partial
 
-import orjson
-
-from cluster import server
+from cluster import reading, records, server
+from cluster.checks import RecordError
+from cluster.keys import MOVES, MOVES_SAID, PIECES
+from cluster.records import Move, Offer, Wish
 from runtime import clock
 
-MOVES, SAID = "taximeter:moves", "taximeter:moves:said"
 PIECE_MS = 60_000
 # Orders a move unless one goes on: two operators may order at once.
 _ORDER = """
@@ -45,91 +42,56 @@ return ARGV[2]
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
-    """A move of a bucket of a copy, by the names of the nodes."""
-
-    id: str
-    group: str
-    bucket: int
-    giver: str
-    taker: str
-
-    @property
-    def field(self) -> str:
-        return find_field(self.group, self.bucket)
-
-    def pack(self) -> bytes:
-        return orjson.dumps(asdict(self))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
-    """The offer of the node that gives: its attempt, and the files with their sizes, by folder and name."""
-
-    attempt: str
-    files: Sequence[tuple[str, int]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """The wish of the node that takes: a piece of an attempt, unless it has all (``is_complete``).
-
-    ``is_placed``: it keeps the bucket. ``refusal`` says why it does not take it."""
-
-    attempt: str | None = None
-    name: str = ""
-    offset: int = 0
-    is_complete: bool = False
-    is_placed: bool = False
-    refusal: str | None = None
-
-
-def find_field(group: str, bucket: int) -> str:
-    """Return the field of a move in the hash of moves."""
-    return f"{group}:{bucket}"
-
-
 def find_moves(client: server.Client) -> list[Move]:
     """Return the moves that go on. Raises redis.RedisError."""
-    found: Mapping[bytes, bytes] = client.hgetall(MOVES)
-    return sorted((Move(**orjson.loads(each)) for each in found.values()), key=lambda each: each.id)
+    found = reading.read_hash(
+        client, MOVES, lambda field, content: records.parse_move(content, field)
+    )
+    return sorted(found.values(), key=lambda each: each.id)
 
 
 def read_offer(client: server.Client, move: Move) -> Offer | None:
     """Return what the node that gives says. Raises redis.RedisError."""
-    content = client.hget(SAID, f"{move.id}:from")
-    if content is None:
-        return None
-    found = orjson.loads(content)
-    return Offer(attempt=found["attempt"], files=[(name, size) for name, size in found["files"]])
+    parse = partial(records.parse_offer, move=move)
+    return reading.read_field(client, MOVES_SAID, f"{move.id}:from", parse)
+
+
+def say_offer(client: server.Client, move: Move, offer: Offer) -> None:
+    """Say what the node gives. Raises redis.RedisError."""
+    client.hset(MOVES_SAID, f"{move.id}:from", offer.pack())
 
 
 def read_wish(client: server.Client, move: Move) -> Wish | None:
     """Return what the node that takes says. Raises redis.RedisError."""
-    content = client.hget(SAID, f"{move.id}:to")
-    return None if content is None else Wish(**orjson.loads(content))
+    return reading.read_field(client, MOVES_SAID, f"{move.id}:to", records.parse_wish)
+
+
+def say_wish(client: server.Client, move: Move, wish: Wish) -> None:
+    """Say what the node that takes wants. Raises redis.RedisError."""
+    client.hset(MOVES_SAID, f"{move.id}:to", wish.pack())
 
 
 def send_piece(client: server.Client, move: Move, wish: Wish, piece: bytes) -> None:
     """Put the piece that is wished for where the other node finds it. Raises redis.RedisError."""
-    client.set(f"{MOVES}:{move.id}", orjson.dumps(asdict(wish)) + b"\n" + piece, px=PIECE_MS)
+    client.set(f"{PIECES}{move.id}", records.pack_piece(wish, piece), px=PIECE_MS)
 
 
-def read_piece(client: server.Client, move: Move, wish: Wish) -> bytes | None:
-    """Return the piece that is wished for, None before it is there. Raises redis.RedisError."""
-    found: bytes | None = client.get(f"{MOVES}:{move.id}")
-    if found is None:
-        return None
-    head, _, piece = found.partition(b"\n")
-    return piece if head == orjson.dumps(asdict(wish)) else None
+def read_piece(client: server.Client, move: Move, wish: Wish, most: int) -> bytes | None:
+    """Return the piece that is wished for, of so many bytes at most, None before it is there. Raises
+    redis.RedisError."""
+    parse = partial(records.parse_piece, wish=wish, most=most)
+    return reading.read_value(client, f"{PIECES}{move.id}", parse) or None
 
 
 def order(client: server.Client, group: str, bucket: int, giver: str, taker: str) -> Move:
     """Order a move, or return the one of this bucket that goes on. Raises redis.RedisError."""
     move = Move(id=clock.new_id(), group=group, bucket=bucket, giver=giver, taker=taker)
-    content: Any = client.register_script(_ORDER)([MOVES], [move.field, move.pack()])
-    return Move(**orjson.loads(content))
+    content = client.register_script(_ORDER)([MOVES], [move.field, move.pack()])
+    try:
+        return records.parse_move(content, move.field)
+    except RecordError:  # what no node wrote has no place here
+        client.hset(MOVES, move.field, move.pack())
+        return move
 
 
 def end(client: server.Client, move: Move) -> None:
@@ -140,4 +102,4 @@ def end(client: server.Client, move: Move) -> None:
 
 def forget_said(client: server.Client, move: Move) -> None:
     """Remove what was said of a move that has ended. Raises redis.RedisError."""
-    client.hdel(SAID, f"{move.id}:from", f"{move.id}:to")
+    client.hdel(MOVES_SAID, f"{move.id}:from", f"{move.id}:to")

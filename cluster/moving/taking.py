@@ -1,23 +1,28 @@
 """The node that takes a bucket, see ``moves.py``."""
 
+import logging
 import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Self
 
 import orjson
 
-from cluster import server
-from cluster.moving.moves import SAID, Move, Offer, Wish, read_offer, read_piece, read_wish
+from cluster import checks, records, server
+from cluster.checks import RecordError
+from cluster.moving import incoming, moves
+from cluster.moving.moves import read_offer, read_piece, read_wish
+from cluster.records import MOST_PIECE_BYTES, Move, Offer, Wish
 from runtime.private_file import replace_private
 from runtime.synced import sync
 from store.traces.paths import find_bucket_folders, trace_path_in, traces_folder
 
-INCOMING = "incoming"
 STATE = "move.json"
 STABLE_S = 6.0  # longer than the five seconds that a failover may lose
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -33,10 +38,11 @@ class Arrival:
     organizations: Sequence[str] = field(default_factory=list)
 
     @classmethod
-    def read(cls, folder: Path) -> Self:
-        """Read what is left of an earlier process. Raises OSError, ValueError."""
-        found = orjson.loads((folder / STATE).read_bytes())
-        return cls(folder, Move(**found.pop("move")), **found)
+    def read(cls, folder: Path) -> "Arrival":
+        """Read what is left of an earlier process. Raises OSError, RecordError."""
+
+        make = partial(cls, folder)
+        return checks.build(make, checks.parse_json((folder / STATE).read_bytes()), _STATE)
 
     def write(self) -> None:
         """Store the state, and bring it to the disk. Raises OSError."""
@@ -46,10 +52,10 @@ class Arrival:
         sync(self.folder / STATE)
         sync(self.folder)
 
-    def clear(self, traces: Path) -> None:
-        """Begin anew with an empty folder."""
-        self.take_back(traces)
-        self.folder.mkdir(mode=0o700, parents=True)
+    def clear(self, data_dir: Path) -> None:
+        """Begin anew with an empty folder. Raises OSError."""
+        self.take_back(data_dir)
+        self.folder = incoming.make_folder(data_dir)
         self.attempt, self.organizations = None, []
         self.write()
 
@@ -63,13 +69,21 @@ class Arrival:
                 (self.folder / each).rename(traces / each)
         sync(traces)
 
-    def take_back(self, traces: Path) -> None:
+    def take_back(self, data_dir: Path) -> None:
         """Remove what was placed, and all that has arrived: the node that gives has it still."""
         for each in self.organizations:
-            if not (self.folder / each).exists() and (traces / each).exists():
-                shutil.rmtree(traces / each)
+            placed = traces_folder(data_dir) / each
+            if not (self.folder / each).exists() and placed.exists():
+                placed.rename(self.folder / each)
         if self.folder.exists():
-            shutil.rmtree(self.folder)
+            incoming.remove(data_dir, self.folder)
+
+
+_STATE = {
+    "move": records.build_move,
+    "attempt": checks.optional(checks.identifier),
+    "organizations": checks.items(checks.name),
+}
 
 
 class Taker:
@@ -85,22 +99,22 @@ class Taker:
         """Take buckets into ``data_dir``. Raises OSError."""
         self._client = client
         self._node = node
-        self._incoming = data_dir / INCOMING
         self._data_dir = data_dir
         self._clock_s = clock_s
         self._arrivals = {each.move.id: each for each in self._find_arrivals()}
         self._kept_since_s: dict[str, float] = {}
         self._wish = Wish()
+        self._offer: Offer | None = None  # the one of the attempt that goes on
         self._said: Wish | None = None
         self.paused = frozenset(each.move.bucket for each in self._arrivals.values())
 
     def _find_arrivals(self) -> list[Arrival]:
         found = []
-        for folder in sorted(self._incoming.glob("*")):
+        for folder in incoming.list_folders(self._data_dir):
             try:
                 found.append(Arrival.read(folder))
-            except (FileNotFoundError, ValueError):  # it was killed at its very beginning
-                shutil.rmtree(folder)
+            except (FileNotFoundError, RecordError):  # it was killed at its beginning or its end
+                incoming.remove(self._data_dir, folder)
         return found
 
     def run_round(self, move: Move | None, holders: Sequence[str | None]) -> bool:
@@ -132,13 +146,13 @@ class Taker:
             arrival.place(traces_folder(self._data_dir))
             since_s = self._kept_since_s.setdefault(id_, self._clock_s())
             if self._clock_s() - since_s >= STABLE_S:
-                shutil.rmtree(arrival.folder)
+                incoming.remove(self._data_dir, arrival.folder)
                 del self._arrivals[id_], self._kept_since_s[id_]
             return
         was_kept = self._kept_since_s.pop(id_, None) is not None
         # A node that keeps the bucket before it has the files was given it as one without calls.
         if was_kept or is_kept or move is None or move.id != id_:
-            arrival.take_back(traces_folder(self._data_dir))
+            arrival.take_back(self._data_dir)
             del self._arrivals[id_]
 
     def _ask(self, move: Move) -> bool:
@@ -148,8 +162,8 @@ class Taker:
                 refusal = f"the node has calls of bucket {move.bucket} already"
                 self._say(move, Wish(refusal=refusal))
                 return False
-            arrival = Arrival(self._incoming / move.id, move)
-            arrival.clear(traces_folder(self._data_dir))
+            arrival = Arrival(incoming.make_folder(self._data_dir), move)
+            arrival.write()
             self._arrivals[move.id], self._wish = arrival, Wish()
         arrival = self._arrivals[move.id]
         offer = read_offer(self._client, move)
@@ -159,8 +173,9 @@ class Taker:
         if arrival.attempt == offer.attempt:
             self._say(move, Wish(attempt=offer.attempt, is_complete=True))
             return True
-        if self._wish.attempt != offer.attempt:
-            arrival.clear(traces_folder(self._data_dir))
+        if self._offer is None or self._wish.attempt != offer.attempt:
+            self._offer = offer
+            arrival.clear(self._data_dir)
             needed = sum(size for _, size in offer.files)
             if shutil.disk_usage(arrival.folder).free < needed:
                 refusal = f"the node has less room than the {needed / 1e6:,.0f} MB of the bucket"
@@ -168,23 +183,24 @@ class Taker:
                 return False
             self._wish = _find_next(offer)
         else:
-            self._receive(arrival, offer)
+            self._receive(arrival, self._offer)
         if not self._wish.name:
-            self._complete(arrival, offer)
+            self._complete(arrival, self._offer)
         self._say(move, self._wish)
         return True
 
     def _receive(self, arrival: Arrival, offer: Offer) -> None:
         """Write the piece that was asked for, if it is there, and go on to the next one."""
         wish = self._wish
-        piece = read_piece(self._client, arrival.move, wish)
+        size = dict(offer.files)[wish.name]
+        most = min(MOST_PIECE_BYTES, size - wish.offset)
+        piece = read_piece(self._client, arrival.move, wish, most)
         if not piece:
             return
         path = _find_place(arrival.folder, wish.name)
         with path.open("r+b") as file:
             file.seek(wish.offset)
             file.write(piece)
-        size = dict(offer.files)[wish.name]
         end = wish.offset + len(piece)
         if end < size:
             self._wish = Wish(attempt=offer.attempt, name=wish.name, offset=end)
@@ -206,7 +222,7 @@ class Taker:
 
     def _say(self, move: Move, wish: Wish) -> None:
         if wish != self._said or read_wish(self._client, move) is None:
-            self._client.hset(SAID, f"{move.id}:to", orjson.dumps(asdict(wish)))
+            moves.say_wish(self._client, move, wish)
             self._said = wish
 
 
@@ -218,7 +234,7 @@ def _find_next(offer: Offer, before: str = "") -> Wish:
 
 
 def _find_place(folder: Path, name: str) -> Path:
-    """Return where a file of a move is to be, made if need be. Raises ValueError, OSError."""
+    """Return where a file of an offer is to be, made if need be. Raises OSError."""
     organization_id, _, file_name = name.partition("/")
     path = trace_path_in(folder, organization_id).with_name(file_name)
     path.parent.mkdir(mode=0o700, exist_ok=True)

@@ -1,4 +1,4 @@
-"""``taximeter cluster nodes|move|forget``, for the operator, on the node with the pages."""
+"""``taximeter cluster nodes|move|forget|key|trust``, for the operator."""
 
 import time
 from dataclasses import asdict
@@ -20,6 +20,8 @@ from manage.supervision.supervisor import check_cluster
 from metering.formats import format_bytes
 from runtime.errors import ControlError
 from runtime.settings import Settings
+from store.control.database import PAGE_CHECKING_KEY, ControlDatabase
+from store.control.statements import trust
 
 POLL_S = 0.2
 
@@ -28,7 +30,8 @@ POLL_S = 0.2
 def cluster() -> None:
     """List nodes of a cluster, move calls, and give up a node.
 
-    For the operator, on the node with the pages, with its settings in the environment.
+    For the operator, on the node with the pages, with its settings in the environment. Only trust is for
+    the other nodes.
 
     \b
     Examples:
@@ -156,6 +159,48 @@ def forget_node(node: str, data_dir: str | None) -> None:
         with open_control(settings) as control:
             administration.forget(settings.cluster, control, node)
     click.echo(f"Forgot the node {format_text(node)}.")
+
+
+@cluster.command("key")
+@data_dir_option
+def print_key(data_dir: str | None) -> None:
+    """Print the public key of the node with the pages.
+
+    Nodes with calls check by it who asks for a page. On the node with the pages it is that node's own,
+    elsewhere the one that is kept there.
+
+    \b
+    Examples:
+      taximeter cluster key
+    """
+    with explained():
+        with open_control(read_settings(data_dir=data_dir)) as control:
+            key = control.find_secret(PAGE_CHECKING_KEY)
+        if key is None:
+            raise ControlError("this node has no such key yet: start it first")
+    click.echo(key.hex())
+
+
+@cluster.command("trust")
+@click.argument("key")
+@data_dir_option
+def trust_key(key: str, data_dir: str | None) -> None:
+    """Confirm the key of the node with the pages.
+
+    A node with the role recorder keeps the first key that it sees on the Redis server. Give it the key before
+    its first start if others may write there, and when the node with the pages was made anew. KEY is what
+    `taximeter cluster key` prints on that node.
+
+    \b
+    Examples:
+      taximeter cluster trust 8f1c5d0e9a7b3c2d4e6f8091a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d5
+    """
+    with explained():
+        settings = read_settings(data_dir=data_dir)
+        settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with ControlDatabase(settings.control_path) as control:
+            trust(control, key)
+    click.echo("This node shows its calls to the node with the pages that has this key.")
 
 
 def _open(data_dir: str | None) -> tuple[Settings, Any]:

@@ -1,8 +1,10 @@
 """Statements of who asks, which the node with people signs and the nodes with calls check.
 
 A statement is for one request to one node, and for half a minute. It is signed by a key that never leaves
-``control.db`` of the node with people; the others are told how to check it, by the directory of the cluster.
-So whoever reads what is on the Redis server, or has a proxy node, can make none.
+``control.db`` of the node with people. The public key by which it is checked is on the Redis server, and the
+other nodes keep the first one that they see there, or the one that their operator gave them. So nobody else
+can make a statement: neither who reads what is on that server or has a proxy node, nor who may write there,
+unless a node with calls was new and had no key yet.
 """
 
 import base64
@@ -13,6 +15,7 @@ import orjson
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
+from runtime.errors import ConflictError, InvalidInputError
 from store.control.database import PAGE_CHECKING_KEY, PAGE_SIGNING_KEY, ControlDatabase
 from store.control.people import Caller
 from store.control.sessions import Visitor
@@ -79,6 +82,22 @@ def load_checking_key(control: ControlDatabase) -> Ed25519PublicKey:
     if found is None:
         raise StatementError("this node was not told yet by which key the node with people signs")
     return Ed25519PublicKey.from_public_bytes(found)
+
+
+def trust(control: ControlDatabase, text: str) -> None:
+    """Keep a key as the one by which statements are checked here, given as hexadecimal digits.
+
+    Raises InvalidInputError for what is none, ConflictError on the node that signs, sqlite3.Error."""
+    if control.find_secret(PAGE_SIGNING_KEY) is not None:
+        raise ConflictError("this node has a key of its own to sign with: it checks no statements")
+    try:
+        key = bytes.fromhex(text)
+        Ed25519PublicKey.from_public_bytes(key)
+    except ValueError as error:
+        raise InvalidInputError(
+            "a key has 64 hexadecimal digits: `taximeter cluster key` prints it on the node with the pages"
+        ) from error
+    control.put_secret(PAGE_CHECKING_KEY, key)
 
 
 def _encode(data: bytes) -> str:

@@ -8,7 +8,6 @@ from typing import Self
 from addon.cluster_limits import ClusterLimits
 from addon.destination import Destination
 from addon.rate_limits import RateLimits
-from cluster import server
 from cluster.limits import ClusterWindows
 from runtime.shared_windows import SharedWindows
 from tests.addon.endpoints import ENDPOINT
@@ -21,7 +20,7 @@ class NodesWithLimits:
 
     def __init__(self, urls: Sequence[str]) -> None:
         self._stack = AsyncExitStack()
-        self._windows = [ClusterWindows(server.connect_async(url)) for url in urls]
+        self._windows = [ClusterWindows(url) for url in urls]
         for windows in self._windows:
             self._stack.push_async_callback(windows.close)
         self.nodes = [self._make(windows) for windows in self._windows]

@@ -57,7 +57,7 @@ async def test_the_user_of_the_documentation_may_do_all_that_is_done(
             assert not BudgetFollower(BudgetFile(tmp_path), allowed).run_round()
         with ControlDatabase(tmp_path / "proxy.db", checks_references=False) as control:
             assert Follower(control, allowed).run_round()
-        windows = ClusterWindows(server.connect_async(url))
+        windows = ClusterWindows(url)
         assert await windows.admit("messages default", 1) == 0
         assert await windows.admit("messages default", 1) > 0
         await windows.note("messages default", 1, [1.0])

@@ -5,8 +5,9 @@ from functools import partial
 import pytest
 
 from cluster import administration, copies
-from cluster.copies import COPIES, NODES, Copy
-from cluster.erasures import OF_NODES, Report
+from cluster.copies import Copy
+from cluster.keys import COPIES, ERASURES_OF_NODES, NODES
+from cluster.records import Report
 from runtime.buckets import BUCKETS
 from runtime.errors import ConflictError, ControlError, NotFoundError
 from store.control import erasure_copies, erasures
@@ -23,8 +24,8 @@ def url(redis_server, client):
     for name in ("b", "a"):
         Copy(client, "main", name, find_address=partial(str, f"{name}:1")).hold()
     client.xgroup_delconsumer(COPIES, "main", "b")
-    client.hset(OF_NODES, "p", Report(clear=[]).pack())
-    client.hset(OF_NODES, "a", Report().pack())
+    client.hset(ERASURES_OF_NODES, "p", Report(clear=[]).pack())
+    client.hset(ERASURES_OF_NODES, "a", Report().pack())
     return redis_server.url
 
 
@@ -56,7 +57,7 @@ def test_a_node_that_is_forgotten_is_waited_for_no_longer(url, client, tmp_path,
         with pytest.raises(NotFoundError, match="cluster nodes"):
             administration.forget(url, control, "b")
     assert list(client.hgetall(NODES)) == [b"a"]
-    assert list(client.hgetall(OF_NODES)) == [b"a"]
+    assert list(client.hgetall(ERASURES_OF_NODES)) == [b"a"]
     left = Copy(client, "main", "a")
     monkeypatch.setattr(copies, "RENEW_S", -1.0)
     for _ in range(2):

@@ -5,7 +5,8 @@ import logging
 import pytest
 
 from cluster import copies
-from cluster.copies import COPIES, NODES, Copy, NothingToKeepError, View, bucket_key, find_holders
+from cluster.copies import Copy, NothingToKeepError, View, bucket_key, find_holders
+from cluster.keys import COPIES, NODES
 from cluster.log import stream_name
 from cluster.receiver import Receiver
 from cluster.shipper import Shipper

@@ -5,8 +5,9 @@ from datetime import UTC, datetime
 import pytest
 
 from addon.budgets import Budgets
-from cluster.budgets import OF_NODES, BudgetFollower, BudgetPublisher, BudgetReporter
+from cluster.budgets import BudgetFollower, BudgetPublisher, BudgetReporter
 from cluster.directory import read_rows, write_rows
+from cluster.keys import BUDGETS_OF_NODES
 from metering.budget_periods import find_span
 from runtime.buckets import BUCKETS
 from runtime.page_nodes import PageNodes, PageNodesFile
@@ -98,7 +99,7 @@ def test_a_server_that_lost_the_budgets_is_told_them_again_and_no_proxy_forgets_
     assert nodes._follower.run_round() is False
     assert nodes.proxy.read() == [REACHED]
     assert nodes.run()
-    assert client.hlen(OF_NODES) == 2
+    assert client.hlen(BUDGETS_OF_NODES) == 2
 
 
 def test_owners_are_told_once_of_a_budget_whose_calls_another_node_has(nodes):

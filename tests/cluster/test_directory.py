@@ -2,9 +2,12 @@
 
 from datetime import timedelta
 
+import orjson
 import pytest
 
-from cluster.directory import Follower, Publisher, read_rows
+from cluster.checks import RecordError
+from cluster.directory import Follower, Publisher, check_row, read_rows
+from cluster.keys import DIRECTORY
 from runtime import clock
 from store import database
 from store.control import api_keys, endpoints, retention
@@ -87,9 +90,46 @@ def test_rules_of_retention_are_applied_to_the_copy_and_then_no_longer(nodes):
         assert retention.list_due(db, tomorrow) == []
 
 
-def test_the_key_that_checks_statements_comes_over_and_the_one_that_signs_them_does_not(nodes):
-    web, other, bring_over = nodes
+def test_keys_of_statements_are_not_in_the_directory(nodes, client):
+    web, other, _ = nodes
     load_signing_key(web)
+    with web.reading() as db:
+        assert not any(PAGE_CHECKING_KEY in key or PAGE_SIGNING_KEY in key for key in read_rows(db))
+    assert other.find_secret(PAGE_CHECKING_KEY) is None
+
+
+@pytest.mark.parametrize(
+    ("key", "row"),
+    [
+        ("organizations:../../etc", ["../../etc", "x", "2026", "UTC"]),
+        ("organizations:a", ["b", "x", "2026", "UTC"]),
+        ("organizations:a", ["a", "x"]),
+        ("organizations:a", {"id": "a"}),
+        ("proxy_endpoints:a", ["a", "b", "n", "s/../..", None, 0, "2026", None]),
+        ("proxy_endpoints:a", ["a", "b", "n", "slug", "sometimes", 0, "2026", None]),
+        ("api_keys:a", ["a", "b", "c", "n", {"hex": "zz"}, "p", "2026"]),
+        ("budgets:a", ["a", "b", None, "day", -1, "warn", "2026"]),
+        ("retention_rules:a:", ["a", "", 0, None, None]),
+        ("retention_rules:a:", ["a", "", True, None, None]),
+        ("secrets:signing of pages", ["signing of pages", {"hex": "00" * 32}]),
+    ],
+)
+def test_a_row_that_no_node_writes_is_none(key, row):
+    with pytest.raises(RecordError):
+        check_row(key, orjson.dumps(row))
+
+
+def test_a_damaged_row_leaves_the_one_that_is_there_and_others_are_written(nodes, client):
+    web, proxy, bring_over = nodes
+    with proxy.reading() as db:
+        before = read_rows(db)
+    (organization,) = (key for key in before if key.startswith("organizations:"))
+    client.hset(DIRECTORY, organization, b"\xff" * 1000)
+    client.hset(DIRECTORY, mapping={"users:u": b"[]", b"\xff": b"[]", "": b""})
+    with web.transaction() as db:
+        db.execute("update proxy_endpoints set name = 'Other'")
     bring_over()
-    assert other.find_secret(PAGE_CHECKING_KEY) == web.find_secret(PAGE_CHECKING_KEY)
-    assert other.find_secret(PAGE_SIGNING_KEY) is None
+    with proxy.reading() as db:
+        after = read_rows(db)
+        assert after[organization] == before[organization]
+        assert db.execute("select name from proxy_endpoints").fetchall() == [("Other",)]

@@ -4,19 +4,18 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from cluster import erasures as orders
+from cluster.checks import RecordError
 from cluster.copies import Copy
 from cluster.directory import read_rows, write_rows
 from cluster.erasures import (
-    OF_NODES,
-    ORDERS,
     SETTLE,
     OrderFollower,
     OrderKeeper,
     OrderReporter,
-    PublishedOrder,
     find_unshipped,
 )
+from cluster.keys import ERASURES, ERASURES_OF_NODES
+from cluster.records import Report, parse_order, parse_report
 from cluster.shipper import SENT
 from runtime.buckets import BUCKETS
 from runtime.page_nodes import PageNode, PageNodes, PageNodesFile
@@ -152,7 +151,7 @@ def test_an_order_is_carried_out_in_every_copy_and_then_forgotten(cluster, clien
     cluster.now += SETTLE
     cluster.run()
     assert cluster.has_ended(order)
-    assert client.hgetall(ORDERS) == {}
+    assert client.hgetall(ERASURES) == {}
     assert cluster.open_orders("b") == []
     for name in "ab":
         criteria = "select criteria from erasures"
@@ -225,7 +224,7 @@ def test_a_proxy_node_that_ends_with_nothing_left_is_not_waited_for(cluster, cli
     order = cluster.order(session="s")
     file = run.create(make_head("0000", cluster.caller.organization_id), b"")
     cluster.proxy.leave()  # a call is in flight
-    assert client.hget(OF_NODES, "p") is not None
+    assert client.hget(ERASURES_OF_NODES, "p") is not None
     cluster.run("p")
     assert cluster.progress(order).unshipped == ["p"]
     file.discard()
@@ -234,21 +233,21 @@ def test_a_proxy_node_that_ends_with_nothing_left_is_not_waited_for(cluster, cli
     cluster.now += SETTLE
     cluster.run("p")
     assert cluster.has_ended(order)
-    assert client.hget(OF_NODES, "p") is None
+    assert client.hget(ERASURES_OF_NODES, "p") is None
 
 
 def test_what_the_server_has_lost_is_said_again_and_no_copy_is_forgotten(cluster, client):
     cluster.run()
     order = cluster.order(session="s")
     cluster.run("b")
-    client.delete(ORDERS, OF_NODES)
+    client.delete(ERASURES, ERASURES_OF_NODES)
     cluster.let_keep({"main": "a"})  # the other copy was away, and is not known any more
     cluster.now += SETTLE
     cluster.run("b")
     assert not cluster.has_ended(order)
     assert {each.copy for each in cluster.progress(order).copies} == {"main", "copy"}
     cluster.run()
-    client.delete(ORDERS)
+    client.delete(ERASURES)
     cluster._followers["b"].run_round()
     assert cluster.open_orders("b") == [], "it cannot know better"
     cluster.run()
@@ -296,9 +295,9 @@ def test_a_node_is_behind_until_it_has_received_what_was_shipped(cluster):
 def test_nobody_is_told_of_a_session_longer_than_needed(cluster, client):
     order = cluster.order(session="wombatish")
     cluster.run()
-    (content,) = client.hgetall(ORDERS).values()
-    assert PublishedOrder.unpack(content).criteria["session"] == "wombatish"
-    assert "wombatish" not in str(client.hgetall(OF_NODES))
+    content = client.hget(ERASURES, order.id)
+    assert parse_order(content, order.id).criteria.session == "wombatish"
+    assert "wombatish" not in str(client.hgetall(ERASURES_OF_NODES))
     cluster.now += SETTLE
     cluster.run()
     assert cluster.has_ended(order)
@@ -310,13 +309,10 @@ def test_nobody_is_told_of_a_session_longer_than_needed(cluster, client):
 def test_states_of_other_nodes_are_theirs_alone(cluster):
     order = cluster.order(session="s")
     forged = ErasureCopy(erasure_id=order.id, node="a", copy="main", entries=7)
-    report = orders.Report(states=[{**erasure_as_dict(forged)}])
-    merged = orders.merge(order, [], NODES, {"x": report}, "home", "2026")
-    assert {(each.node, each.entries) for each in merged} == {("a", 0), ("b", 0), ("x", 7)}
-
-
-def erasure_as_dict(state):
-    return {name: getattr(state, name) for name in state.__slots__}
+    content = Report(states=[forged]).pack()
+    assert parse_report(content, "a").states == [forged]
+    with pytest.raises(RecordError, match="of the node a"):
+        parse_report(content, "x")
 
 
 def test_calls_are_unshipped_until_they_need_not_be_shipped_again(root, run):

@@ -19,7 +19,7 @@ KEY = "taximeter:limit:messages default"
 
 
 async def admit(url: str, times: int, limit: int) -> list[float]:
-    windows = ClusterWindows(server.connect_async(url))
+    windows = ClusterWindows(url)
     try:
         return [await windows.admit("messages default", limit) for _ in range(times)]
     finally:
@@ -62,7 +62,7 @@ async def test_nobody_waits_for_hours_when_the_clock_of_the_server_was_set_back(
 async def test_what_nodes_admitted_without_the_server_is_in_its_window(redis_server, client):
     url = redis_server.url
     await admit(url, 2, 5)
-    windows = ClusterWindows(server.connect_async(url))
+    windows = ClusterWindows(url)
     await windows.note("messages default", 5, [30.0, 10.0])
     instants = [int(each) for each in client.lrange(KEY, 0, -1)]
     assert instants == sorted(instants, reverse=True)
@@ -91,7 +91,7 @@ async def test_after_an_absence_of_the_server_nodes_admit_no_second_minute(
     async with AsyncExitStack() as stack:
 
         def make_node() -> ClusterLimits:
-            windows = ClusterWindows(server.connect_async(redis_server.url))
+            windows = ClusterWindows(redis_server.url)
             stack.push_async_callback(windows.close)
             return ClusterLimits(windows, RateLimits(SharedWindows.alone(), ignore), ignore)
 
@@ -132,7 +132,7 @@ async def test_a_call_waits_for_one_silent_sentinel_and_a_search_asks_each_once(
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
         host = f"127.0.0.1:{listener.getsockname()[1]}"
-        windows = ClusterWindows(server.connect_async(f"redis+sentinel://{host},{host}/main"))
+        windows = ClusterWindows(f"redis+sentinel://{host},{host}/main")
         with pytest.raises((redis.RedisError, TimeoutError)):
             await windows.admit("messages default", 1)
         assert count_connections(listener) <= 1

@@ -3,8 +3,10 @@
 from collections import Counter
 
 from cluster import server
-from cluster.copies import COPIES, Copy, find_groups
+from cluster.copies import Copy
+from cluster.keys import COPIES
 from cluster.log import BUCKETS, find_bucket, stream_name
+from cluster.reading import find_groups
 from cluster.receiver import Receiver
 from cluster.shipper import REMEMBERED_S, Shipper
 from store.spool import reader

@@ -9,12 +9,13 @@ import pytest
 import redis
 
 from cluster import administration, copies
-from cluster.copies import COPIES, Copy, bucket_key, find_holders
+from cluster.copies import Copy, bucket_key, find_holders
+from cluster.keys import COPIES, MOVES, MOVES_SAID
 from cluster.moving import giving, moves
 from cluster.moving.giving import REST_S, STALLED_S, Giver
+from cluster.moving.incoming import INCOMING
 from cluster.moving.mover import Mover
-from cluster.moving.moves import MOVES, SAID
-from cluster.moving.taking import INCOMING, STABLE_S, Taker
+from cluster.moving.taking import STABLE_S, Taker
 from cluster.receiver import Receiver
 from cluster.shipper import Shipper
 from runtime.buckets import BUCKETS, find_bucket
@@ -141,7 +142,7 @@ class Pair:
         assert self.b.entries() == self.expected
         assert (self.a.entries(), self.a.folders) == (None, [])
         assert not list((self.b.data_dir / INCOMING).glob("*"))
-        assert self.client.hgetall(SAID) == {}
+        assert self.client.hgetall(MOVES_SAID) == {}
 
 
 @pytest.fixture
@@ -331,7 +332,7 @@ def test_a_move_ends_when_the_node_that_takes_is_forgotten(pair, redis_server, t
     is_over = pair.client.hgetall(MOVES) == {}
     pair.b.kill()
     forget(pair, redis_server, tmp_path, "b")
-    assert (pair.client.hgetall(MOVES), pair.client.hgetall(SAID)) == ({}, {})
+    assert (pair.client.hgetall(MOVES), pair.client.hgetall(MOVES_SAID)) == ({}, {})
     pair.call()
     pair.turn(4, pair.a)
     assert pair.holder == "a"
@@ -344,7 +345,7 @@ def test_a_move_ends_when_the_node_that_gives_is_forgotten(pair, redis_server, t
     pair.turn(turns)
     pair.a.kill()
     forget(pair, redis_server, tmp_path, "a")
-    assert (pair.client.hgetall(MOVES), pair.client.hgetall(SAID)) == ({}, {})
+    assert (pair.client.hgetall(MOVES), pair.client.hgetall(MOVES_SAID)) == ({}, {})
     pair.call()
     pair.turn(12, pair.b)
     assert pair.holder == "b"
@@ -385,7 +386,7 @@ def test_an_attempt_that_could_not_be_offered_is_none(pair, monkeypatch):
     hset = pair.client.hset
 
     def refuse(name, key, *words):
-        if name == SAID and key.endswith(":from"):
+        if name == MOVES_SAID and key.endswith(":from"):
             raise redis.exceptions.OutOfMemoryError("full")
         return hset(name, key, *words)
 

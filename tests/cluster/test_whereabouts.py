@@ -5,7 +5,8 @@ from functools import partial
 import pytest
 
 from cluster import copies
-from cluster.copies import COPIES, Copy
+from cluster.copies import Copy
+from cluster.keys import COPIES
 from cluster.whereabouts import Whereabouts, count_unserved, find_address
 from runtime.page_nodes import PageNodes, PageNodesFile, is_elsewhere
 from runtime.setting_values import Address

@@ -11,7 +11,6 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from starlette.applications import Starlette
 
-from cluster.directory import read_rows, write_rows
 from dashboard.nodes import forwarding, front_door, visitors
 from manage.server import make_app, make_node_app
 from runtime import clock
@@ -23,6 +22,7 @@ from store.control.database import ControlDatabase
 from store.control.people import Caller
 from store.control.statements import HEADER, VALID_S, Statement, load_signing_key
 from store.traces.paths import traces_folder
+from tests.cluster.control import bring_over
 from tests.dashboard.people import BASE_URL, Someone
 
 NODES = {"main": "first:1", "copy": "second:2"}
@@ -79,12 +79,8 @@ class Cluster:
     def tell_nodes(self):
         """Let the nodes follow the directory."""
         for folder in self.folders.values():
-            with (
-                ControlDatabase(folder / "control.db", checks_references=False) as other,
-                other.transaction() as written,
-                self.control.reading() as db,
-            ):
-                write_rows(written, read_rows(written), read_rows(db))
+            with ControlDatabase(folder / "control.db", checks_references=False) as other:
+                bring_over(self.control, other)
 
     async def get(self, person, path, **headers):
         return await self.home.get(path, headers=headers or person.cookie)

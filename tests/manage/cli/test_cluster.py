@@ -13,7 +13,6 @@ import pytest
 import uvicorn
 from click.testing import CliRunner
 
-from cluster.directory import read_rows, write_rows
 from manage.api.call_operations import MAX_CALLS, list_calls
 from manage.cli import cluster_backend
 from manage.cli.backend_choice import open_all
@@ -30,6 +29,7 @@ from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
 from store.traces.reconciliation_file import read_reconciliation
 from tests import admin_api
+from tests.cluster.control import bring_over
 from tests.store.traffic import make_entry, make_item
 
 GROUPS = ("main", "copy")
@@ -105,12 +105,8 @@ def nodes(data_dir, tmp_path):
             nodes.folders[group] = folder = tmp_path / group
             folder.mkdir()
             (folder / NODE_NAME).write_text(group)
-            with (
-                ControlDatabase(folder / "control.db", checks_references=False) as other,
-                other.transaction() as written,
-                control.reading() as db,
-            ):
-                write_rows(written, read_rows(written), read_rows(db))
+            with ControlDatabase(folder / "control.db", checks_references=False) as other:
+                bring_over(control, other)
             nodes.ends[group] = stack.enter_context(ExitStack())
             addresses[group] = nodes.ends[group].enter_context(serving(folder))
         PageNodes(
