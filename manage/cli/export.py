@@ -95,9 +95,9 @@ def _find_columns(backends: Iterable[Backend], only: Mapping[str, object]) -> di
     of an older version may lack some columns."""
     columns: dict[str, str] = {}
     for backend in backends:
-        columns |= backend.call(list_calls, limit=1, **only).columns
-    bodies = {name: columns.pop(name) for name in BODIES if name in columns}
-    return columns | bodies
+        # Without bodies: the first call may have large ones.
+        columns |= backend.call(list_calls, limit=1, **{**only, "bodies": "no"}).columns
+    return columns | (dict.fromkeys(BODIES, "text") if only.get("bodies") == "yes" else {})
 
 
 def _write_parquet(output: BinaryIO, rows: Iterable[Row], columns: Mapping[str, str]) -> None:

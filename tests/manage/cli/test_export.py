@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from pyarrow import parquet as pq
 
+from manage.api.call_operations import Calls
 from manage.cli import export
 from manage.cli.backend_choice import open_all
 from runtime.installing import command_for_extra
@@ -92,6 +93,21 @@ def test_bodies_are_exact(run, entries):
         if entry.entry_id != "3":
             assert row["response_body"].encode() == entry.response_body
     assert rows["3"]["response_body"] == {"$base64": True, "encoded": "/wA="}
+
+
+def test_bodies_are_read_once():
+    """Columns are asked for apart from calls, of which the first may have a body of 32 MB."""
+    requests = []
+
+    class Noting:
+        def call(self, operation, id_="", /, **fields):
+            requests.append(fields)
+            return Calls(columns={"id": "integer"}, items=[], next_cursor=None, has_more=False)
+
+    output = io.BytesIO()
+    export.write_entries(output, [Noting()], "csv", bodies="yes")
+    assert output.getvalue() == b"id,request_body,response_body\r\n"
+    assert [each["bodies"] for each in requests].count("yes") == 1
 
 
 def test_csv_can_be_read_back(run, entries):
