@@ -15,15 +15,14 @@ type Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 type IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 MAX_URL_LENGTH = 2000
-# Addresses in which another one is written, which a gateway may connect to.
-_TRANSLATED = tuple(
-    map(ipaddress.IPv6Network, ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32"))
+_INNER: Sequence[Network] = (
+    # Addresses in which another one is written, which a gateway may connect to.
+    *map(ipaddress.IPv6Network, ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32")),
+    # Public by their number, to some versions of Python, and inside of machines of Oracle and Azure.
+    *map(ipaddress.IPv4Network, ("192.0.0.0/24", "168.63.129.16/32")),
 )
 # All other addresses of IPv6 are of a machine, a link, a site, or not assigned.
 _ASSIGNED = ipaddress.IPv6Network("2000::/3")
-_OF_AZURE = ipaddress.IPv4Address(
-    "168.63.129.16"
-)  # public by its number, and inside of every machine there
 _NAME = re.compile(r"(?!-)[a-z0-9_-]{1,63}(\.(?!-)[a-z0-9_-]{1,63})*", re.ASCII)
 # The URL standard reads a host whose last part is like this as an IPv4 address, in any of its old spellings.
 _NUMBER_AT_THE_END = re.compile(r"(.*\.)?([0-9]+|0x[0-9a-f]*)", re.ASCII)
@@ -83,7 +82,7 @@ def explain_refusal(host: str) -> str:
 
 
 def _is_public(address: IpAddress) -> bool:
-    if any(address in network for network in _TRANSLATED) or address == _OF_AZURE:
+    if any(address in network for network in _INNER):
         return False
     if address.version == 6 and address not in _ASSIGNED:
         return False
