@@ -100,7 +100,7 @@ def repeat(port: int, visitor: Visitor, path: str) -> Attack:
         while not is_over.is_set():
             with closing(HTTPConnection(HOST, port, timeout=60)) as connection:
                 try:
-                    connection.request("GET", path, headers=visitor.headers)
+                    connection.request("GET", path, headers=visitor.make_headers(port))
                     response = connection.getresponse()
                     response.read()
                 except (OSError, HTTPException):
@@ -121,7 +121,7 @@ def leave_unread(port: int, visitor: Visitor) -> Attack:
         with ExitStack() as stack:
             for _ in range(UNREAD_EACH):
                 connection = stack.enter_context(closing(HTTPConnection(HOST, port, timeout=60)))
-                connection.request("GET", path, headers=visitor.headers)
+                connection.request("GET", path, headers=visitor.make_headers(port))
             is_over.wait()
 
     return attack

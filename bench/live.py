@@ -61,7 +61,9 @@ def _follow(visitor: Visitor, port: int) -> Iterator[HTTPResponse]:
     """Open a stream and read what it says first."""
     connection = HTTPConnection(HOST, port, timeout=60)
     try:
-        connection.request("GET", "/live/events?after=0&flights=1", headers=visitor.headers)
+        connection.request(
+            "GET", "/live/events?after=0&flights=1", headers=visitor.make_headers(port)
+        )
         stream = connection.getresponse()
         if stream.status != 200:
             raise BenchError(f"a stream responded with {stream.status}")

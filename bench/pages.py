@@ -191,7 +191,7 @@ def _repeat_endless(visitor: Visitor, port: int, is_over: threading.Event) -> No
     while not is_over.is_set():
         with closing(HTTPConnection(HOST, port, timeout=120)) as connection:
             path = f"/traces.json?sql={quote(ENDLESS)}"
-            connection.request("GET", path, headers=visitor.headers)
+            connection.request("GET", path, headers=visitor.make_headers(port))
             connection.getresponse().read()
 
 

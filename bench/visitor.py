@@ -5,6 +5,7 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
 from bench.load import HOST, BenchError
+from dashboard.visitors import cookie_name
 from store.control import people
 from store.control.database import ControlDatabase
 from store.control.sign_in import SignIn
@@ -21,12 +22,17 @@ class Visitor:
             organization = people.create_organization(db, name)
             user_id = people.create_user(db, f"{name}@example.org")
             people.join(db, organization.id, user_id, "owner")
-        session = SignIn(control).sign_in(f"{name}@example.org")
-        self.headers = {"cookie": f"taximeter={session}", "accept": "text/html"}
+        self._session = SignIn(control).sign_in(f"{name}@example.org")
+        self._headers = {"accept": "text/html"}
         if address:  # of a person who comes through a reverse proxy
-            self.headers["x-forwarded-for"] = address
+            self._headers["x-forwarded-for"] = address
         self._connection: HTTPConnection | None = None
         self.path = trace_path(data_dir, organization.id)
+
+    def make_headers(self, port: int) -> dict[str, str]:
+        """Return the headers of this person's requests to the service on a port."""
+        name = cookie_name(f"http://{HOST}:{port}")
+        return self._headers | {"cookie": f"{name}={self._session}"}
 
     def connect(self, port: int) -> None:
         self._connection = HTTPConnection(HOST, port, timeout=120)
@@ -43,7 +49,8 @@ class Visitor:
             raise BenchError("not connected")
         started_s = time.perf_counter()
         try:
-            self._connection.request("GET", path, headers=self.headers)
+            headers = self.make_headers(self._connection.port)
+            self._connection.request("GET", path, headers=headers)
             response = self._connection.getresponse()
             body = response.read()
         except (OSError, HTTPException) as error:

@@ -6,6 +6,7 @@ that was deleted are refused at once.
 
 import time
 from collections.abc import Callable
+from urllib.parse import urlsplit
 
 from starlette.requests import Request
 
@@ -20,8 +21,12 @@ from store.control.sign_in import SignIn
 
 
 def cookie_name(base_url: str, name: str = "taximeter") -> str:
-    """Return the name of a cookie. Under https the prefix binds it to this host and to TLS."""
-    return f"__Host-{name}" if base_url.startswith("https:") else name
+    """Return the name of a cookie of the service at this address.
+
+    Browsers send a cookie to every port of its host. Under https the prefix binds it to the host and to TLS;
+    elsewhere, where one machine may have several services, its name has the port."""
+    parts = urlsplit(base_url)
+    return f"__Host-{name}" if parts.scheme == "https" else f"{name}-{parts.port or 80}"
 
 
 class NotSignedInError(Exception):

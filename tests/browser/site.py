@@ -7,6 +7,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from dashboard.visitors import cookie_name
 from store.control.database import ControlDatabase
 from store.control.sign_in import SignIn
 from tests.browser.visitor import Visitor
@@ -35,6 +36,11 @@ class Site:
     def url(self) -> str:
         return f"http://{self.service.host}"
 
+    @property
+    def cookie(self) -> str:
+        """Return the name of the cookie of who is signed in here."""
+        return cookie_name(self.url)
+
     def make_link(self, email: str | None = None) -> str:
         """Return a sign-in link for the local user, or for an address, which may be new.
 
@@ -48,7 +54,7 @@ class Site:
         with self.control() as control:
             session = SignIn(control).use_link(_make_token(control, email))
         assert session
-        visitor.set_cookie("taximeter", session.token, httpOnly=True)
+        visitor.set_cookie(self.cookie, session.token, httpOnly=True)
 
     def ask_for_mail(self, visitor: Visitor, email: str) -> str:
         """Type the address into the page that is open, and return the link of the mail that comes.

@@ -136,9 +136,9 @@ def send_marks(site: Site, number: int, slug: str) -> None:
 
 
 @pytest.fixture
-def owner(marked: Marked, desk: Visitor) -> Visitor:
+def owner(marked: Marked, desk: Visitor, site: Site) -> Visitor:
     """Signed in where everything is marked."""
-    desk.set_cookie("taximeter", marked.session, httpOnly=True)
+    desk.set_cookie(site.cookie, marked.session, httpOnly=True)
     return desk
 
 

@@ -43,7 +43,7 @@ def test_a_link_signs_in_once(browser, new_browser, site):
     browser.follow(SIGN_IN, "button")
     assert browser.path == "/"
     browser.see("local user")
-    cookie = browser.cookies()["taximeter"]
+    cookie = browser.cookies()[site.cookie]
     assert (cookie["httpOnly"], cookie["sameSite"], cookie["path"]) == (True, "Lax", "/")
     assert browser.run("return document.cookie") == "", "no script can read the session"
     late = new_browser()
@@ -96,7 +96,7 @@ def test_signing_in_leads_to_no_other_place(new_browser, site):
 def test_after_signing_out_nothing_is_shown_in_this_browser_any_more(browser, site):
     site.sign_in(browser, FAY)
     browser.open("/traces")
-    session = browser.cookies()["taximeter"]["value"]
+    session = browser.cookies()[site.cookie]["value"]
     browser.open("/")
     browser.follow("Sign out", "button")
     assert browser.path == "/sign-in"
@@ -104,7 +104,7 @@ def test_after_signing_out_nothing_is_shown_in_this_browser_any_more(browser, si
     for _ in ("/", "/traces"):
         browser.back()
         browser.wait_for(lambda: browser.path == "/sign-in", "the sign-in page")
-    browser.set_cookie("taximeter", session)
+    browser.set_cookie(site.cookie, session)
     browser.open("/")
     assert browser.path == "/sign-in", "the session has ended"
 

@@ -4,6 +4,7 @@ from functools import cached_property
 
 from starlette.testclient import TestClient
 
+from dashboard.visitors import cookie_name
 from store.control import api_keys, people
 from store.control.database import ControlDatabase
 from store.control.people import Role
@@ -14,6 +15,7 @@ from tests.store.traffic import make_entry
 
 BASE_URL = "http://meter.example:8080"
 HERE = {"origin": BASE_URL}
+COOKIE, FLOW_COOKIE = cookie_name(BASE_URL), cookie_name(BASE_URL, "taximeter-provider")
 
 
 def open_browser(app):
@@ -27,10 +29,17 @@ def open_browser(app):
 class Someone:
     """A signed-in user: the owner of an organisation of their own, or a member of another's.
 
-    ``find_app`` gives the service for the browser, which sends forms as our pages do."""
+    ``find_app`` gives the service for the browser, which sends forms as our pages do; ``base_url`` is
+    where it is reached."""
 
     def __init__(
-        self, control: ControlDatabase, data_dir, email: str, organization_id=None, find_app=None
+        self,
+        control: ControlDatabase,
+        data_dir,
+        email: str,
+        organization_id=None,
+        find_app=None,
+        base_url=BASE_URL,
     ) -> None:
         role: Role = "member" if organization_id else "owner"
         with control.transaction() as db:
@@ -42,20 +51,21 @@ class Someone:
         self.email = email
         self.control = control
         self._find_app = find_app
+        self._cookie = cookie_name(base_url)
         self.path = trace_path(data_dir, self.organization_id)
         self.sign_in()
 
     def sign_in(self) -> None:
         """Sign in with a new session; an earlier one stays valid."""
         self.session = SignIn(self.control).sign_in(self.email)
-        self.cookie = {"cookie": f"taximeter={self.session}"}
+        self.cookie = {"cookie": f"{self._cookie}={self.session}"}
         if "browser" in vars(self):
-            self.browser.cookies.set("taximeter", self.session)
+            self.browser.cookies.set(COOKIE, self.session)
 
     @cached_property
     def browser(self):
         browser = open_browser(self._find_app())
-        browser.cookies.set("taximeter", self.session)
+        browser.cookies.set(COOKIE, self.session)
         return browser
 
     def get(self, path, **headers):

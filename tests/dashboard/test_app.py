@@ -1,12 +1,15 @@
+from contextlib import ExitStack
+
 import pytest
 from starlette.testclient import TestClient
 
+from dashboard.visitors import cookie_name
 from manage.server import make_app
 from runtime.errors import ForbiddenError
 from runtime.settings import Settings
 from store.control.database import ControlDatabase
 from store.control.sign_in import SignIn
-from tests.dashboard.people import BASE_URL, HERE
+from tests.dashboard.people import BASE_URL, COOKIE, HERE
 from tests.proxy_endpoints import create_endpoint
 
 
@@ -89,10 +92,7 @@ def test_names_are_shown_harmless(signed_in, control):
 def test_signing_out_ends_the_session_for_good(signed_in):
     cookies = dict(signed_in.cookies)
     assert signed_in.post("/sign-out", headers=HERE).status_code == 303
-    assert (
-        signed_in.get("/", headers={"cookie": f"taximeter={cookies['taximeter']}"}).status_code
-        == 303
-    )
+    assert signed_in.get("/", headers={"cookie": f"{COOKIE}={cookies[COOKIE]}"}).status_code == 303
 
 
 @pytest.mark.parametrize(
@@ -142,20 +142,47 @@ def test_every_page_carries_the_security_headers(client, path):
     assert headers["x-frame-options"] == "DENY"
 
 
-def test_under_https_the_cookie_is_bound_to_host_and_tls(tmp_path):
-    environ = {"TAXIMETER_DATA_DIR": str(tmp_path), "TAXIMETER_BASE_URL": "https://meter.example"}
-    settings = Settings.from_env(environ)
+def test_services_on_two_ports_of_a_host_are_signed_in_at_once(tmp_path):
+    jar: dict[str, str] = {}  # of one browser, which sends all of it to every port of a host
+    with ExitStack() as stack:
+        clients = []
+        for port in (8080, 8081):
+            client, token = start_at(f"http://meter.example:{port}", tmp_path / str(port))
+            clients.append(stack.enter_context(client))
+            client.cookies.update(jar)
+            origin = {"origin": f"http://meter.example:{port}"}
+            client.post("/sign-in/link", data={"token": token}, headers=origin)
+            jar |= dict(client.cookies)
+        for client in clients:
+            client.cookies.update(jar)
+            assert client.get("/settings").status_code == 200
+    assert sorted(jar) == ["taximeter-8080", "taximeter-8081"]
+
+
+def test_a_cookie_outside_https_has_the_port_in_its_name():
+    assert cookie_name("http://meter.example") == "taximeter-80"
+    assert cookie_name("http://[::1]:81", "x") == "x-81"
+    assert cookie_name("https://meter.example:81", "x") == "__Host-x"
+
+
+def start_at(address, folder):
+    """Return a client of a new service, and a token that signs its local user in."""
+    settings = Settings.from_env({"TAXIMETER_DATA_DIR": str(folder), "TAXIMETER_BASE_URL": address})
     with ControlDatabase(settings.control_path) as control:
         control.set_up()
         user_id = control.find_user(None)
         assert user_id is not None
         token = SignIn(control).make_link(user_id)
-    with TestClient(make_app(settings), base_url="https://meter.example") as client:
+    return TestClient(make_app(settings), base_url=address, follow_redirects=False), token
+
+
+def test_under_https_the_cookie_is_bound_to_host_and_tls(tmp_path):
+    client, token = start_at("https://meter.example", tmp_path)
+    with client:
         answer = client.post(
             "/sign-in/link",
             data={"token": token},
             headers={"origin": "https://meter.example"},
-            follow_redirects=False,
         )
     cookie = answer.headers["set-cookie"]
     assert cookie.startswith("__Host-taximeter=")

@@ -9,6 +9,7 @@ from dashboard.visitors import Visitors
 from store.control.database import ControlDatabase
 from store.control.sign_in import SignIn
 from tests.dashboard.pages import Page
+from tests.dashboard.people import COOKIE
 
 MARKUP = '<script>alert(1)</script><img src="https://evil.example/x.png">'
 PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"\0" * 40).decode()
@@ -127,7 +128,7 @@ def test_only_the_own_organisation_is_exported(ann, cid):
         answer = cid.get(f"/sessions/s/export.html?bodies={bodies}")
         assert WORDS not in answer.text
         cid.path.unlink()
-    answer = ann.browser.get("/sessions/s/export.html", headers={"cookie": "taximeter=x"})
+    answer = ann.browser.get("/sessions/s/export.html", headers={"cookie": f"{COOKIE}=x"})
     assert answer.status_code == 303
 
 

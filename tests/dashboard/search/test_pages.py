@@ -13,7 +13,7 @@ from manage.server import make_app
 from store.traces.database import TraceDatabase
 from store.traces.search import later_calls, reader
 from store.traces.search.indexer import Indexer
-from tests.dashboard.people import BASE_URL
+from tests.dashboard.people import BASE_URL, COOKIE
 from tests.store.traces.search.conversation import (
     assistant,
     request,
@@ -229,7 +229,7 @@ def test_a_page_says_how_far_back_it_searched(ann):
 def test_while_search_is_off_the_page_says_how_to_turn_it_on(ann, settings):
     talk(ann)
     with TestClient(make_app(replace(settings, search_index=False)), base_url=BASE_URL) as browser:
-        browser.cookies.set("taximeter", ann.session)
+        browser.cookies.set(COOKIE, ann.session)
         page = browser.get("/search?q=zebrafinch").text
         assert "TAXIMETER_SEARCH_INDEX=on" in page
         assert "<mark>" not in page

@@ -22,7 +22,7 @@ from store.control.sign_in import Origin, SignIn
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
 from tests.dashboard.pages import Page
-from tests.dashboard.people import BASE_URL, HERE
+from tests.dashboard.people import BASE_URL, COOKIE, HERE
 from tests.proxy_endpoints import create_endpoint
 from tests.store.traffic import make_entry
 
@@ -529,7 +529,7 @@ def test_the_local_user_has_no_address_and_settings_like_everybody(app, control,
     session = SignIn(control).use_link(SignIn(control).make_link(user_id))
     assert session is not None
     browser = TestClient(app, base_url=BASE_URL, follow_redirects=False)
-    browser.cookies.set("taximeter", session.token)
+    browser.cookies.set(COOKIE, session.token)
     page = browser.get("/settings").text
     assert "local user" in page
     assert "None" not in page

@@ -14,6 +14,7 @@ from runtime.clock import now
 from runtime.settings import CLIENT_MARK_VARIABLE, MailLimits
 from store.control import invitations
 from store.control.sign_in import SignIn
+from tests.dashboard.people import COOKIE
 from tests.dashboard.signing_in import BASE_URL, PAGE, run_site
 from tests.mailbox import Mailbox, link_in, text_of
 
@@ -336,7 +337,7 @@ def test_a_link_of_another_service_is_refused(site, tmp_path):
 
 def cookie_for(site, session):
     site.client.cookies.clear()
-    return {"cookie": f"taximeter={session}", "accept": PAGE}
+    return {"cookie": f"{COOKIE}={session}", "accept": PAGE}
 
 
 @pytest.mark.parametrize("session", ["", "forged", "A" * 43, "x" * 4000, '"; drop'])
@@ -358,14 +359,14 @@ def test_an_old_session_is_none(site, age):
 
 def test_a_link_ends_the_session_before_it(site):
     old = SignIn(site.control).sign_in(BOB)
-    site.client.cookies["taximeter"] = old
+    site.client.cookies[COOKIE] = old
     site.open_link(f"{BASE_URL}/sign-in/link?token={SignIn(site.control).make_email_link(ANN)}")
     assert SignIn(site.control).find_visitor(old) is None
 
 
 def test_a_link_that_is_not_good_leaves_the_session_alone(site):
     session = SignIn(site.control).sign_in(BOB)
-    site.client.cookies["taximeter"] = session
+    site.client.cookies[COOKIE] = session
     site.post("/sign-in/link", {"token": "forged"})
     assert site.is_signed_in()
 

@@ -11,6 +11,7 @@ import pytest
 from dashboard.sign_in import oauth, providers
 from dashboard.sign_in.openid import OpenIdProvider
 from store.control.sign_in import SignIn
+from tests.dashboard.people import COOKIE, FLOW_COOKIE
 from tests.dashboard.signing_in import BASE_URL, run_site
 from tests.github_stand_in import CLIENT_ID, CLIENT_SECRET, Email, GitHub, Person
 from tests.openid import Account, run_openid_provider
@@ -270,7 +271,7 @@ def test_a_callback_in_another_browser_is_refused_also_where_another_sign_in_was
 @BOTH
 def test_a_forged_flow_is_refused(site, provider):
     location = allow(site, provider, begin(site, provider))
-    name = "taximeter-provider"
+    name = FLOW_COOKIE
     value = site.client.cookies[name]
     site.client.cookies.clear()
     forged = ("A" if value[0] != "A" else "B") + value[1:]
@@ -289,9 +290,9 @@ def test_a_callback_that_nobody_asked_for_is_refused(site, provider, query):
 @BOTH
 def test_a_callback_works_once(site, provider):
     location = allow(site, provider, begin(site, provider))
-    flow = site.client.cookies["taximeter-provider"]
+    flow = site.client.cookies[FLOW_COOKIE]
     assert come_back(site, location).status_code == 303
-    assert "taximeter-provider" not in site.client.cookies
+    assert FLOW_COOKIE not in site.client.cookies
     site.client.cookies.clear()
     refused(site, come_back(site, location))
     cookie = {"cookie": f"taximeter-provider={flow}"}
@@ -431,11 +432,11 @@ def test_nothing_secret_is_logged_or_kept(site, github, google, caplog, tmp_path
 
 def test_who_signs_in_anew_ends_the_session_before(site):
     go_through(site, "github")
-    old = site.client.cookies["taximeter"]
+    old = site.client.cookies[COOKIE]
     go_through(site, "google")
-    assert site.client.cookies["taximeter"] != old
+    assert site.client.cookies[COOKIE] != old
     site.client.cookies.clear()
-    site.client.cookies["taximeter"] = old
+    site.client.cookies[COOKIE] = old
     assert not site.is_signed_in()
 
 
@@ -459,7 +460,7 @@ def test_under_https_both_cookies_are_bound_to_host_and_tls(tmp_path, github):
 def test_a_flow_of_another_service_is_refused(tmp_path, site, github):
     with run_site(tmp_path / "other", **settings_for(github=github)) as other:
         location = allow(other, "github", begin(other, "github"))
-        cookie = {"cookie": f"taximeter-provider={other.client.cookies['taximeter-provider']}"}
+        cookie = {"cookie": f"{FLOW_COOKIE}={other.client.cookies[FLOW_COOKIE]}"}
     answer = site.client.get(location.removeprefix(BASE_URL), headers=cookie)
     assert "not started in this browser" in refused(site, answer)
 

@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from addon.headers import fingerprint
+from dashboard.visitors import cookie_name
 from runtime import clock
 from runtime.buckets import find_bucket
 from runtime.page_nodes import PageNodes, read_node
@@ -247,6 +248,7 @@ def test_pages_come_from_the_node_that_keeps_the_calls_and_then_from_the_copy(
 ) -> None:
     nodes.endpoint()  # what has calls stays where it is
     home, copy = nodes.web, nodes.copy
+    base_url = command.base_url(home)
     settings = {"CLUSTER": nodes.redis.url, "ROLE": "recorder", "QUERY_PROCESSES": "1"}
     with (
         ControlDatabase(home.data_dir / "control.db") as control,
@@ -263,17 +265,17 @@ def test_pages_come_from_the_node_that_keeps_the_calls_and_then_from_the_copy(
         with Service(tmp_path, nodes.upstream.url, **settings) as second:
             kept = wait_for_buckets(home, second)
             number = 0
-            ann = Someone(control, tmp_path, "ann0@example.org")
+            ann = Someone(control, tmp_path, "ann0@example.org", base_url=base_url)
             while find_bucket(ann.organization_id) not in kept:
                 number += 1
-                ann = Someone(control, tmp_path, f"ann{number}@example.org")
+                ann = Someone(control, tmp_path, f"ann{number}@example.org", base_url=base_url)
             with control.transaction() as db:
                 endpoints.create(db, ann.organization_id, "of-ann", "of-ann")
             endpoint = Endpoint(nodes.proxy, nodes.upstream, "of-ann")
             wait_until(lambda: endpoint.send().status == 200, "the slug on the proxy node")
             wait_until(lambda: count_rows(ann) == 1, "the call on the page")
             assert not trace_path(home.data_dir, ann.organization_id).exists()
-            assert count_rows(Someone(control, tmp_path, "cid@example.org")) == 0
+            assert count_rows(Someone(control, tmp_path, "cid@example.org", base_url=base_url)) == 0
             assert "of-ann" in ask(ann, "/traces/usage_log.csv?_stream=1").text
             with browser.stream("GET", "/live/events", headers=ann.cookie) as events:
                 assert next(events.iter_text()).startswith("retry:")
@@ -314,7 +316,7 @@ def read_settings_page(home: Service) -> str:
         assert user_id is not None
         with control.transaction() as db:
             session = sessions.create(db, user_id, clock.now())
-    cookie = {"cookie": f"taximeter={session}"}
+    cookie = {"cookie": f"{cookie_name(f'http://{home.host}')}={session}"}
     page = httpx.get(f"http://{home.host}/settings", headers=cookie, timeout=60)
     assert page.status_code == 200
     return page.text

@@ -28,7 +28,12 @@ class Person:
 
     def __init__(self, service, control, name, marker):
         self._service = service
-        self.someone = Someone(control, service.data_dir, f"{name}@example.org")
+        self.someone = Someone(
+            control,
+            service.data_dir,
+            f"{name}@example.org",
+            base_url=f"http://{service.host}",
+        )
         self.headers = [("Cookie", self.someone.cookie["cookie"])]
         record(self.someone.path, marker)
 

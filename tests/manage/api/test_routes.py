@@ -366,7 +366,7 @@ def test_without_a_good_key_nothing_is_answered(client, operation):
 
 
 def test_an_upstream_credential_is_no_service_key(client, keys):
-    for headers in ({"x-api-key": keys["ann"]}, {"cookie": f"taximeter={keys['ann']}"}):
+    for headers in ({"x-api-key": keys["ann"]}, {"cookie": f"taximeter-8080={keys['ann']}"}):
         error_of(client.get("/api/api-keys", headers=headers), 401, "unauthorized")
 
 
